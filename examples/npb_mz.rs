@@ -35,9 +35,10 @@ struct Options {
     /// Time steps [default: those of the class, for which there are reference values]
     #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000))]
     niter: Option<usize>,
-    /// How many tasks a zone's step is; planes: one, with children for chunks of planes and of rows
-    #[arg(long, value_enum, default_value = "step")]
-    fuse: Fuse,
+    /// How many tasks a zone's step is; planes: one, with children for chunks of planes and of rows [default: whole, or step
+    /// with --periods]
+    #[arg(long, value_enum)]
+    fuse: Option<Fuse>,
     /// At most so many numbers in a vector: 8 (AVX-512), 4 (AVX2), 2 (NEON), 1 (portable) [default: as many as the processor
     /// has]
     #[arg(long, value_name = "N", value_parser = integer(1..=8))]
@@ -58,14 +59,21 @@ struct Options {
 fn main() -> ExitCode {
     let options = Options::parse();
     let problem = options.benchmark.problem(options.class);
-    if options.fuse == Fuse::Planes && options.machine.is_simulated() {
-        eprintln!(
-            "error: cannot simulate --fuse planes: bodies, which submit the children, are not run; try --fuse step"
-        );
+    let refused = match options.fuse() {
+        Fuse::Planes if options.machine.is_simulated() => {
+            Some("cannot simulate --fuse planes: bodies, which submit the children, are not run; try --fuse step")
+        }
+        Fuse::Whole if options.periods => {
+            Some("cannot time the periods of --fuse whole: the exchange is part of each step; try --fuse step")
+        }
+        _ => None,
+    };
+    if let Some(refused) = refused {
+        eprintln!("error: {refused}");
         return ExitCode::from(2);
     }
     let allocates = options.serial || !options.machine.is_simulated();
-    if allocates && let Err(shortage) = check_memory(&problem, options.benchmark, options.fuse) {
+    if allocates && let Err(shortage) = check_memory(&problem, options.benchmark, options.fuse()) {
         eprintln!("error: {shortage}");
         return ExitCode::from(2);
     }
@@ -96,18 +104,22 @@ fn check_memory(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> std::res
 }
 
 impl Options {
+    fn fuse(&self) -> Fuse {
+        self.fuse.unwrap_or(if self.periods { Fuse::Step } else { Fuse::Whole })
+    }
+
     fn steps(&self, problem: &Problem) -> usize {
         self.niter.unwrap_or(problem.steps)
     }
 
     fn print_banner(&self, problem: &Problem) {
-        print!("{}", banner(self.benchmark, self.class, problem, self.steps(problem)));
+        print!("{}", banner(self.benchmark, self.class, self.fuse(), problem, self.steps(problem)));
     }
 
     fn tasks(&self, rt: &Runtime, problem: &Problem) -> Result<Outcome> {
         self.print_banner(problem);
         let settings =
-            Settings { steps: self.steps(problem), fuse: self.fuse, periods: self.periods, replay: self.replay };
+            Settings { steps: self.steps(problem), fuse: self.fuse(), periods: self.periods, replay: self.replay };
         let program = Program::new(rt, self.benchmark, problem, settings);
         let bar = self.machine.progress(settings.steps);
         let (times, norms) = program.run(|| bar.inc(1))?;
@@ -126,7 +138,7 @@ impl Options {
 
     fn serial(&self, problem: &Problem) -> Outcome {
         self.print_banner(problem);
-        let run = run_serially(self.benchmark, problem, self.steps(problem), 1, self.fuse);
+        let run = run_serially(self.benchmark, problem, self.steps(problem), 1, self.fuse());
         print!("{}", run.stages);
         self.judge(problem, Duration::from_secs_f64(run.seconds), Some(Verdict::new(problem, &run.norms)))
     }

@@ -97,10 +97,10 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
     let problem = bench.problem(class);
     let (mut samples, mut in_stages, mut serial) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repetitions {
-        samples.push(as_tasks(bench, &problem, threads, Fuse::Step)?.0);
+        samples.push(as_tasks(bench, &problem, threads, Fuse::Whole)?.0);
         in_stages.push(as_tasks(bench, &problem, threads, Fuse::Stages)?);
         if threads == 1 {
-            let run = run_serially(bench, &problem, problem.steps, 1, Fuse::Step);
+            let run = run_serially(bench, &problem, problem.steps, 1, Fuse::Whole);
             verify(&Verdict::new(&problem, &run.norms))?;
             serial.push(problem.operations(bench, problem.steps) / run.seconds);
         }

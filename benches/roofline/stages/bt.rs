@@ -21,8 +21,8 @@ use super::mz::{FIELD, add, exchange, interior, points, residual};
 /// The state and the right-hand side are read, the latter is written.
 const SWEEP: Work = Work::new(656.0, 3.0 * FIELD);
 
-/// A whole step after the exchange: the stages' operations; state and forcing are read, the state is written. What lies
-/// between is as large as a zone, and can stay in the cache.
+/// A whole step, the exchange included, whose bytes are few: the stages' operations; state and forcing are read, the state is
+/// written. What lies between is as large as a zone, and can stay in the cache.
 fn step(shape: Shape) -> Work {
     let operations: f64 = ["residual", "x sweep", "y sweep", "z sweep", "add"]
         .into_iter()

@@ -28,8 +28,8 @@ const BACKWARD: f64 = SWEEP + 14.0 + 5.0;
 /// u ← u + w / ω(2 − ω): a multiply-add for each of five numbers.
 const ADD: f64 = 10.0;
 
-/// A whole step after the exchange: both sweeps, the update, and the residual of the next step, which is kept until then.
-/// Residual and state are read and written, the forcing is read.
+/// A whole step, the exchange included, whose bytes are few: both sweeps, the update, and the residual of the next step, which is
+/// kept until then. Residual and state are read and written, the forcing is read.
 fn step(shape: Shape) -> Work {
     let operations = residual(shape).operations + (FORWARD + BACKWARD + ADD) * interior(shape);
     Work::new(operations, FIELD * (points(shape) + 4.0 * interior(shape)))

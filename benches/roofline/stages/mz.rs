@@ -76,7 +76,7 @@ pub(crate) fn measure(
     });
     let passes = crew.run(|| passes(benchmark, zones.in_loop(), effort));
     let stages = shares(crew, benchmark, &problem, Fuse::Stages, effort)?;
-    let step = shares(crew, benchmark, &problem, Fuse::Step, effort)?;
+    let step = shares(crew, benchmark, &problem, Fuse::Whole, effort)?;
     let arrays = if benchmark == Benchmark::Lu { 4.0 } else { 3.0 };
     let resident: f64 = zones.zones().iter().map(|zone| arrays * FIELD * points(zone.shape())).sum();
     let measured = |(stage, passes)| Measured {
@@ -100,19 +100,18 @@ pub(crate) fn measure(
 /// Seconds of passes of each stage through all zones, and of whole steps.
 fn passes(benchmark: Benchmark, mut zones: PlainLoop<'_>, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
     let stages = plain_stages(benchmark, Fuse::Stages);
-    let [step] = plain_stages(benchmark, Fuse::Step) else { unreachable!("a step is one piece") };
     let mut seconds = vec![("exchange", Vec::new())];
     seconds.extend(stages.iter().map(|stage| (stage.name, Vec::new())));
-    seconds.push((step.name, Vec::new()));
-    let first = timed(|| zones.each(|zone| step.run(zone, 1)));
+    seconds.push(("step", Vec::new()));
+    let first = timed(|| drop(zones.step(Fuse::Whole, 1)));
     for _ in 0..effort.times(effort.passes, 2.0 * first) {
         seconds[0].1.push(timed(|| zones.exchange()));
         for (stage, (_, seconds)) in stages.iter().zip(&mut seconds[1..]) {
             seconds.push(timed(|| zones.each(|zone| stage.run(zone, 1))));
         }
-        zones.exchange();
+        zones.send();
         let last = seconds.len() - 1;
-        seconds[last].1.push(timed(|| zones.each(|zone| step.run(zone, 1))));
+        seconds[last].1.push(timed(|| drop(zones.step(Fuse::Whole, 1))));
     }
     seconds
 }
@@ -151,15 +150,15 @@ fn shares(
         })
     };
     let (turns, steps) = effort.turns(in_loop(1)?.0);
-
     let mut recorded = program.record()?;
+    let steps = steps.next_multiple_of(recorded.steps());
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
     for _ in 0..turns {
         let (in_loop, plain) = in_loop(steps)?;
         program.log().clear();
         let as_tasks = timed_tasks(&rt, steps, |_| program.step(Exchange::Together).map(drop))?;
         stages.push((plain, program.log().stages().clone()));
-        let replayed = timed_tasks(&rt, steps, |_| Ok(recorded.replay()?))?;
+        let replayed = timed_tasks(&rt, steps / recorded.steps(), |_| Ok(recorded.replay()?))?;
         total.push([in_loop, as_tasks, replayed].map(|seconds| seconds * units as f64 / steps as f64));
     }
     let names: Vec<&'static str> =

@@ -27,8 +27,8 @@ fn planes(Shape { nx, ny, nz }: Shape) -> f64 {
     (nx * ny * (nz - 2)) as f64
 }
 
-/// A whole step after the exchange: the stages' operations, but that the flow of a plane is found once; state and forcing
-/// are read, the state is written.
+/// A whole step, the exchange included, whose bytes are few: the stages' operations, but that the flow of a plane is found once;
+/// state and forcing are read, the state is written.
 fn step(shape: Shape) -> Work {
     let operations: f64 = ["residual", "txinvr", "x sweep", "y sweep", "z sweep", "add"]
         .into_iter()

@@ -56,6 +56,8 @@ pub enum Class {
 pub enum Fuse {
     /// One per stage: residual, sweeps, update.
     Stages,
+    /// One, the exchange included: zones send each other their faces as arrays of their own.
+    Whole,
     /// One after the exchange.
     Step,
     /// One, whose children compute chunks of planes, and then of rows. CPU units and emulated devices run them, whatever

@@ -5,11 +5,11 @@
 //!
 //! | files | what is in them |
 //! | --- | --- |
-//! | `program`, `stages`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
+//! | `program`, `stages`, `whole`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
 //! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `passes`, `in_z`, `physics`, `initial`, `exchange`, `norms` | what they share |
+//! | `operator`, `stencil`, `passes`, `in_z`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
 //! | `lanes`, `lines`, `columns`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
@@ -23,6 +23,7 @@ mod classes;
 mod columns;
 mod components;
 mod exchange;
+mod faces;
 mod gpu;
 mod in_z;
 mod initial;
@@ -50,6 +51,7 @@ mod stopwatch;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod whole;
 mod zones;
 
 pub use classes::{Benchmark, Class, Fuse, Problem};
@@ -58,7 +60,7 @@ pub use log::Log;
 pub use physics::{COMPONENTS, Mesh};
 pub use plain::{Zone, Zones};
 pub use plain_loop::{PlainLoop, ZoneMut};
-pub use program::{Exchange, Periods, Program, Settings, Times};
+pub use program::{Exchange, Periods, Program, RecordedSteps, Settings, Times};
 pub use report::{banner, bytes_needed};
 pub use serial::{PlainStage, Run, plain_stages, run as run_serially};
 pub use stopwatch::Stopwatch;

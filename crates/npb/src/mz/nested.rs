@@ -89,7 +89,7 @@ impl ZoneStep {
             at.task(name, (u.input(), forcing, r))
                 .cost(cost * share)
                 .cpu(move |unit, (u, forcing, r)| {
-                    stage.run(unit, |mesh, threads| work(mesh, planes, &u, &forcing, r, threads));
+                    stage.run(unit, |mesh, threads| work(mesh, planes, &(&u).into(), &forcing, r, threads));
                 })
                 .submit()?;
         }
@@ -134,6 +134,7 @@ mod tests {
 
     use super::*;
     use crate::mz::classes::{Class, Fuse};
+    use crate::mz::faces::Halo;
     use crate::mz::physics::Mesh;
     use crate::mz::plain::{Zone, Zones};
     use crate::mz::program::{Exchange, Settings};
@@ -175,7 +176,7 @@ mod tests {
     }
 
     /// A step of a zone: from u and forcing to u.
-    type Whole = fn(&Mesh, Writes<'_>, &Reads<'_>, usize);
+    type Whole = fn(&Mesh, Writes<'_>, Option<Halo<'_>>, &Reads<'_>, usize);
 
     /// Chunks of any size, in arrays of their own or within a zone's.
     #[test]
@@ -190,13 +191,13 @@ mod tests {
             let mesh = zone.mesh;
             let (interior, all_rows) = (1..mesh.shape.nz - 1, 1..mesh.shape.ny - 1);
             let mut whole = zone.u.clone();
-            step(&mesh, whole.view_mut(), &zone.forcing.view(), 1);
+            step(&mesh, whole.view_mut(), None, &zone.forcing.view(), 1);
             for size in [1, 2, 3, 5] {
                 let Zone { u: mut state, forcing, mut r, .. } = zone.clone();
                 for planes in interior.clone().step_by(size).map(|k| k..(k + size).min(interior.end)) {
                     let forcing = forcing.slice(s![.., planes.clone(), .., ..]);
                     let target = r.slice_mut(s![.., planes.clone(), .., ..]);
-                    in_planes(&mesh, planes, &state.view(), &forcing, target, 1 + size % 2);
+                    in_planes(&mesh, planes, &(&state.view()).into(), &forcing, target, 1 + size % 2);
                 }
                 let r = r.slice(s![.., 1..-1, .., ..]);
                 for rows in all_rows.clone().step_by(size).map(|j| j..(j + size).min(all_rows.end)) {

@@ -14,6 +14,7 @@ use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
 use super::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
+use super::faces::{State, StatePlanes};
 use super::initial::exact_state;
 use super::lanes::{Lane, dispatch, vectorize, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
@@ -34,6 +35,20 @@ pub(crate) fn residual(
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
+    residual_of(mesh, &u.into(), forcing, r, threads);
+}
+
+/// [`residual`] of a state whose outer faces may be elsewhere.
+///
+/// # Panics
+/// As [`residual`].
+pub(crate) fn residual_of(
+    mesh: &Mesh,
+    u: &State<'_>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
@@ -44,7 +59,7 @@ pub(crate) fn residual(
 pub(crate) fn residual_in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
-    u: &ArrayView4<'_, f64>,
+    u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
@@ -70,12 +85,12 @@ pub(crate) fn scaled_residual(
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    apply(mesh, u, forcing, mesh.dt, r, threads);
+    apply(mesh, &u.into(), forcing, mesh.dt, r, threads);
 }
 
 fn apply(
     mesh: &Mesh,
-    u: &ArrayView4<'_, f64>,
+    u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
     scale: f64,
     mut r: ArrayViewMut4<'_, f64>,
@@ -89,15 +104,15 @@ fn apply(
 fn apply_in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
-    u: &ArrayView4<'_, f64>,
+    u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
     scale: f64,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    assert_shapes(mesh, &planes, [u.u.shape(), forcing.shape(), r.shape()]);
     let Shape { nx, ny, .. } = mesh.shape;
-    let (u, forcing) = (Slab::new(0, u), Slab::new(planes.start, forcing));
+    let (u, forcing) = (u.planes(), Slab::new(planes.start, forcing));
     over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
         dispatch(nx - 2, InPlanes { mesh, u, forcing, scale, first: planes.start + share.start, r });
     });
@@ -110,13 +125,13 @@ fn apply_in_planes(
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();
-    apply(mesh, &exact_state(mesh).view(), &none.view(), -1.0, forcing, 1);
+    apply(mesh, &(&exact_state(mesh).view()).into(), &none.view(), -1.0, forcing, 1);
 }
 
 /// The planes of `r` from `first` on.
 struct InPlanes<'a> {
     mesh: &'a Mesh,
-    u: Slab<'a>,
+    u: StatePlanes<'a>,
     forcing: Slab<'a>,
     scale: f64,
     first: usize,
@@ -154,7 +169,7 @@ const AHEAD: usize = 32;
 pub(crate) struct Operator<'a, S: Simd> {
     simd: S,
     mesh: &'a Mesh,
-    u: Slab<'a>,
+    u: StatePlanes<'a>,
     forcing: Slab<'a>,
     constants: Constants<S>,
     weights: DissipationWeights,
@@ -167,7 +182,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     pub(crate) fn new(
         simd: S,
         mesh: &'a Mesh,
-        u: Slab<'a>,
+        u: StatePlanes<'a>,
         forcing: Slab<'a>,
         scale: f64,
         scratch: &'a mut [f64],
@@ -175,7 +190,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     ) -> Self {
         let mut planes = Planes::new(mesh.shape, scratch);
         for k in first.saturating_sub(2)..first + 2 {
-            planes.read(simd, u, k);
+            planes.read(simd, &u, k);
         }
         let (constants, weights) = (Constants::new(simd, mesh, scale), DissipationWeights::new(mesh));
         Self { simd, mesh, u, forcing, constants, weights, planes }
@@ -209,7 +224,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                 // The processor does not foresee the first lines of many short rows, and a row is too short to wait for them.
                 let at = row.start + i;
                 unroll!(5, |m| prefetch(forcing[m], at + AHEAD));
-                unroll!(5, |m| prefetch(above[m], at + AHEAD + nx));
+                unroll!(5, |m| prefetch(above.u[m], at + AHEAD + nx));
                 unroll!(5, |m| prefetch(r[m], at + AHEAD));
                 let sums = star.apply(&constants, &weights, i);
                 let sums: [Lane<S>; 5] = tabulate!(|m| (sums[m] + Lane::load(simd, forcing[m], at)) * constants.scale);

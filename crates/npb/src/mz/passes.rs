@@ -5,17 +5,17 @@ use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4, Axis, ShapeBuilder, s};
 
+use super::faces::{Halo, State};
 use super::lanes::Scratch;
 use super::physics::{COMPONENTS, Mesh};
 use super::zones::Shape;
 
 /// From u, and planes of forcing, to the planes of the right-hand side, on so many threads.
-pub(crate) type InPlanes =
-    fn(&Mesh, Range<usize>, &ArrayView4<'_, f64>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
+pub(crate) type InPlanes = fn(&Mesh, Range<usize>, &State<'_>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
 /// Updates rows of u by the right-hand side, on so many threads.
 pub(crate) type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
 
-/// A whole step of a zone whose faces have been exchanged. The right-hand side between the passes is the thread's, so that it
+/// A whole step of a zone whose outer faces are in its halo, or have been exchanged. The right-hand side between the passes is the thread's, so that it
 /// stays in the cache from zone to zone.
 ///
 /// # Panics
@@ -23,7 +23,7 @@ pub(crate) type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayV
 pub(crate) fn step(
     (in_planes, in_rows): (InPlanes, InRows),
     mesh: &Mesh,
-    mut u: ArrayViewMut4<'_, f64>,
+    (mut u, halo): (ArrayViewMut4<'_, f64>, Option<Halo<'_>>),
     forcing: &ArrayView4<'_, f64>,
     threads: usize,
 ) {
@@ -39,7 +39,8 @@ pub(crate) fn step(
     for end in [0, ny - 1] {
         r.index_axis_mut(Axis(2), end).fill(0.0);
     }
-    in_planes(mesh, 1..nz - 1, &u.view(), &forcing.slice(interior), r.view_mut(), threads);
+    let state = State::new(u.view(), halo);
+    in_planes(mesh, 1..nz - 1, &state, &forcing.slice(interior), r.view_mut(), threads);
     in_rows(mesh, 1..ny - 1, u.slice_mut(s![.., 1..-1, 1..-1, ..]), &r.view(), threads);
     RIGHT.set(scratch);
 }
@@ -62,20 +63,20 @@ mod tests {
     /// What a zone's step leaves in the thread's memory is no zone's business: not another shape's, not one's that has failed.
     #[test]
     fn a_zone_is_not_spoilt_by_the_one_before() {
-        type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
+        type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
         for (benchmark, step) in [(Benchmark::Bt, bt::step as Step), (Benchmark::Sp, sp::step)] {
             let zones = Zones::new(benchmark, &benchmark.problem(Class::W)).zones;
             for zone in zones.iter().take(3) {
                 let stepped = || {
                     let mut u = zone.u.clone();
-                    step(&zone.mesh, u.view_mut(), &zone.forcing.view(), 1);
+                    step(&zone.mesh, u.view_mut(), None, &zone.forcing.view(), 1);
                     u
                 };
                 let alone = std::thread::scope(|scope| scope.spawn(stepped).join().unwrap());
                 for before in [zone, &zones[3]] {
                     let mut failed = before.u.clone();
                     failed.fill(f64::NAN);
-                    step(&before.mesh, failed.view_mut(), &before.forcing.view(), 1);
+                    step(&before.mesh, failed.view_mut(), None, &before.forcing.view(), 1);
                     assert_eq!(stepped(), alone, "{benchmark:?}, {:?} after {:?}", zone.shape(), before.shape());
                 }
             }

@@ -5,12 +5,13 @@
 use ndarray::Array4;
 
 use super::classes::{Benchmark, Problem};
+use super::faces::{Sent, shapes};
 use super::initial::initialise;
 use super::norms::{error_norms, residual_norms, surface_integral};
 use super::operator::{force, residual};
 use super::physics::Mesh;
 use super::placement::placed_zeros;
-use super::plain_loop::{PlainLoop, ZoneMut};
+use super::plain_loop::{Faces, PlainLoop, ZoneMut};
 use super::verify::Norms;
 use super::zones::{Neighbours, Shape};
 
@@ -50,7 +51,7 @@ impl Zone {
 /// let mut zones = Zones::new(Benchmark::Sp, &Benchmark::Sp.problem(Class::S));
 /// zones.begin();
 /// for _ in 0..3 {
-///     zones.in_loop().step(Fuse::Step, 1);
+///     zones.in_loop().step(Fuse::Whole, 1);
 /// }
 /// assert!(zones.norms().residual[0] > 0.0);
 /// ```
@@ -59,6 +60,9 @@ pub struct Zones {
     benchmark: Benchmark,
     /// In the order of their numbers.
     pub(crate) zones: Vec<Zone>,
+    /// Both sets of the faces that zones send each other: of each zone those across x and those across y.
+    faces: [Vec<[Array4<f64>; 2]>; 2],
+    sent: Sent,
     neighbours: Vec<Neighbours>,
     units: usize,
 }
@@ -78,8 +82,10 @@ impl Zones {
             let field = |field| placed_zeros(mesh.shape.array(), fields * number + field);
             Zone { mesh, u: field(0), forcing: field(1), r: field(2), w: has_correction.then(|| field(3)) }
         };
-        let zones = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
-        let mut zones = Self { benchmark, zones, neighbours: problem.neighbours(), units };
+        let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
+        let faces = [(); 2].map(|()| zones.iter().map(|zone| shapes(zone.shape()).map(Array4::zeros)).collect());
+        let (sent, neighbours) = (Sent::default(), problem.neighbours());
+        let mut zones = Self { benchmark, zones, faces, sent, neighbours, units };
         zones.initialise();
         zones.in_loop().each(|zone| force(&zone.mesh, zone.forcing.view_mut()));
         zones
@@ -107,12 +113,17 @@ impl Zones {
 
     /// A loop over all zones.
     pub fn in_loop(&mut self) -> PlainLoop<'_> {
-        let zones = self.zones.iter_mut().map(Zone::arrays).collect();
-        PlainLoop::new(self.benchmark, zones, &self.neighbours, self.units)
+        let Self { benchmark, zones, faces, sent, neighbours, units } = self;
+        let zones = zones.iter_mut().map(Zone::arrays).collect();
+        let sets = faces
+            .each_mut()
+            .map(|set| set.iter_mut().map(|faces| faces.each_mut().map(|face| face.view_mut())).collect());
+        PlainLoop::new(*benchmark, zones, Faces { sets, sent }, neighbours, *units)
     }
 
     /// The norms after a run, summed over the zones. There is no exchange before.
     pub fn norms(&mut self) -> Norms {
+        self.in_loop().settle();
         let mut sum = Norms::default();
         for Zone { mesh, u, forcing, r, .. } in &mut self.zones {
             let u = u.view();

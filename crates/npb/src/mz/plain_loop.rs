@@ -13,9 +13,10 @@ use ndarray::{ArrayView4, ArrayViewMut4, s};
 use rayon::prelude::*;
 
 use super::classes::{Benchmark, Fuse};
-use super::exchange::receive;
+use super::exchange;
+use super::faces::{Halo, Sent, Source, receive, send, sources};
 use super::physics::Mesh;
-use super::serial::plain_stages;
+use super::serial::{plain_stages, step};
 use super::stopwatch::Stopwatch;
 use super::zones::{Neighbours, Shape};
 
@@ -40,6 +41,14 @@ impl ZoneMut<'_> {
     }
 }
 
+/// The faces that zones send each other, for who works on them.
+#[derive(Debug)]
+pub(crate) struct Faces<'a> {
+    /// Both sets: of each zone those across x and those across y.
+    pub(crate) sets: [Vec<[ArrayViewMut4<'a, f64>; 2]>; 2],
+    pub(crate) sent: &'a mut Sent,
+}
+
 /// All zones of a run, for a loop over them.
 ///
 /// ```
@@ -59,6 +68,7 @@ pub struct PlainLoop<'a> {
     benchmark: Benchmark,
     /// In the order of their numbers.
     zones: Vec<ZoneMut<'a>>,
+    faces: Faces<'a>,
     neighbours: &'a [Neighbours],
     /// The zones' units.
     owners: Vec<usize>,
@@ -71,15 +81,18 @@ impl<'a> PlainLoop<'a> {
     pub(crate) fn new(
         benchmark: Benchmark,
         zones: Vec<ZoneMut<'a>>,
+        faces: Faces<'a>,
         neighbours: &'a [Neighbours],
         units: usize,
     ) -> Self {
         let owners = deal(&zones, units);
-        Self { benchmark, zones, neighbours, owners, units }
+        Self { benchmark, zones, faces, neighbours, owners, units }
     }
 
     /// Does `work` on every zone, each unit on its own ones.
     pub fn each(&mut self, work: impl Fn(&mut ZoneMut<'a>) + Sync) {
+        self.settle();
+        *self.faces.sent = Sent::Nothing;
         share(&self.owners, self.units, self.zones.iter_mut(), |_, zone| work(zone));
     }
 
@@ -90,6 +103,10 @@ impl<'a> PlainLoop<'a> {
 
     /// As [`exchange`](Self::exchange), the copies to each zone done by `each`.
     fn exchange_with(&mut self, each: impl Fn(&mut dyn FnMut()) + Sync) {
+        if let Sent::Stepped(set) = *self.faces.sent {
+            // What was received is overwritten.
+            *self.faces.sent = Sent::Set(set);
+        }
         let mut faces = Vec::with_capacity(self.zones.len());
         let mut interiors = Vec::with_capacity(self.zones.len());
         for ZoneMut { u, .. } in &mut self.zones {
@@ -112,12 +129,12 @@ impl<'a> PlainLoop<'a> {
                 let west = interiors[west].slice(s![.., .., .., -1..]);
                 let east = interiors[east].slice(s![.., .., .., ..1]);
                 let south = interiors[south].slice(s![.., .., -1.., ..]);
-                receive(to, [west, east, south, interiors[north].slice(s![.., .., ..1, ..])]);
+                exchange::receive(to, [west, east, south, interiors[north].slice(s![.., .., ..1, ..])]);
             });
         });
     }
 
-    /// One step: the exchange, then every zone's own step, each zone on `threads` threads. Gives the seconds of each of its
+    /// One step: the exchange, then every zone's own step, each zone on `threads` threads; both at once where steps are whole. Gives the seconds of each of its
     /// pieces, over all units together.
     pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
         let watch = Mutex::new(Stopwatch::default());
@@ -127,11 +144,71 @@ impl<'a> PlainLoop<'a> {
             let time = start.elapsed();
             watch.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).add(name, time);
         };
-        self.exchange_with(|copies| timed("exchange", copies));
-        let stages = plain_stages(self.benchmark, fuse);
-        self.each(|zone| stages.iter().for_each(|stage| timed(stage.name, &mut || stage.run(zone, threads))));
+        if fuse == Fuse::Whole {
+            let step = step(self.benchmark);
+            self.whole_step(|ZoneMut { mesh, u, forcing, r, .. }, halo, send| {
+                timed("step", &mut || {
+                    step(mesh, u.view_mut(), Some(halo), &forcing.view(), r.view_mut(), threads);
+                    send(&u.view());
+                });
+            });
+        } else {
+            self.exchange_with(|copies| timed("exchange", copies));
+            let stages = plain_stages(self.benchmark, fuse);
+            self.each(|zone| stages.iter().for_each(|stage| timed(stage.name, &mut || stage.run(zone, threads))));
+        }
         watch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+
+    /// A step of every zone with what it has received from its neighbours, which also sends them its faces.
+    fn whole_step(&mut self, work: impl Fn(&mut ZoneMut<'a>, Halo<'_>, &mut dyn FnMut(&ArrayView4<'_, f64>)) + Sync) {
+        let from = self.sent();
+        let neighbours = self.neighbours;
+        let [first, second] = &mut self.faces.sets;
+        let (from_set, to) = if from == 0 { (&*first, second) } else { (&*second, first) };
+        share(&self.owners, self.units, self.zones.iter_mut().zip(to), |number, (zone, faces)| {
+            let halo = halo(zone.shape(), &neighbours[number], from_set);
+            work(zone, halo, &mut |u| send(u, faces.each_mut().map(|face| face.view_mut())));
+        });
+        *self.faces.sent = Sent::Stepped(1 - from);
+    }
+
+    /// Sends the faces that the next whole step is to receive, unless a step before has: what it does first otherwise.
+    pub fn send(&mut self) {
+        self.sent();
+    }
+
+    /// The set that has the zones' inner faces; first sends them, if neither has.
+    fn sent(&mut self) -> usize {
+        match *self.faces.sent {
+            Sent::Set(set) | Sent::Stepped(set) => set,
+            Sent::Nothing => {
+                let zones = self.zones.iter().zip(&mut self.faces.sets[0]);
+                share(&self.owners, self.units, zones, |_, (zone, faces)| {
+                    send(&zone.u.view(), faces.each_mut().map(|face| face.view_mut()));
+                });
+                *self.faces.sent = Sent::Set(0);
+                0
+            }
+        }
+    }
+
+    /// Copies to the zones' arrays what the last step received and read where it was.
+    pub(crate) fn settle(&mut self) {
+        let Sent::Stepped(set) = *self.faces.sent else { return };
+        let (neighbours, received) = (self.neighbours, &self.faces.sets[1 - set]);
+        share(&self.owners, self.units, &mut self.zones, |number, zone| {
+            let halo = halo(zone.shape(), &neighbours[number], received);
+            receive(zone.u.view_mut(), halo);
+        });
+        *self.faces.sent = Sent::Set(set);
+    }
+}
+
+/// What a zone receives, of a set of all zones' faces.
+fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, f64>; 2]]) -> Halo<'a> {
+    let face = |(zone, axis, components): Source| set[zone][axis].slice(s![components, .., .., ..]);
+    Halo::new(shape, sources(neighbours).map(face))
 }
 
 /// A unit for each zone: the largest first, to the unit that has least.

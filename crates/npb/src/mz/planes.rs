@@ -14,7 +14,8 @@
 
 use pulp::Simd;
 
-use super::components::{Components, Slab};
+use super::components::Components;
+use super::faces::{StatePlane, StatePlanes};
 use super::lanes::Lane;
 use super::zones::Shape;
 
@@ -74,7 +75,7 @@ impl<'a> Planes<'a> {
 
     /// Reads plane `k` of the state into the place of plane k − 5.
     #[inline(always)]
-    pub(crate) fn read<S: Simd>(&mut self, simd: S, u: Slab<'_>, k: usize) {
+    pub(crate) fn read<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
         let plane = u.plane(k);
         for j in 0..self.shape.ny {
             self.read_row(simd, &plane, k, j);
@@ -83,21 +84,36 @@ impl<'a> Planes<'a> {
 
     /// Reads row `j` of plane `k`, whose points `plane` has.
     #[inline(always)]
-    pub(crate) fn read_row<S: Simd>(&mut self, simd: S, plane: &Components<'_>, k: usize, j: usize) {
+    pub(crate) fn read_row<S: Simd>(&mut self, simd: S, plane: &StatePlane<'_>, k: usize, j: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (pitch, distance) = (Self::pitch(self.shape), Self::distance(self.shape));
         let blocks = &mut self.blocks[k % KEPT * distance + 1 + j * pitch..][..pitch];
-        let plane: Components<'_> = tabulate!(|m| &plane[m][..nx * ny]);
+        let (points, first) = match &plane.halo {
+            Some([_, _, south, _]) if j == 0 => (south, 0),
+            Some([_, _, _, north]) if j == ny - 1 => (north, 0),
+            _ => (&plane.u, j * nx),
+        };
+        let end = points[0].len();
+        let points: Components<'_> = tabulate!(|m| &points[m][..end]);
         for i in (0..nx).step_by(S::F64_LANES) {
-            let from = j * nx + i;
-            let state: [Lane<S>; 5] = if from + S::F64_LANES <= nx * ny {
-                tabulate!(|m| Lane::load(simd, plane[m], from))
+            let from = first + i;
+            let state: [Lane<S>; 5] = if from + S::F64_LANES <= end {
+                tabulate!(|m| Lane::load(simd, points[m], from))
             } else {
-                tabulate!(|m| Lane::load_some(simd, plane[m], from))
+                tabulate!(|m| Lane::load_some(simd, points[m], from))
             };
             let block = &mut blocks[i / POINTS];
             unroll!(5, |m| state[m].store(&mut block[m], i % POINTS));
             state[0].recip().store(&mut block[VOLUME], i % POINTS);
+        }
+        if let Some([west, east, ..]) = &plane.halo
+            && (1..ny - 1).contains(&j)
+        {
+            for (face, i) in [(west, 0), (east, nx - 1)] {
+                let block = &mut blocks[i / POINTS];
+                unroll!(5, |m| block[m][i % POINTS] = face[m][j - 1]);
+                block[VOLUME][i % POINTS] = Lane::splat(simd, face[0][j - 1]).recip().first();
+            }
         }
         // What narrow vectors leave of the row's last block.
         for i in (nx.next_multiple_of(S::F64_LANES)..pitch * POINTS).step_by(S::F64_LANES) {

@@ -19,15 +19,17 @@ use crate::Result;
 use crate::front::{Front, Hints, Place};
 use crate::mz::classes::{Benchmark, Fuse, Problem};
 use crate::mz::exchange::{Side, inner_face, outer_face, receive};
+use crate::mz::faces::Sent;
 use crate::mz::gpu;
 use crate::mz::initial::initialise;
 use crate::mz::log::Log;
 use crate::mz::norms::{error_norms, residual_norms, surface_integral};
 use crate::mz::operator;
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::plain_loop::{PlainLoop, ZoneMut};
+use crate::mz::plain_loop::{self, PlainLoop, ZoneMut};
 use crate::mz::stages::RESIDUAL;
 use crate::mz::verify::Norms;
+use crate::mz::whole::Faces;
 use crate::mz::zones::Neighbours;
 
 /// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
@@ -117,13 +119,44 @@ fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) 
     vec![face(west, w), face(east, e), face(south, s), face(north, n)]
 }
 
+/// Steps of all zones, recorded.
+pub struct RecordedSteps<'p> {
+    program: &'p Program<'p>,
+    recording: Recording,
+    /// Of whole steps: the set of faces that the first one reads.
+    from: Option<usize>,
+}
+
+impl RecordedSteps<'_> {
+    /// How many a replay does: two where steps are [`Fuse::Whole`], else one.
+    pub fn steps(&self) -> usize {
+        if self.from.is_some() { 2 } else { 1 }
+    }
+
+    /// Does the steps.
+    ///
+    /// # Errors
+    /// As [`Recording::replay`].
+    pub fn replay(&mut self) -> std::result::Result<(), SubmitError> {
+        let Some(from) = self.from else { return self.recording.replay() };
+        let sent = *self.program.faces.sent();
+        if ![Sent::Set(from), Sent::Stepped(from)].contains(&sent) {
+            self.program.send(from)?;
+        }
+        self.recording.replay()?;
+        *self.program.faces.sent() = Sent::Stepped(from);
+        Ok(())
+    }
+}
+
 /// All zones of a run, and where it takes place.
 pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
     pub(super) zones: Vec<Zone>,
-    neighbours: Vec<Neighbours>,
+    pub(super) faces: Faces,
+    pub(super) neighbours: Vec<Neighbours>,
     pub(super) space: IterationSpace,
     pub(super) log: Arc<Log>,
 }
@@ -138,12 +171,13 @@ impl<'rt> Program<'rt> {
             Zone { number, mesh, u, forcing, r, w: has_correction.then(|| field("w")) }
         };
         let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
+        let faces = Faces::new(rt, &zones);
         let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
         let log = Arc::new(Log::new(zones.len()));
         let neighbours = problem.neighbours();
         let exchange = neighbours.iter().zip(&zones).map(|(beside, zone)| received(beside, zone)).collect();
         let space = rt.iteration_space("zones", weights).with_exchange(exchange);
-        Self { rt, benchmark, settings, zones, neighbours, space, log }
+        Self { rt, benchmark, settings, zones, faces, neighbours, space, log }
     }
 
     /// Runs all steps, after one to warm up, and gives their times and the norms of the result.
@@ -152,22 +186,35 @@ impl<'rt> Program<'rt> {
     /// # Errors
     /// If a task is refused or fails, or if steps are to be replayed and to be waited for within.
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
-        let Settings { steps, periods: waits, replay, .. } = self.settings;
+        let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
             return Err(
                 "cannot time the periods of replayed steps: nothing waits within a replay; try without one".into()
             );
         }
+        if waits && fuse == Fuse::Whole {
+            return Err(
+                "cannot time the periods of whole steps: the exchange is part of each; try the fusion `step`".into()
+            );
+        }
         self.prepare()?;
-        let mut recording = if replay { Some(self.record()?) } else { None };
+        let mut recorded = if replay { Some(self.record()?) } else { None };
         let mut periods = Vec::new();
         let start = self.rt.now();
-        for _ in 0..steps {
-            match &mut recording {
-                Some(step) => step.replay()?,
-                None => periods.extend(self.step(Exchange::Together)?),
-            }
-            stepped();
+        let mut done = 0;
+        while done < steps {
+            let steps = match &mut recorded {
+                Some(recorded) if recorded.steps() <= steps - done => {
+                    recorded.replay()?;
+                    recorded.steps()
+                }
+                _ => {
+                    periods.extend(self.step(Exchange::Together)?);
+                    1
+                }
+            };
+            (0..steps).for_each(|_| stepped());
+            done += steps;
         }
         self.rt.wait()?;
         let mut total = self.rt.now() - start;
@@ -190,6 +237,9 @@ impl<'rt> Program<'rt> {
         self.begin()?;
         self.step(Exchange::Together)?;
         self.begin()?;
+        if self.settings.fuse == Fuse::Whole {
+            self.sent()?;
+        }
         self.rt.wait()?;
         self.log.clear();
         Ok(())
@@ -202,6 +252,7 @@ impl<'rt> Program<'rt> {
 
     /// The initial state. LU keeps a residual from step to step, so it needs one before the first.
     fn begin(&self) -> Result<()> {
+        *self.faces.sent() = Sent::Nothing;
         for zone in &self.zones {
             let mesh = zone.mesh;
             self.rt.task("initialise", (zone.u.output(),)).cpu(move |_, (u,)| initialise(&mesh, u)).submit()?;
@@ -223,8 +274,16 @@ impl<'rt> Program<'rt> {
     /// ([`Settings::periods`]).
     ///
     /// # Errors
-    /// If a task is refused or fails.
+    /// If a task is refused or fails, or zones are to exchange their faces one by one in steps that are whole.
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
+        if self.settings.fuse == Fuse::Whole {
+            if exchange == Exchange::OneByOne {
+                return Err("cannot exchange faces zone by zone: steps are whole; try the fusion `step`".into());
+            }
+            Front::begin(self.rt, &self.space);
+            self.whole_step()?;
+            return Ok(None);
+        }
         let wait = || if self.settings.periods { self.rt.wait() } else { Ok(()) };
         Front::begin(self.rt, &self.space);
         let start = self.rt.now();
@@ -244,16 +303,21 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// One step of all zones, recorded: what a replay of it computes is what [`step`](Self::step) does.
+    /// One step of all zones, recorded, or two: what a replay computes is what [`step`](Self::step) does.
     ///
     /// # Errors
     /// If a task is refused.
-    pub fn record(&self) -> std::result::Result<Recording, SubmitError> {
-        self.rt.record(|recorder| {
+    pub fn record(&self) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
+        let from = if self.settings.fuse == Fuse::Whole { Some(self.sent()?) } else { None };
+        let recording = self.rt.record(|recorder| {
+            if let Some(from) = from {
+                return self.whole_steps(recorder, from);
+            }
             Front::begin(recorder, &self.space);
             self.zones.iter().try_for_each(|zone| self.exchange(recorder, zone))?;
             self.zones.iter().try_for_each(|zone| self.advance(recorder, zone))
-        })
+        })?;
+        Ok(RecordedSteps { program: self, recording, from })
     }
 
     /// Does `work` on the zones' arrays in a plain loop, dealt to `units` units as [`Zones::dealt`](super::Zones::dealt) has it, in
@@ -263,7 +327,9 @@ impl<'rt> Program<'rt> {
     /// # Errors
     /// If the task is refused or fails, or is only simulated.
     pub fn in_loop<R: Send>(&self, units: usize, work: impl FnOnce(PlainLoop<'_>) -> R + Send) -> Result<R> {
-        let accesses: Vec<_> = self.zones.iter().flat_map(Zone::fields).map(|field| field.inout()).collect();
+        let faces = self.faces.sets.iter().flatten().flatten();
+        let accesses: Vec<_> =
+            self.zones.iter().flat_map(Zone::fields).chain(faces).map(|field| field.inout()).collect();
         let mut result = None;
         let body = |arrays: Vec<ArrayViewMut4<'_, f64>>| {
             let mut arrays = arrays.into_iter();
@@ -276,12 +342,21 @@ impl<'rt> Program<'rt> {
                 w: w.is_some().then(&mut next),
             };
             let zones = self.zones.iter().map(zone).collect();
-            result = Some(work(PlainLoop::new(self.benchmark, zones, &self.neighbours, units)));
+            let mut next = || arrays.next().expect("every face of every zone is held");
+            let mut set = || self.zones.iter().map(|_| [next(), next()]).collect();
+            let (sets, mut sent) = ([set(), set()], self.faces.sent());
+            let faces = plain_loop::Faces { sets, sent: &mut sent };
+            result = Some(work(PlainLoop::new(self.benchmark, zones, faces, &self.neighbours, units)));
         };
         self.rt
             .scope(|scope| scope.task("loop", accesses).host(move |_, arrays| body(arrays)).submit().map(drop))??;
         Ok(result
             .ok_or("cannot run a plain loop: the task was only simulated; try a runtime without a simulated machine")?)
+    }
+
+    /// What is said of a task that runs where the zone resides, and is not shared out.
+    pub(super) fn beside(&self, zone: &Zone) -> Hints<'_> {
+        Hints { place: Some(Place::Beside(&self.space, zone.number)), ..Hints::default() }
     }
 
     /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared
@@ -297,11 +372,10 @@ impl<'rt> Program<'rt> {
         let [w, e, s, n] = Side::ALL;
         let accesses = (from(west, w), from(east, e), from(south, s), from(north, n), to(w), to(e), to(s), to(n));
         let (log, number) = (self.log.clone(), zone.number);
-        let beside = Hints { place: Some(Place::Beside(&self.space, zone.number)), ..Hints::default() };
         front.task(
             "exchange",
             accesses,
-            beside,
+            self.beside(zone),
             move |unit, (west, east, south, north, to_west, to_east, to_south, to_north)| {
                 log.timed("exchange", unit, number, || {
                     receive([to_west, to_east, to_south, to_north], [west, east, south, north]);
@@ -319,6 +393,7 @@ impl<'rt> Program<'rt> {
     /// # Errors
     /// If a task is refused or fails.
     pub fn norms(&self) -> Result<Norms> {
+        self.settle()?;
         let sums = self.rt.data(vec![0.0; SUMS]).named("norms");
         for zone in &self.zones {
             let (mesh, has_surface) = (zone.mesh, self.benchmark == Benchmark::Lu);

@@ -3,33 +3,32 @@
 use std::fmt::Write;
 
 use crate::mz::classes::{Benchmark, Class, Fuse, Problem};
+use crate::mz::faces;
+use crate::mz::physics::{COMPONENTS, Mesh};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Bytes per mesh point: five components each of u, the forcing, the right-hand side, and LU's correction if its sweeps
-/// are tasks of their own.
-fn bytes_per_point(benchmark: Benchmark, fuse: Fuse) -> usize {
-    let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
-    fields * 5 * size_of::<f64>()
-}
-
-/// Bytes of memory that a run of a problem needs.
+/// Bytes of memory that a run of a problem needs: for each point five components each of u, the forcing, the right-hand side, and LU's
+/// correction if its sweeps are tasks of their own; where steps are whole, the faces that zones send each other.
 pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usize {
-    problem.points.iter().product::<usize>() * bytes_per_point(benchmark, fuse)
+    let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
+    let of_points = problem.points.iter().product::<usize>() * fields * COMPONENTS * size_of::<f64>();
+    let of_faces = |mesh: &Mesh| if fuse == Fuse::Whole { faces::bytes(mesh.shape) } else { 0 };
+    of_points + problem.meshes(benchmark).iter().map(of_faces).sum::<usize>()
 }
 
 /// The facts of a problem.
-pub fn banner(benchmark: Benchmark, class: Class, problem: &Problem, steps: usize) -> String {
+pub fn banner(benchmark: Benchmark, class: Class, fuse: Fuse, problem: &Problem, steps: usize) -> String {
     let Problem { points: [gx, gy, gz], zones: [columns, rows], dt, .. } = problem;
     let mut text = String::new();
     let points: usize = problem.points.iter().product();
-    let bytes = bytes_per_point(benchmark, Fuse::Step);
+    let bytes = bytes_needed(problem, benchmark, fuse);
     let meshes = problem.meshes(benchmark);
     let sizes = || meshes.iter().map(|mesh| mesh.shape.points());
     let (least, most) = (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0));
     let name = format!("{benchmark:?}").to_uppercase();
     let _ = writeln!(text, "{name}-MZ, class {class:?}: {gx} x {gy} x {gz} points in {columns} x {rows} zones");
     let _ = writeln!(text, "zones of {least} to {most} points, {steps} steps of {dt}");
-    let _ = writeln!(text, "{:.1} MiB, {bytes} bytes per mesh point", (points * bytes) as f64 / MIB);
+    let _ = writeln!(text, "{:.1} MiB, {:.0} bytes per mesh point", bytes as f64 / MIB, bytes as f64 / points as f64);
     text
 }

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
-use ndarray::s;
+use ndarray::{ArrayView4, ArrayViewMut4, s};
 
 use super::classes::{Benchmark, Fuse, Problem};
+use super::faces::Halo;
 use super::operator::{residual, scaled_residual};
+use super::physics::Mesh;
 use super::plain::Zones;
 use super::plain_loop::ZoneMut;
 use super::stopwatch::Stopwatch;
@@ -28,6 +30,20 @@ impl PlainStage {
     }
 }
 
+/// A whole step of a zone: u before and after, what has been received unless it lies in u, the forcing term, the right-hand side before and
+/// after, of LU alone, and how many threads.
+pub(super) type Step =
+    fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
+
+/// The step of a benchmark.
+pub(super) fn step(benchmark: Benchmark) -> Step {
+    match benchmark {
+        Benchmark::Bt => |mesh, u, halo, forcing, _, threads| bt::step(mesh, u, halo, forcing, threads),
+        Benchmark::Sp => |mesh, u, halo, forcing, _, threads| sp::step(mesh, u, halo, forcing, threads),
+        Benchmark::Lu => lu::step,
+    }
+}
+
 const fn stage(name: &'static str, work: fn(&mut ZoneMut<'_>, usize)) -> PlainStage {
     PlainStage { name, work }
 }
@@ -36,8 +52,8 @@ const fn stage(name: &'static str, work: fn(&mut ZoneMut<'_>, usize)) -> PlainSt
 pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
     use Benchmark::{Bt, Lu, Sp};
     match (benchmark, fuse) {
-        (Bt, Fuse::Step) => {
-            &const { [stage("step", |z, threads| bt::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), threads))] }
+        (Bt, Fuse::Whole | Fuse::Step) => {
+            &const { [stage("step", |z, threads| bt::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), threads))] }
         }
         (Bt, Fuse::Planes) => {
             &const {
@@ -58,8 +74,8 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
                 ]
             }
         }
-        (Sp, Fuse::Step) => {
-            &const { [stage("step", |z, threads| sp::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), threads))] }
+        (Sp, Fuse::Whole | Fuse::Step) => {
+            &const { [stage("step", |z, threads| sp::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), threads))] }
         }
         (Sp, Fuse::Planes) => {
             &const {
@@ -81,10 +97,10 @@ pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
                 ]
             }
         }
-        (Lu, Fuse::Step) => {
+        (Lu, Fuse::Whole | Fuse::Step) => {
             &const {
                 [stage("step", |z, threads| {
-                    lu::step(&z.mesh, z.u.view_mut(), &z.forcing.view(), z.r.view_mut(), threads)
+                    lu::step(&z.mesh, z.u.view_mut(), None, &z.forcing.view(), z.r.view_mut(), threads)
                 })]
             }
         }
@@ -127,7 +143,7 @@ const SCALED_RESIDUAL: PlainStage = stage("residual", |z, threads| {
 fn in_planes(ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>, work: super::passes::InPlanes, threads: usize) {
     let interior = s![.., 1..-1, .., ..];
     let planes = 1..mesh.shape.nz - 1;
-    work(mesh, planes, &u.view(), &forcing.slice(interior), r.slice_mut(interior), threads);
+    work(mesh, planes, &(&u.view()).into(), &forcing.slice(interior), r.slice_mut(interior), threads);
 }
 
 /// What rows have for themselves, of all interior rows.

@@ -14,12 +14,11 @@ use crate::mz::log::Log;
 use crate::mz::operator::{residual, scaled_residual};
 use crate::mz::physics::Mesh;
 use crate::mz::program::{Field, Program, Zone};
+use crate::mz::serial::step;
 use crate::mz::{bt, gpu, lu, sp};
 
 pub(super) type Reads<'a> = ArrayView4<'a, f64>;
 pub(super) type Writes<'a> = ArrayViewMut4<'a, f64>;
-/// u, forcing and right-hand side before, u and right-hand side after.
-pub(super) type Step = fn(&Mesh, Writes<'_>, &Reads<'_>, Writes<'_>, usize);
 /// From u and forcing to the right-hand side.
 type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
@@ -100,17 +99,21 @@ impl Stage {
     }
 }
 
+/// The step of a benchmark on accelerators.
+pub(super) fn gpu_step(benchmark: Benchmark) -> gpu::Step {
+    match benchmark {
+        Benchmark::Bt => gpu::bt::step,
+        Benchmark::Sp => gpu::sp::step,
+        Benchmark::Lu => gpu::lu::step,
+    }
+}
+
 impl Program<'_> {
     /// Submits, or records, a zone's step after the exchange.
     pub(super) fn advance(&self, front: &impl Front, zone: &Zone) -> Result {
         match (self.benchmark, self.settings.fuse) {
-            (Benchmark::Bt, Fuse::Step) => {
-                self.whole_step(front, zone, |mesh, u, f, _, threads| bt::step(mesh, u, f, threads), gpu::bt::step)
-            }
-            (Benchmark::Sp, Fuse::Step) => {
-                self.whole_step(front, zone, |mesh, u, f, _, threads| sp::step(mesh, u, f, threads), gpu::sp::step)
-            }
-            (Benchmark::Lu, Fuse::Step) => self.whole_step(front, zone, lu::step, gpu::lu::step),
+            (_, Fuse::Whole) => unreachable!("a whole step contains its exchange"),
+            (_, Fuse::Step) => self.rest(front, zone),
             (Benchmark::Bt, Fuse::Stages) => self.factored(front, zone, &BT_SWEEPS, bt::add),
             (Benchmark::Sp, Fuse::Stages) => self.factored(front, zone, &SP_SWEEPS, sp::add),
             (Benchmark::Lu, Fuse::Stages) => self.lu_stages(front, zone),
@@ -119,21 +122,21 @@ impl Program<'_> {
     }
 
     /// A stage of a zone; its task's name, and what else is said of that.
-    fn stage(&self, zone: &Zone, name: &'static str) -> (Stage, &'static str, Hints<'_>) {
+    pub(super) fn stage(&self, zone: &Zone, name: &'static str) -> (Stage, &'static str, Hints<'_>) {
         let (title, cost) = described(self.benchmark, name, &zone.mesh);
         let hints = Hints { cost: Some(cost), place: Some(Place::At(&self.space, zone.number)) };
         (Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }, title, hints)
     }
 
-    /// All of a zone's step in one task.
-    fn whole_step(&self, front: &impl Front, zone: &Zone, step: Step, gpu_step: gpu::Step) -> Result {
-        let mesh = zone.mesh;
+    /// All of a zone's step after the exchange in one task.
+    fn rest(&self, front: &impl Front, zone: &Zone) -> Result {
+        let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");
         front.task(
             name,
             (zone.u.inout(), zone.forcing.input(), zone.r.inout()),
             hints,
-            move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, &forcing, r, threads)),
+            move |unit, (u, forcing, r)| stage.run(unit, |mesh, threads| step(mesh, u, None, &forcing, r, threads)),
             move |k, (mut u, forcing, mut r)| gpu_step(&mesh, k, &mut u, &forcing, &mut r),
         )
     }

@@ -10,6 +10,7 @@ use pulp::{Simd, WithSimd};
 
 use super::sweep::{in_rows, sweep, together, vectors};
 use crate::mz::components::{ComponentsMut, Slab, components_mut, for_slabs, over_planes, plane_mut};
+use crate::mz::faces::{Halo, State, StatePlanes};
 use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
@@ -17,9 +18,15 @@ use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 
-/// A whole step of a zone whose faces have been exchanged: [`passes::step`].
-pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<'_, f64>, threads: usize) {
-    passes::step((in_planes, in_rows), mesh, u, forcing, threads);
+/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+pub(crate) fn step(
+    mesh: &Mesh,
+    u: ArrayViewMut4<'_, f64>,
+    halo: Option<Halo<'_>>,
+    forcing: &ArrayView4<'_, f64>,
+    threads: usize,
+) {
+    passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, x and y. `u` is given whole,
@@ -30,14 +37,14 @@ pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<
 pub(crate) fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
-    u: &ArrayView4<'_, f64>,
+    u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    assert_shapes(mesh, &planes, [u.u.shape(), forcing.shape(), r.shape()]);
     let Shape { nx, ny, .. } = mesh.shape;
-    let (u, forcing) = (Slab::new(0, u), Slab::new(planes.start, forcing));
+    let (u, forcing) = (u.planes(), Slab::new(planes.start, forcing));
     over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
         dispatch(nx - 2, ToY { mesh, u, forcing, first: planes.start + share.start, r });
     });
@@ -46,7 +53,7 @@ pub(crate) fn in_planes(
 /// The planes of `r` from `first` on, from the residual to the sweep in y.
 struct ToY<'a> {
     mesh: &'a Mesh,
-    u: Slab<'a>,
+    u: StatePlanes<'a>,
     forcing: Slab<'a>,
     first: usize,
     r: ComponentsMut<'a>,
@@ -77,7 +84,7 @@ impl WithSimd for ToY<'_> {
                         for (n, k) in ks.clone().enumerate() {
                             operator.plane(k, plane_mut(&mut r, n, nx * ny));
                         }
-                        let (planes, u) = (ks.len(), u.planes(ks));
+                        let (planes, u) = (ks.len(), u.slab.planes(ks));
                         sweep::<S, 0>(simd, mesh, planes, u, &mut r, bundle);
                         sweep::<S, 1>(simd, mesh, planes, u, &mut r, bundle);
                     },

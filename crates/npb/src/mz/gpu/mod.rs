@@ -7,6 +7,7 @@
 
 pub(crate) mod bt;
 mod exchange;
+pub(crate) mod faces;
 pub(crate) mod lu;
 pub(crate) mod sp;
 #[cfg(test)]
@@ -136,6 +137,14 @@ fn numbers(mesh: &Mesh, field: &Writes<'_>) -> ([i32; 3], [f64; 3]) {
     let Shape { nx, ny, nz } = mesh.shape;
     assert_eq!(field.extents(), mesh.shape.array(), "shape of a zone's array");
     assert_eq!(field.strides(), [nx * ny * nz, nx * ny, nx, 1], "a zone's array lies in one piece");
-    assert!(i32::try_from(mesh.shape.points()).is_ok(), "{} points are too many for one zone", mesh.shape.points());
-    ([nx, ny, nz].map(|n| n as i32), mesh.h.map(|h| 1.0 / h))
+    (integers(mesh), mesh.h.map(|h| 1.0 / h))
+}
+
+/// Points in x, y, z, as kernels take them.
+///
+/// # Panics
+/// If a component has more points than kernels can count.
+fn integers(Mesh { shape, .. }: &Mesh) -> [i32; 3] {
+    assert!(i32::try_from(shape.points()).is_ok(), "{} points are too many for one zone", shape.points());
+    [shape.nx, shape.ny, shape.nz].map(|n| n as i32)
 }

@@ -14,7 +14,7 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::program::{Field, Program, Settings};
 use crate::mz::verify::Verdict;
 use crate::mz::zones::Shape;
-use crate::mz::{bt, gpu, lu, sp};
+use crate::mz::{bt, faces, gpu, lu, sp};
 use crate::testing::accelerated;
 
 /// Points of zones: the smallest; less and more than a group in some direction, and no multiple of it; LU's blocks.
@@ -52,7 +52,7 @@ const STAGES: [Stage; 16] = [
     stage("bt x", Bt, |m, u, _, r| bt::x_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 0, k, &*u, r)),
     stage("bt y", Bt, |m, u, _, r| bt::y_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 1, k, &*u, r)),
     stage("bt z", Bt, |m, u, _, r| bt::z_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::bt::sweep(m, 2, k, &*u, r)),
-    Stage { defines_r: false, ..stage("bt step", Bt, |m, u, f, _| bt::step(m, u, f, 1), gpu::bt::step) },
+    Stage { defines_r: false, ..stage("bt step", Bt, |m, u, f, _| bt::step(m, u, None, f, 1), gpu::bt::step) },
     stage(
         "txinvr",
         Sp,
@@ -62,7 +62,7 @@ const STAGES: [Stage; 16] = [
     stage("sp x", Sp, |m, u, _, r| sp::x_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 0, k, &*u, r)),
     stage("sp y", Sp, |m, u, _, r| sp::y_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 1, k, &*u, r)),
     stage("sp z", Sp, |m, u, _, r| sp::z_sweep(m, &u.view(), r, 1), |m, k, u, _, r| gpu::sp::sweep(m, 2, k, &*u, r)),
-    Stage { defines_r: false, ..stage("sp step", Sp, |m, u, f, _| sp::step(m, u, f, 1), gpu::sp::step) },
+    Stage { defines_r: false, ..stage("sp step", Sp, |m, u, f, _| sp::step(m, u, None, f, 1), gpu::sp::step) },
     stage(
         "lu forward",
         Lu,
@@ -76,7 +76,7 @@ const STAGES: [Stage; 16] = [
         |m, k, u, _, w| gpu::lu::backward(m, k, &*u, w),
     ),
     stage("lu add", Lu, |_, u, _, w| lu::add(&w.view(), u, 1), |m, k, u, _, w| gpu::lu::add(m, k, u, &*w)),
-    stage("lu step", Lu, |m, u, f, r| lu::step(m, u, f, r, 1), gpu::lu::step),
+    stage("lu step", Lu, |m, u, f, r| lu::step(m, u, None, f, r, 1), gpu::lu::step),
 ];
 
 /// All in one test: the kernels are compiled one after the other, before runs launch some at once.
@@ -91,9 +91,10 @@ fn kernels_do_what_the_stages_do() {
         }
     }
     faces_are_copied(&rt);
+    faces_are_sent_and_received(&rt);
     drop(rt);
     for benchmark in [Bt, Sp, Lu] {
-        for fuse in [Fuse::Step, Fuse::Stages] {
+        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
             for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
                 run_is_verified(benchmark, fuse, units);
             }
@@ -146,6 +147,40 @@ fn faces_are_copied(rt: &Runtime) {
     }
     for (data, field) in data.into_iter().zip(&fields) {
         assert_eq!(found(rt, data), field);
+    }
+}
+
+fn faces_are_sent_and_received(rt: &Runtime) {
+    for [nx, ny, nz] in SHAPES {
+        let shape = Shape { nx, ny, nz };
+        let mesh = Mesh::new(Sp, shape, [2 * nx, 2 * ny, nz], [2, 2], 0.01);
+        let mut random = random();
+        let mut u = Array4::from_shape_simple_fn(shape.array(), &mut random);
+        let data = placed(rt, &u);
+        let [x, y] = faces::shapes(shape);
+        let [of_x, of_y]: [Field; 2] = [rt.zeros(x), rt.zeros(y)];
+        rt.task("send", (data.block(middle(shape)).input(), of_x.output(), of_y.output()))
+            .gpu(move |k, (u, mut x, mut y)| gpu::faces::send(&mesh, k, &u, [&mut x, &mut y]))
+            .submit()
+            .unwrap();
+        // Each receives what it sent itself.
+        let part = |face: usize| {
+            let components = face % 2 * COMPONENTS..(face % 2 + 1) * COMPONENTS;
+            [&of_x, &of_y][face / 2].block((components, .., .., ..)).input()
+        };
+        rt.task("receive", (data.block(middle(shape)).inout(), part(0), part(1), part(2), part(3)))
+            .gpu(move |k, (mut u, west, east, south, north)| {
+                gpu::faces::receive(&mesh, k, [&west, &east, &south, &north], &mut u)
+            })
+            .submit()
+            .unwrap();
+        let [mut on_x, mut on_y] = [Array4::zeros(x), Array4::zeros(y)];
+        faces::send(&u.view(), [on_x.view_mut(), on_y.view_mut()]);
+        assert_eq!([rt.take(of_x).unwrap(), rt.take(of_y).unwrap()], [on_x.clone(), on_y.clone()], "sent of {shape:?}");
+        let parts = [&on_x, &on_y].map(|face| face.view().split_at(Axis(0), COMPONENTS));
+        let [(west, east), (south, north)] = parts;
+        faces::receive(u.view_mut(), faces::Halo::new(shape, [west, east, south, north]));
+        assert_eq!(found(rt, data), u, "received by {shape:?}");
     }
 }
 

@@ -23,8 +23,9 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use crate::mz::components::{Components, ComponentsMut, components, components_mut, over_planes};
+use crate::mz::faces::{Halo, State};
 use crate::mz::lanes::{Lane, MAX_LANES, dispatch};
-use crate::mz::operator::residual;
+use crate::mz::operator::residual_of;
 use crate::mz::physics::Mesh;
 use crate::mz::rows::{blocks, divide};
 use access::{Gather, Scatter, Stage};
@@ -198,7 +199,7 @@ pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'
     });
 }
 
-/// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one
+/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: with the residual `r` of the step before, and to the one
 /// after.
 ///
 /// # Panics
@@ -206,10 +207,11 @@ pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'
 pub(crate) fn step(
     mesh: &Mesh,
     mut u: ArrayViewMut4<'_, f64>,
+    halo: Option<Halo<'_>>,
     forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
     relax(mesh, u.view_mut(), &r.view(), threads);
-    residual(mesh, &u.view(), forcing, r, threads);
+    residual_of(mesh, &State::new(u.view(), halo), forcing, r, threads);
 }

@@ -88,7 +88,7 @@ fn one_call_does_what_the_stages_do_on_any_number_of_threads() {
 #[test]
 fn class_s_is_verified() {
     let problem = Benchmark::Lu.problem(Class::S);
-    for fuse in [Fuse::Step, Fuse::Stages] {
+    for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
         let verdict = Verdict::new(&problem, &run(Benchmark::Lu, &problem, problem.steps, 1, fuse).norms);
         assert!(verdict.verified() && verdict.difference() < 1e-11, "{fuse:?}: {verdict}");
     }

@@ -18,6 +18,7 @@ use ndarray::{ArrayView4, ArrayViewMut4};
 use pulp::{Simd, WithSimd};
 
 use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, for_slabs, over_planes, reborrow};
+use crate::mz::faces::{Halo, State, StatePlanes};
 use crate::mz::in_z;
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::planes_together;
@@ -62,9 +63,15 @@ pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// A whole step of a zone whose faces have been exchanged: [`passes::step`].
-pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<'_, f64>, threads: usize) {
-    passes::step((in_planes, in_rows), mesh, u, forcing, threads);
+/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+pub(crate) fn step(
+    mesh: &Mesh,
+    u: ArrayViewMut4<'_, f64>,
+    halo: Option<Halo<'_>>,
+    forcing: &ArrayView4<'_, f64>,
+    threads: usize,
+) {
+    passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
 /// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given
@@ -75,14 +82,14 @@ pub(crate) fn step(mesh: &Mesh, u: ArrayViewMut4<'_, f64>, forcing: &ArrayView4<
 pub(crate) fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
-    u: &ArrayView4<'_, f64>,
+    u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
     r: ArrayViewMut4<'_, f64>,
     threads: usize,
 ) {
-    assert_shapes(mesh, &planes, [u.shape(), forcing.shape(), r.shape()]);
+    assert_shapes(mesh, &planes, [u.u.shape(), forcing.shape(), r.shape()]);
     let Shape { nx, ny, .. } = mesh.shape;
-    let (u, forcing) = (Slab::new(0, u), Slab::new(planes.start, forcing));
+    let (u, forcing) = (u.planes(), Slab::new(planes.start, forcing));
     over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
         dispatch(nx - 2, InPlanes::<true, true, true> { mesh, u, forcing, first: planes.start + share.start, r });
     });
@@ -107,16 +114,16 @@ fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     threads: usize,
 ) {
     let Shape { nx, ny, nz } = mesh.shape;
-    let u = Slab::new(0, u);
+    let u = State::from(u).planes();
     over_planes(threads, components_mut(r), nx * ny, 1..nz - 1, |planes, r| {
-        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing: u, first: planes.start, r });
+        dispatch(nx - 2, InPlanes::<TRANSFORM, X, Y> { mesh, u, forcing: u.slab, first: planes.start, r });
     });
 }
 
 /// The planes of `r` from `first` on: some of the stages, or all of them after the residual, which alone needs `forcing`.
 struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
     mesh: &'a Mesh,
-    u: Slab<'a>,
+    u: StatePlanes<'a>,
     forcing: Slab<'a>,
     first: usize,
     r: ComponentsMut<'a>,
@@ -160,7 +167,7 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                             reborrow(&mut r),
                             #[inline(always)]
                             |k, mut r| {
-                                let (u, mut flow) = (u.plane(k), flows.next().expect("one for each plane"));
+                                let (u, mut flow) = (u.slab.plane(k), flows.next().expect("one for each plane"));
                                 if let Some(operator) = &mut operator {
                                     operator.plane(k, reborrow(&mut r));
                                 }
@@ -171,7 +178,7 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                                 }
                             },
                         );
-                        let (u, flow, scratch) = (u.planes(ks), &FlowPlane { volume, sound }, &mut bundles);
+                        let (u, flow, scratch) = (u.slab.planes(ks), &FlowPlane { volume, sound }, &mut bundles);
                         if X {
                             vectorize(simd, Sweep::<0> { mesh, planes, u, flow, r: &mut r, scratch: &mut *scratch });
                         }

@@ -59,7 +59,7 @@ fn threads_and_fusion_change_nothing() {
         let problem = Benchmark::Sp.problem(class);
         let one = run(Benchmark::Sp, &problem, steps, 1, Fuse::Stages);
         for threads in [1, 2, 3, 5] {
-            for fuse in [Fuse::Step, Fuse::Stages] {
+            for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
                 let norms = run(Benchmark::Sp, &problem, steps, threads, fuse).norms;
                 assert_eq!(norms, one.norms, "class {class:?}, {threads} threads, {fuse:?}");
             }

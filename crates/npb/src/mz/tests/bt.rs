@@ -49,7 +49,7 @@ fn threads_and_fusion_change_nothing() {
     let problem = Benchmark::Bt.problem(Class::S);
     let one = run(Benchmark::Bt, &problem, 3, 1, Fuse::Stages);
     for threads in [1, 2, 3, 5] {
-        for fuse in [Fuse::Step, Fuse::Stages] {
+        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
             let norms = run(Benchmark::Bt, &problem, 3, threads, fuse).norms;
             assert_eq!(norms, one.norms, "{threads} threads, {fuse:?}");
         }

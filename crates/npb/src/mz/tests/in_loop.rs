@@ -8,7 +8,7 @@ use crate::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, run_seriall
 fn a_loop_and_tasks_take_turns_on_the_same_arrays() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
         let problem = benchmark.problem(Class::S);
-        for fuse in [Fuse::Step, Fuse::Planes, Fuse::Stages] {
+        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Planes, Fuse::Stages] {
             let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
             let settings = Settings { steps: 0, fuse, periods: false, replay: false };
             let program = Program::new(&rt, benchmark, &problem, settings);

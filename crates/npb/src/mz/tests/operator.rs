@@ -6,6 +6,7 @@ use pulp::{Simd, WithSimd};
 use super::golden::Golden;
 use crate::mz::classes::{Benchmark, Class};
 use crate::mz::components::{Slab, components_mut, for_planes};
+use crate::mz::faces::State;
 use crate::mz::initial::exact_state;
 use crate::mz::lanes::{MAX_LANES, dispatch};
 use crate::mz::operator::{Operator, residual, scaled_residual};
@@ -77,7 +78,8 @@ impl WithSimd for Residual<'_> {
         let mut r = none.clone();
         let mut scratch = vec![rubbish; Planes::numbers(mesh.shape)];
         let (of_u, of_none) = (u.view(), none.view());
-        let mut operator = Operator::new(simd, mesh, Slab::new(0, &of_u), Slab::new(0, &of_none), 1.0, &mut scratch, 1);
+        let mut operator =
+            Operator::new(simd, mesh, State::from(&of_u).planes(), Slab::new(0, &of_none), 1.0, &mut scratch, 1);
         for_planes(nx * ny, 0, components_mut(r.view_mut()), |k, r| {
             if (1..nz - 1).contains(&k) {
                 operator.plane(k, r);

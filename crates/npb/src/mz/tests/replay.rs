@@ -4,8 +4,9 @@ use thalweg::Runtime;
 
 use crate::mz::classes::{Benchmark, Class, Fuse};
 use crate::mz::program::{Exchange, Program, Settings};
+use crate::mz::run_serially;
 
-const STEPS: usize = 3;
+const STEPS: usize = 4;
 
 /// The states of all zones after some steps.
 fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay: bool) -> Vec<Vec<f64>> {
@@ -14,9 +15,9 @@ fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay
     let program = Program::new(&rt, benchmark, &benchmark.problem(Class::S), settings);
     program.prepare().unwrap();
     if replay {
-        let mut step = program.record().unwrap();
-        for _ in 0..STEPS {
-            step.replay().unwrap();
+        let mut recorded = program.record().unwrap();
+        for _ in 0..STEPS / recorded.steps() {
+            recorded.replay().unwrap();
         }
     } else {
         for _ in 0..STEPS {
@@ -29,7 +30,7 @@ fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay
 #[test]
 fn a_step_that_is_replayed_computes_the_same_bits() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
-        for fuse in [Fuse::Step, Fuse::Stages, Fuse::Planes] {
+        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages, Fuse::Planes] {
             let expected = states("1:CPU:1", "stealing", benchmark, fuse, false);
             for (units, scheduler) in [("2:CPU:1", "stealing"), ("1:CPU:2", "stealing"), ("1:CPU:1,2:EMU:1", "dynamic")]
             {
@@ -47,4 +48,52 @@ fn nothing_waits_within_a_replay() {
     let program = Program::new(&rt, Benchmark::Sp, &Benchmark::Sp.problem(Class::S), settings);
     let error = program.run(|| ()).unwrap_err().to_string();
     assert!(error.contains("cannot time the periods of replayed steps"), "{error}");
+}
+
+/// Replays, single steps and a plain loop by turns: each goes on with the faces that the one before sent.
+#[test]
+fn whole_steps_go_on_from_whatever_came_before() {
+    for benchmark in [Benchmark::Bt, Benchmark::Lu] {
+        let problem = benchmark.problem(Class::S);
+        let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
+        let settings = Settings { steps: 0, fuse: Fuse::Whole, periods: false, replay: false };
+        let program = Program::new(&rt, benchmark, &problem, settings);
+        program.prepare().unwrap();
+        let mut recorded = program.record().unwrap();
+        recorded.replay().unwrap();
+        program.step(Exchange::Together).unwrap();
+        recorded.replay().unwrap();
+        program.in_loop(1, |mut zones| zones.step(Fuse::Planes, 1)).unwrap();
+        recorded.replay().unwrap();
+        program.in_loop(1, |mut zones| zones.step(Fuse::Whole, 1)).unwrap();
+        program.norms().unwrap();
+        program.step(Exchange::Together).unwrap();
+        recorded.replay().unwrap();
+        let expected = run_serially(benchmark, &problem, 12, 1, Fuse::Step).norms;
+        assert_eq!(program.norms().unwrap(), expected, "{benchmark:?}");
+        assert_eq!(program.norms().unwrap(), expected, "{benchmark:?}, once more");
+    }
+}
+
+#[test]
+fn an_odd_number_of_steps_is_replayed() {
+    let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
+    let problem = Benchmark::Sp.problem(Class::S);
+    let settings = Settings { steps: 5, fuse: Fuse::Whole, periods: false, replay: true };
+    let stepped = std::cell::Cell::new(0);
+    let program = Program::new(&rt, Benchmark::Sp, &problem, settings);
+    let (_, norms) = program.run(|| stepped.set(stepped.get() + 1)).unwrap();
+    assert_eq!(norms, run_serially(Benchmark::Sp, &problem, 5, 1, Fuse::Step).norms);
+    assert_eq!(stepped.get(), 5);
+}
+
+#[test]
+fn the_exchange_of_whole_steps_has_no_time_of_its_own() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let settings = Settings { steps: 1, fuse: Fuse::Whole, periods: true, replay: false };
+    let program = Program::new(&rt, Benchmark::Sp, &Benchmark::Sp.problem(Class::S), settings);
+    let error = program.run(|| ()).unwrap_err().to_string();
+    assert!(error.contains("cannot time the periods of whole steps"), "{error}");
+    let error = program.step(Exchange::OneByOne).unwrap_err().to_string();
+    assert!(error.contains("cannot exchange faces zone by zone"), "{error}");
 }

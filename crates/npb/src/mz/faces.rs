@@ -1,0 +1,197 @@
+//! The faces that a zone sends its neighbours, as arrays of their own: what a step needs of other zones.
+//!
+//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use, and twice: where it is
+//! read, and where it is copied to. Here a face is in one piece. A step that reads those of its neighbours, and ends by writing its
+//! own, takes nothing else from other zones and writes no array but its zone's: so it is one task. There are two sets of
+//! faces, since a neighbour's step may come before or after: it reads the set that the step before wrote, and writes the
+//! other.
+//!
+//! What is received need not be copied to the zone's array, either: the spatial operator, which alone uses it, has it from where it is
+//! ([`State`]). Only who looks at a zone's array after such a step wants it there ([`receive`], [`Sent`]).
+//!
+//! Faces lie by the side at which they are received: across x as `[2 · 5, nz − 2, ny − 2, 1]`, the west's five components before the
+//! east's; across y, whole rows, as `[2 · 5, nz − 2, 1, nx]`, the south's before the north's. Of the rows the ends count for nothing.
+//!
+//! Invariant: numbers are copied, never computed with. So a step gives the same bits whichever way its faces come.
+
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4};
+
+use super::components::{Components, Slab, components, components_mut};
+use super::exchange::Side;
+use super::physics::COMPONENTS;
+use super::zones::{Neighbours, Shape};
+
+/// Shapes of the arrays of a zone's faces, across x and across y.
+pub(crate) fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 2] {
+    [[2 * COMPONENTS, nz - 2, ny - 2, 1], [2 * COMPONENTS, nz - 2, 1, nx]]
+}
+
+/// Bytes of a zone's faces, in both sets.
+pub(crate) fn bytes(shape: Shape) -> usize {
+    2 * size_of::<f64>() * shapes(shape).iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>()
+}
+
+/// A face that a zone receives: its neighbour's number, which of the neighbour's two arrays has it, and in which components.
+pub(crate) type Source = (usize, usize, Range<usize>);
+
+/// What a zone receives, in the order of [`Side::ALL`].
+pub(crate) fn sources(&Neighbours { west, east, south, north }: &Neighbours) -> [Source; 4] {
+    let [first, second] = [0..COMPONENTS, COMPONENTS..2 * COMPONENTS];
+    [(west, 0, first.clone()), (east, 0, second.clone()), (south, 1, first), (north, 1, second)]
+}
+
+/// Which set of faces is current.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// None: zones' arrays have all there is.
+    #[default]
+    Nothing,
+    /// This one has the zones' inner faces.
+    Set(usize),
+    /// The same, and the last step read what zones' arrays lack, their outer faces, from the other one.
+    Stepped(usize),
+}
+
+/// Sets a zone's faces, across x and across y, to what its neighbours are to receive.
+///
+/// # Panics
+/// If an array is not of the zone's, or not contiguous.
+pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 2]) {
+    let (_, nz, ny, nx) = u.dim();
+    assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
+    let [across_x, across_y] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
+    let (wests, easts) = across_x.split_at_mut(across_x.len() / 2);
+    let (souths, norths) = across_y.split_at_mut(across_y.len() / 2);
+    let across_x = wests.chunks_exact_mut(ny - 2).zip(easts.chunks_exact_mut(ny - 2));
+    let across_y = souths.chunks_exact_mut(nx).zip(norths.chunks_exact_mut(nx));
+    let u = components(u);
+    let planes = u.iter().flat_map(|component| component.chunks_exact(ny * nx).take(nz - 1).skip(1));
+    for ((plane, (west, east)), (south, north)) in planes.zip(across_x).zip(across_y) {
+        // What a neighbour receives in its west lies in the east here.
+        for ((row, west), east) in plane.chunks_exact(nx).skip(1).zip(west).zip(east) {
+            (*west, *east) = (row[nx - 2], row[1]);
+        }
+        for ((south, north), (last, first)) in south.iter_mut().zip(north).zip(rows(plane, nx, [ny - 2, 1])) {
+            (*south, *north) = (*last, *first);
+        }
+    }
+}
+
+/// Two rows of a plane, side by side.
+fn rows(plane: &[f64], nx: usize, [one, other]: [usize; 2]) -> impl Iterator<Item = (&f64, &f64)> {
+    plane[one * nx..][..nx].iter().zip(&plane[other * nx..][..nx])
+}
+
+/// Sets the outer faces of a zone's array to what it has received.
+///
+/// # Panics
+/// If a component of the array is not contiguous.
+pub(crate) fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
+    let (_, nz, ny, nx) = u.dim();
+    let mut u = components_mut(u);
+    for (m, u) in u.iter_mut().enumerate() {
+        for (k, plane) in u.chunks_exact_mut(ny * nx).enumerate().take(nz - 1).skip(1) {
+            let [west, east, south, north] = halo.in_plane(k).map(|face| face[m]);
+            for ((row, west), east) in plane.chunks_exact_mut(nx).skip(1).zip(west).zip(east) {
+                (row[0], row[nx - 1]) = (*west, *east);
+            }
+            for (row, face) in [(0, south), (ny - 1, north)] {
+                plane[row * nx..][1..nx - 1].copy_from_slice(&face[1..nx - 1]);
+            }
+        }
+    }
+}
+
+/// The faces that a zone has received.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Halo<'a> {
+    /// In the order of [`Side::ALL`], of each component the planes of one face.
+    faces: [&'a [f64]; 4],
+    shape: Shape,
+}
+
+impl<'a> Halo<'a> {
+    /// Faces for a zone of this shape, in the order of [`Side::ALL`].
+    ///
+    /// # Panics
+    /// If a face has another shape, or is not contiguous.
+    pub(crate) fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
+        for (face, side) in faces.iter().zip(Side::ALL) {
+            let [_, rest @ ..] = shapes(shape)[side as usize / 2];
+            assert_eq!(face.shape()[1..], rest, "what is received at {side:?}");
+        }
+        Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
+    }
+
+    /// What is received beside the interior plane `k`: of each component a number for each interior row in the west and in the east,
+    /// and a row in the south and in the north.
+    #[inline(always)]
+    pub(crate) fn in_plane(&self, k: usize) -> [Components<'a>; 4] {
+        let Shape { nx, ny, nz } = self.shape;
+        tabulate!(|side| {
+            let points = if side < 2 { ny - 2 } else { nx };
+            tabulate!(|m| &self.faces[side][(m * (nz - 2) + k - 1) * points..][..points])
+        })
+    }
+}
+
+/// A zone's state as the spatial operator reads it: the array, whose outer faces are elsewhere if there is a halo.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct State<'a> {
+    pub(crate) u: ArrayView4<'a, f64>,
+    halo: Option<Halo<'a>>,
+}
+
+impl<'a> State<'a> {
+    /// The array, and what has been received beside it.
+    pub(crate) fn new(u: ArrayView4<'a, f64>, halo: Option<Halo<'a>>) -> Self {
+        Self { u, halo }
+    }
+
+    /// The state plane by plane.
+    ///
+    /// # Panics
+    /// If a component of the array is not contiguous.
+    pub(crate) fn planes(&self) -> StatePlanes<'a> {
+        StatePlanes { slab: Slab::new(0, &self.u), last: self.u.len_of(ndarray::Axis(1)) - 1, halo: self.halo }
+    }
+}
+
+impl<'a> From<&ArrayView4<'a, f64>> for State<'a> {
+    fn from(u: &ArrayView4<'a, f64>) -> Self {
+        Self::new(*u, None)
+    }
+}
+
+/// The planes of a zone's state.
+#[derive(Clone, Copy)]
+pub(crate) struct StatePlanes<'a> {
+    /// Without the halo.
+    pub(crate) slab: Slab<'a>,
+    /// The number of the last plane.
+    last: usize,
+    halo: Option<Halo<'a>>,
+}
+
+/// A plane of a zone's state.
+#[derive(Clone, Copy)]
+pub(crate) struct StatePlane<'a> {
+    /// The array's.
+    pub(crate) u: Components<'a>,
+    /// What is received beside it, as [`Halo::in_plane`] has it.
+    pub(crate) halo: Option<[Components<'a>; 4]>,
+}
+
+impl<'a> StatePlanes<'a> {
+    /// Plane `k`. Nothing is ever received beside the first one and the last.
+    #[inline(always)]
+    pub(crate) fn plane(&self, k: usize) -> StatePlane<'a> {
+        let halo = match &self.halo {
+            Some(halo) if 0 < k && k < self.last => Some(halo.in_plane(k)),
+            _ => None,
+        };
+        StatePlane { u: self.slab.plane(k), halo }
+    }
+}

@@ -1,0 +1,73 @@
+//! Faces as arrays of their own, against those that are exchanged in place.
+
+use ndarray::{Array4, s};
+
+use crate::mz::classes::Benchmark;
+use crate::mz::exchange::{Side, inner_face, outer_face};
+use crate::mz::faces::{Halo, State, receive, send, shapes};
+use crate::mz::initial::exact_state;
+use crate::mz::operator::residual_of;
+use crate::mz::physics::Mesh;
+use crate::mz::zones::Shape;
+
+/// A zone that is its own neighbour on all sides, and the faces that it sends.
+fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 2]) {
+    let shape = Shape { nx, ny, nz };
+    let mesh = Mesh::new(Benchmark::Sp, shape, [2 * nx + 1, 3 * ny, nz], [2, 2], 0.01);
+    let mut u = exact_state(&mesh);
+    // No two numbers alike.
+    u.iter_mut().enumerate().for_each(|(number, value)| *value *= 1.0 + 1e-6 * number as f64);
+    let mut faces = shapes(shape).map(Array4::zeros);
+    send(&u.view(), faces.each_mut().map(|face| face.view_mut()));
+    (mesh, u, faces)
+}
+
+fn halo(shape: Shape, [x, y]: &[Array4<f64>; 2]) -> Halo<'_> {
+    let [first, second] = [s![..5, .., .., ..], s![5.., .., .., ..]];
+    Halo::new(shape, [x.slice(first), x.slice(second), y.slice(first), y.slice(second)])
+}
+
+/// The zone with its faces exchanged in place.
+fn exchanged(shape: Shape, u: &Array4<f64>) -> Array4<f64> {
+    let mut exchanged = u.clone();
+    for side in Side::ALL {
+        let ((m, z, y, x), (fm, fz, fy, fx)) = (outer_face(shape, side), inner_face(shape, side));
+        exchanged.slice_mut(s![m, z, y, x]).assign(&u.slice(s![fm, fz, fy, fx]));
+    }
+    exchanged
+}
+
+const SHAPES: [[usize; 3]; 6] = [[6, 6, 6], [7, 9, 8], [8, 6, 6], [9, 7, 6], [16, 17, 7], [13, 21, 16]];
+
+#[test]
+fn what_is_sent_and_received_is_what_an_exchange_copies() {
+    for points in SHAPES {
+        let (mesh, mut u, faces) = zone(points);
+        let expected = exchanged(mesh.shape, &u);
+        receive(u.view_mut(), halo(mesh.shape, &faces));
+        assert_eq!(u, expected, "{points:?}");
+        assert_ne!(u, exact_state(&mesh));
+    }
+}
+
+/// The zone's own outer faces hold anything finite.
+#[test]
+fn the_operator_reads_the_halo_in_the_place_of_the_outer_faces() {
+    for points in SHAPES {
+        let (mesh, mut u, faces) = zone(points);
+        let none = Array4::zeros(u.raw_dim());
+        let of = |state: &State<'_>, threads| {
+            let mut r = none.clone();
+            residual_of(&mesh, state, &none.view(), r.view_mut(), threads);
+            r
+        };
+        let expected = of(&State::from(&exchanged(mesh.shape, &u).view()), 1);
+        for side in Side::ALL {
+            let (m, z, y, x) = outer_face(mesh.shape, side);
+            u.slice_mut(s![m, z, y, x]).fill(1e9);
+        }
+        for threads in [1, 3] {
+            assert_eq!(of(&State::new(u.view(), Some(halo(mesh.shape, &faces))), threads), expected, "{points:?}");
+        }
+    }
+}
