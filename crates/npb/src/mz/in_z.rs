@@ -12,7 +12,6 @@ use rayon::prelude::*;
 use super::components::{Components, ComponentsMut, components};
 use super::lanes::{Scratch, dispatch, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
-use super::prefetch::prefetch;
 use super::rows::{Block, blocks, divide};
 use super::zones::Shape;
 
@@ -38,19 +37,6 @@ pub(crate) enum Rows<'a, 'r> {
         /// The right-hand side's points from the first row on, planes a plane of the zone apart.
         r: Components<'a>,
     },
-}
-
-impl Rows<'_, '_> {
-    /// Asks for plane `k`, of `points` points, at one of its points.
-    #[inline(always)]
-    pub(crate) fn prefetch(&self, k: usize, points: usize, point: usize) {
-        let (near, far) = match self {
-            Rows::Replace { u, r } => (&r[k], u),
-            Rows::Add { u, r } => (&u[k], r),
-        };
-        unroll!(COMPONENTS, |m| prefetch(near[m], point));
-        unroll!(COMPONENTS, |m| prefetch(far[m], k * points + point));
-    }
 }
 
 /// Solves all lines in z for the right-hand side `r`, which the solution replaces.

@@ -8,6 +8,7 @@
 mod penta;
 mod sweep;
 mod transforms;
+mod z_sweep;
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +28,8 @@ use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
-use sweep::{FlowPlane, LinesInZ, Sweep, enter_plane, find_flow};
+use sweep::{FlowPlane, Sweep, enter_plane, find_flow};
+use z_sweep::LinesInZ;
 
 pub(crate) use crate::mz::bt::add;
 

@@ -1,4 +1,4 @@
-//! The sweeps of SP within planes of constant z and within rows of constant y, as many lines at once as there are lanes.
+//! The sweeps of SP within planes of constant z, as many lines at once as there are lanes.
 //!
 //! What all lines of a plane need of the flow, 1/ρ and the speed of sound, is found once per plane. Lines in x of several
 //! planes are solved together where those of one would leave lanes idle, and lines in y. The transform that follows a sweep is applied to
@@ -10,10 +10,9 @@
 use pulp::{Simd, WithSimd};
 
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
-use super::transforms::{Constants, Flow, State, enter, leave, x_to_y, y_to_z};
+use super::transforms::{Constants, Flow, State, enter, x_to_y, y_to_z};
 use crate::mz::columns::{Columns, bundles, solved, with_columns};
 use crate::mz::components::{Components, ComponentsMut};
-use crate::mz::in_z::{InZ, Rows};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -25,10 +24,6 @@ const VOLUME: usize = 0;
 const MOMENTUM: usize = 1;
 const SOUND: usize = 2;
 const RIGHT: usize = 3;
-/// What the way up a line in z keeps of a point for the way down: the state, 1/ρ and 1/a.
-const KEPT: usize = COMPONENTS + 2;
-/// How many bundles of lines in z lie between what is solved and what is asked for.
-const AHEAD: usize = 2;
 
 /// The flow in a plane, or in some that follow each other, one slice each.
 pub(crate) struct FlowPlane<'a> {
@@ -221,79 +216,6 @@ fn solve<S: Simd>(
 
 /// Five vectors of a bundle's point from `field` on.
 #[inline(always)]
-fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
+pub(super) fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
     tabulate!(|m| Lane::new(simd, point[field + m]))
-}
-
-/// Solves the lines in z, and transforms the solution back to the conserved quantities.
-#[derive(Clone, Copy)]
-pub(crate) struct LinesInZ;
-
-impl InZ for LinesInZ {
-    #[inline(always)]
-    fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
-        let Shape { nx, ny, nz } = mesh.shape;
-        let weights = Weights::new(simd, mesh, 2);
-        let c = Constants::new(simd);
-        let (plane, length) = (nx * ny, nz - 2);
-        // Planes far apart tend to displace each other: all that is read is read once, on the way up.
-        let (kept, stored) = scratch.vectors::<S>(KEPT * length + stored(length)).split_at_mut(KEPT * length);
-        prepare(simd, stored);
-        let end = rows * nx;
-        for begin in (0..end).step_by(S::F64_LANES) {
-            let read = &*planes;
-            eliminate(
-                simd,
-                &weights,
-                length,
-                stored,
-                #[inline(always)]
-                |k| {
-                    // In each plane a line of each component, which no processor foresees.
-                    read.prefetch(k, plane, begin + (AHEAD + 1) * S::F64_LANES - 1);
-                    let far = k * plane + begin..k * plane + end;
-                    let u: State<S> = tabulate!(|m| {
-                        let part = match read {
-                            Rows::Replace { u, .. } => &u[m][far.clone()],
-                            Rows::Add { u, .. } => &u[k][m][begin..end],
-                        };
-                        Lane::load_some(simd, part, 0)
-                    });
-                    let flow = Flow::new(&c, u);
-                    let kept = &mut kept[k * KEPT..][..KEPT];
-                    unroll!(COMPONENTS, |m| kept[m] = u[m].value());
-                    (kept[COMPONENTS], kept[COMPONENTS + 1]) = (flow.volume.value(), flow.slowness.value());
-                    weights.point(flow.volume, u[3], flow.sound())
-                },
-                #[inline(always)]
-                |k| {
-                    let far = k * plane + begin..k * plane + end;
-                    tabulate!(|m| {
-                        let part = match read {
-                            Rows::Replace { r, .. } => &r[k][m][begin..end],
-                            Rows::Add { r, .. } => &r[m][far.clone()],
-                        };
-                        Lane::load_some(simd, part, 0)
-                    })
-                },
-            );
-            substitute(
-                simd,
-                length,
-                stored,
-                #[inline(always)]
-                |k, solution| {
-                    let kept = &kept[k * KEPT..][..KEPT];
-                    let u: State<S> = vectors(simd, kept, 0);
-                    let [volume, slowness] = [Lane::new(simd, kept[COMPONENTS]), Lane::new(simd, kept[COMPONENTS + 1])];
-                    let solution = leave(&c, &Flow::known(&c, u, volume, slowness), solution);
-                    unroll!(COMPONENTS, |m| match planes {
-                        Rows::Replace { r, .. } => solution[m].store_some(&mut r[k][m][begin..end], 0),
-                        Rows::Add { u: target, .. } =>
-                            (u[m] + solution[m]).store_some(&mut target[k][m][begin..end], 0),
-                    });
-                },
-            );
-        }
-    }
 }

@@ -1,0 +1,189 @@
+//! The sweep of SP in z, within rows of constant y, as many lines at once as there are lanes.
+//!
+//! Lines are solved where they are, rows of them side by side, with their ends, which are solved by zero. Planes far apart tend to displace
+//! each other: what the way up a line reads of them it keeps for the way down.
+
+use pulp::Simd;
+
+use super::penta::{Weights, eliminate, prepare, stored, substitute};
+use super::sweep::vectors;
+use super::transforms::{Constants, Flow, State, leave};
+use crate::mz::columns::{Columns, Few, Together};
+use crate::mz::components::{Components, ComponentsMut};
+use crate::mz::in_z::{InZ, Rows};
+use crate::mz::lanes::{Lane, Scratch};
+use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::prefetch::prefetch;
+use crate::mz::zones::Shape;
+
+/// What the way up a line keeps of a point for the way down: the state, 1/ρ and 1/a.
+const KEPT: usize = COMPONENTS + 2;
+/// How many bundles of lines lie between what is solved and what is asked for.
+const AHEAD: usize = 1;
+
+/// Solves the lines in z, and transforms the solution back to the conserved quantities.
+#[derive(Clone, Copy)]
+pub(crate) struct LinesInZ;
+
+impl InZ for LinesInZ {
+    #[inline(always)]
+    fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
+        let Shape { nx, ny, nz } = mesh.shape;
+        let (plane, length) = (nx * ny, nz - 2);
+        // All components are as long, so that one comparison is enough.
+        let far = (length - 1) * plane + rows * nx;
+        let lines = Lines { weights: Weights::new(simd, mesh, 2), constants: Constants::new(simd), length };
+        match planes {
+            Rows::Replace { u, r } => {
+                let u: Components<'_> = tabulate!(|m| &u[m][..far]);
+                lines.solve(simd, rows * nx, &mut Replace { u, r, plane }, scratch);
+            }
+            Rows::Add { u, r } => {
+                let r: Components<'_> = tabulate!(|m| &r[m][..far]);
+                lines.solve(simd, rows * nx, &mut Add { u, r, plane }, scratch);
+            }
+        }
+    }
+}
+
+/// Where a sweep reads and writes: [`Rows`] of a kind that is known. To choose at every number would cost more than what it is about.
+trait Access {
+    /// Asks for plane `k` at a point.
+    fn prefetch(&self, k: usize, point: usize);
+
+    /// The state of columns in plane `k`.
+    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S>;
+
+    /// Their right-hand side.
+    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S>;
+
+    /// Takes their solution; `u` is the state there.
+    fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, u: State<S>, solution: State<S>);
+}
+
+/// [`Rows::Replace`].
+struct Replace<'p, 'a, 'r> {
+    u: Components<'a>,
+    r: &'p mut [ComponentsMut<'r>],
+    plane: usize,
+}
+
+/// [`Rows::Add`].
+struct Add<'p, 'a, 'r> {
+    u: &'p mut [ComponentsMut<'r>],
+    r: Components<'a>,
+    plane: usize,
+}
+
+impl Access for Replace<'_, '_, '_> {
+    #[inline(always)]
+    fn prefetch(&self, k: usize, point: usize) {
+        unroll!(COMPONENTS, |m| prefetch(self.r[k][m], point));
+        unroll!(COMPONENTS, |m| prefetch(self.u[m], k * self.plane + point));
+    }
+
+    #[inline(always)]
+    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        tabulate!(|m| columns.load(simd, self.u[m], k * self.plane))
+    }
+
+    #[inline(always)]
+    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        let r = &self.r[k];
+        tabulate!(|m| columns.load(simd, r[m], 0))
+    }
+
+    #[inline(always)]
+    fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, _: State<S>, solution: State<S>) {
+        let r = &mut self.r[k];
+        unroll!(COMPONENTS, |m| columns.store(solution[m], r[m], 0));
+    }
+}
+
+impl Access for Add<'_, '_, '_> {
+    #[inline(always)]
+    fn prefetch(&self, k: usize, point: usize) {
+        unroll!(COMPONENTS, |m| prefetch(self.u[k][m], point));
+        unroll!(COMPONENTS, |m| prefetch(self.r[m], k * self.plane + point));
+    }
+
+    #[inline(always)]
+    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        let u = &self.u[k];
+        tabulate!(|m| columns.load(simd, u[m], 0))
+    }
+
+    #[inline(always)]
+    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        tabulate!(|m| columns.load(simd, self.r[m], k * self.plane))
+    }
+
+    #[inline(always)]
+    fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, u: State<S>, solution: State<S>) {
+        let target = &mut self.u[k];
+        unroll!(COMPONENTS, |m| columns.store(u[m] + solution[m], target[m], 0));
+    }
+}
+
+/// What the lines of a zone have in common.
+struct Lines<S: Simd> {
+    weights: Weights<S>,
+    constants: Constants<S>,
+    /// Interior points of a line.
+    length: usize,
+}
+
+impl<S: Simd> Lines<S> {
+    /// Solves `columns` lines side by side.
+    #[inline(always)]
+    fn solve(&self, simd: S, columns: usize, planes: &mut impl Access, scratch: &mut Scratch) {
+        let vectors = scratch.vectors::<S>(KEPT * self.length + stored(self.length));
+        prepare(simd, &mut vectors[KEPT * self.length..]);
+        for first in (0..columns).step_by(S::F64_LANES) {
+            match columns - first {
+                count if count < S::F64_LANES => self.bundle(simd, Few { first, count }, first, planes, vectors),
+                _ => self.bundle(simd, Together { first }, first, planes, vectors),
+            }
+        }
+    }
+
+    /// Solves as many lines as there are lanes, the first of them number `first`.
+    #[inline(always)]
+    fn bundle(&self, simd: S, columns: impl Columns, first: usize, planes: &mut impl Access, scratch: &mut [S::f64s]) {
+        let Self { weights, constants, length } = self;
+        let (kept, stored) = scratch.split_at_mut(KEPT * length);
+        let read = &*planes;
+        eliminate(
+            simd,
+            weights,
+            *length,
+            stored,
+            #[inline(always)]
+            |k| {
+                // In each plane a line of each component, which no processor foresees.
+                read.prefetch(k, first + (AHEAD + 1) * S::F64_LANES - 1);
+                let u = read.state(simd, columns, k);
+                let flow = Flow::new(constants, u);
+                let kept = &mut kept[k * KEPT..][..KEPT];
+                unroll!(COMPONENTS, |m| kept[m] = u[m].value());
+                (kept[COMPONENTS], kept[COMPONENTS + 1]) = (flow.volume.value(), flow.slowness.value());
+                weights.point(flow.volume, u[3], flow.sound())
+            },
+            #[inline(always)]
+            |k| read.right(simd, columns, k),
+        );
+        substitute(
+            simd,
+            *length,
+            stored,
+            #[inline(always)]
+            |k, solution| {
+                let kept = &kept[k * KEPT..][..KEPT];
+                let u: State<S> = vectors(simd, kept, 0);
+                let [volume, slowness] = tabulate!(|n| Lane::new(simd, kept[COMPONENTS + n]));
+                let solution = leave(constants, &Flow::known(constants, u, volume, slowness), solution);
+                planes.take(columns, k, u, solution);
+            },
+        );
+    }
+}
