@@ -1,26 +1,27 @@
 /* The faces that zones send each other, as arrays of their own. Counterpart: src/mz/faces.rs.
  *
- * Faces across x are [2 * 5][nz - 2][ny - 2] numbers, of each interior row one; those across y are [2 * 5][nz - 2][nx], whole rows, of
- * which the ends count for nothing. The five components of what is received in the west, or in the south, come first.
+ * Faces across x are [5][nz - 2][ny - 2] numbers, of each interior row one; those across y are [5][nz - 2][nx], whole rows, of which the
+ * ends count for nothing.
  *
  * Threads: the larger of nx and ny, 5 (nz - 2). */
 
 /* A zone's faces from its state. What a neighbour receives in its west lies in the east here. */
-KERNEL(32, 4, 1) send(IN(double, u, [5][nz][ny][nx]), OUT(double, across_x, [10][nz - 2][ny - 2]),
-                      OUT(double, across_y, [10][nz - 2][nx]), int nx, int ny, int nz)
+KERNEL(32, 4, 1) send(IN(double, u, [5][nz][ny][nx]), OUT(double, west, [5][nz - 2][ny - 2]),
+                      OUT(double, east, [5][nz - 2][ny - 2]), OUT(double, south, [5][nz - 2][nx]),
+                      OUT(double, north, [5][nz - 2][nx]), int nx, int ny, int nz)
 {
-    REGION(u); REGION(across_x); REGION(across_y);
-    int at = GLOBAL_ID(0), plane = GLOBAL_ID(1), planes = 5 * (nz - 2);
-    if (plane >= planes) return;
+    REGION(u); REGION(west); REGION(east); REGION(south); REGION(north);
+    int at = GLOBAL_ID(0), plane = GLOBAL_ID(1);
+    if (plane >= 5 * (nz - 2)) return;
     INT64 first = (INT64)nx * ny * (plane % (nz - 2) + 1 + nz * (plane / (nz - 2)));
     if (at < ny - 2) {
         INT64 row = first + (INT64)nx * (at + 1);
-        across_x[(INT64)plane * (ny - 2) + at] = u[row + nx - 2];
-        across_x[(INT64)(planes + plane) * (ny - 2) + at] = u[row + 1];
+        west[(INT64)plane * (ny - 2) + at] = u[row + nx - 2];
+        east[(INT64)plane * (ny - 2) + at] = u[row + 1];
     }
     if (at < nx) {
-        across_y[(INT64)plane * nx + at] = u[first + (INT64)nx * (ny - 2) + at];
-        across_y[(INT64)(planes + plane) * nx + at] = u[first + nx + at];
+        south[(INT64)plane * nx + at] = u[first + (INT64)nx * (ny - 2) + at];
+        north[(INT64)plane * nx + at] = u[first + nx + at];
     }
 }
 

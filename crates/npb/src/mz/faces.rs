@@ -9,23 +9,21 @@
 //! What is received need not be copied to the zone's array, either: the spatial operator, which alone uses it, has it from where it is
 //! ([`State`]). Only who looks at a zone's array after such a step wants it there ([`receive`], [`Sent`]).
 //!
-//! Faces lie by the side at which they are received: across x as `[2 · 5, nz − 2, ny − 2, 1]`, the west's five components before the
-//! east's; across y, whole rows, as `[2 · 5, nz − 2, 1, nx]`, the south's before the north's. Of the rows the ends count for nothing.
+//! Faces are named, and ordered, by the side at which they are received. Those across x are `[5, nz − 2, ny − 2, 1]`, those across y, whole
+//! rows, `[5, nz − 2, 1, nx]`. Of the rows the ends count for nothing.
 //!
 //! Invariant: numbers are copied, never computed with. So a step gives the same bits whichever way its faces come.
-
-use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 
 use super::components::{Components, Slab, components, components_mut};
-use super::exchange::Side;
 use super::physics::COMPONENTS;
 use super::zones::{Neighbours, Shape};
 
-/// Shapes of the arrays of a zone's faces, across x and across y.
-pub(crate) fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 2] {
-    [[2 * COMPONENTS, nz - 2, ny - 2, 1], [2 * COMPONENTS, nz - 2, 1, nx]]
+/// Shapes of a zone's faces, in the order of [`Side::ALL`](super::exchange::Side::ALL).
+pub(crate) fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 4] {
+    let (across_x, across_y) = ([COMPONENTS, nz - 2, ny - 2, 1], [COMPONENTS, nz - 2, 1, nx]);
+    [across_x, across_x, across_y, across_y]
 }
 
 /// Bytes of a zone's faces, in both sets.
@@ -33,13 +31,10 @@ pub(crate) fn bytes(shape: Shape) -> usize {
     2 * size_of::<f64>() * shapes(shape).iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>()
 }
 
-/// A face that a zone receives: its neighbour's number, which of the neighbour's two arrays has it, and in which components.
-pub(crate) type Source = (usize, usize, Range<usize>);
-
-/// What a zone receives, in the order of [`Side::ALL`].
-pub(crate) fn sources(&Neighbours { west, east, south, north }: &Neighbours) -> [Source; 4] {
-    let [first, second] = [0..COMPONENTS, COMPONENTS..2 * COMPONENTS];
-    [(west, 0, first.clone()), (east, 0, second.clone()), (south, 1, first), (north, 1, second)]
+/// Of the faces of all zones, those that one receives.
+pub(crate) fn received<'f, F>(neighbours: &Neighbours, faces: &'f [[F; 4]]) -> [&'f F; 4] {
+    let Neighbours { west, east, south, north } = *neighbours;
+    [&faces[west][0], &faces[east][1], &faces[south][2], &faces[north][3]]
 }
 
 /// Which set of faces is current.
@@ -54,18 +49,16 @@ pub(crate) enum Sent {
     Stepped(usize),
 }
 
-/// Sets a zone's faces, across x and across y, to what its neighbours are to receive.
+/// Sets a zone's faces to what its neighbours are to receive.
 ///
 /// # Panics
 /// If an array is not of the zone's, or not contiguous.
-pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 2]) {
+pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let (_, nz, ny, nx) = u.dim();
     assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
-    let [across_x, across_y] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
-    let (wests, easts) = across_x.split_at_mut(across_x.len() / 2);
-    let (souths, norths) = across_y.split_at_mut(across_y.len() / 2);
-    let across_x = wests.chunks_exact_mut(ny - 2).zip(easts.chunks_exact_mut(ny - 2));
-    let across_y = souths.chunks_exact_mut(nx).zip(norths.chunks_exact_mut(nx));
+    let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
+    let across_x = west.chunks_exact_mut(ny - 2).zip(east.chunks_exact_mut(ny - 2));
+    let across_y = south.chunks_exact_mut(nx).zip(north.chunks_exact_mut(nx));
     let u = components(u);
     let planes = u.iter().flat_map(|component| component.chunks_exact(ny * nx).take(nz - 1).skip(1));
     for ((plane, (west, east)), (south, north)) in planes.zip(across_x).zip(across_y) {
@@ -107,21 +100,18 @@ pub(crate) fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
 /// The faces that a zone has received.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halo<'a> {
-    /// In the order of [`Side::ALL`], of each component the planes of one face.
+    /// Of each face the planes of each component.
     faces: [&'a [f64]; 4],
     shape: Shape,
 }
 
 impl<'a> Halo<'a> {
-    /// Faces for a zone of this shape, in the order of [`Side::ALL`].
+    /// Faces for a zone of this shape.
     ///
     /// # Panics
     /// If a face has another shape, or is not contiguous.
     pub(crate) fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
-        for (face, side) in faces.iter().zip(Side::ALL) {
-            let [_, rest @ ..] = shapes(shape)[side as usize / 2];
-            assert_eq!(face.shape()[1..], rest, "what is received at {side:?}");
-        }
+        assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "what a zone receives");
         Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
     }
 

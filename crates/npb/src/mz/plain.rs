@@ -60,8 +60,8 @@ pub struct Zones {
     benchmark: Benchmark,
     /// In the order of their numbers.
     pub(crate) zones: Vec<Zone>,
-    /// Both sets of the faces that zones send each other: of each zone those across x and those across y.
-    faces: [Vec<[Array4<f64>; 2]>; 2],
+    /// Both sets of the faces that zones send each other.
+    faces: [Vec<[Array4<f64>; 4]>; 2],
     sent: Sent,
     neighbours: Vec<Neighbours>,
     units: usize,

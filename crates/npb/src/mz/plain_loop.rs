@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use super::classes::{Benchmark, Fuse};
 use super::exchange;
-use super::faces::{Halo, Sent, Source, receive, send, sources};
+use super::faces::{Halo, Sent, receive, received, send};
 use super::physics::Mesh;
 use super::serial::{plain_stages, step};
 use super::stopwatch::Stopwatch;
@@ -44,8 +44,8 @@ impl ZoneMut<'_> {
 /// The faces that zones send each other, for who works on them.
 #[derive(Debug)]
 pub(crate) struct Faces<'a> {
-    /// Both sets: of each zone those across x and those across y.
-    pub(crate) sets: [Vec<[ArrayViewMut4<'a, f64>; 2]>; 2],
+    /// Both sets.
+    pub(crate) sets: [Vec<[ArrayViewMut4<'a, f64>; 4]>; 2],
     pub(crate) sent: &'a mut Sent,
 }
 
@@ -206,9 +206,8 @@ impl<'a> PlainLoop<'a> {
 }
 
 /// What a zone receives, of a set of all zones' faces.
-fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, f64>; 2]]) -> Halo<'a> {
-    let face = |(zone, axis, components): Source| set[zone][axis].slice(s![components, .., .., ..]);
-    Halo::new(shape, sources(neighbours).map(face))
+fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, f64>; 4]]) -> Halo<'a> {
+    Halo::new(shape, received(neighbours, set).map(|face| face.view()))
 }
 
 /// A unit for each zone: the largest first, to the unit that has least.

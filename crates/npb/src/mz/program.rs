@@ -343,7 +343,7 @@ impl<'rt> Program<'rt> {
             };
             let zones = self.zones.iter().map(zone).collect();
             let mut next = || arrays.next().expect("every face of every zone is held");
-            let mut set = || self.zones.iter().map(|_| [next(), next()]).collect();
+            let mut set = || self.zones.iter().map(|_| [next(), next(), next(), next()]).collect();
             let (sets, mut sent) = ([set(), set()], self.faces.sent());
             let faces = plain_loop::Faces { sets, sent: &mut sent };
             result = Some(work(PlainLoop::new(self.benchmark, zones, faces, &self.neighbours, units)));

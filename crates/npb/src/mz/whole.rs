@@ -13,7 +13,8 @@ use thalweg::prelude::*;
 use thalweg::task::Input;
 
 use crate::front::Front;
-use crate::mz::faces::{Halo, Sent, receive, send, shapes, sources};
+use crate::mz::exchange::Side;
+use crate::mz::faces::{Halo, Sent, receive, received, send, shapes};
 use crate::mz::gpu;
 use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
@@ -23,8 +24,8 @@ type Result<T = ()> = std::result::Result<T, SubmitError>;
 
 /// The faces that zones send each other.
 pub(super) struct Faces {
-    /// Both sets: of each zone those across x and those across y.
-    pub(super) sets: [Vec<[Field; 2]>; 2],
+    /// Both sets.
+    pub(super) sets: [Vec<[Field; 4]>; 2],
     sent: Mutex<Sent>,
 }
 
@@ -32,11 +33,17 @@ impl Faces {
     /// Faces for some zones. Nothing is sent yet.
     pub(super) fn new(rt: &Runtime, zones: &[Zone]) -> Self {
         let set = |set: usize| {
+            let face = |zone: &Zone, shape, side: Side| {
+                rt.zeros(shape).named(format!("face {set} of zone {} for a neighbour's {side:?}", zone.number))
+            };
             let of_zone = |zone: &Zone| {
-                let [x, y] = shapes(zone.mesh.shape);
-                [(x, "x"), (y, "y")].map(|(shape, axis)| {
-                    rt.zeros(shape).named(format!("faces across {axis} of zone {}, set {set}", zone.number))
-                })
+                let [west, east, south, north] = shapes(zone.mesh.shape);
+                [
+                    face(zone, west, Side::West),
+                    face(zone, east, Side::East),
+                    face(zone, south, Side::South),
+                    face(zone, north, Side::North),
+                ]
             };
             zones.iter().map(of_zone).collect()
         };
@@ -81,14 +88,16 @@ impl Program<'_> {
     pub(super) fn send(&self, set: usize) -> Result {
         for zone in &self.zones {
             let mesh = zone.mesh;
-            let [x, y] = &self.faces.sets[set][zone.number];
+            let [west, east, south, north] = self.faces.sets[set][zone.number].each_ref().map(Data::output);
             Front::task(
                 self.rt,
                 "send",
-                (zone.u.input(), x.output(), y.output()),
+                (zone.u.input(), west, east, south, north),
                 self.beside(zone),
-                |_, (u, x, y)| send(&u, [x, y]),
-                move |k, (u, mut x, mut y)| gpu::faces::send(&mesh, k, &u, [&mut x, &mut y]),
+                |_, (u, west, east, south, north)| send(&u, [west, east, south, north]),
+                move |k, (u, mut west, mut east, mut south, mut north)| {
+                    gpu::faces::send(&mesh, k, &u, [&mut west, &mut east, &mut south, &mut north])
+                },
             )?;
         }
         *self.faces.sent() = Sent::Set(set);
@@ -121,31 +130,30 @@ impl Program<'_> {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");
         let [west, east, south, north] = self.received(zone, from);
-        let [x, y] = &self.faces.sets[1 - from][zone.number];
+        let to = self.faces.sets[1 - from][zone.number].each_ref().map(Data::output);
+        let [to_west, to_east, to_south, to_north] = to;
         let own = (zone.u.inout(), zone.forcing.input(), zone.r.inout());
         front.task(
             name,
-            (own, (west, east, south, north), (x.output(), y.output())),
+            (own, (west, east, south, north), (to_west, to_east, to_south, to_north)),
             hints,
-            move |unit, ((mut u, forcing, r), (west, east, south, north), (x, y))| {
+            move |unit, ((mut u, forcing, r), (west, east, south, north), to)| {
                 let halo = Halo::new(mesh.shape, [west, east, south, north]);
                 stage.run(unit, |mesh, threads| {
                     step(mesh, u.view_mut(), Some(halo), &forcing, r, threads);
-                    send(&u.view(), [x, y]);
+                    send(&u.view(), [to.0, to.1, to.2, to.3]);
                 });
             },
-            move |k, ((mut u, forcing, mut r), (west, east, south, north), (mut x, mut y))| {
+            move |k, ((mut u, forcing, mut r), (west, east, south, north), mut to)| {
                 gpu::faces::receive(&mesh, k, [&west, &east, &south, &north], &mut u)?;
                 gpu_step(&mesh, k, &mut u, &forcing, &mut r)?;
-                gpu::faces::send(&mesh, k, &u, [&mut x, &mut y])
+                gpu::faces::send(&mesh, k, &u, [&mut to.0, &mut to.1, &mut to.2, &mut to.3])
             },
         )
     }
 
     /// What a zone receives of a set of faces.
     fn received(&self, zone: &Zone, set: usize) -> [Input<'_, f64, Ix4>; 4] {
-        sources(&self.neighbours[zone.number]).map(|(number, axis, components)| {
-            self.faces.sets[set][number][axis].block((components, .., .., ..)).input()
-        })
+        received(&self.neighbours[zone.number], &self.faces.sets[set]).map(Data::input)
     }
 }

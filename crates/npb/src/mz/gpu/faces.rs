@@ -11,25 +11,21 @@ use crate::mz::physics::Mesh;
 // than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
 const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
 
-static SEND: Kernel<(Rd, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
+static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
 static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES, "receive");
 
-/// Sets a zone's faces, across x and across y, to what its neighbours are to receive.
+/// Sets a zone's faces to what its neighbours are to receive, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL) there.
 ///
 /// # Errors
 /// If the device refuses.
 ///
 /// # Panics
 /// If the faces are not the zone's.
-pub(crate) fn send(
-    mesh: &Mesh,
-    k: &mut Launcher<'_>,
-    u: impl Argument<Rd>,
-    [across_x, across_y]: [&mut Writes<'_>; 2],
-) -> Enqueued {
+pub(crate) fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mut Writes<'_>; 4]) -> Enqueued {
     let [nx, ny, nz] = integers(mesh);
-    assert_eq!([across_x.extents(), across_y.extents()], shapes(mesh.shape), "a zone's faces");
-    k.launch(&SEND, threads(mesh), (u, across_x, across_y, nx, ny, nz))
+    assert_eq!(faces.each_ref().map(|face| face.extents()), shapes(mesh.shape), "a zone's faces");
+    let [west, east, south, north] = faces;
+    k.launch(&SEND, threads(mesh), (u, west, east, south, north, nx, ny, nz))
 }
 
 /// Sets the outer faces of `u` to what the zone has received, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL).
@@ -41,9 +37,7 @@ pub(crate) fn send(
 /// If `u` is not a field of the mesh, or a face is another zone's.
 pub(crate) fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
-    for (side, face) in faces.iter().enumerate() {
-        assert_eq!(face.extents()[1..], shapes(mesh.shape)[side / 2][1..], "what is received");
-    }
+    assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "what a zone receives");
     let [west, east, south, north] = faces;
     k.launch(&RECEIVE, threads(mesh), (west, east, south, north, u, nx, ny, nz))
 }

@@ -157,29 +157,26 @@ fn faces_are_sent_and_received(rt: &Runtime) {
         let mut random = random();
         let mut u = Array4::from_shape_simple_fn(shape.array(), &mut random);
         let data = placed(rt, &u);
-        let [x, y] = faces::shapes(shape);
-        let [of_x, of_y]: [Field; 2] = [rt.zeros(x), rt.zeros(y)];
-        rt.task("send", (data.block(middle(shape)).input(), of_x.output(), of_y.output()))
-            .gpu(move |k, (u, mut x, mut y)| gpu::faces::send(&mesh, k, &u, [&mut x, &mut y]))
+        let sent: [Field; 4] = faces::shapes(shape).map(|shape| rt.zeros(shape));
+        let [west, east, south, north] = sent.each_ref().map(Data::output);
+        rt.task("send", (data.block(middle(shape)).input(), west, east, south, north))
+            .gpu(move |k, (u, mut west, mut east, mut south, mut north)| {
+                gpu::faces::send(&mesh, k, &u, [&mut west, &mut east, &mut south, &mut north])
+            })
             .submit()
             .unwrap();
-        // Each receives what it sent itself.
-        let part = |face: usize| {
-            let components = face % 2 * COMPONENTS..(face % 2 + 1) * COMPONENTS;
-            [&of_x, &of_y][face / 2].block((components, .., .., ..)).input()
-        };
-        rt.task("receive", (data.block(middle(shape)).inout(), part(0), part(1), part(2), part(3)))
+        // The zone receives what it sent itself.
+        let [west, east, south, north] = sent.each_ref().map(Data::input);
+        rt.task("receive", (data.block(middle(shape)).inout(), west, east, south, north))
             .gpu(move |k, (mut u, west, east, south, north)| {
                 gpu::faces::receive(&mesh, k, [&west, &east, &south, &north], &mut u)
             })
             .submit()
             .unwrap();
-        let [mut on_x, mut on_y] = [Array4::zeros(x), Array4::zeros(y)];
-        faces::send(&u.view(), [on_x.view_mut(), on_y.view_mut()]);
-        assert_eq!([rt.take(of_x).unwrap(), rt.take(of_y).unwrap()], [on_x.clone(), on_y.clone()], "sent of {shape:?}");
-        let parts = [&on_x, &on_y].map(|face| face.view().split_at(Axis(0), COMPONENTS));
-        let [(west, east), (south, north)] = parts;
-        faces::receive(u.view_mut(), faces::Halo::new(shape, [west, east, south, north]));
+        let mut expected = faces::shapes(shape).map(Array4::zeros);
+        faces::send(&u.view(), expected.each_mut().map(|face| face.view_mut()));
+        assert_eq!(sent.map(|face| rt.take(face).unwrap()), expected, "sent of {shape:?}");
+        faces::receive(u.view_mut(), faces::Halo::new(shape, expected.each_ref().map(|face| face.view())));
         assert_eq!(found(rt, data), u, "received by {shape:?}");
     }
 }

@@ -21,14 +21,14 @@ use pulp::{Simd, WithSimd};
 use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, for_slabs, over_planes, reborrow};
 use crate::mz::faces::{Halo, State, StatePlanes};
 use crate::mz::in_z;
-use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
+use crate::mz::lanes::{dispatch, vectorize, with_scratch};
 use crate::mz::lines::planes_together;
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
-use sweep::{FlowPlane, Sweep, enter_plane, find_flow};
+use sweep::{FlowPlane, Sweep, enter_plane, find_flow, scratch_vectors};
 use z_sweep::LinesInZ;
 
 pub(crate) use crate::mz::bt::add;
@@ -144,14 +144,16 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
             #[inline(always)]
             |scratch| {
                 let numbers = Planes::numbers(mesh.shape);
-                let (planes, flow) = scratch.numbers(numbers + 2 * together * plane).split_at_mut(numbers);
+                let of_sweeps = scratch_vectors(mesh.shape) * S::F64_LANES;
+                let scratch = scratch.numbers(numbers + of_sweeps + 2 * together * plane);
+                let (planes, scratch) = scratch.split_at_mut(numbers);
+                let (of_sweeps, flow) = scratch.split_at_mut(of_sweeps);
                 let (volume, sound) = flow.split_at_mut(together * plane);
                 let whole = TRANSFORM && X && Y;
                 let mut operator = whole.then(
                     #[inline(always)]
                     || Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first),
                 );
-                let mut bundles = Scratch::default();
                 for_slabs(
                     plane,
                     together,
@@ -180,7 +182,7 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                                 }
                             },
                         );
-                        let (u, flow, scratch) = (u.slab.planes(ks), &FlowPlane { volume, sound }, &mut bundles);
+                        let (u, flow, scratch) = (u.slab.planes(ks), &FlowPlane { volume, sound }, &mut *of_sweeps);
                         if X {
                             vectorize(simd, Sweep::<0> { mesh, planes, u, flow, r: &mut r, scratch: &mut *scratch });
                         }

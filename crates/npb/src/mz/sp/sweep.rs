@@ -13,7 +13,7 @@ use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, x_to_y, y_to_z};
 use crate::mz::columns::{Columns, bundles, solved, with_columns};
 use crate::mz::components::{Components, ComponentsMut};
-use crate::mz::lanes::{Lane, Scratch};
+use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
@@ -71,7 +71,13 @@ pub(crate) struct Sweep<'a, 'r, const D: usize> {
     pub(crate) u: Components<'a>,
     pub(crate) flow: &'a FlowPlane<'a>,
     pub(crate) r: &'a mut ComponentsMut<'r>,
-    pub(crate) scratch: &'a mut Scratch,
+    /// Numbers for [`scratch_vectors`], from a cache line on.
+    pub(crate) scratch: &'a mut [f64],
+}
+
+/// Vectors of scratch that a sweep in x or y needs.
+pub(crate) fn scratch_vectors(Shape { nx, ny, .. }: Shape) -> usize {
+    (FIELDS * nx + stored(nx - 2)).max(stored(ny - 2))
 }
 
 impl WithSimd for Sweep<'_, '_, 0> {
@@ -85,7 +91,8 @@ impl WithSimd for Sweep<'_, '_, 0> {
         let c = Constants::new(simd);
         let (lines, length) = (ny - 2, nx - 2);
         // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
-        let (points, rows) = scratch.vectors::<S>(FIELDS * nx + stored(length)).split_at_mut(FIELDS * nx);
+        let scratch = bytemuck::cast_slice_mut::<f64, S::f64s>(scratch);
+        let (points, rows) = scratch[..FIELDS * nx + stored(length)].split_at_mut(FIELDS * nx);
         prepare(simd, rows);
         let end = planes * lines;
         for begin in (0..end).step_by(S::F64_LANES) {
@@ -118,7 +125,7 @@ impl WithSimd for Sweep<'_, '_, 1> {
         let Shape { nx, ny, .. } = mesh.shape;
         let lines =
             LinesInY { length: ny - 2, nx, weights: Weights::new(simd, mesh, 1), constants: Constants::new(simd) };
-        let rows = scratch.vectors::<S>(stored(lines.length));
+        let rows = &mut bytemuck::cast_slice_mut::<f64, S::f64s>(scratch)[..stored(lines.length)];
         prepare(simd, rows);
         let columns = solved::<S>(nx);
         for bundle in bundles::<S>(planes, nx * ny, nx + columns.start..nx + columns.end) {

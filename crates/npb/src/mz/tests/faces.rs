@@ -11,7 +11,7 @@ use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
 /// A zone that is its own neighbour on all sides, and the faces that it sends.
-fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 2]) {
+fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 4]) {
     let shape = Shape { nx, ny, nz };
     let mesh = Mesh::new(Benchmark::Sp, shape, [2 * nx + 1, 3 * ny, nz], [2, 2], 0.01);
     let mut u = exact_state(&mesh);
@@ -22,9 +22,8 @@ fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 2]) {
     (mesh, u, faces)
 }
 
-fn halo(shape: Shape, [x, y]: &[Array4<f64>; 2]) -> Halo<'_> {
-    let [first, second] = [s![..5, .., .., ..], s![5.., .., .., ..]];
-    Halo::new(shape, [x.slice(first), x.slice(second), y.slice(first), y.slice(second)])
+fn halo(shape: Shape, faces: &[Array4<f64>; 4]) -> Halo<'_> {
+    Halo::new(shape, faces.each_ref().map(|face| face.view()))
 }
 
 /// The zone with its faces exchanged in place.
