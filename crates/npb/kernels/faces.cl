@@ -1,7 +1,7 @@
 /* The faces that zones send each other, as arrays of their own. Counterpart: src/mz/faces.rs.
  *
- * Faces across x are [5][nz - 2][ny - 2] numbers, of each interior row one; those across y are [5][nz - 2][nx], whole rows, of which the
- * ends count for nothing.
+ * Faces across x are [5][nz - 2][ny - 2] numbers, of each interior row one; those across y are [5][nz - 2][nx], whole
+ * rows, of which the ends count for nothing.
  *
  * Threads: the larger of nx and ny, 5 (nz - 2). */
 

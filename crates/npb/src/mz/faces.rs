@@ -1,16 +1,16 @@
 //! The faces that a zone sends its neighbours, as arrays of their own: what a step needs of other zones.
 //!
-//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use, and twice: where it is
-//! read, and where it is copied to. Here a face is in one piece. A step that reads those of its neighbours, and ends by writing its
-//! own, takes nothing else from other zones and writes no array but its zone's: so it is one task. There are two sets of
-//! faces, since a neighbour's step may come before or after: it reads the set that the step before wrote, and writes the
+//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use, and twice: where
+//! it is read, and where it is copied to. Here a face is in one piece. A step that reads those of its neighbours, and ends by
+//! writing its own, takes nothing else from other zones and writes no array but its zone's: so it is one task. There are two sets
+//! of faces, since a neighbour's step may come before or after: it reads the set that the step before wrote, and writes the
 //! other.
 //!
-//! What is received need not be copied to the zone's array, either: the spatial operator, which alone uses it, has it from where it is
-//! ([`State`]). Only who looks at a zone's array after such a step wants it there ([`receive`], [`Sent`]).
+//! What is received need not be copied to the zone's array, either: the spatial operator, which alone uses it, has it from where
+//! it is ([`State`]). Only who looks at a zone's array after such a step wants it there ([`receive`], [`Sent`]).
 //!
-//! Faces are named, and ordered, by the side at which they are received. Those across x are `[5, nz − 2, ny − 2, 1]`, those across y, whole
-//! rows, `[5, nz − 2, 1, nx]`. Of the rows the ends count for nothing.
+//! Faces are named, and ordered, by the side at which they are received. Those across x are `[5, nz − 2, ny − 2, 1]`, those
+//! across y, whole rows, `[5, nz − 2, 1, nx]`. Of the rows the ends count for nothing.
 //!
 //! Invariant: numbers are copied, never computed with. So a step gives the same bits whichever way its faces come.
 
@@ -115,8 +115,8 @@ impl<'a> Halo<'a> {
         Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
     }
 
-    /// What is received beside the interior plane `k`: of each component a number for each interior row in the west and in the east,
-    /// and a row in the south and in the north.
+    /// What is received beside the interior plane `k`: of each component a number for each interior row in the west and in the
+    /// east, and a row in the south and in the north.
     #[inline(always)]
     pub(crate) fn in_plane(&self, k: usize) -> [Components<'a>; 4] {
         let Shape { nx, ny, nz } = self.shape;

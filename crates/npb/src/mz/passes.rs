@@ -15,8 +15,8 @@ pub(crate) type InPlanes = fn(&Mesh, Range<usize>, &State<'_>, &ArrayView4<'_, f
 /// Updates rows of u by the right-hand side, on so many threads.
 pub(crate) type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
 
-/// A whole step of a zone whose outer faces are in its halo, or have been exchanged. The right-hand side between the passes is the thread's, so that it
-/// stays in the cache from zone to zone.
+/// A whole step of a zone whose outer faces are in its halo, or have been exchanged. The right-hand side between the passes is
+/// the thread's, so that it stays in the cache from zone to zone.
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.

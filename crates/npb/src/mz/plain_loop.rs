@@ -134,8 +134,8 @@ impl<'a> PlainLoop<'a> {
         });
     }
 
-    /// One step: the exchange, then every zone's own step, each zone on `threads` threads; both at once where steps are whole. Gives the seconds of each of its
-    /// pieces, over all units together.
+    /// One step: the exchange, then every zone's own step, each zone on `threads` threads; both at once where steps are whole.
+    /// Gives the seconds of each of its pieces, over all units together.
     pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
         let watch = Mutex::new(Stopwatch::default());
         let timed = |name, work: &mut dyn FnMut()| {

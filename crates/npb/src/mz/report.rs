@@ -8,8 +8,8 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Bytes of memory that a run of a problem needs: for each point five components each of u, the forcing, the right-hand side, and LU's
-/// correction if its sweeps are tasks of their own; where steps are whole, the faces that zones send each other.
+/// Bytes of memory that a run of a problem needs: for each point five components each of u, the forcing, the right-hand side, and
+/// LU's correction if its sweeps are tasks of their own; where steps are whole, the faces that zones send each other.
 pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usize {
     let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
     let of_points = problem.points.iter().product::<usize>() * fields * COMPONENTS * size_of::<f64>();

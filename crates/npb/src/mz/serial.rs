@@ -30,8 +30,8 @@ impl PlainStage {
     }
 }
 
-/// A whole step of a zone: u before and after, what has been received unless it lies in u, the forcing term, the right-hand side before and
-/// after, of LU alone, and how many threads.
+/// A whole step of a zone: u before and after, what has been received unless it lies in u, the forcing term, the right-hand side
+/// before and after, of LU alone, and how many threads.
 pub(super) type Step =
     fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
 

@@ -1,8 +1,8 @@
 //! A zone's step as one task, the exchange included.
 //!
 //! The task reads the faces that its neighbours sent in the step before, and writes those that they are to read in the next
-//! ([`faces`](crate::mz::faces)): so zones depend on each other by their faces alone, and by nothing within a step. A zone's other arrays
-//! are its own, and stay where its steps run.
+//! ([`faces`](crate::mz::faces)): so zones depend on each other by their faces alone, and by nothing within a step. A zone's
+//! other arrays are its own, and stay where its steps run.
 //!
 //! Invariant: steps take turns with the two sets of faces. What is recorded is therefore two steps, so that a replay ends with
 //! the set that it began with.

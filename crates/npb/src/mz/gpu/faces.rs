@@ -14,7 +14,8 @@ const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
 static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES, "receive");
 
-/// Sets a zone's faces to what its neighbours are to receive, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL) there.
+/// Sets a zone's faces to what its neighbours are to receive, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL)
+/// there.
 ///
 /// # Errors
 /// If the device refuses.

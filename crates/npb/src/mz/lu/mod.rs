@@ -199,8 +199,8 @@ pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'
     });
 }
 
-/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: with the residual `r` of the step before, and to the one
-/// after.
+/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: with the residual `r` of the step before, and
+/// to the one after.
 ///
 /// # Panics
 /// As [`forward`].

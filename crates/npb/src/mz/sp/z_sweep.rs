@@ -1,7 +1,7 @@
 //! The sweep of SP in z, within rows of constant y, as many lines at once as there are lanes.
 //!
-//! Lines are solved where they are, rows of them side by side, with their ends, which are solved by zero. Planes far apart tend to displace
-//! each other: what the way up a line reads of them it keeps for the way down.
+//! Lines are solved where they are, rows of them side by side, with their ends, which are solved by zero. Planes far apart tend
+//! to displace each other: what the way up a line reads of them it keeps for the way down.
 
 use pulp::Simd;
 
@@ -46,7 +46,8 @@ impl InZ for LinesInZ {
     }
 }
 
-/// Where a sweep reads and writes: [`Rows`] of a kind that is known. To choose at every number would cost more than what it is about.
+/// Where a sweep reads and writes: [`Rows`] of a kind that is known. To choose at every number would cost more than what it is
+/// about.
 trait Access {
     /// Asks for plane `k` at a point.
     fn prefetch(&self, k: usize, point: usize);
