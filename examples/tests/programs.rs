@@ -236,10 +236,22 @@ fn npb_mz_without_reference_values_is_not_compared() {
 
 #[test]
 fn a_class_that_does_not_fit_is_refused_with_what_it_needs() {
-    let output = run("npb_mz", "bt --class F");
+    // 120 bytes for each point; whole steps need their zones' faces besides, which are a thirtieth of that.
+    for (fuse, needed) in [("step", "26951680000 points need 3084"), ("whole", "26951680000 points need 3184")] {
+        let output = run("npb_mz", &format!("bt --class F --fuse {fuse}"));
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(message.contains(needed), "{message}");
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn whole_steps_have_no_periods() {
+    let output = run("npb_mz", "sp --periods --fuse whole");
     let message = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
-    assert!(message.contains("26951680000 points need 3084"), "{message}");
+    assert!(message.contains("cannot time the periods of --fuse whole"), "{message}");
     assert!(output.stdout.is_empty());
 }
 
