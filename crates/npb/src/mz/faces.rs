@@ -49,6 +49,16 @@ pub(crate) enum Sent {
     Stepped(usize),
 }
 
+impl Sent {
+    /// The set that has the zones' inner faces.
+    pub(crate) fn set(self) -> Option<usize> {
+        match self {
+            Self::Nothing => None,
+            Self::Set(set) | Self::Stepped(set) => Some(set),
+        }
+    }
+}
+
 /// Sets a zone's faces to what its neighbours are to receive.
 ///
 /// # Panics
@@ -145,7 +155,7 @@ impl<'a> State<'a> {
     /// # Panics
     /// If a component of the array is not contiguous.
     pub(crate) fn planes(&self) -> StatePlanes<'a> {
-        StatePlanes { slab: Slab::new(0, &self.u), last: self.u.len_of(ndarray::Axis(1)) - 1, halo: self.halo }
+        StatePlanes { slab: Slab::new(0, &self.u), halo: self.halo }
     }
 }
 
@@ -160,8 +170,6 @@ impl<'a> From<&ArrayView4<'a, f64>> for State<'a> {
 pub(crate) struct StatePlanes<'a> {
     /// Without the halo.
     pub(crate) slab: Slab<'a>,
-    /// The number of the last plane.
-    last: usize,
     halo: Option<Halo<'a>>,
 }
 
@@ -179,7 +187,7 @@ impl<'a> StatePlanes<'a> {
     #[inline(always)]
     pub(crate) fn plane(&self, k: usize) -> StatePlane<'a> {
         let halo = match &self.halo {
-            Some(halo) if 0 < k && k < self.last => Some(halo.in_plane(k)),
+            Some(halo) if 0 < k && k < halo.shape.nz - 1 => Some(halo.in_plane(k)),
             _ => None,
         };
         StatePlane { u: self.slab.plane(k), halo }

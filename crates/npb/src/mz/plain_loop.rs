@@ -180,17 +180,15 @@ impl<'a> PlainLoop<'a> {
 
     /// The set that has the zones' inner faces; first sends them, if neither has.
     fn sent(&mut self) -> usize {
-        match *self.faces.sent {
-            Sent::Set(set) | Sent::Stepped(set) => set,
-            Sent::Nothing => {
-                let zones = self.zones.iter().zip(&mut self.faces.sets[0]);
-                share(&self.owners, self.units, zones, |_, (zone, faces)| {
-                    send(&zone.u.view(), faces.each_mut().map(|face| face.view_mut()));
-                });
-                *self.faces.sent = Sent::Set(0);
-                0
-            }
+        if let Some(set) = self.faces.sent.set() {
+            return set;
         }
+        let zones = self.zones.iter().zip(&mut self.faces.sets[0]);
+        share(&self.owners, self.units, zones, |_, (zone, faces)| {
+            send(&zone.u.view(), faces.each_mut().map(|face| face.view_mut()));
+        });
+        *self.faces.sent = Sent::Set(0);
+        0
     }
 
     /// Copies to the zones' arrays what the last step received and read where it was.

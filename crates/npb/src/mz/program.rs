@@ -139,8 +139,8 @@ impl RecordedSteps<'_> {
     /// As [`Recording::replay`].
     pub fn replay(&mut self) -> std::result::Result<(), SubmitError> {
         let Some(from) = self.from else { return self.recording.replay() };
-        let sent = *self.program.faces.sent();
-        if ![Sent::Set(from), Sent::Stepped(from)].contains(&sent) {
+        let sent = self.program.faces.sent().set();
+        if sent != Some(from) {
             self.program.send(from)?;
         }
         self.recording.replay()?;

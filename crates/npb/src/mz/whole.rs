@@ -76,12 +76,11 @@ impl Program<'_> {
 
     /// The set that has the zones' inner faces; first sends them, if neither has.
     pub(super) fn sent(&self) -> Result<usize> {
-        match *self.faces.sent() {
-            Sent::Set(set) | Sent::Stepped(set) => return Ok(set),
-            Sent::Nothing => (),
+        let sent = self.faces.sent().set();
+        match sent {
+            Some(set) => Ok(set),
+            None => self.send(0).map(|()| 0),
         }
-        self.send(0)?;
-        Ok(0)
     }
 
     /// Sends all zones' inner faces as set `set`.

@@ -8,7 +8,7 @@ use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
 // SAFETY: the kernels touch the points of a zone and of its faces that `nx`, `ny` and `nz` say are there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+// than 2³¹ points, so that `int` can number them, is seen to by `integers`.
 const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
 
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");

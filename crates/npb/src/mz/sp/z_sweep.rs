@@ -35,94 +35,63 @@ impl InZ for LinesInZ {
         let lines = Lines { weights: Weights::new(simd, mesh, 2), constants: Constants::new(simd), length };
         match planes {
             Rows::Replace { u, r } => {
-                let u: Components<'_> = tabulate!(|m| &u[m][..far]);
-                lines.solve(simd, rows * nx, &mut Replace { u, r, plane }, scratch);
+                let far = tabulate!(|m| &u[m][..far]);
+                lines.solve(simd, rows * nx, &mut Planes::<false> { near: r, far, plane }, scratch);
             }
             Rows::Add { u, r } => {
-                let r: Components<'_> = tabulate!(|m| &r[m][..far]);
-                lines.solve(simd, rows * nx, &mut Add { u, r, plane }, scratch);
+                let far = tabulate!(|m| &r[m][..far]);
+                lines.solve(simd, rows * nx, &mut Planes::<true> { near: u, far, plane }, scratch);
             }
         }
     }
 }
 
-/// Where a sweep reads and writes: [`Rows`] of a kind that is known. To choose at every number would cost more than what it is
+/// Where a sweep reads and writes: [`Rows`], of a kind that is known. To choose at every number would cost more than what it is
 /// about.
-trait Access {
+struct Planes<'p, 'a, 'r, const ADD: bool> {
+    /// What is written, plane by plane: the state if the solution is added to it, or else the right-hand side.
+    near: &'p mut [ComponentsMut<'r>],
+    /// The other of the two, planes `plane` points apart.
+    far: Components<'a>,
+    plane: usize,
+}
+
+impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
     /// Asks for plane `k` at a point.
-    fn prefetch(&self, k: usize, point: usize);
+    #[inline(always)]
+    fn prefetch(&self, k: usize, point: usize) {
+        unroll!(COMPONENTS, |m| prefetch(self.near[k][m], point));
+        unroll!(COMPONENTS, |m| prefetch(self.far[m], k * self.plane + point));
+    }
 
     /// The state of columns in plane `k`.
-    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S>;
+    #[inline(always)]
+    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        if ADD { self.near(simd, columns, k) } else { self.far(simd, columns, k) }
+    }
 
     /// Their right-hand side.
-    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S>;
+    #[inline(always)]
+    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        if ADD { self.far(simd, columns, k) } else { self.near(simd, columns, k) }
+    }
 
     /// Takes their solution; `u` is the state there.
-    fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, u: State<S>, solution: State<S>);
-}
-
-/// [`Rows::Replace`].
-struct Replace<'p, 'a, 'r> {
-    u: Components<'a>,
-    r: &'p mut [ComponentsMut<'r>],
-    plane: usize,
-}
-
-/// [`Rows::Add`].
-struct Add<'p, 'a, 'r> {
-    u: &'p mut [ComponentsMut<'r>],
-    r: Components<'a>,
-    plane: usize,
-}
-
-impl Access for Replace<'_, '_, '_> {
-    #[inline(always)]
-    fn prefetch(&self, k: usize, point: usize) {
-        unroll!(COMPONENTS, |m| prefetch(self.r[k][m], point));
-        unroll!(COMPONENTS, |m| prefetch(self.u[m], k * self.plane + point));
-    }
-
-    #[inline(always)]
-    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
-        tabulate!(|m| columns.load(simd, self.u[m], k * self.plane))
-    }
-
-    #[inline(always)]
-    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
-        let r = &self.r[k];
-        tabulate!(|m| columns.load(simd, r[m], 0))
-    }
-
-    #[inline(always)]
-    fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, _: State<S>, solution: State<S>) {
-        let r = &mut self.r[k];
-        unroll!(COMPONENTS, |m| columns.store(solution[m], r[m], 0));
-    }
-}
-
-impl Access for Add<'_, '_, '_> {
-    #[inline(always)]
-    fn prefetch(&self, k: usize, point: usize) {
-        unroll!(COMPONENTS, |m| prefetch(self.u[k][m], point));
-        unroll!(COMPONENTS, |m| prefetch(self.r[m], k * self.plane + point));
-    }
-
-    #[inline(always)]
-    fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
-        let u = &self.u[k];
-        tabulate!(|m| columns.load(simd, u[m], 0))
-    }
-
-    #[inline(always)]
-    fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
-        tabulate!(|m| columns.load(simd, self.r[m], k * self.plane))
-    }
-
     #[inline(always)]
     fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, u: State<S>, solution: State<S>) {
-        let target = &mut self.u[k];
-        unroll!(COMPONENTS, |m| columns.store(u[m] + solution[m], target[m], 0));
+        let near = &mut self.near[k];
+        unroll!(COMPONENTS, |m| columns.store(if ADD { u[m] + solution[m] } else { solution[m] }, near[m], 0));
+    }
+
+    #[inline(always)]
+    fn near<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        let near = &self.near[k];
+        tabulate!(|m| columns.load(simd, near[m], 0))
+    }
+
+    #[inline(always)]
+    fn far<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
+        tabulate!(|m| columns.load(simd, self.far[m], k * self.plane))
     }
 }
 
@@ -137,7 +106,13 @@ struct Lines<S: Simd> {
 impl<S: Simd> Lines<S> {
     /// Solves `columns` lines side by side.
     #[inline(always)]
-    fn solve(&self, simd: S, columns: usize, planes: &mut impl Access, scratch: &mut Scratch) {
+    fn solve<const ADD: bool>(
+        &self,
+        simd: S,
+        columns: usize,
+        planes: &mut Planes<'_, '_, '_, ADD>,
+        scratch: &mut Scratch,
+    ) {
         let vectors = scratch.vectors::<S>(KEPT * self.length + stored(self.length));
         prepare(simd, &mut vectors[KEPT * self.length..]);
         for first in (0..columns).step_by(S::F64_LANES) {
@@ -150,7 +125,14 @@ impl<S: Simd> Lines<S> {
 
     /// Solves as many lines as there are lanes, the first of them number `first`.
     #[inline(always)]
-    fn bundle(&self, simd: S, columns: impl Columns, first: usize, planes: &mut impl Access, scratch: &mut [S::f64s]) {
+    fn bundle<const ADD: bool>(
+        &self,
+        simd: S,
+        columns: impl Columns,
+        first: usize,
+        planes: &mut Planes<'_, '_, '_, ADD>,
+        scratch: &mut [S::f64s],
+    ) {
         let Self { weights, constants, length } = self;
         let (kept, stored) = scratch.split_at_mut(KEPT * length);
         let read = &*planes;
