@@ -7,8 +7,8 @@
 //! for the program.
 //!
 //! A grid that no cache holds comes from memory once in each sweep. With `--sweeps-per-task`, a task does several sweeps over its
-//! block while that is in the cache: its halo is so many cells wide, of which it computes some as its neighbours do. The bits
-//! are the same.
+//! block, each a row behind the one before, while these rows are in the cache: its halo is so many cells wide, of which it computes
+//! some as its neighbours do. The bits are the same.
 //!
 //! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and
 //! ∂⁴u/∂y⁴ vanish, the five-point formula has no discretization error. What remains is the error of
@@ -51,7 +51,7 @@ struct Options {
     /// Side of a block; each is a task per sweep
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=1_000_000_000))]
     block: usize,
-    /// Sweeps that a task does at once, on cores alone; blocks, with a halo of as many cells, should fit into a cache twice
+    /// Sweeps that a task does at once, on cores alone; three rows of a block for each of them should fit into a cache
     #[arg(long, value_name = "N", default_value = "1", value_parser = integer(1..=1000), conflicts_with = "replay")]
     sweeps_per_task: usize,
     /// Largest error to accept at any point

@@ -1,9 +1,9 @@
-//! Jacobi's sweep: operations, least bytes, and how it is measured.
+//! Jacobi's sweep, alone and sixteen at once: operations, least bytes, and how they are measured.
 
 use std::error::Error;
 use std::mem;
 
-use ndarray::{Array2, Axis, s};
+use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
@@ -11,40 +11,89 @@ use super::{Effort, Measured, Shares, Work, runtime, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
 
-#[allow(dead_code, reason = "sweeps that are measured for their change, and several at once, are the program's")]
+#[allow(dead_code, reason = "sweeps that are measured for their change are the program's")]
 #[path = "../../../examples/jacobi/sweep.rs"]
 mod sweep;
 
-use sweep::relax;
+use sweep::{relax, relax_often};
 
 /// Bands of rows for each unit: one to work on, and others that wait for different neighbours.
 const BANDS: usize = 4;
 
 /// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are read
-/// while they are in a cache.
+/// while they are in a cache. Of several sweeps at once it is that many times as much, though the numbers come and go once: so they
+/// may pass the bound of memory, which is what they are for.
 const SWEEP: Work = Work::new(4.0, 16.0);
+
+/// So many sweeps at once: three rows of each, of a thousand columns, fit into a cache of half a megabyte.
+const AT_ONCE: usize = 16;
+const COLUMNS: usize = 1024;
 
 /// Measures sweeps.
 pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<Measured>, Box<dyn Error>> {
+    [("sweep", 1), ("16 sweeps", AT_ONCE)]
+        .map(|(stage, sweeps)| measure_pass(crew, class, effort, stage, sweeps))
+        .into_iter()
+        .collect()
+}
+
+/// Measures passes of so many sweeps at once.
+fn measure_pass(
+    crew: &Crew,
+    class: Class,
+    effort: Effort,
+    stage: &'static str,
+    sweeps: usize,
+) -> Result<Measured, Box<dyn Error>> {
     let side = class.jacobi();
-    let band = side.div_ceil(BANDS * crew.units());
-    let mut plain = crew.run(|| Plain::new(side, band));
+    let rows = side.div_ceil(BANDS * crew.units());
+    let pass = Pass { side, rows, columns: if sweeps == 1 { side } else { side.min(COLUMNS) }, sweeps };
+    let mut plain = crew.run(|| Plain::new(pass));
     let passes = crew.run(|| {
-        let first = timed(|| plain.sweep());
-        (0..effort.times(effort.passes, first)).map(|_| timed(|| plain.sweep())).collect()
+        let first = timed(|| plain.pass());
+        (0..effort.times(effort.passes, first)).map(|_| timed(|| plain.pass())).collect()
     });
-    let shares = shares(crew, side, band, &mut plain, effort)?;
-    Ok(vec![Measured {
+    let shares = shares(crew, pass, &mut plain, effort)?;
+    Ok(Measured {
         program: "Jacobi",
         class: class.letter(),
         units: crew.units(),
-        stage: "sweep",
-        work: SWEEP * (side * side) as f64,
+        stage,
+        work: SWEEP * (side * side * sweeps) as f64,
         resident: 16.0 * ((side + 2) * (side + 2)) as f64,
         gathered: 0.0,
         passes,
         shares: Some(shares),
-    }])
+    })
+}
+
+/// Sweeps over a square of `side` points by blocks of `rows` and `columns`.
+#[derive(Clone, Copy)]
+struct Pass {
+    side: usize,
+    rows: usize,
+    columns: usize,
+    sweeps: usize,
+}
+
+impl Pass {
+    /// The blocks of an array.
+    fn blocks(self, u: &Data<f64, Ix2>) -> Partition<'_, f64, Ix2> {
+        u.block((1..=self.side, 1..=self.side)).tiles([self.rows, self.columns])
+    }
+
+    /// How many cells of its halo a block has above and to the left.
+    fn before(self, [row, column]: [usize; 2]) -> [usize; 2] {
+        [1 + row * self.rows, 1 + column * self.columns].map(|cells| cells.min(self.sweeps))
+    }
+
+    /// All of its sweeps over the block of `new` whose halo is all of `old`.
+    fn relax(self, block: [usize; 2], old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
+        match self.sweeps {
+            1 => relax(old, new),
+            sweeps => relax_often(old, self.before(block), new, sweeps),
+        }
+    }
 }
 
 /// What a sweep starts from: 1 on the boundary, 0 inside.
@@ -53,58 +102,58 @@ fn start(side: usize) -> Array2<f64> {
     Array2::from_shape_fn([side + 2; 2], |(i, j)| f64::from(!(inside.contains(&i) && inside.contains(&j))))
 }
 
-/// The same function in a plain loop, a thread for each unit's bands.
+/// The same functions in a plain loop, a thread for each unit's blocks.
 struct Plain {
     old: Array2<f64>,
     new: Array2<f64>,
-    band: usize,
+    pass: Pass,
 }
 
 impl Plain {
-    fn new(side: usize, band: usize) -> Self {
-        Self { old: start(side), new: start(side), band }
+    fn new(pass: Pass) -> Self {
+        Self { old: start(pass.side), new: start(pass.side), pass }
     }
 
-    fn sweep(&mut self) {
+    fn pass(&mut self) {
         mem::swap(&mut self.old, &mut self.new);
-        let side = self.new.nrows() - 2;
+        let Pass { side, rows, columns, sweeps } = self.pass;
         let mut inside = self.new.slice_mut(s![1..=side, 1..=side]);
-        let bands: Vec<_> = inside.axis_chunks_iter_mut(Axis(0), self.band).enumerate().collect();
-        bands.into_par_iter().with_min_len(BANDS).for_each(|(number, mut new)| {
-            let first = number * self.band;
-            relax(&self.old.slice(s![first..first + new.nrows() + 2, ..]), &mut new);
+        let bands: Vec<_> = inside.axis_chunks_iter_mut(Axis(0), rows).enumerate().collect();
+        bands.into_par_iter().with_min_len(BANDS).for_each(|(row, mut band)| {
+            for (column, mut new) in band.axis_chunks_iter_mut(Axis(1), columns).enumerate() {
+                let first = [1 + row * rows, 1 + column * columns];
+                let halo = [0, 1].map(|axis| {
+                    let end = first[axis] + new.len_of(Axis(axis));
+                    first[axis].saturating_sub(sweeps)..(end + sweeps).min(side + 2)
+                });
+                self.pass.relax([row, column], &self.old.slice(s![halo[0].clone(), halo[1].clone()]), &mut new);
+            }
         });
     }
 }
 
-/// The bands of rows that a sweep's tasks have.
-fn bands(u: &Data<f64, Ix2>, band: usize) -> Partition<'_, f64, Ix2> {
-    let inside = 1..u.shape()[0] - 1;
-    let side = inside.len();
-    u.block((inside.clone(), inside)).tiles([band, side])
-}
-
-/// Sweeps as a plain loop and as tasks, by turns.
-fn shares(crew: &Crew, side: usize, band: usize, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
+/// Passes as a plain loop and as tasks, by turns, in time per pass.
+fn shares(crew: &Crew, pass: Pass, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = runtime(crew)?;
-    let (mut old, mut new) = (rt.array(start(side)), rt.array(start(side)));
-    let mut sweep = || -> Result<(), SubmitError> {
+    let (mut old, mut new) = (rt.array(start(pass.side)), rt.array(start(pass.side)));
+    let along = pass.side.div_ceil(pass.columns);
+    let mut submit = || -> Result<(), SubmitError> {
         mem::swap(&mut old, &mut new);
-        rt.for_each("relax", (bands(&old, band).grow(1).input(), bands(&new, band).output()))
-            .cpu(|_, (old, mut new)| relax(&old, &mut new))
+        rt.for_each("relax", (0.., pass.blocks(&old).grow(pass.sweeps).input(), pass.blocks(&new).output()))
+            .cpu(move |_, (number, old, mut new)| pass.relax([number / along, number % along], &old, &mut new))
             .submit()?;
         Ok(())
     };
-    sweep()?;
+    submit()?;
     rt.wait()?;
-    let (turns, sweeps) = effort.turns(timed(|| crew.run(|| plain.sweep())));
+    let (turns, passes) = effort.turns(timed(|| crew.run(|| plain.pass())));
     let mut repetitions = Vec::new();
     for _ in 0..turns {
-        let in_loop = timed(|| crew.run(|| (0..sweeps).for_each(|_| plain.sweep())));
-        let as_tasks = timed_tasks(&rt, sweeps, |_| Ok(sweep()?))?;
-        let per_sweep = units as f64 / sweeps as f64;
-        repetitions.push((in_loop * per_sweep, as_tasks * per_sweep));
+        let in_loop = timed(|| crew.run(|| (0..passes).for_each(|_| plain.pass())));
+        let as_tasks = timed_tasks(&rt, passes, |_| Ok(submit()?))?;
+        let per_pass = units as f64 / passes as f64;
+        repetitions.push((in_loop * per_pass, as_tasks * per_pass));
     }
     Ok(Shares::of(&repetitions))
 }
