@@ -7,8 +7,8 @@
 //! for the program.
 //!
 //! A grid that no cache holds comes from memory once in each sweep. With `--sweeps-per-task`, a task does several sweeps over its
-//! block, each a row behind the one before, while these rows are in the cache: its halo is so many cells wide, of which it computes
-//! some as its neighbours do. The bits are the same.
+//! block, each a row behind the one before, while these rows are in the cache: its halo is so many cells wide, of which it
+//! computes some as its neighbours do. The bits are the same.
 //!
 //! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and
 //! ∂⁴u/∂y⁴ vanish, the five-point formula has no discretization error. What remains is the error of

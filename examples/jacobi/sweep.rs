@@ -121,7 +121,8 @@ fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
     row.to_slice().expect(CONTIGUOUS)
 }
 
-/// A row becomes the mean of those above and below and of its own neighbours. It has a cell less on either side than those around.
+/// A row becomes the mean of those above and below and of its own neighbours. It has a cell less on either side than those
+/// around.
 ///
 /// Loops over indices, not iterators: what is not inlined here is not compiled for the processor's vectors.
 #[inline(always)]

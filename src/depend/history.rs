@@ -1,8 +1,9 @@
 //! The history of one data: who accessed which part last.
 //!
-//! Four forms with the same meaning. By parts it is exact and has no limit; data of one dimension have it for good,
-//! others as long as tasks join each other. As a list of the latest accesses it is fast for blocks that cross each
-//! other, as long as they are few; with an index it is for many; by tiles it is fastest, where all that is written are tiles.
+//! Five forms with the same meaning. Data of several dimensions begin as one part, which they stay as long as each task accesses
+//! all of them. By parts it is exact and has no limit; data of one dimension have it for good, others as long as tasks join each
+//! other. As a list of the latest accesses it is fast for blocks that cross each other, as long as they are few; with an index it
+//! is for many; by tiles it is fastest, where all that is written are tiles.
 
 use super::fragment::{self, Fragment};
 use super::indexed::Indexed;
@@ -11,7 +12,7 @@ use super::recent::Recent;
 use super::register::Newcomer;
 use super::settled::{self, Costs};
 use super::tiled::Tiled;
-use super::{AccessRecord, Mode, TaskRef};
+use super::{AccessRecord, Datum, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
 use crate::sync::Flow;
 
@@ -32,6 +33,8 @@ struct Beside {
 }
 
 enum Form {
+    /// As one part: of several dimensions, all of which every task has accessed so far.
+    Whole(Fragment),
     /// By parts of the data.
     Parts(RegionMap<Fragment>),
     /// As declared, a few.
@@ -47,7 +50,7 @@ impl History {
     pub(super) fn new(whole: Block, ndim: usize) -> Self {
         let form = match ndim {
             0 | 1 => Form::Parts(RegionMap::new(whole, ndim, Fragment::default())),
-            _ if Recent::suits(&whole) => Form::Recent(Recent::default()),
+            _ if Recent::suits(&whole) => Form::Whole(Fragment::default()),
             _ => Form::Indexed(Box::new(Indexed::new(whole))),
         };
         Self { form, beside: None }
@@ -56,12 +59,15 @@ impl History {
     /// Enters the `index`-th access of `newcomer`.
     #[inline(always)] // on the way of every task
     pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
-        if let Form::Parts(parts) = &mut self.form
-            && let Some(fragment) = parts.undivided(access.block)
-        {
-            return fragment.enter(index, &Part::Box(access.block), access.mode, newcomer);
+        let undivided = match &mut self.form {
+            Form::Parts(parts) => parts.undivided(access.block),
+            Form::Whole(fragment) if is_whole(access) => Some(fragment),
+            _ => None,
+        };
+        match undivided {
+            Some(fragment) => fragment.enter(index, &Part::Box(access.block), access.mode, newcomer),
+            None => self.enter_region(index, access, newcomer),
         }
-        self.enter_region(index, access, newcomer);
     }
 
     /// As [`Self::enter`], of a region that probably comes next to the one that was entered last.
@@ -81,6 +87,7 @@ impl History {
     pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let flow = fragment::flow(access.mode);
         match &mut self.form {
+            Form::Whole(fragment) => fragment.wait_for_all(&Part::Box(&access.datum.whole()), flow, newcomer),
             Form::Parts(parts) => {
                 parts.visit(access.block, |part, fragment| fragment.wait_for_all(&part, flow, newcomer));
             }
@@ -98,6 +105,7 @@ impl History {
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
         let mut are_known = true;
         match &self.form {
+            Form::Whole(fragment) => are_known = fragment.sources(|task| found(*block, task)),
             Form::Parts(parts) => {
                 parts.peek(block, |part, fragment| are_known &= fragment.sources(|task| found(part, task)));
             }
@@ -116,6 +124,11 @@ impl History {
     #[inline(never)] // or else the path of data in one part gets longer
     fn enter_region(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         match &mut self.form {
+            Form::Whole(_) if access.block.is_empty() => self.look_on(newcomer),
+            Form::Whole(fragment) => {
+                self.form = divide(fragment, access.datum);
+                self.enter_region(index, access, newcomer);
+            }
             Form::Parts(parts) => {
                 let visited = enter_parts(parts, index, access, newcomer);
                 if visited == 0 {
@@ -203,6 +216,22 @@ impl History {
         let onlookers = &mut self.beside.get_or_insert_default().onlookers;
         fragment::make_room(onlookers, Flow::Order, newcomer);
         onlookers.push(newcomer.share());
+    }
+}
+
+/// Whether an access is to all of its data object, and that has an element.
+#[inline]
+fn is_whole(access: &AccessRecord<'_>) -> bool {
+    *access.block == access.datum.whole() && !access.block.is_empty()
+}
+
+/// A history as one part, in a form for the first access to less.
+#[cold]
+fn divide(fragment: &mut Fragment, datum: &Datum) -> Form {
+    let whole = datum.whole();
+    match (NarrowBlock::new(&whole), fragment.plain()) {
+        (Some(block), Some((writer, readers))) => Form::Recent(Recent::of_one_part(block, writer, readers)),
+        _ => Form::Parts(RegionMap::new(whole, datum.ndim(), std::mem::take(fragment))),
     }
 }
 

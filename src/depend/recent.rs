@@ -1,11 +1,11 @@
 //! The history of a data object of several dimensions while it is short: the latest accesses, as they were declared.
 //!
-//! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each
-//! other cut a data object into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the
-//! whole zone visits each of them. As a list the same history is nine entries, one cache line each, and nothing is ever
-//! cut. So data begin like this, and go over to an index ([`super::indexed`]) when the list gets long or tasks come that join
-//! each other. It may be long once, as when a recording has shown all the parts that its tasks use: so they come back with a
-//! write of all, if few accesses came since the one before.
+//! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each other cut
+//! a data object into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the whole zone visits each
+//! of them. As a list the same history is nine entries, one cache line each, and nothing is ever cut. So data become like this
+//! with the first access to less than all of them, and go over to an index ([`super::indexed`]) when the list gets long or tasks
+//! come that join each other. It may be long once, as when a recording has shown all the parts that its tasks use: so they come
+//! back with a write of all, if few accesses came since the one before.
 //!
 //! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
 //! later writes have left it visible.
@@ -52,7 +52,7 @@ impl Entry {
 }
 
 impl Recent {
-    /// Whether the history of a data object of several dimensions can begin like this.
+    /// Whether the history of a data object of several dimensions can be like this.
     pub(super) fn suits(whole: &Block) -> bool {
         NarrowBlock::holds(whole)
     }
@@ -60,6 +60,12 @@ impl Recent {
     /// The history of a data object of which a task has written this, and nobody anything since.
     pub(super) fn of_writer(block: NarrowBlock, task: TaskRef) -> Self {
         Self(vec![Entry { block, writes: true, tasks: smallvec![task] }])
+    }
+
+    /// The history of a data object all of which one task has written, if one has, and others have read since.
+    pub(super) fn of_one_part(block: NarrowBlock, writer: &[TaskRef], readers: &[TaskRef]) -> Self {
+        let entries = [(true, writer), (false, readers)].into_iter().filter(|(_, tasks)| !tasks.is_empty());
+        Self(entries.map(|(writes, tasks)| Entry { block, writes, tasks: tasks.iter().cloned().collect() }).collect())
     }
 
     /// Whether an access of this mode can be entered.

@@ -303,6 +303,15 @@ fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     })
 }
 
+/// As [`submissions`], the first of which access all of the array.
+fn submissions_to_all(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
+    (submissions(groups), 0..40usize).prop_map(|(mut submissions, to_all)| {
+        let accesses = submissions.iter_mut().take(to_all).flat_map(|(accesses, ..)| accesses);
+        accesses.for_each(|(_, block)| *block = Block::whole(&SHAPE));
+        submissions
+    })
+}
+
 /// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the memory is
 /// then taken in vain.
 type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>, bool);
@@ -354,6 +363,26 @@ fn a_take_that_is_refused_leaves_the_history_as_it_was() {
     }
 }
 
+#[test]
+fn who_has_written_all_has_left_each_part() {
+    for shape in [&[8][..], &[8, 2]] {
+        let mut program = Program::over(shape);
+        let (whole, row) = (program.datum.whole(), Block::new(&[3..4, 0..2][..shape.len()]));
+        let sources = |program: &Program| {
+            let mut found = vec![];
+            let are_known =
+                program.datum.history.lock().sources(&row, |part, task| found.push((part, task.shared().id.0)));
+            (are_known, found)
+        };
+        assert_eq!(sources(&program), (true, vec![]));
+        program.submit(&[(Mode::Out, whole)]);
+        program.submit(&[(Mode::In, whole)]);
+        assert_eq!(sources(&program), (true, vec![(row, 0)]));
+        program.submit(&[(Mode::Reduction(OpId(1).accumulated()), whole)]);
+        assert!(!sources(&program).0, "a join combines it later");
+    }
+}
+
 /// What many accesses in a row have made long is short again when they are few, step by step.
 #[test]
 fn a_history_that_was_long_once_is_a_list_again() {
@@ -393,6 +422,16 @@ proptest! {
 
     #[test]
     fn groups_among_them_do_too(program in submissions(true)) {
+        check(program);
+    }
+
+    #[test]
+    fn accesses_after_those_to_all_do_too(program in submissions_to_all(false)) {
+        check(program);
+    }
+
+    #[test]
+    fn groups_of_all_do_too(program in submissions_to_all(true)) {
         check(program);
     }
 

@@ -20,9 +20,9 @@ use sweep::{relax, relax_often};
 /// Bands of rows for each unit: one to work on, and others that wait for different neighbours.
 const BANDS: usize = 4;
 
-/// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are read
-/// while they are in a cache. Of several sweeps at once it is that many times as much, though the numbers come and go once: so they
-/// may pass the bound of memory, which is what they are for.
+/// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are read while
+/// they are in a cache. Of several sweeps at once it is that many times as much, though the numbers come and go once: so they may
+/// pass the bound of memory, which is what they are for.
 const SWEEP: Work = Work::new(4.0, 16.0);
 
 /// So many sweeps at once: three rows of each, of a thousand columns, fit into a cache of half a megabyte.
