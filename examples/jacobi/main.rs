@@ -29,7 +29,7 @@ use clap::Parser;
 use common::{Machine, Outcome, integer};
 use indicatif::ProgressBar;
 use ndarray::Array2;
-use sweep::{largest_change, relax, relax_often};
+use sweep::{before, largest_change, relax, relax_often};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
@@ -183,7 +183,7 @@ fn submit_sweeps(
     let along = (old.shape()[0] - 2).div_ceil(side);
     rt.for_each("relax often", (0.., blocks(old, side).grow(sweeps).input(), blocks(new, side).output()))
         .cpu(move |_, (number, old, mut new)| {
-            let before = [number / along, number % along].map(|block| sweeps.min(1 + block * side));
+            let before = [number / along, number % along].map(|number| before(number, side, sweeps));
             relax_often(&old, before, &mut new, sweeps);
         })
         .submit()?;

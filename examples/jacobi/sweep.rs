@@ -40,6 +40,11 @@ pub(crate) fn relax_often(
     Arch::new().dispatch(Sweeps { old: old.view(), before, new: new.view_mut(), sweeps });
 }
 
+/// How many cells of its halo a block has before it along an axis, the `number`-th one of `cells`: fewer beside the boundary.
+pub(crate) fn before(number: usize, cells: usize, sweeps: usize) -> usize {
+    sweeps.min(1 + number * cells)
+}
+
 /// [`relax`] with the processor's vectors.
 struct Sweep<'a> {
     old: ArrayView2<'a, f64>,

@@ -33,7 +33,7 @@ struct Beside {
 }
 
 enum Form {
-    /// As one part: of several dimensions, all of which every task has accessed so far.
+    /// As one part: of several dimensions, all of which every task has accessed since the beginning, or since a write of all.
     Whole(Fragment),
     /// By parts of the data.
     Parts(RegionMap<Fragment>),
@@ -182,10 +182,10 @@ impl History {
     /// The newcomer has waited for all that others did, and overwrites all of it: nothing else needs to be known.
     #[cold]
     fn begin_again(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
-        if Recent::suits(access.block)
-            && let Some(whole) = NarrowBlock::new(access.block)
-        {
-            self.form = Form::Recent(Recent::of_writer(whole, newcomer.share()));
+        if Recent::suits(access.block) {
+            let mut whole = Fragment::default();
+            whole.repeat(true, &[newcomer.share()]);
+            self.form = Form::Whole(whole);
         }
     }
 

@@ -57,11 +57,6 @@ impl Recent {
         NarrowBlock::holds(whole)
     }
 
-    /// The history of a data object of which a task has written this, and nobody anything since.
-    pub(super) fn of_writer(block: NarrowBlock, task: TaskRef) -> Self {
-        Self(vec![Entry { block, writes: true, tasks: smallvec![task] }])
-    }
-
     /// The history of a data object all of which one task has written, if one has, and others have read since.
     pub(super) fn of_one_part(block: NarrowBlock, writer: &[TaskRef], readers: &[TaskRef]) -> Self {
         let entries = [(true, writer), (false, readers)].into_iter().filter(|(_, tasks)| !tasks.is_empty());

@@ -15,7 +15,7 @@ use crate::crew::Crew;
 #[path = "../../../examples/jacobi/sweep.rs"]
 mod sweep;
 
-use sweep::{relax, relax_often};
+use sweep::{before, relax, relax_often};
 
 /// Bands of rows for each unit: one to work on, and others that wait for different neighbours.
 const BANDS: usize = 4;
@@ -84,7 +84,7 @@ impl Pass {
 
     /// How many cells of its halo a block has above and to the left.
     fn before(self, [row, column]: [usize; 2]) -> [usize; 2] {
-        [1 + row * self.rows, 1 + column * self.columns].map(|cells| cells.min(self.sweeps))
+        [before(row, self.rows, self.sweeps), before(column, self.columns, self.sweeps)]
     }
 
     /// All of its sweeps over the block of `new` whose halo is all of `old`.
