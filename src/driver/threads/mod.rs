@@ -78,7 +78,7 @@ impl Driver for Threads {
         let Shared { id, engine, window, .. } = &self.shared;
         Host::with(*id, |host| {
             let entered = match self.on_fast_path() {
-                true => engine.submitted_anywhere(task, accesses, |ready| self.run_anywhere(ready, host)),
+                true => engine.submitted_anywhere(task, accesses, |ready| self.run_submitted(ready, host)),
                 false => self.react(|out| engine.submitted(task, accesses, out)),
             };
             let is_time_to_look = match host {

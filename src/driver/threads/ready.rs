@@ -1,18 +1,22 @@
 //! Where ready tasks wait for a thread.
 //!
-//! The fast path has a deque per hosting thread, from which others steal, and one queue for threads that host no unit.
-//! Tasks with a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks
-//! wait in their unit's inbox.
+//! The fast path has two deques per hosting thread, from which others steal, and one queue for threads that host no unit.
+//! What became ready when a task ended, and what bodies submit, is taken newest first: its data are in the cache, and a
+//! recursion is as deep as it has to be, not as wide. What was ready when it was submitted from outside of all bodies is
+//! taken in the order of submission, after the former: that is the order in which programs go through memory. Tasks with
+//! a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks wait in their
+//! unit's inbox.
 
 use super::forks::Forks;
 use super::thief::Thief;
-use crate::depend::OwnedTask;
+use crate::depend::{Meta, OwnedTask};
 use crate::driver::progress::Tally;
 use crate::engine::Launch;
 use crate::machine::Machine;
 use crate::sync::Sleep;
 use crossbeam_deque::{Injector, Steal, Stealer, Worker};
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::cmp::{Ordering as Order, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -20,17 +24,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
 pub(super) struct ReadyQueues {
-    stealers: Vec<Stealer<OwnedTask>>,
+    stealers: Vec<[Stealer<OwnedTask>; 2]>,
     injector: Injector<OwnedTask>,
     urgent: Heap,
     patient: Heap,
     inboxes: Vec<Inbox>,
 }
 
-/// A hosting thread's end of the queues: the deque that it alone takes from the young end of.
+/// A hosting thread's end of the queues.
 pub(super) struct OwnQueue {
-    deque: Worker<OwnedTask>,
-    /// Its deque among all: of a unit's host the unit, of a guest the one after all units.
+    /// What it takes the newest of.
+    recent: Worker<OwnedTask>,
+    /// What it takes in the order of submission.
+    submitted: Worker<OwnedTask>,
+    /// Whether the task that has been ready longest was looked for among the recent ones last.
+    was_recent: Cell<bool>,
+    /// Its deques among all: of a unit's host the unit, of a guest the one after all units.
     pub(super) slot: usize,
     /// What bodies that it runs offer to others.
     pub(super) forks: Forks,
@@ -100,10 +109,13 @@ impl ReadyQueues {
     /// The queues of a machine, with the end of each unit's host and, at last, that of a guest; `idle` has those that sleep.
     pub(super) fn new(machine: &Machine, idle: &Arc<Sleep>) -> (Self, Vec<OwnQueue>) {
         let forks = Forks::of_machine(machine, idle);
-        let own = |(slot, forks)| OwnQueue { deque: Worker::new_lifo(), slot, forks, thief: Thief::default() };
+        let own = |(slot, forks)| {
+            let (recent, submitted) = (Worker::new_lifo(), Worker::new_fifo());
+            OwnQueue { recent, submitted, was_recent: Cell::default(), slot, forks, thief: Thief::default() }
+        };
         let own: Vec<_> = forks.into_iter().enumerate().map(own).collect();
         let queues = Self {
-            stealers: own.iter().map(|own| own.deque.stealer()).collect(),
+            stealers: own.iter().map(|own| [own.submitted.stealer(), own.recent.stealer()]).collect(),
             injector: Injector::new(),
             urgent: Heap::default(),
             patient: Heap::default(),
@@ -112,11 +124,22 @@ impl ReadyQueues {
         (queues, own)
     }
 
-    /// Adds a task that any CPU unit may run; the caller wakes somebody.
+    /// Adds a task that any CPU unit may run and that was ready when it was submitted; the caller wakes somebody.
+    #[inline(always)] // on the way of every task
+    pub(super) fn push_submitted(&self, task: OwnedTask, own: Option<&OwnQueue>) {
+        let Meta { priority, internal, .. } = *task.shared();
+        match own {
+            // What somebody waits for goes before all that others have submitted.
+            Some(own) if priority == 0 && !internal && task.owned().child.is_none() => own.submitted.push(task),
+            own => self.push(task, own),
+        }
+    }
+
+    /// Adds a task that any CPU unit may run and that has become ready; the caller wakes somebody.
     #[inline(always)] // on the way of every task
     pub(super) fn push(&self, task: OwnedTask, own: Option<&OwnQueue>) {
         match (task.shared().priority, own) {
-            (0, Some(own)) => own.deque.push(task),
+            (0, Some(own)) => own.recent.push(task),
             (0, None) => self.injector.push(task),
             (1.., _) => self.urgent.push(task),
             (..0, _) => self.patient.push(task),
@@ -171,7 +194,7 @@ impl ReadyQueues {
         {
             return Some(task);
         }
-        match own.deque.pop() {
+        match own.recent.pop().or_else(|| own.submitted.pop()) {
             None => self.pop_elsewhere(own, tally),
             task => task,
         }
@@ -179,7 +202,7 @@ impl ReadyQueues {
 
     #[inline(never)]
     fn pop_elsewhere(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
-        insist(|| self.injector.steal_batch_and_pop(&own.deque))
+        insist(|| self.injector.steal_batch_and_pop(&own.recent))
             .or_else(|| self.steal(own, tally))
             .or_else(|| self.patient.pop())
     }
@@ -187,13 +210,19 @@ impl ReadyQueues {
     /// The host's own task that became ready last, whatever is more urgent elsewhere.
     #[inline]
     pub(super) fn pop_own(own: &OwnQueue) -> Option<OwnedTask> {
-        own.deque.pop()
+        own.recent.pop()
     }
 
-    /// The foreign task that has been ready longest, or the host's own.
+    /// The foreign task that has been ready longest, or the host's own: of those submitted and of the recent ones by turns.
     pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
-        foreign.or_else(|| insist(|| self.stealers[own.slot].steal()))
+        foreign.or_else(|| {
+            let recent = || insist(|| self.stealers[own.slot][1].steal());
+            match own.was_recent.replace(!own.was_recent.get()) {
+                true => own.submitted.pop().or_else(recent),
+                false => recent().or_else(|| own.submitted.pop()),
+            }
+        })
     }
 
     fn steal(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
@@ -201,9 +230,9 @@ impl ReadyQueues {
             return None;
         }
         let n = self.stealers.len();
-        let victims = (1..n).map(|k| &self.stealers[(own.slot + k) % n]);
+        let victims = (1..n).flat_map(|k| &self.stealers[(own.slot + k) % n]);
         let stolen =
-            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&own.deque))).find_map(|stolen| stolen)?;
+            victims.map(|victim| insist(|| victim.steal_batch_and_pop(&own.recent))).find_map(|stolen| stolen)?;
         own.thief.stole(tally());
         Some(stolen)
     }
@@ -214,7 +243,7 @@ impl ReadyQueues {
             || !self.injector.is_empty()
             || self.urgent.len.load(Ordering::SeqCst) > 0
             || self.patient.len.load(Ordering::SeqCst) > 0
-            || self.stealers.iter().any(|stealer| !stealer.is_empty())
+            || self.stealers.iter().flatten().any(|stealer| !stealer.is_empty())
     }
 }
 

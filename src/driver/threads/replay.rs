@@ -57,7 +57,7 @@ impl Threads {
     fn queueing<R>(&self, host: Option<&Host>, act: impl FnOnce(&mut dyn FnMut(OwnedTask)) -> R) -> R {
         let (queue, mut count) = (host.map(|host| &host.queue), 0);
         let result = act(&mut |task| {
-            self.ready.push(task, queue);
+            self.ready.push_submitted(task, queue);
             count += 1;
         });
         if count > 0 {

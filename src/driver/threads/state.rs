@@ -177,7 +177,14 @@ impl Threads {
         self.devices.as_ref().expect("where all is at home, nothing is placed")
     }
 
-    /// Queues a task for whichever unit comes first.
+    /// Queues a task that was ready when it was submitted for whichever unit comes first.
+    #[inline]
+    pub(super) fn run_submitted(&self, task: OwnedTask, host: Option<&Host>) {
+        self.ready.push_submitted(task, host.map(|host| &host.queue));
+        self.shared.idle.wake(1);
+    }
+
+    /// Queues a task that has become ready for whichever unit comes first.
     #[inline]
     pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
         self.ready.push(task, host.map(|host| &host.queue));

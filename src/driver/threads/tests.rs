@@ -3,7 +3,7 @@
 use crate::driver::window::Motion;
 use crate::error::{RunError, SubmitError};
 use crate::{Builder, Context, Runtime};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context as Polled, Poll, Wake, Waker};
@@ -150,6 +150,70 @@ fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
         submit();
         assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
     }
+}
+
+/// One that is hosted by the thread that builds it, which executes nothing before it waits.
+fn of_one_thread() -> Runtime {
+    builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap()
+}
+
+#[test]
+fn what_is_ready_when_it_is_submitted_begins_in_that_order() {
+    let rt = of_one_thread();
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let note = |n: usize| {
+        let begun = begun.clone();
+        move || begun.lock().unwrap().push(n)
+    };
+    for n in 0..100 {
+        let note = note(n);
+        rt.task("one by one", ()).cpu(move |_, ()| note()).submit().unwrap();
+    }
+    let (x, together) = (rt.data((100..200).collect::<Vec<_>>()), begun.clone());
+    rt.for_each("together", (x.blocks(1).input(),))
+        .cpu(move |_, (x,)| together.lock().unwrap().push(x[0]))
+        .submit()
+        .unwrap();
+    rt.wait().unwrap();
+    let begun = begun.lock().unwrap();
+    assert!(begun.iter().copied().eq(0..200), "{begun:?}");
+}
+
+#[test]
+fn what_somebody_waits_for_goes_before_what_was_submitted() {
+    let rt = of_one_thread();
+    let (x, ended) = (rt.data(vec![1u64; 4]), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..100 {
+        let ended = ended.clone();
+        rt.task("other", ()).cpu(move |_, ()| _ = ended.fetch_add(1, Ordering::Relaxed)).submit().unwrap();
+    }
+    assert_eq!(*rt.read(&x).unwrap(), [1; 4]);
+    assert!(ended.load(Ordering::Relaxed) < 10, "{ended:?} of 100 others had to end first");
+    rt.wait().unwrap();
+}
+
+/// A tree of tasks is as wide as it is deep, and not as its last row.
+#[test]
+fn children_begin_with_the_newest() {
+    const DEPTH: usize = 12;
+    type Counts = Arc<[AtomicUsize; 2]>;
+    fn branch(at: &Context, depth: usize, counts: &Counts) {
+        let [pending, most] = &**counts;
+        pending.fetch_sub(1, Ordering::Relaxed);
+        for _ in 0..if depth > 0 { 2 } else { 0 } {
+            let of_child = counts.clone();
+            most.fetch_max(pending.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            at.task("branch", ()).cpu(move |at, ()| branch(at, depth - 1, &of_child)).submit().unwrap();
+        }
+    }
+    let rt = builder("1:CPU:1").submitter_hosts_unit(true).window(1 << DEPTH << 2).build().unwrap();
+    let counts: Counts = Arc::new([AtomicUsize::new(1), AtomicUsize::new(1)]);
+    let of_root = counts.clone();
+    rt.task("root", ()).cpu(move |at, ()| branch(at, DEPTH, &of_root)).submit().unwrap();
+    rt.wait().unwrap();
+    let [pending, most] = &*counts;
+    assert_eq!(pending.load(Ordering::Relaxed), 0);
+    assert!(most.load(Ordering::Relaxed) < 1 << (DEPTH - 2), "{most:?} were pending at once");
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Threads {
     ) -> Result<(), SubmitError> {
         let (queue, mut ready) = (host.map(|host| &host.queue), 0);
         self.shared.engine.submitted_together(batch, first, accesses, |task| {
-            self.ready.push(task, queue);
+            self.ready.push_submitted(task, queue);
             ready += 1;
         })?;
         if ready > 0 {
