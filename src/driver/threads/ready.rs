@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
 pub(super) struct ReadyQueues {
+    /// Others' ends of each host's deques: of what was submitted, which is in no cache, and of what is recent.
     stealers: Vec<[Stealer<OwnedTask>; 2]>,
     injector: Injector<OwnedTask>,
     urgent: Heap,
@@ -207,7 +208,7 @@ impl ReadyQueues {
             .or_else(|| self.patient.pop())
     }
 
-    /// The host's own task that became ready last, whatever is more urgent elsewhere.
+    /// The host's own task that became ready last, or that its bodies submitted last, whatever is more urgent elsewhere.
     #[inline]
     pub(super) fn pop_own(own: &OwnQueue) -> Option<OwnedTask> {
         own.recent.pop()
