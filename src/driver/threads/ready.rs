@@ -218,7 +218,8 @@ impl ReadyQueues {
     pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
         foreign.or_else(|| {
-            let recent = || insist(|| self.stealers[own.slot][1].steal());
+            let [_, recent] = &self.stealers[own.slot];
+            let recent = || insist(|| recent.steal());
             match own.was_recent.replace(!own.was_recent.get()) {
                 true => own.submitted.pop().or_else(recent),
                 false => recent().or_else(|| own.submitted.pop()),

@@ -53,7 +53,7 @@ impl Threads {
         self.queueing(host, |ready| self.shared.engine.settle(aftermath, &mut |task| ready(task)));
     }
 
-    /// Queues what becomes ready, and wakes as many threads as there is work for.
+    /// Queues what a submission makes ready, and wakes as many threads as there is work for.
     fn queueing<R>(&self, host: Option<&Host>, act: impl FnOnce(&mut dyn FnMut(OwnedTask)) -> R) -> R {
         let (queue, mut count) = (host.map(|host| &host.queue), 0);
         let result = act(&mut |task| {

@@ -200,7 +200,10 @@ fn children_begin_with_the_newest() {
     fn branch(at: &Context, depth: usize, counts: &Counts) {
         let [pending, most] = &**counts;
         pending.fetch_sub(1, Ordering::Relaxed);
-        for _ in 0..if depth > 0 { 2 } else { 0 } {
+        if depth == 0 {
+            return;
+        }
+        for _ in 0..2 {
             let of_child = counts.clone();
             most.fetch_max(pending.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
             at.task("branch", ()).cpu(move |at, ()| branch(at, depth - 1, &of_child)).submit().unwrap();
