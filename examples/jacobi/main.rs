@@ -15,8 +15,11 @@
 //! the iteration, which the discrete maximum principle bounds by what the last sweep changed. The
 //! program stops when this bound meets the tolerance, then checks every point.
 
+#[path = "../common/caches.rs"]
+mod caches;
 #[path = "../common/mod.rs"]
 mod common;
+mod reach;
 mod sweep;
 #[cfg(test)]
 #[path = "../../crates/npb/src/testing.rs"]
@@ -29,6 +32,7 @@ use clap::Parser;
 use common::{Machine, Outcome, integer};
 use indicatif::ProgressBar;
 use ndarray::Array2;
+use reach::Reach;
 use sweep::{before, largest_change, relax, relax_often};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
@@ -163,10 +167,16 @@ fn blocks(u: &Data<f64, Ix2>, side: usize) -> Partition<'_, f64, Ix2> {
     u.block((inside.clone(), inside)).tiles([side, side])
 }
 
+/// How far away a sweep's two arrays are.
+fn reach(u: &Data<f64, Ix2>) -> Reach {
+    Reach::of(2 * u.len() * size_of::<f64>())
+}
+
 /// One task per block: `new` from `old`.
 fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
+    let reach = reach(old);
     rt.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
-        .cpu(|_, (old, mut new)| relax(&old, &mut new))
+        .cpu(move |_, (old, mut new)| relax(&old, &mut new, reach))
         .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
         .submit()?;
     Ok(())
@@ -197,12 +207,13 @@ fn record_sweeps(
     old: &Data<f64, Ix2>,
     new: &Data<f64, Ix2>,
 ) -> Result<Recording, SubmitError> {
+    let reach = reach(old);
     rt.record(|r| {
         let (mut old, mut new) = (old, new);
         for _ in 0..RECORDED_SWEEPS {
             mem::swap(&mut old, &mut new);
             r.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
-                .cpu(|_, (old, mut new)| relax(&old, &mut new))
+                .cpu(move |_, (old, mut new)| relax(&old, &mut new, reach))
                 .gpu(|k, (old, mut new)| launch_relax(k, &old, &mut new))
                 .submit()?;
         }
@@ -218,10 +229,11 @@ fn submit_measured_sweep(
     new: &Data<f64, Ix2>,
     change: &Data<f64>,
 ) -> Result<(), SubmitError> {
+    let reach = reach(old);
     let accesses = (blocks(old, side).grow(1).input(), blocks(new, side).output(), change.reduction(Max));
     rt.for_each("relax and measure", accesses)
-        .cpu(|_, (old, mut new, change)| {
-            relax(&old, &mut new);
+        .cpu(move |_, (old, mut new, change)| {
+            relax(&old, &mut new, reach);
             change[0] = change[0].max(largest_change(&old, &new));
         })
         .gpu(|k, (old, mut new, mut change)| launch_relax_and_measure(k, &old, &mut new, &mut change))
@@ -327,17 +339,39 @@ mod tests {
         let grid = Grid::new(30);
         let exact = Array2::from_shape_fn((32, 32), |at| grid.exact(at));
         let mut relaxed = exact.clone();
-        relax(&exact.view(), &mut relaxed.slice_mut(s![1..31, 1..31]));
-        assert!(grid.largest_error(&relaxed) < 1e-15);
+        for reach in [Reach::Cache, Reach::Memory] {
+            relax(&exact.view(), &mut relaxed.slice_mut(s![1..31, 1..31]), reach);
+            assert!(grid.largest_error(&relaxed) < 1e-15, "{reach:?}");
+        }
     }
 
     #[test]
     fn one_sweep_takes_the_mean_of_the_neighbours() {
         let old = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j * j) as f64);
         let mut new = Array2::zeros((1, 2));
-        relax(&old.view(), &mut new.view_mut());
+        relax(&old.view(), &mut new.view_mut(), Reach::Cache);
         assert_eq!(new, ndarray::array![[11.5, 14.5]]);
         assert_eq!(largest_change(&old.view(), &new.view_mut()), 0.5);
+    }
+
+    #[test]
+    fn a_sweep_of_memory_gives_the_same_bits() {
+        // Rows that begin and end within a line, that are shorter than one, that are many, and none.
+        for (rows, columns) in [(5, 100), (3, 5), (1, 1), (40, 8), (7, 67), (0, 3), (3, 0), (2, 2500)] {
+            let old = Array2::from_shape_fn((rows + 2, columns + 2), |(i, j)| ((i * 31 + j * 17) as f64).sin());
+            let mut near = Array2::from_elem((rows + 2, columns + 2), 7.0);
+            let mut far = near.clone();
+            let inside = s![1..=rows, 1..=columns];
+            relax(&old.view(), &mut near.slice_mut(inside), Reach::Cache);
+            relax(&old.view(), &mut far.slice_mut(inside), Reach::Memory);
+            assert_eq!(near, far, "{rows} x {columns}");
+        }
+    }
+
+    #[test]
+    fn arrays_are_in_memory_if_no_cache_has_room() {
+        assert_eq!(Reach::of(0), Reach::Cache);
+        assert_eq!(Reach::of(1 << 40), Reach::Memory);
     }
 
     #[test]

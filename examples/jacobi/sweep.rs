@@ -7,11 +7,20 @@ use std::ops::Range;
 use ndarray::{ArrayView1, ArrayView2, ArrayViewMut2, Axis, Zip, s};
 use pulp::{Arch, Simd, WithSimd};
 
+use super::reach::{Near, Past, Reach, ask};
+
 /// Why a row can be had as a slice.
 const CONTIGUOUS: &str = "rows are contiguous";
 
 /// Rows of each sweep that [`relax_often`] keeps for the next one.
 const KEPT: usize = 3;
+
+/// How many numbers before they are needed those that come from memory are asked for: with some hundred nanoseconds to memory
+/// and a few tens of gigabytes per second, more than are under way.
+const AHEAD: usize = 1024;
+
+/// The same of those that come from a further cache to the first.
+const NEARER: usize = 64;
 
 thread_local! {
     /// These rows, whose memory remains from one block to the next.
@@ -19,8 +28,11 @@ thread_local! {
 }
 
 /// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
-pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
-    Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut() });
+pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>, reach: Reach) {
+    match reach {
+        Reach::Cache => Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut() }),
+        Reach::Memory => Arch::new().dispatch(FarSweep { old: old.view(), new: new.view_mut() }),
+    }
 }
 
 /// So many sweeps at once, to the same bits: a block comes from memory once for all of them. `old` has a halo of as many cells
@@ -57,9 +69,30 @@ impl WithSimd for Sweep<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         for row in 0..self.new.nrows() {
-            let around =
-                [contiguous(self.old.row(row)), contiguous(self.old.row(row + 1)), contiguous(self.old.row(row + 2))];
+            let around = around(&self.old, row);
             relax_row(simd, around, self.new.row_mut(row).into_slice().expect(CONTIGUOUS));
+        }
+    }
+}
+
+/// The same of arrays in memory.
+struct FarSweep<'a> {
+    old: ArrayView2<'a, f64>,
+    new: ArrayViewMut2<'a, f64>,
+}
+
+impl WithSimd for FarSweep<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let past = Past::new();
+        let last = self.old.nrows() - 1;
+        let rows_ahead = AHEAD.div_ceil(self.old.ncols());
+        for (row, new) in self.new.rows_mut().into_iter().enumerate() {
+            let around = around(&self.old, row);
+            let later = contiguous(self.old.row(last.min(row + 2 + rows_ahead)));
+            relax_far_row(simd, around, later, &past, new.into_slice().expect(CONTIGUOUS));
         }
     }
 }
@@ -121,6 +154,12 @@ impl WithSimd for Sweeps<'_> {
     }
 }
 
+/// The row of an array above row `row` of what has a halo of one cell in it, that row itself, and the one below.
+#[inline(always)]
+fn around<'a>(old: &'a ArrayView2<'_, f64>, row: usize) -> [&'a [f64]; 3] {
+    [contiguous(old.row(row)), contiguous(old.row(row + 1)), contiguous(old.row(row + 2))]
+}
+
 /// The numbers of a row.
 fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
     row.to_slice().expect(CONTIGUOUS)
@@ -131,19 +170,69 @@ fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
 ///
 /// Loops over indices, not iterators: what is not inlined here is not compiled for the processor's vectors.
 #[inline(always)]
-fn relax_row<S: Simd>(simd: S, [north, here, south]: [&[f64]; 3], new: &mut [f64]) {
-    let cells = new.len();
-    let (north, south, west, east) = (&north[1..=cells], &south[1..=cells], &here[..cells], &here[2..cells + 2]);
-    let rest = cells - cells % S::F64_LANES;
-    let quarter = simd.splat_f64s(0.25);
-    let (norths, souths) = (S::as_simd_f64s(north).0, S::as_simd_f64s(south).0);
-    let (wests, easts) = (S::as_simd_f64s(west).0, S::as_simd_f64s(east).0);
-    for (i, new) in S::as_mut_simd_f64s(new).0.iter_mut().enumerate() {
-        let sum = simd.add_f64s(simd.add_f64s(norths[i], souths[i]), simd.add_f64s(wests[i], easts[i]));
-        *new = simd.mul_f64s(quarter, sum);
+fn relax_row<S: Simd>(simd: S, around: [&[f64]; 3], new: &mut [f64]) {
+    let (vectors, after) = S::as_mut_simd_f64s(new);
+    let rest = vectors.len() * S::F64_LANES;
+    let neighbours = Neighbours::new(simd, around, 0, vectors.len());
+    for (i, new) in vectors.iter_mut().enumerate() {
+        *new = neighbours.mean(i);
     }
-    for i in rest..cells {
-        new[i] = 0.25 * ((north[i] + south[i]) + (west[i] + east[i]));
+    relax_cells(around, rest, after);
+}
+
+/// [`relax_row`] of arrays in memory. Of the rows around it the last comes from there; `later` is one that will.
+#[inline(always)]
+fn relax_far_row<'r, S: Simd>(simd: S, around: [&[f64]; 3], later: &[f64], past: &Past<'r>, new: &'r mut [f64]) {
+    let (before, mut vectors, after) = past.split::<S>(new);
+    let first = before.len();
+    relax_cells(around, 0, before);
+    let neighbours = Neighbours::new(simd, around, first, vectors.len());
+    for i in 0..vectors.len() {
+        let cell = first + i * S::F64_LANES;
+        ask(later, cell + 1, Near::Second);
+        ask(around[0], cell + NEARER, Near::First);
+        ask(around[1], cell + NEARER, Near::First);
+        vectors.set(i, neighbours.mean(i));
+    }
+    relax_cells(around, first + vectors.len() * S::F64_LANES, after);
+}
+
+/// Cells of a row from `first` on, one by one.
+#[inline(always)]
+fn relax_cells([north, here, south]: [&[f64]; 3], first: usize, new: &mut [f64]) {
+    for cell in 0..new.len() {
+        let i = first + cell;
+        new[cell] = 0.25 * ((north[i + 1] + south[i + 1]) + (here[i] + here[i + 2]));
+    }
+}
+
+/// The neighbours of cells, as vectors.
+struct Neighbours<'a, S: Simd> {
+    simd: S,
+    quarter: S::f64s,
+    norths: &'a [S::f64s],
+    souths: &'a [S::f64s],
+    wests: &'a [S::f64s],
+    easts: &'a [S::f64s],
+}
+
+impl<'a, S: Simd> Neighbours<'a, S> {
+    /// Those of so many vectors of cells from `first` on.
+    #[inline(always)]
+    fn new(simd: S, [north, here, south]: [&'a [f64]; 3], first: usize, vectors: usize) -> Self {
+        let vertical = first + 1..first + 1 + vectors * S::F64_LANES;
+        let (norths, souths) = (S::as_simd_f64s(&north[vertical.clone()]).0, S::as_simd_f64s(&south[vertical.clone()]).0);
+        let wests = S::as_simd_f64s(&here[vertical.start - 1..vertical.end - 1]).0;
+        let easts = S::as_simd_f64s(&here[vertical.start + 1..vertical.end + 1]).0;
+        Self { simd, quarter: simd.splat_f64s(0.25), norths, souths, wests, easts }
+    }
+
+    /// The mean of vector `i`'s.
+    #[inline(always)]
+    fn mean(&self, i: usize) -> S::f64s {
+        let Self { simd, quarter, norths, souths, wests, easts } = self;
+        let sum = simd.add_f64s(simd.add_f64s(norths[i], souths[i]), simd.add_f64s(wests[i], easts[i]));
+        simd.mul_f64s(*quarter, sum)
     }
 }
 

@@ -3,8 +3,11 @@
 /// What a cache brings at once.
 const LINE: usize = 64;
 
+/// The pages of most systems.
+const PAGE: usize = 1 << 12;
+
 /// An array of numbers.
-pub(super) struct Numbers<T> {
+pub(crate) struct Numbers<T> {
     memory: Vec<T>,
     first: usize,
     len: usize,
@@ -12,19 +15,26 @@ pub(super) struct Numbers<T> {
 
 impl<T: Copy> Numbers<T> {
     /// So many, all of one value.
-    pub(super) fn new(len: usize, value: T) -> Self {
-        let mut memory = Vec::with_capacity(len + LINE / size_of::<T>());
+    pub(crate) fn new(len: usize, value: T) -> Self {
+        Self::apart(0, len, value)
+    }
+
+    /// The same, of array `number` of several that are read together: they begin at different lines of their pages, as the
+    /// runtime's large arrays do, so that equal places do not compete for the same set of a cache.
+    pub(crate) fn apart(number: usize, len: usize, value: T) -> Self {
+        let (line, skipped) = (LINE / size_of::<T>(), 17 * number % (PAGE / LINE));
+        let mut memory = Vec::with_capacity(len + (skipped + 1) * line);
         in_large_pages(&memory);
         memory.resize(memory.capacity(), value);
-        let first = memory.as_ptr().align_offset(LINE);
+        let first = memory.as_ptr().align_offset(LINE) + skipped * line;
         Self { memory, first, len }
     }
 
-    pub(super) fn slice(&self) -> &[T] {
+    pub(crate) fn slice(&self) -> &[T] {
         &self.memory[self.first..][..self.len]
     }
 
-    pub(super) fn slice_mut(&mut self) -> &mut [T] {
+    pub(crate) fn slice_mut(&mut self) -> &mut [T] {
         &mut self.memory[self.first..][..self.len]
     }
 }
@@ -34,7 +44,6 @@ impl<T: Copy> Numbers<T> {
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn in_large_pages<T>(memory: &Vec<T>) {
-    const PAGE: usize = 1 << 12;
     let begin = memory.as_ptr().addr().next_multiple_of(PAGE);
     let end = (memory.as_ptr().addr() + memory.capacity() * size_of::<T>()) / PAGE * PAGE;
     if end > begin {

@@ -8,9 +8,10 @@
 //! Memory is in large pages, where the system gives them. Invariant: a figure is the best of several, since whatever else
 //! runs can only make it less.
 
-mod caches;
+#[path = "../../../examples/common/caches.rs"]
+pub(crate) mod caches;
 mod gather;
-mod memory;
+pub(crate) mod memory;
 mod multiply_add;
 mod triad;
 

@@ -3,18 +3,23 @@
 use std::error::Error;
 use std::mem;
 
-use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
+use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
 use rayon::prelude::*;
 use thalweg::prelude::*;
 
 use super::{Effort, Measured, Shares, Work, runtime, timed, timed_tasks};
 use crate::class::Class;
 use crate::crew::Crew;
+use crate::machine::caches;
+use crate::machine::memory::Numbers;
 
+#[path = "../../../examples/jacobi/reach.rs"]
+mod reach;
 #[allow(dead_code, reason = "sweeps that are measured for their change are the program's")]
 #[path = "../../../examples/jacobi/sweep.rs"]
 mod sweep;
 
+use reach::Reach;
 use sweep::{before, relax, relax_often};
 
 /// Bands of rows for each unit: one to work on, and others that wait for different neighbours.
@@ -60,12 +65,15 @@ fn measure_pass(
         units: crew.units(),
         stage,
         work: SWEEP * (side * side * sweeps) as f64,
-        resident: 16.0 * ((side + 2) * (side + 2)) as f64,
+        resident: pass.resident() as f64,
         gathered: 0.0,
         passes,
         shares: Some(shares),
     })
 }
+
+/// Why numbers have the shape.
+const SQUARE: &str = "there are as many numbers as the square has points";
 
 /// Sweeps over a square of `side` points by blocks of `rows` and `columns`.
 #[derive(Clone, Copy)]
@@ -87,37 +95,44 @@ impl Pass {
         [before(row, self.rows, self.sweeps), before(column, self.columns, self.sweeps)]
     }
 
+    /// Bytes of both arrays.
+    fn resident(self) -> usize {
+        2 * (self.side + 2).pow(2) * size_of::<f64>()
+    }
+
     /// All of its sweeps over the block of `new` whose halo is all of `old`.
     fn relax(self, block: [usize; 2], old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
         match self.sweeps {
-            1 => relax(old, new),
+            1 => relax(old, new, Reach::of(self.resident())),
             sweeps => relax_often(old, self.before(block), new, sweeps),
         }
     }
 }
 
-/// What a sweep starts from: 1 on the boundary, 0 inside.
-fn start(side: usize) -> Array2<f64> {
-    let inside = 1..=side;
-    Array2::from_shape_fn([side + 2; 2], |(i, j)| f64::from(!(inside.contains(&i) && inside.contains(&j))))
-}
-
-/// The same functions in a plain loop, a thread for each unit's blocks.
+/// The same functions in a plain loop, a thread for each unit's blocks. The arrays lie as the runtime's do.
 struct Plain {
-    old: Array2<f64>,
-    new: Array2<f64>,
+    old: Numbers<f64>,
+    new: Numbers<f64>,
     pass: Pass,
 }
 
 impl Plain {
+    /// Both are 0 inside, and 1 on the boundary.
     fn new(pass: Pass) -> Self {
-        Self { old: start(pass.side), new: start(pass.side), pass }
+        let start = |number| {
+            let mut all = Numbers::apart(number, (pass.side + 2).pow(2), 1.0);
+            array_mut(&mut all, pass.side).slice_mut(s![1..=pass.side, 1..=pass.side]).fill(0.0);
+            all
+        };
+        Self { old: start(0), new: start(1), pass }
     }
 
     fn pass(&mut self) {
         mem::swap(&mut self.old, &mut self.new);
         let Pass { side, rows, columns, sweeps } = self.pass;
-        let mut inside = self.new.slice_mut(s![1..=side, 1..=side]);
+        let old = ArrayView2::from_shape([side + 2; 2], self.old.slice()).expect(SQUARE);
+        let mut new = array_mut(&mut self.new, side);
+        let mut inside = new.slice_mut(s![1..=side, 1..=side]);
         let bands: Vec<_> = inside.axis_chunks_iter_mut(Axis(0), rows).enumerate().collect();
         bands.into_par_iter().with_min_len(BANDS).for_each(|(row, mut band)| {
             for (column, mut new) in band.axis_chunks_iter_mut(Axis(1), columns).enumerate() {
@@ -126,17 +141,27 @@ impl Plain {
                     let end = first[axis] + new.len_of(Axis(axis));
                     first[axis].saturating_sub(sweeps)..(end + sweeps).min(side + 2)
                 });
-                self.pass.relax([row, column], &self.old.slice(s![halo[0].clone(), halo[1].clone()]), &mut new);
+                self.pass.relax([row, column], &old.slice(s![halo[0].clone(), halo[1].clone()]), &mut new);
             }
         });
     }
+}
+
+/// An array with its boundary.
+fn array_mut(numbers: &mut Numbers<f64>, side: usize) -> ArrayViewMut2<'_, f64> {
+    ArrayViewMut2::from_shape([side + 2; 2], numbers.slice_mut()).expect(SQUARE)
 }
 
 /// Passes as a plain loop and as tasks, by turns, in time per pass.
 fn shares(crew: &Crew, pass: Pass, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = runtime(crew)?;
-    let (mut old, mut new) = (rt.array(start(pass.side)), rt.array(start(pass.side)));
+    let inside = 1..=pass.side;
+    let start = || {
+        let inside = inside.clone();
+        rt.data_with([pass.side + 2; 2], move |(i, j)| f64::from(!(inside.contains(&i) && inside.contains(&j))))
+    };
+    let (mut old, mut new) = (start()?, start()?);
     let along = pass.side.div_ceil(pass.columns);
     let mut submit = || -> Result<(), SubmitError> {
         mem::swap(&mut old, &mut new);

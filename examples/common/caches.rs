@@ -1,18 +1,18 @@
-//! The caches of a core, as Linux tells of them. Where nothing is told there are none, and memory alone is measured.
+//! The caches of a core, as Linux tells of them. Where nothing is told there are none.
 
 use std::fs;
 
 /// A cache that holds data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cache {
-    pub(super) level: usize,
-    pub(super) bytes: usize,
+pub(crate) struct Cache {
+    pub(crate) level: usize,
+    pub(crate) bytes: usize,
     /// Cores that share it.
-    pub(super) cores: usize,
+    pub(crate) cores: usize,
 }
 
 /// Those of the first core, from the nearest on.
-pub(super) fn data_caches() -> Vec<Cache> {
+pub(crate) fn data_caches() -> Vec<Cache> {
     let mut caches: Vec<Cache> = (0..).map_while(read).flatten().collect();
     caches.sort_by_key(|cache| cache.level);
     caches
