@@ -221,7 +221,8 @@ impl<'a, S: Simd> Neighbours<'a, S> {
     #[inline(always)]
     fn new(simd: S, [north, here, south]: [&'a [f64]; 3], first: usize, vectors: usize) -> Self {
         let vertical = first + 1..first + 1 + vectors * S::F64_LANES;
-        let (norths, souths) = (S::as_simd_f64s(&north[vertical.clone()]).0, S::as_simd_f64s(&south[vertical.clone()]).0);
+        let (norths, souths) =
+            (S::as_simd_f64s(&north[vertical.clone()]).0, S::as_simd_f64s(&south[vertical.clone()]).0);
         let wests = S::as_simd_f64s(&here[vertical.start - 1..vertical.end - 1]).0;
         let easts = S::as_simd_f64s(&here[vertical.start + 1..vertical.end + 1]).0;
         Self { simd, quarter: simd.splat_f64s(0.25), norths, souths, wests, easts }

@@ -12,6 +12,9 @@ use crate::mz::lanes::Lane;
 
 /// A column in every lane. Both functions take how far a point is from the first one of its column.
 pub(crate) trait Columns: Copy {
+    /// The first column's first point.
+    fn first(self) -> usize;
+
     /// A point of each column.
     ///
     /// # Panics
@@ -53,6 +56,11 @@ pub(crate) struct Divided {
 
 impl Columns for Together {
     #[inline(always)]
+    fn first(self) -> usize {
+        self.first
+    }
+
+    #[inline(always)]
     fn load<S: Simd>(self, simd: S, from: &[f64], point: usize) -> Lane<S> {
         Lane::load(simd, from, self.first + point)
     }
@@ -65,6 +73,11 @@ impl Columns for Together {
 
 impl Columns for Few {
     #[inline(always)]
+    fn first(self) -> usize {
+        self.first
+    }
+
+    #[inline(always)]
     fn load<S: Simd>(self, simd: S, from: &[f64], point: usize) -> Lane<S> {
         Lane::load_some(simd, &from[self.first + point..][..self.count], 0)
     }
@@ -76,6 +89,11 @@ impl Columns for Few {
 }
 
 impl Columns for Divided {
+    #[inline(always)]
+    fn first(self) -> usize {
+        self.first
+    }
+
     #[inline(always)]
     fn load<S: Simd>(self, simd: S, from: &[f64], point: usize) -> Lane<S> {
         let [first, second] = [self.first, self.second];

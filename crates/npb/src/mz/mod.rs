@@ -9,7 +9,7 @@
 //! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `passes`, `in_z`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
+//! | `operator`, `stencil`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
 //! | `lanes`, `lines`, `columns`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
@@ -50,6 +50,7 @@ mod stencil;
 mod stopwatch;
 #[cfg(test)]
 mod tests;
+mod update;
 mod verify;
 mod whole;
 mod zones;

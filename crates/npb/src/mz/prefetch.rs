@@ -6,13 +6,25 @@
 /// Has the line where element `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
 /// effect.
 #[inline(always)]
-#[allow(unsafe_code)]
 pub(crate) fn prefetch<T>(elements: &[T], at: usize) {
+    bring::<false, T>(elements, at);
+}
+
+/// As [`prefetch`], to the second cache: for what the first one has no room for until it is needed.
+#[inline(always)]
+pub(crate) fn prefetch_far<T>(elements: &[T], at: usize) {
+    bring::<true, T>(elements, at);
+}
+
+#[inline(always)]
+#[allow(unsafe_code)]
+fn bring<const FAR: bool, T>(elements: &[T], at: usize) {
     let address = elements.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
     unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+        use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        if FAR { _mm_prefetch::<_MM_HINT_T1>(address.cast()) } else { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;

@@ -85,8 +85,8 @@ impl WithSimd for ToY<'_> {
                             operator.plane(k, plane_mut(&mut r, n, nx * ny));
                         }
                         let (planes, u) = (ks.len(), u.slab.planes(ks));
-                        sweep::<S, 0>(simd, mesh, planes, u, &mut r, bundle);
-                        sweep::<S, 1>(simd, mesh, planes, u, &mut r, bundle);
+                        sweep::<S, 0, false>(simd, mesh, planes, u, &mut r, bundle);
+                        sweep::<S, 1, false>(simd, mesh, planes, u, &mut r, bundle);
                     },
                 );
             },

@@ -13,17 +13,16 @@ mod sweep;
 mod tests;
 mod tridiagonal;
 
-use ndarray::{ArrayView4, ArrayViewMut4, Zip, s};
+use ndarray::{ArrayView4, ArrayViewMut4};
 
+use super::update;
 pub(crate) use fused::{in_planes, step};
 pub(crate) use sweep::{in_rows, x_sweep, y_sweep, z_sweep};
 
 /// Adds the solution of a step to the state, on the interior.
 ///
 /// # Panics
-/// If the shapes differ.
-pub(crate) fn add(mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
-    let interior = s![.., 1..-1, 1..-1, 1..-1];
-    let zip = Zip::from(u.slice_mut(interior)).and(r.slice(interior));
-    if threads > 1 { zip.par_for_each(|u, r| *u += r) } else { zip.for_each(|u, r| *u += r) }
+/// As [`update::add`].
+pub(crate) fn add(u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+    update::add(1.0, r, u, threads);
 }

@@ -20,6 +20,7 @@ use crate::mz::in_z::{self, InZ, Rows};
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::Mesh;
+use crate::mz::prefetch::prefetch_far;
 use crate::mz::zones::Shape;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
@@ -96,7 +97,7 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
                     #[inline(always)]
                     |ks, mut r| {
                         let planes = ks.len();
-                        sweep::<S, D>(simd, mesh, planes, u.planes(ks), &mut r, scratch);
+                        sweep::<S, D, true>(simd, mesh, planes, u.planes(ks), &mut r, scratch);
                     },
                 );
             },
@@ -115,9 +116,10 @@ pub(super) fn vectors(nx: usize, ny: usize) -> usize {
     (POINT * nx + stored(nx)).max(stored(ny))
 }
 
-/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`].
+/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`]. Asks for as many
+/// planes above them if these come from memory: if the sweep is `ALONE`.
 #[inline(always)]
-pub(super) fn sweep<S: Simd, const D: usize>(
+pub(super) fn sweep<S: Simd, const D: usize, const ALONE: bool>(
     simd: S,
     mesh: &Mesh,
     planes: usize,
@@ -128,14 +130,14 @@ pub(super) fn sweep<S: Simd, const D: usize>(
     const { assert!(D < 2, "lines within planes") };
     let r = reborrow(r);
     if D == 0 {
-        vectorize(simd, LinesInPlanes::<S, 0> { simd, mesh, planes, u, r, scratch });
+        vectorize(simd, LinesInPlanes::<S, 0, ALONE> { simd, mesh, planes, u, r, scratch });
     } else {
-        vectorize(simd, LinesInPlanes::<S, 1> { simd, mesh, planes, u, r, scratch });
+        vectorize(simd, LinesInPlanes::<S, 1, ALONE> { simd, mesh, planes, u, r, scratch });
     }
 }
 
 /// The lines in direction `D` of some planes.
-struct LinesInPlanes<'a, S: Simd, const D: usize> {
+struct LinesInPlanes<'a, S: Simd, const D: usize, const ALONE: bool> {
     simd: S,
     mesh: &'a Mesh,
     planes: usize,
@@ -144,7 +146,7 @@ struct LinesInPlanes<'a, S: Simd, const D: usize> {
     scratch: &'a mut [S::f64s],
 }
 
-impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 0> {
+impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
     type Output = ();
 
     #[inline(always)]
@@ -157,6 +159,7 @@ impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 0> {
         let end = planes * lines;
         for begin in (0..end).step_by(V::F64_LANES) {
             let numbers = begin..end.min(begin + V::F64_LANES);
+            let first_row = begin / lines * ny + 1 + begin % lines;
             let lines = Lines::in_planes((nx + 1, nx, lines), nx * ny, numbers, length);
             for (m, component) in order(0).into_iter().enumerate() {
                 lines.pack(simd, u[component], points, (m, POINT));
@@ -168,7 +171,12 @@ impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 0> {
                 length,
                 rows,
                 #[inline(always)]
-                |l| load(simd, &points[l * POINT..][..5]),
+                |l| {
+                    if ALONE {
+                        prefetch_point(u, &r, first_row * nx + planes * nx * ny + l * V::F64_LANES);
+                    }
+                    load(simd, &points[l * POINT..][..5])
+                },
                 #[inline(always)]
                 |l| load(simd, &points[l * POINT + 5..][..5]),
             );
@@ -185,7 +193,7 @@ impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 0> {
     }
 }
 
-impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 1> {
+impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 1, ALONE> {
     type Output = ();
 
     #[inline(always)]
@@ -199,11 +207,11 @@ impl<V: Simd> WithSimd for LinesInPlanes<'_, V, 1> {
     }
 }
 
-impl<S: Simd> LinesInPlanes<'_, S, 1> {
+impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     /// Solves as many lines as there are lanes, where they are.
     #[inline(always)]
     fn solve(&mut self, weights: &Weights<S>, columns: impl Columns) {
-        let Self { simd, mesh, u, r, scratch, .. } = self;
+        let Self { simd, mesh, planes, u, r, scratch } = self;
         let Shape { nx, ny, .. } = mesh.shape;
         let (length, order) = (ny - 2, order(1));
         let rows = &mut scratch[..stored(length)];
@@ -213,7 +221,12 @@ impl<S: Simd> LinesInPlanes<'_, S, 1> {
             length,
             rows,
             #[inline(always)]
-            |j| tabulate!(|m| columns.load(*simd, u[order[m]], j * nx)),
+            |j| {
+                if ALONE {
+                    prefetch_point(*u, r, columns.first() + *planes * nx * ny + j * nx);
+                }
+                tabulate!(|m| columns.load(*simd, u[order[m]], j * nx))
+            },
             #[inline(always)]
             |j| tabulate!(|m| columns.load(*simd, r[order[m]], j * nx)),
         );
@@ -224,6 +237,18 @@ impl<S: Simd> LinesInPlanes<'_, S, 1> {
             |j, solution| unroll!(5, |m| columns.store(solution[m], r[order[m]], j * nx)),
         );
     }
+}
+
+/// Asks for a point of the state and the right-hand side, or of what lies beyond them in memory.
+#[inline(always)]
+fn prefetch_point(u: Components<'_>, r: &ComponentsMut<'_>, at: usize) {
+    prefetch_points(&u, at, r, at);
+}
+
+#[inline(always)]
+fn prefetch_points(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
+    unroll!(5, |m| prefetch_far(read[m], at));
+    unroll!(5, |m| prefetch_far(written[m], there));
 }
 
 /// Solves the lines in z.
@@ -264,6 +289,10 @@ impl LinesInZ {
             scratch,
             #[inline(always)]
             |k| {
+                if let Rows::Replace { u, r } = read {
+                    let next = columns.first() + 2 * S::F64_LANES - 1;
+                    prefetch_points(u, k * plane + next, &r[k], next);
+                }
                 tabulate!(|m| match read {
                     Rows::Replace { u, .. } => columns.load(simd, u[order[m]], k * plane),
                     Rows::Add { u, .. } => columns.load(simd, u[k][order[m]], 0),

@@ -19,15 +19,16 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 use rayon::prelude::*;
 
-use crate::mz::components::{Components, ComponentsMut, components, components_mut, over_planes};
+use crate::mz::components::components;
 use crate::mz::faces::{Halo, State};
-use crate::mz::lanes::{Lane, MAX_LANES, dispatch};
+use crate::mz::lanes::{Lane, MAX_LANES};
 use crate::mz::operator::residual_of;
 use crate::mz::physics::Mesh;
 use crate::mz::rows::{blocks, divide};
+use crate::mz::update;
 use access::{Gather, Scatter, Stage};
 use jacobian::OMEGA;
 use ssor::{Access, Direction, Front, Slabs};
@@ -147,34 +148,9 @@ pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_
 /// u ← u + w / ω(2 − ω) on the interior; w is 0 on the boundary.
 ///
 /// # Panics
-/// If the arrays differ in shape.
-pub(crate) fn add(w: &ArrayView4<'_, f64>, mut u: ArrayViewMut4<'_, f64>, threads: usize) {
-    let w = components(w);
-    let points = w[0].len();
-    over_planes(threads, components_mut(u.view_mut()), 1, 0..points, |range, u| {
-        let w = w.map(|component| &component[range.clone()]);
-        dispatch(MAX_LANES, Add { w, u });
-    });
-}
-
-/// Points of w to be added to those of u.
-struct Add<'a, 'u> {
-    w: Components<'a>,
-    u: ComponentsMut<'u>,
-}
-
-impl WithSimd for Add<'_, '_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let factor = Lane::splat(simd, UPDATE);
-        for (w, u) in self.w.into_iter().zip(self.u) {
-            for at in (0..w.len()).step_by(S::F64_LANES) {
-                update(factor, Lane::load_some(simd, w, at), Lane::load_some(simd, u, at)).store_some(u, at);
-            }
-        }
-    }
+/// As [`update::add`].
+pub(crate) fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
+    update::add(UPDATE, w, u, threads);
 }
 
 /// u + w / ω(2 − ω), where `factor` is that of w.

@@ -176,9 +176,9 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
                                     operator.plane(k, reborrow(&mut r));
                                 }
                                 if TRANSFORM {
-                                    enter_plane(simd, u, &mut r, &mut flow);
+                                    enter_plane(simd, u, &mut r, &mut flow, !whole);
                                 } else {
-                                    find_flow(simd, u, &mut flow);
+                                    find_flow(simd, u, &r, &mut flow);
                                 }
                             },
                         );

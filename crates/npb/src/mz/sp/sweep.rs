@@ -16,6 +16,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::prefetch::prefetch_far;
 use crate::mz::zones::Shape;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
@@ -24,6 +25,9 @@ const VOLUME: usize = 0;
 const MOMENTUM: usize = 1;
 const SOUND: usize = 2;
 const RIGHT: usize = 3;
+
+/// How far ahead, in points, what comes from memory is asked for.
+const AHEAD: usize = 256;
 
 /// The flow in a plane, or in some that follow each other, one slice each.
 pub(crate) struct FlowPlane<'a> {
@@ -39,22 +43,35 @@ fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
     tabulate!(|m| Lane::load_some(simd, u[m], at))
 }
 
-/// Finds the flow in a plane of the state.
+/// Finds the flow in a plane of the state, and asks for the right-hand side there.
 #[inline(always)]
-pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, flow: &mut FlowPlane<'_>) {
+pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, r: &ComponentsMut<'_>, flow: &mut FlowPlane<'_>) {
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
+        unroll!(COMPONENTS, |m| prefetch_far(u[m], at + AHEAD));
+        unroll!(COMPONENTS, |m| prefetch_far(r[m], at));
         let point = Flow::new(&c, state(simd, &u, at));
         point.volume.store_some(flow.volume, at);
         point.sound().store_some(flow.sound, at);
     }
 }
 
-/// Transforms the right-hand side in a plane into waves in x, and finds the flow on the way.
+/// Transforms the right-hand side in a plane into waves in x, and finds the flow on the way. Asks for what comes next if both
+/// come from memory: if it `is_alone`.
 #[inline(always)]
-pub(crate) fn enter_plane<S: Simd>(simd: S, u: Components<'_>, r: &mut ComponentsMut<'_>, flow: &mut FlowPlane<'_>) {
+pub(crate) fn enter_plane<S: Simd>(
+    simd: S,
+    u: Components<'_>,
+    r: &mut ComponentsMut<'_>,
+    flow: &mut FlowPlane<'_>,
+    is_alone: bool,
+) {
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
+        if is_alone {
+            unroll!(COMPONENTS, |m| prefetch_far(u[m], at + AHEAD));
+            unroll!(COMPONENTS, |m| prefetch_far(r[m], at + AHEAD));
+        }
         let point = Flow::new(&c, state(simd, &u, at));
         point.volume.store_some(flow.volume, at);
         point.sound().store_some(flow.sound, at);

@@ -13,7 +13,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::in_z::{InZ, Rows};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::prefetch;
+use crate::mz::prefetch::prefetch_far;
 use crate::mz::zones::Shape;
 
 /// What the way up a line keeps of a point for the way down: the state, 1/ρ and 1/a.
@@ -60,8 +60,8 @@ impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
     /// Asks for plane `k` at a point.
     #[inline(always)]
     fn prefetch(&self, k: usize, point: usize) {
-        unroll!(COMPONENTS, |m| prefetch(self.near[k][m], point));
-        unroll!(COMPONENTS, |m| prefetch(self.far[m], k * self.plane + point));
+        unroll!(COMPONENTS, |m| prefetch_far(self.near[k][m], point));
+        unroll!(COMPONENTS, |m| prefetch_far(self.far[m], k * self.plane + point));
     }
 
     /// The state of columns in plane `k`.

@@ -1,0 +1,85 @@
+//! The end of a step where it is a stage of its own: the state takes its change.
+//!
+//! Fused with what finds the change it costs next to nothing; by itself it is bound by memory. Each component is a stream through
+//! both arrays, broken at the rows on the boundary, so what comes next is asked for in time.
+
+use ndarray::{ArrayView4, ArrayViewMut4, Axis};
+use pulp::{Simd, WithSimd};
+
+use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
+use super::lanes::{Lane, MAX_LANES, dispatch};
+use super::prefetch::prefetch_far;
+
+/// How far ahead, in points, numbers are asked for.
+const AHEAD: usize = 1024;
+
+/// u ← u + `factor` · `change` on the interior. Where rows of it begin and end, `change` is 0.
+///
+/// # Panics
+/// If the shapes differ, or a component is not contiguous.
+pub(crate) fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
+    assert_eq!(change.shape(), u.shape(), "shapes of a state and its change");
+    let [nz, ny, nx] = [1, 2, 3].map(|axis| u.len_of(Axis(axis)));
+    let change = components(change);
+    over_planes(threads, components_mut(u), nx * ny, 1..nz - 1, |planes, u| {
+        let change = change.map(|component| &component[planes.start * nx * ny..planes.end * nx * ny]);
+        dispatch(MAX_LANES, Add { nx, ny, factor, change, u });
+    });
+}
+
+/// Planes of u that take theirs.
+struct Add<'a, 'u> {
+    nx: usize,
+    ny: usize,
+    factor: f64,
+    change: Components<'a>,
+    u: ComponentsMut<'u>,
+}
+
+impl WithSimd for Add<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { nx, ny, factor, change, u } = self;
+        let factor = Lane::splat(simd, factor);
+        for (change, u) in change.into_iter().zip(u) {
+            for plane in 0..u.len() / (nx * ny) {
+                let rows = (plane * ny + 1) * nx..(plane * ny + ny - 1) * nx;
+                let (change, u) = (&change[rows.clone()], &mut u[rows]);
+                for at in (0..u.len()).step_by(S::F64_LANES) {
+                    prefetch_far(change, at + AHEAD);
+                    prefetch_far(u, at + AHEAD);
+                    factor.mul_add(Lane::load_some(simd, change, at), Lane::load_some(simd, u, at)).store_some(u, at);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mz::physics::COMPONENTS;
+    use ndarray::{Array4, s};
+
+    #[test]
+    fn the_interior_takes_its_change_and_nothing_else_does() {
+        for shape in [[COMPONENTS, 3, 3, 3], [COMPONENTS, 5, 4, 23], [COMPONENTS, 4, 9, 18]] {
+            let interior = s![.., 1..-1, 1..-1, 1..-1];
+            let u = Array4::from_shape_fn(shape, |(m, k, j, i)| (m * 7 + k * 5 + j * 3 + i) as f64 * 0.1);
+            let mut change = Array4::zeros(shape);
+            change.slice_mut(interior).assign(&u.slice(interior).mapv(f64::sin));
+            let mut expected = u.clone();
+            expected.slice_mut(interior).zip_mut_with(&change.slice(interior), |u, change| *u += 0.5 * change);
+            // Planes and rows on the boundary are not looked at.
+            change.slice_mut(s![.., ..1, .., ..]).fill(f64::NAN);
+            change.slice_mut(s![.., .., -1.., ..]).fill(f64::NAN);
+            for threads in [1, 3] {
+                let mut updated = u.clone();
+                add(0.5, &change.view(), updated.view_mut(), threads);
+                assert_eq!(updated, expected, "{shape:?} on {threads} threads");
+            }
+        }
+    }
+}
