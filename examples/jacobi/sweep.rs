@@ -200,9 +200,9 @@ fn relax_far_row<'r, S: Simd>(simd: S, around: [&[f64]; 3], later: &[f64], past:
 /// Cells of a row from `first` on, one by one.
 #[inline(always)]
 fn relax_cells([north, here, south]: [&[f64]; 3], first: usize, new: &mut [f64]) {
-    for cell in 0..new.len() {
+    for (cell, new) in new.iter_mut().enumerate() {
         let i = first + cell;
-        new[cell] = 0.25 * ((north[i + 1] + south[i + 1]) + (here[i] + here[i + 2]));
+        *new = 0.25 * ((north[i + 1] + south[i + 1]) + (here[i] + here[i + 2]));
     }
 }
 
