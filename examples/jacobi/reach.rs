@@ -4,8 +4,8 @@
 //! that it writes to, which then takes the room in the caches of what is read again. So such a sweep asks for rows of the block
 //! in time, and stores past the caches. From a cache both would cost more than they bring.
 //!
-//! Neither changes what is computed. Invariant: what was stored past the caches is in order before [`Past`] is gone, so that
-//! whoever is told of the end of a task finds what it stored.
+//! Neither changes what is computed. Invariant: what was stored past the caches is in order before [`Past::during`] returns, so
+//! that whoever is told of the end of a task finds what it stored.
 
 use std::marker::PhantomData;
 use std::slice;
@@ -65,12 +65,16 @@ pub(crate) fn ask(row: &[f64], at: usize, to: Near) {
     let _ = (address, to);
 }
 
-/// Stores past the caches into rows that nobody else has before this is gone.
+/// Stores past the caches into rows that nobody else has before [`Past::during`] returns.
 pub(crate) struct Past<'r>(PhantomData<&'r mut [f64]>);
 
 impl<'r> Past<'r> {
-    pub(crate) fn new() -> Self {
-        Self(PhantomData)
+    /// Has something stored past the caches. Whoever gets the rows then finds what was stored, also after a panic.
+    #[inline(always)]
+    pub(crate) fn during(store: impl FnOnce(&Self)) {
+        // A value of the caller's could be forgotten.
+        let past = Self(PhantomData);
+        store(&past);
     }
 
     /// A row in three parts: numbers before the first line that is all its own, vectors, and numbers that are no vector.
@@ -121,8 +125,8 @@ impl<S: Simd> PastVectors<'_, S> {
             for lane in (0..S::F64_LANES).step_by(2) {
                 let [first, second] = [from[lane], from[lane + 1]];
                 // SAFETY: SSE2 is part of x86-64. These are two numbers, of an even number of lanes, at a multiple of sixteen
-                // bytes, since the first vector begins at a line. They are borrowed until `Past` is gone, whose end puts them
-                // in order.
+                // bytes, since the first vector begins at a line. They are borrowed until `Past::during` returns, which
+                // puts them in order.
                 unsafe { _mm_stream_pd(&raw mut to[lane], _mm_set_pd(second, first)) }
             }
             return;

@@ -86,14 +86,18 @@ impl WithSimd for FarSweep<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let past = Past::new();
         let last = self.old.nrows() - 1;
         let rows_ahead = AHEAD.div_ceil(self.old.ncols());
-        for (row, new) in self.new.rows_mut().into_iter().enumerate() {
-            let around = around(&self.old, row);
-            let later = contiguous(self.old.row(last.min(row + 2 + rows_ahead)));
-            relax_far_row(simd, around, later, &past, new.into_slice().expect(CONTIGUOUS));
-        }
+        Past::during(
+            #[inline(always)]
+            |past| {
+                for (row, new) in self.new.rows_mut().into_iter().enumerate() {
+                    let around = around(&self.old, row);
+                    let later = contiguous(self.old.row(last.min(row + 2 + rows_ahead)));
+                    relax_far_row(simd, around, later, past, new.into_slice().expect(CONTIGUOUS));
+                }
+            },
+        );
     }
 }
 
