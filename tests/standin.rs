@@ -294,9 +294,9 @@ fn a_chain_takes_few_calls_and_one_stream() {
     });
 }
 
-/// A device has as many tasks ahead as it takes for 200 µs, and they go to as many streams: how many that are goes with how fast
-/// this machine's cores stand in for it. (That tasks which know nothing of each other use all streams is tested where streams
-/// are chosen.) So one of three runs has to show more than a few.
+/// A chain begins on a stream that has least in flight. How many have something goes with how fast kernels are issued here, and
+/// end: ten or so while this machine is idle, all sixteen while others keep its cores busy. (That tasks which know nothing of
+/// each other use all streams is tested where streams are chosen.) So one of three runs has to show more than a few.
 #[test]
 fn independent_chains_go_to_many_streams() {
     on_both(|settings| {
