@@ -29,10 +29,7 @@ thread_local! {
 
 /// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
 pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>, reach: Reach) {
-    match reach {
-        Reach::Cache => Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut() }),
-        Reach::Memory => Arch::new().dispatch(FarSweep { old: old.view(), new: new.view_mut() }),
-    }
+    Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut(), reach });
 }
 
 /// So many sweeps at once, to the same bits: a block comes from memory once for all of them. `old` has a halo of as many cells
@@ -61,31 +58,20 @@ pub(crate) fn before(number: usize, cells: usize, sweeps: usize) -> usize {
 struct Sweep<'a> {
     old: ArrayView2<'a, f64>,
     new: ArrayViewMut2<'a, f64>,
+    reach: Reach,
 }
 
-impl WithSimd for Sweep<'_> {
-    type Output = ();
-
+impl Sweep<'_> {
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
+    fn in_cache<S: Simd>(&mut self, simd: S) {
         for row in 0..self.new.nrows() {
             let around = around(&self.old, row);
             relax_row(simd, around, self.new.row_mut(row).into_slice().expect(CONTIGUOUS));
         }
     }
-}
-
-/// The same of arrays in memory.
-struct FarSweep<'a> {
-    old: ArrayView2<'a, f64>,
-    new: ArrayViewMut2<'a, f64>,
-}
-
-impl WithSimd for FarSweep<'_> {
-    type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(mut self, simd: S) {
+    fn in_memory<S: Simd>(&mut self, simd: S) {
         let last = self.old.nrows() - 1;
         let rows_ahead = AHEAD.div_ceil(self.old.ncols());
         Past::during(
@@ -98,6 +84,18 @@ impl WithSimd for FarSweep<'_> {
                 }
             },
         );
+    }
+}
+
+impl WithSimd for Sweep<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        match self.reach {
+            Reach::Cache => self.in_cache(simd),
+            Reach::Memory => self.in_memory(simd),
+        }
     }
 }
 

@@ -173,7 +173,8 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
                 #[inline(always)]
                 |l| {
                     if ALONE {
-                        prefetch_point(u, &r, first_row * nx + planes * nx * ny + l * V::F64_LANES);
+                        let above = first_row * nx + planes * nx * ny + l * V::F64_LANES;
+                        prefetch_points(&u, above, &r, above);
                     }
                     load(simd, &points[l * POINT..][..5])
                 },
@@ -223,7 +224,8 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
             #[inline(always)]
             |j| {
                 if ALONE {
-                    prefetch_point(*u, r, columns.first() + *planes * nx * ny + j * nx);
+                    let above = columns.first() + *planes * nx * ny + j * nx;
+                    prefetch_points(u, above, r, above);
                 }
                 tabulate!(|m| columns.load(*simd, u[order[m]], j * nx))
             },
@@ -239,12 +241,7 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     }
 }
 
-/// Asks for a point of the state and the right-hand side, or of what lies beyond them in memory.
-#[inline(always)]
-fn prefetch_point(u: Components<'_>, r: &ComponentsMut<'_>, at: usize) {
-    prefetch_points(&u, at, r, at);
-}
-
+/// Asks for a point of what is read and of what is written, or of what lies beyond them in memory.
 #[inline(always)]
 fn prefetch_points(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
     unroll!(5, |m| prefetch_far(read[m], at));

@@ -2,9 +2,9 @@
 
 use pulp::Simd;
 
+use super::UPDATE;
 use super::ssor::Access;
 use super::wavefront::{Rows, Strip, Turn};
-use super::{UPDATE, update};
 use crate::mz::components::Components;
 use crate::mz::lanes::Lane;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -197,7 +197,7 @@ impl Access for Scatter<'_> {
             at,
             w,
             #[inline(always)]
-            |u, w| update(factor, w, u),
+            |u, w| factor.mul_add(w, u),
         );
     }
 }

@@ -19,12 +19,11 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
-use pulp::Simd;
 use rayon::prelude::*;
 
 use crate::mz::components::components;
 use crate::mz::faces::{Halo, State};
-use crate::mz::lanes::{Lane, MAX_LANES};
+use crate::mz::lanes::MAX_LANES;
 use crate::mz::operator::residual_of;
 use crate::mz::physics::Mesh;
 use crate::mz::rows::{blocks, divide};
@@ -151,12 +150,6 @@ pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_
 /// As [`update::add`].
 pub(crate) fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     update::add(UPDATE, w, u, threads);
-}
-
-/// u + w / ω(2 − ω), where `factor` is that of w.
-#[inline(always)]
-fn update<S: Simd>(factor: Lane<S>, w: Lane<S>, u: Lane<S>) -> Lane<S> {
-    factor.mul_add(w, u)
 }
 
 /// Both sweeps and the update of u: [`forward`], [`backward`], [`add`] in one, without the array w.
