@@ -46,7 +46,7 @@ struct Options {
     /// Wait for all tasks between exchange and computation, to time the two periods
     #[arg(long)]
     periods: bool,
-    /// Record a step once, and replay it in each
+    /// Record some steps once, and replay them instead of submitting each
     #[arg(long, conflicts_with = "periods")]
     replay: bool,
     /// Without the runtime: a plain loop over the zones on one core

@@ -150,7 +150,7 @@ fn shares(
         })
     };
     let (turns, steps) = effort.turns(in_loop(1)?.0);
-    let mut recorded = program.record()?;
+    let mut recorded = program.record(steps)?;
     let steps = steps.next_multiple_of(recorded.steps());
     let (mut total, mut stages) = (Vec::new(), Vec::<(Stopwatch, Stopwatch)>::new());
     for _ in 0..turns {

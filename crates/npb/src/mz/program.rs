@@ -47,7 +47,7 @@ pub struct Settings {
     pub fuse: Fuse,
     /// Whether all tasks are waited for between the two halves of a step, to time them.
     pub periods: bool,
-    /// Whether a step is recorded once and replayed, which leaves no room for waits within it.
+    /// Whether steps are recorded once and replayed, which leaves no room for waits within them.
     pub replay: bool,
 }
 
@@ -123,14 +123,15 @@ fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) 
 pub struct RecordedSteps<'p> {
     program: &'p Program<'p>,
     recording: Recording,
+    steps: usize,
     /// Of whole steps: the set of faces that the first one reads.
     from: Option<usize>,
 }
 
 impl RecordedSteps<'_> {
-    /// How many a replay does: two where steps are [`Fuse::Whole`], else one.
+    /// How many a replay does: an even number where steps are [`Fuse::Whole`], else one.
     pub fn steps(&self) -> usize {
-        if self.from.is_some() { 2 } else { 1 }
+        self.steps
     }
 
     /// Does the steps.
@@ -198,7 +199,7 @@ impl<'rt> Program<'rt> {
             );
         }
         self.prepare()?;
-        let mut recorded = if replay { Some(self.record()?) } else { None };
+        let mut recorded = if replay { Some(self.record(steps)?) } else { None };
         let mut periods = Vec::new();
         let start = self.rt.now();
         let mut done = 0;
@@ -303,21 +304,25 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// One step of all zones, recorded, or two: what a replay computes is what [`step`](Self::step) does.
+    /// One step of all zones, recorded, or some where steps are [`Fuse::Whole`]: what a replay computes is what [`step`](Self::step)
+    /// does. `steps` is how many there will be, of which no more are recorded, unless it is one.
     ///
     /// # Errors
     /// If a task is refused.
-    pub fn record(&self) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
-        let from = if self.settings.fuse == Fuse::Whole { Some(self.sent()?) } else { None };
+    pub fn record(&self, steps: usize) -> std::result::Result<RecordedSteps<'_>, SubmitError> {
+        let (steps, from) = match self.settings.fuse {
+            Fuse::Whole => (self.whole_steps_recorded(steps), Some(self.sent()?)),
+            _ => (1, None),
+        };
         let recording = self.rt.record(|recorder| {
             if let Some(from) = from {
-                return self.whole_steps(recorder, from);
+                return self.whole_steps(recorder, steps, from);
             }
             Front::begin(recorder, &self.space);
             self.zones.iter().try_for_each(|zone| self.exchange(recorder, zone))?;
             self.zones.iter().try_for_each(|zone| self.advance(recorder, zone))
         })?;
-        Ok(RecordedSteps { program: self, recording, from })
+        Ok(RecordedSteps { program: self, recording, steps, from })
     }
 
     /// Does `work` on the zones' arrays in a plain loop, dealt to `units` units as [`Zones::dealt`](super::Zones::dealt) has it, in

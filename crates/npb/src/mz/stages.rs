@@ -51,7 +51,7 @@ const SCALED_RESIDUAL: (Residual, gpu::Residual) =
 /// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
 /// share of a step's operations. NPB counts whole steps only; the shares are those of the time that the stages take on
 /// one core in class A.
-const STAGES: [(Benchmark, &str, &str, f64); 23] = [
+static STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Bt, "step", "bt step", 1.0),
     (Benchmark::Bt, "planes", "bt planes", 0.61),
     (Benchmark::Bt, "rows", "bt rows", 0.39),
@@ -79,8 +79,8 @@ const STAGES: [(Benchmark, &str, &str, f64); 23] = [
 
 /// The name of a stage's task, and the millions of operations that the stage is in a zone.
 pub(super) fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
-    let of_stage = |(of, name, ..): &(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
-    let (.., name, share) = STAGES.into_iter().find(of_stage).expect("every stage is in the table");
+    let of_stage = |(of, name, ..): &&(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
+    let (.., name, share) = STAGES.iter().find(of_stage).expect("every stage is in the table");
     (name, share * benchmark.operations(mesh.shape))
 }
 

@@ -4,8 +4,8 @@
 //! ([`faces`](crate::mz::faces)): so zones depend on each other by their faces alone, and by nothing within a step. A zone's
 //! other arrays are its own, and stay where its steps run.
 //!
-//! Invariant: steps take turns with the two sets of faces. What is recorded is therefore two steps, so that a replay ends with
-//! the set that it began with.
+//! Invariant: steps take turns with the two sets of faces. What is recorded is therefore an even number of steps, so that a replay
+//! ends with the set that it began with.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,9 @@ use crate::mz::gpu;
 use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::stages::gpu_step;
+
+/// Tasks that are recorded at least, if there are so many: replays do not overlap, so units wait for the last tasks of each.
+const RECORDED: usize = 128;
 
 type Result<T = ()> = std::result::Result<T, SubmitError>;
 
@@ -65,9 +68,15 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Records two whole steps of all zones, the first from set `from`.
-    pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, from: usize) -> Result {
-        for from in [from, 1 - from] {
+    /// How many whole steps a recording should have, of which there are `steps`: an even number.
+    pub(super) fn whole_steps_recorded(&self, steps: usize) -> usize {
+        let enough = RECORDED.div_ceil(self.zones.len());
+        2 * (enough.min(steps) / 2).max(1)
+    }
+
+    /// Records so many whole steps of all zones, the first from set `from`.
+    pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, steps: usize, from: usize) -> Result {
+        for from in [from, 1 - from].into_iter().cycle().take(steps) {
             recorder.begin(&self.space);
             self.zones.iter().try_for_each(|zone| self.whole(recorder, zone, from))?;
         }

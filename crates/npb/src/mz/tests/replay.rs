@@ -15,7 +15,7 @@ fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay
     let program = Program::new(&rt, benchmark, &benchmark.problem(Class::S), settings);
     program.prepare().unwrap();
     if replay {
-        let mut recorded = program.record().unwrap();
+        let mut recorded = program.record(STEPS).unwrap();
         for _ in 0..STEPS / recorded.steps() {
             recorded.replay().unwrap();
         }
@@ -59,7 +59,7 @@ fn whole_steps_go_on_from_whatever_came_before() {
         let settings = Settings { steps: 0, fuse: Fuse::Whole, periods: false, replay: false };
         let program = Program::new(&rt, benchmark, &problem, settings);
         program.prepare().unwrap();
-        let mut recorded = program.record().unwrap();
+        let mut recorded = program.record(2).unwrap();
         recorded.replay().unwrap();
         program.step(Exchange::Together).unwrap();
         recorded.replay().unwrap();
@@ -85,6 +85,22 @@ fn an_odd_number_of_steps_is_replayed() {
     let (_, norms) = program.run(|| stepped.set(stepped.get() + 1)).unwrap();
     assert_eq!(norms, run_serially(Benchmark::Sp, &problem, 5, 1, Fuse::Step).norms);
     assert_eq!(stepped.get(), 5);
+}
+
+#[test]
+fn as_many_whole_steps_are_recorded_as_a_replay_is_worth() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let recorded = |benchmark: Benchmark, class, fuse, steps| {
+        let settings = Settings { steps: 0, fuse, periods: false, replay: true };
+        let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
+        program.record(steps).unwrap().steps()
+    };
+    // Four zones in class S, sixteen of LU in all others.
+    for (steps, expected) in [(0, 2), (1, 2), (2, 2), (3, 2), (9, 8), (1000, 32)] {
+        assert_eq!(recorded(Benchmark::Sp, Class::S, Fuse::Whole, steps), expected, "of {steps}");
+    }
+    assert_eq!(recorded(Benchmark::Lu, Class::W, Fuse::Whole, 1000), 8);
+    assert_eq!(recorded(Benchmark::Sp, Class::S, Fuse::Step, 1000), 1);
 }
 
 #[test]
