@@ -4,6 +4,7 @@ use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
+use super::together::Part;
 use super::{Element, Reserved, Unified, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};
@@ -148,6 +149,13 @@ impl DataCell {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
+    }
+
+    /// A data object whose home lies beside those of others, and holds elements of this type, as many as the shape has.
+    pub(crate) fn together<T: Element>(runtime: u64, id: DataId, shape: &[usize], part: Part) -> Self {
+        let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), part.first());
+        let strides = strides_of(datum.shape());
+        Self::with_home::<T>(runtime, datum, Some(Home::Together(part)), base, strides)
     }
 
     /// A data object whose home has memory only where it is touched.

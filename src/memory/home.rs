@@ -4,6 +4,7 @@
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
 use super::adopted::{DeviceArray, ForeignArray};
+use super::together::Part;
 use super::{Element, HostBuffer, Reserved, Unified};
 use std::any::Any;
 use std::fmt;
@@ -14,6 +15,8 @@ use std::ptr::NonNull;
 pub(crate) enum Home {
     /// An array's elements.
     Array(HostBuffer),
+    /// Those of an array beside others.
+    Together(Part),
     /// Addresses, behind which there is memory only where it was touched.
     Reserved(Reserved),
     /// Those of an array that another library has made.
@@ -34,6 +37,7 @@ impl Home {
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
+            Self::Together(part) => part.into_vec(),
             Self::Foreign(array) => array.into_vec(),
             Self::Reserved(reserved) => reserved.into_vec(),
             Self::Adopted(array) => array.into_vec(),

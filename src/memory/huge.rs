@@ -7,6 +7,9 @@
 /// before each, and where an ordinary page is there already no huge one comes.
 pub(super) const LEAST_BYTES: usize = 4 << 20;
 
+/// A huge page, nearly everywhere.
+pub(super) const PAGE_BYTES: usize = 2 << 20;
+
 /// Asks for huge pages for this memory, which is the process's own: the ordinary pages that it lies in.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn advise(base: *mut u8, bytes: usize) {

@@ -37,6 +37,7 @@ mod result;
 mod shape;
 mod shared;
 mod staying;
+pub(crate) mod together;
 mod unified;
 mod value;
 

@@ -11,7 +11,7 @@ use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
 use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
 use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
-use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified};
+use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, together};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -104,6 +104,26 @@ impl Door {
             return Data::new(phantom, self.owner());
         }
         self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
+    }
+
+    pub(super) fn zeros_together<T: Element, I: IntoDimension>(
+        &self,
+        shapes: impl IntoIterator<Item = I>,
+    ) -> Vec<Data<T, I::Dim>>
+    where
+        I::Dim: Shape,
+    {
+        let shapes: Vec<I::Dim> = shapes.into_iter().map(IntoDimension::into_dimension).collect();
+        if self.driver.simulated().is_some() {
+            return shapes.into_iter().map(|shape| self.zeros(shape)).collect();
+        }
+        let lens: Vec<usize> = shapes.iter().map(|shape| elements_of::<T>(shape.slice())).collect();
+        let parts = together::zeros::<T>(&lens, self.next_data.load(Ordering::Relaxed));
+        let register = |(shape, part): (I::Dim, _)| {
+            let cell = DataCell::together::<T>(self.id, self.next_data(), shape.slice(), part);
+            Data::new(self.enter(cell), self.owner())
+        };
+        shapes.into_iter().zip(parts).map(register).collect()
     }
 
     pub(super) fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>

@@ -146,13 +146,44 @@ impl Runtime {
         self.door.zeros(shape)
     }
 
-    /// What all threads share.
+    /// Registers several arrays of zeros that lie side by side in one piece of memory, one for each shape.
+    ///
+    /// For programs with many arrays of less than some megabytes that are all gone through again and again: they share huge
+    /// pages, where Linux leaves those to programs, which none of them could have by itself. No page has memory before it is
+    /// first touched. The piece is given back when the last of its arrays has gone; [`take`](Self::take) copies what is in one.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let zones: Vec<Data<f64, Ix3>> = rt.zeros_together((0..16).map(|zone| [28, 20 + zone % 4, 30]));
+    /// for zone in &zones {
+    ///     rt.task("fill", zone.output()).cpu(|_, mut zone| zone.fill(1.0)).submit()?;
+    /// }
+    /// assert_eq!(zones[5].shape(), [28, 21, 30]);
+    /// assert_eq!(rt.read(&zones[5])?.sum(), 28.0 * 21.0 * 30.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If one of the arrays would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or if the system
+    /// has not so many addresses left for all of them.
+    pub fn zeros_together<T: Element, I: IntoDimension>(
+        &self,
+        shapes: impl IntoIterator<Item = I>,
+    ) -> Vec<Data<T, I::Dim>>
+    where
+        I::Dim: Shape,
+    {
+        self.door.zeros_together(shapes)
+    }
+
     /// Counts memory traffic that fused loops spare.
     #[cfg(feature = "macros")]
     pub(crate) fn count_spared(&self, bytes: u64) {
         self.shared().spared.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// What all threads share.
     fn shared(&self) -> &Shared {
         self.door.shared()
     }

@@ -166,12 +166,19 @@ impl<'rt> Program<'rt> {
     /// Registers the zones' data; nothing is computed yet.
     pub fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
         let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
+        let meshes = problem.meshes(benchmark);
+        let of_zone = if has_correction { 4 } else { 3 };
+        let shapes = meshes.iter().flat_map(|mesh| std::iter::repeat_n(mesh.shape.array(), of_zone));
+        let mut fields = rt.zeros_together(shapes).into_iter();
         let zone = |(number, mesh): (usize, Mesh)| {
-            let field = |name| rt.zeros(mesh.shape.array()).named(format!("{name} of zone {number}"));
+            let mut field = |name| {
+                let field = fields.next().expect("a field for each shape");
+                field.named(format!("{name} of zone {number}"))
+            };
             let (u, forcing, r) = (field("u"), field("forcing"), field("r"));
             Zone { number, mesh, u, forcing, r, w: has_correction.then(|| field("w")) }
         };
-        let zones: Vec<Zone> = problem.meshes(benchmark).into_iter().enumerate().map(zone).collect();
+        let zones: Vec<Zone> = meshes.into_iter().enumerate().map(zone).collect();
         let faces = Faces::new(rt, &zones);
         let weights = zones.iter().map(|zone| zone.mesh.shape.points() as f64).collect();
         let log = Arc::new(Log::new(zones.len()));

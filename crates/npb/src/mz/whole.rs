@@ -36,17 +36,12 @@ impl Faces {
     /// Faces for some zones. Nothing is sent yet.
     pub(super) fn new(rt: &Runtime, zones: &[Zone]) -> Self {
         let set = |set: usize| {
-            let face = |zone: &Zone, shape, side: Side| {
-                rt.zeros(shape).named(format!("face {set} of zone {} for a neighbour's {side:?}", zone.number))
-            };
+            let mut faces = rt.zeros_together(zones.iter().flat_map(|zone| shapes(zone.mesh.shape))).into_iter();
             let of_zone = |zone: &Zone| {
-                let [west, east, south, north] = shapes(zone.mesh.shape);
-                [
-                    face(zone, west, Side::West),
-                    face(zone, east, Side::East),
-                    face(zone, south, Side::South),
-                    face(zone, north, Side::North),
-                ]
+                Side::ALL.map(|side| {
+                    let face = faces.next().expect("a face for each shape");
+                    face.named(format!("face {set} of zone {} for a neighbour's {side:?}", zone.number))
+                })
             };
             zones.iter().map(of_zone).collect()
         };

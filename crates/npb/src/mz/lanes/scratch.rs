@@ -1,7 +1,11 @@
 //! Memory that a thread's vectors lie in from call to call.
+//!
+//! What is large lies in huge pages, where Linux leaves those to programs: a thread goes through all of it for each zone, and
+//! would else wait for the addresses of its pages, in turns with those of the zone's arrays.
 
 use std::cell::Cell;
 
+use memmap2::MmapMut;
 use pulp::Simd;
 
 /// Runs `work` with this thread's scratch memory.
@@ -14,16 +18,24 @@ pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     result
 }
 
+/// A cache line, nearly everywhere.
+const LINE: usize = 64;
+/// A huge page, nearly everywhere.
+const HUGE_PAGE: usize = 2 << 20;
+/// From so many bytes on, memory is in huge pages. What is smaller gained nothing by one.
+const LARGE: usize = HUGE_PAGE;
+
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    numbers: Vec<f64>,
+    small: Vec<f64>,
+    large: Option<MmapMut>,
 }
 
 impl Scratch {
     /// None yet.
     pub(crate) const fn new() -> Self {
-        Self { numbers: Vec::new() }
+        Self { small: Vec::new(), large: None }
     }
 
     /// `len` vectors that begin at a cache line, holding whatever they held before.
@@ -33,12 +45,52 @@ impl Scratch {
 
     /// `len` numbers that begin at a cache line, holding whatever they held before.
     pub(crate) fn numbers(&mut self, len: usize) -> &mut [f64] {
-        const LINE: usize = 64;
-        let most = len + LINE / size_of::<f64>();
-        if self.numbers.len() < most {
-            self.numbers.resize(most, 0.0);
+        let bytes = len * size_of::<f64>();
+        if bytes >= LARGE {
+            if self.large.as_ref().is_none_or(|large| usable(large).len() < bytes) {
+                self.large = in_huge_pages(bytes);
+            }
+            if let Some(large) = &mut self.large {
+                let usable = usable(large);
+                return bytemuck::cast_slice_mut(&mut large[usable][..bytes]);
+            }
         }
-        let skip = self.numbers.as_ptr().align_offset(LINE);
-        &mut self.numbers[skip..skip + len]
+        let most = len + LINE / size_of::<f64>();
+        if self.small.len() < most {
+            self.small.resize(most, 0.0);
+        }
+        let skip = self.small.as_ptr().align_offset(LINE);
+        &mut self.small[skip..skip + len]
+    }
+}
+
+/// The bytes of some memory from its first huge page on.
+fn usable(large: &MmapMut) -> std::ops::Range<usize> {
+    large.as_ptr().align_offset(HUGE_PAGE)..large.len()
+}
+
+/// Zeros with room for so many bytes from the first huge page on; none if the system has no such memory.
+#[cold]
+fn in_huge_pages(bytes: usize) -> Option<MmapMut> {
+    let large = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE).ok()?;
+    #[cfg(target_os = "linux")]
+    let _ = large.advise(memmap2::Advice::HugePage); // advice alone: without them it is as right
+    Some(large)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_any_size_begins_at_a_line_and_keeps_what_it_holds() {
+        let mut scratch = Scratch::new();
+        let edge = LARGE / size_of::<f64>();
+        for len in [1, 7, edge - 1, edge, edge + 1, 5 * edge, edge, 3] {
+            let numbers = scratch.numbers(len);
+            assert_eq!((numbers.len(), numbers.as_ptr().addr() % LINE), (len, 0));
+            numbers.fill(len as f64);
+            assert!(scratch.numbers(len).iter().all(|number| *number == len as f64));
+        }
     }
 }

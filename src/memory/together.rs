@@ -1,0 +1,146 @@
+//! Arrays of zeros that lie side by side in one piece of memory, in huge pages.
+//!
+//! An array of less than a few megabytes cannot have a huge page of its own. A program that goes through hundreds of such arrays
+//! waits for the addresses of their pages, and the processor, which foresees what is read next, begins anew at each. So those
+//! that are made together share the pages.
+//!
+//! What this never does: give memory of an array that has gone to another one. The piece goes with the last of its arrays.
+//!
+//! Invariant: the parts of a piece share no byte, and no ordinary page, which devices may lock one by one.
+
+use super::{Element, Reserved, huge};
+use std::any::TypeId;
+use std::sync::Arc;
+
+const LINE_BYTES: usize = 64;
+/// An ordinary page.
+const PAGE_BYTES: usize = 4096;
+
+/// One array's part of a piece of memory.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Keeps the memory.
+    _piece: Arc<Piece>,
+    first: *mut u8,
+    len: usize,
+    element: TypeId,
+}
+
+// SAFETY: the part owns plain elements that are `Send` and `Sync`, and nobody else has its bytes.
+unsafe impl Send for Part {}
+
+/// The memory itself.
+#[derive(Debug)]
+struct Piece {
+    _memory: Reserved,
+}
+
+// SAFETY: a shared reference gives the addresses alone; what lies there belongs to the parts.
+unsafe impl Sync for Piece {}
+
+/// Arrays of zeros with elements of this type, one for each length, side by side. The `number`-th array after the first begins at
+/// another line of its page than those before it: equal places of several compete for the same set of a cache.
+///
+/// # Panics
+/// If they would take more bytes than the process has addresses left.
+pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u32) -> Vec<Part> {
+    let align = align_of::<T>().max(PAGE_BYTES);
+    let lines = PAGE_BYTES / LINE_BYTES;
+    let mut end = 0usize;
+    let begins: Vec<usize> = (first_number as usize..)
+        .zip(lens)
+        .map(|(number, len)| {
+            // As of arrays by themselves; what is aligned to more than a line begins at a page.
+            let skipped = if align_of::<T>() > LINE_BYTES { 0 } else { number * 17 % (lines - 1) * LINE_BYTES };
+            let begin = end.saturating_add(skipped);
+            end = begin.saturating_add(len.saturating_mul(size_of::<T>())).saturating_add(align - 1) / align * align;
+            begin
+        })
+        .collect();
+    let align = align.max(if end >= huge::PAGE_BYTES { huge::PAGE_BYTES } else { PAGE_BYTES });
+    let memory = Reserved::new::<u8>(end.saturating_add(align));
+    let base = memory.first().wrapping_add(memory.first().addr().next_multiple_of(align) - memory.first().addr());
+    if end >= huge::PAGE_BYTES {
+        huge::advise(base, end);
+    }
+    let piece = Arc::new(Piece { _memory: memory });
+    let part = |(begin, len): (usize, &usize)| Part {
+        _piece: piece.clone(),
+        first: base.wrapping_add(begin),
+        len: *len,
+        element: TypeId::of::<T>(),
+    };
+    begins.into_iter().zip(lens).map(part).collect()
+}
+
+impl Part {
+    /// Where the first element is.
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.first
+    }
+
+    /// A copy of the elements.
+    ///
+    /// # Panics
+    /// If `T` is not the type of its elements.
+    pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
+        assert!(self.element == TypeId::of::<T>(), "another element type");
+        // SAFETY: by the invariant these bytes are this part's, aligned for its elements, and all zeros are elements of this type; the
+        // piece is there as long as the part, and nobody else uses it any more.
+        unsafe { std::slice::from_raw_parts(self.first.cast::<T>(), self.len) }.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_share_no_page_and_are_aligned() {
+        let lens = [1, 0, 511, 512, 513, 100_000, 0, 7];
+        let parts = zeros::<f64>(&lens, 5);
+        let mut pages = std::collections::BTreeSet::new();
+        let mut lines = std::collections::BTreeSet::new();
+        for (part, len) in parts.iter().zip(lens) {
+            let first = part.first().addr();
+            assert!(first.is_multiple_of(LINE_BYTES));
+            lines.insert(first % PAGE_BYTES);
+            let own: Vec<_> = (first..first + len * 8).step_by(8).map(|byte| byte / PAGE_BYTES).collect();
+            for page in own.into_iter().collect::<std::collections::BTreeSet<_>>() {
+                assert!(pages.insert(page), "page {page} of two arrays");
+            }
+        }
+        assert_eq!(lines.len(), lens.len(), "each begins at another line");
+    }
+
+    #[test]
+    fn each_part_comes_back_when_the_others_are_gone() {
+        let mut parts = zeros::<u16>(&[3, 70_000, 2], 0);
+        let last = parts.pop().unwrap();
+        // SAFETY: two elements of a part that nobody else has.
+        unsafe { last.first().cast::<u16>().add(1).write(7) };
+        drop(parts);
+        assert_eq!(last.into_vec::<u16>(), [0, 7]);
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    #[repr(C, align(8192))]
+    struct OverAligned([u8; 8192]);
+    // SAFETY: bytes without padding, of which all values are one.
+    unsafe impl bytemuck::Zeroable for OverAligned {}
+    // SAFETY: bytes without padding, of which all values are one.
+    unsafe impl bytemuck::Pod for OverAligned {}
+
+    #[test]
+    fn elements_of_any_size_and_alignment_come_back() {
+        for part in zeros::<OverAligned>(&[2, 1], 1) {
+            assert!(part.first().addr().is_multiple_of(8192));
+            assert!(part.into_vec::<OverAligned>().iter().all(|one| one.0 == [0; 8192]));
+        }
+        assert_eq!(
+            zeros::<()>(&[5, 0], 3).into_iter().map(|part| part.into_vec::<()>().len()).collect::<Vec<_>>(),
+            [5, 0]
+        );
+        assert!(zeros::<f64>(&[], 3).is_empty());
+    }
+}
