@@ -1,6 +1,7 @@
 //! Where large arrays begin: outside the runtime as in it.
 //!
-//! What tasks are measured against must not lose, or win, by how its arrays lie.
+//! What tasks are measured against must not lose, or win, by how its arrays lie. Zones' arrays in the runtime share huge pages, too,
+//! which these cannot: so the fairest plain loop is the one on the runtime's own arrays, [`Program::in_loop`](super::Program::in_loop).
 
 use ndarray::{Array1, Array4, s};
 
