@@ -38,8 +38,8 @@ struct Piece {
 // SAFETY: a shared reference gives the addresses alone; what lies there belongs to the parts.
 unsafe impl Sync for Piece {}
 
-/// Arrays of zeros with elements of this type, one for each length, side by side. The `number`-th array after the first begins at
-/// another line of its page than those before it: equal places of several compete for the same set of a cache.
+/// Arrays of zeros with elements of this type, one for each length, side by side. Each begins at another line of its page than its
+/// neighbours, as equal places of several would compete for the same set of a cache; `first_number` says where the first does.
 ///
 /// # Panics
 /// If they would take more bytes than the process has addresses left.
