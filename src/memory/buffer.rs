@@ -15,13 +15,22 @@ use std::any::TypeId;
 use std::mem::ManuallyDrop;
 
 /// What a cache brings at once, nearly everywhere.
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 /// How many lines one array may begin after another: to the end of a page, where caches begin to count anew.
 const LINES: usize = 64;
 
+/// An ordinary page.
+pub(super) const PAGE_BYTES: usize = LINES * LINE_BYTES;
+
 /// Arrays of less do not suffer from how they lie.
 const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
+
+/// How far behind the beginning of a page the `number`-th large array begins, in bytes: at another line than its neighbours.
+pub(super) fn line_in_page(number: u32) -> usize {
+    // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
+    number as usize * 17 % LINES * LINE_BYTES
+}
 
 /// A vector without its type, whose elements may begin somewhere behind its first byte.
 ///
@@ -73,8 +82,7 @@ impl HostBuffer {
         }
         if spare_lines > 0 {
             let to_line = buffer.base.addr().next_multiple_of(LINE_BYTES) - buffer.base.addr();
-            // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
-            buffer.skipped_bytes = to_line + number as usize * 17 % (spare_lines - 1).max(1) * LINE_BYTES;
+            buffer.skipped_bytes = to_line + if spare_lines > LINES { line_in_page(number) } else { 0 };
         }
         buffer
     }

@@ -28,11 +28,19 @@ impl Reserved {
     /// # Panics
     /// If the system has not so many addresses left for this process.
     pub(crate) fn new<T: Element>(len: usize) -> Self {
-        let (size, align) = (len * size_of::<T>(), align_of::<T>());
+        let size = len * size_of::<T>();
         if size == 0 {
             let first: *mut u8 = NonNull::<T>::dangling().as_ptr().cast();
             return Self { base: first, bytes: 0, first, len };
         }
+        Self::aligned(size, align_of::<T>(), len)
+    }
+
+    /// Place for `size` bytes of zeros, which are `len` elements, from a multiple of `align` on.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub(super) fn aligned(size: usize, align: usize, len: usize) -> Self {
         let bytes = size.saturating_add(align); // pages are aligned well enough for nearly all
         let base = system::map(bytes).unwrap_or_else(|| {
             panic!("cannot reserve {bytes} bytes of addresses: the system refuses; try smaller arrays, or a larger `ulimit -v`")

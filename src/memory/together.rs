@@ -8,13 +8,10 @@
 //!
 //! Invariant: the parts of a piece share no byte, and no ordinary page, which devices may lock one by one.
 
+use super::buffer::{LINE_BYTES, PAGE_BYTES, line_in_page};
 use super::{Element, Reserved, huge};
 use std::any::TypeId;
 use std::sync::Arc;
-
-const LINE_BYTES: usize = 64;
-/// An ordinary page.
-const PAGE_BYTES: usize = 4096;
 
 /// One array's part of a piece of memory.
 #[derive(Debug)]
@@ -45,22 +42,21 @@ unsafe impl Sync for Piece {}
 /// If they would take more bytes than the process has addresses left.
 pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u32) -> Vec<Part> {
     let align = align_of::<T>().max(PAGE_BYTES);
-    let lines = PAGE_BYTES / LINE_BYTES;
     let mut end = 0usize;
-    let begins: Vec<usize> = (first_number as usize..)
+    let begins: Vec<usize> = (first_number..)
         .zip(lens)
         .map(|(number, len)| {
             // As of arrays by themselves; what is aligned to more than a line begins at a page.
-            let skipped = if align_of::<T>() > LINE_BYTES { 0 } else { number * 17 % (lines - 1) * LINE_BYTES };
+            let skipped = if align_of::<T>() > LINE_BYTES { 0 } else { line_in_page(number) };
             let begin = end.saturating_add(skipped);
             end = begin.saturating_add(len.saturating_mul(size_of::<T>())).saturating_add(align - 1) / align * align;
             begin
         })
         .collect();
-    let align = align.max(if end >= huge::PAGE_BYTES { huge::PAGE_BYTES } else { PAGE_BYTES });
-    let memory = Reserved::new::<u8>(end.saturating_add(align));
-    let base = memory.first().wrapping_add(memory.first().addr().next_multiple_of(align) - memory.first().addr());
-    if end >= huge::PAGE_BYTES {
+    let is_large = end >= huge::PAGE_BYTES;
+    let memory = Reserved::aligned(end, if is_large { align.max(huge::PAGE_BYTES) } else { align }, end);
+    let base = memory.first();
+    if is_large {
         huge::advise(base, end);
     }
     let piece = Arc::new(Piece { _memory: memory });

@@ -20,7 +20,7 @@ use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::stages::gpu_step;
 
-/// Tasks that are recorded at least, if there are so many: replays do not overlap, so units wait for the last tasks of each.
+/// Tasks that a recording should have: replays do not overlap, so units wait for the last tasks of each.
 const RECORDED: usize = 128;
 
 type Result<T = ()> = std::result::Result<T, SubmitError>;

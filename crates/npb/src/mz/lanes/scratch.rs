@@ -20,10 +20,8 @@ pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
 
 /// A cache line, nearly everywhere.
 const LINE: usize = 64;
-/// A huge page, nearly everywhere.
+/// A huge page, nearly everywhere. What is smaller gained nothing by one.
 const HUGE_PAGE: usize = 2 << 20;
-/// From so many bytes on, memory is in huge pages. What is smaller gained nothing by one.
-const LARGE: usize = HUGE_PAGE;
 
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.
 #[derive(Debug, Default)]
@@ -46,7 +44,7 @@ impl Scratch {
     /// `len` numbers that begin at a cache line, holding whatever they held before.
     pub(crate) fn numbers(&mut self, len: usize) -> &mut [f64] {
         let bytes = len * size_of::<f64>();
-        if bytes >= LARGE {
+        if bytes >= HUGE_PAGE {
             if self.large.as_ref().is_none_or(|large| usable(large).len() < bytes) {
                 self.large = in_huge_pages(bytes);
             }
@@ -85,7 +83,7 @@ mod tests {
     #[test]
     fn memory_of_any_size_begins_at_a_line_and_keeps_what_it_holds() {
         let mut scratch = Scratch::new();
-        let edge = LARGE / size_of::<f64>();
+        let edge = HUGE_PAGE / size_of::<f64>();
         for len in [1, 7, edge - 1, edge, edge + 1, 5 * edge, edge, 3] {
             let numbers = scratch.numbers(len);
             assert_eq!((numbers.len(), numbers.as_ptr().addr() % LINE), (len, 0));
