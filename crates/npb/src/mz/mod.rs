@@ -9,8 +9,8 @@
 //! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
-//! | `lanes`, `lines`, `columns`, `rows`, `planes`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
+//! | `operator`, `stencil`, `sums`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
+//! | `lanes`, `lines`, `columns`, `rows`, `planes`, `blocks`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
@@ -18,6 +18,7 @@
 #[macro_use]
 mod lanes;
 
+mod blocks;
 mod bt;
 mod classes;
 mod columns;
@@ -48,6 +49,7 @@ mod sp;
 mod stages;
 mod stencil;
 mod stopwatch;
+mod sums;
 #[cfg(test)]
 mod tests;
 mod update;

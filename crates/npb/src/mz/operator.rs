@@ -5,7 +5,9 @@
 //! stencil is a star: no point on an edge of the zone is ever read to effect.
 //!
 //! Planes of constant z are swept upwards. Those around are kept as blocks, each row of the topmost one read just before it is
-//! needed; then a row is one loop along x, in vectors, of which the first and the last may reach beyond the row's interior.
+//! needed; then a row is one loop along x, in vectors, of which the first and the last may reach beyond the row's interior. Each
+//! point's fluxes are computed once, and added to the sums of its neighbours: so r is complete a plane behind the one that
+//! contributes.
 //! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
 
 use std::ops::Range;
@@ -13,14 +15,16 @@ use std::ops::Range;
 use ndarray::{ArrayView4, ArrayViewMut4, s};
 use pulp::{Simd, WithSimd};
 
-use super::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
-use super::faces::{State, StatePlanes};
+use super::blocks::{Block, Five, POINTS, add, load, row, row_mut, store};
+use super::components::{Components, ComponentsMut, Slab, components_mut, for_planes, over_planes};
+use super::faces::{State, StatePlane, StatePlanes};
 use super::initial::exact_state;
 use super::lanes::{Lane, dispatch, vectorize, with_scratch};
 use super::physics::{COMPONENTS, Mesh};
-use super::planes::Planes;
+use super::planes::{Around, Planes};
 use super::prefetch::prefetch;
-use super::stencil::{Constants, DissipationWeights, Star};
+use super::stencil::{Constants, DissipationWeights, Point};
+use super::sums::{Sums, SumsOfRow};
 use super::zones::Shape;
 
 /// Sets the interior of `r` to S(u) + forcing, on `threads` threads; of its boundary nothing is changed but to 0. All arrays are
@@ -148,8 +152,9 @@ impl WithSimd for InPlanes<'_> {
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let planes = scratch.numbers(Planes::numbers(mesh.shape));
-                let mut operator = Operator::new(simd, mesh, u, forcing, scale, planes, first);
+                let scratch = scratch.numbers(Operator::<S>::numbers(mesh.shape));
+                let planes = first..first + r[0].len() / plane;
+                let mut operator = Operator::new(simd, mesh, (u, forcing), scale, planes, scratch);
                 for_planes(
                     plane,
                     first,
@@ -162,8 +167,8 @@ impl WithSimd for InPlanes<'_> {
     }
 }
 
-/// How far ahead, in points, what is read next is asked for.
-const AHEAD: usize = 32;
+/// How far ahead, in blocks, what is read next is asked for.
+const AHEAD: usize = 4;
 
 /// The operator on its way up through the planes of a zone.
 pub(crate) struct Operator<'a, S: Simd> {
@@ -174,26 +179,49 @@ pub(crate) struct Operator<'a, S: Simd> {
     constants: Constants<S>,
     weights: DissipationWeights,
     planes: Planes<'a>,
+    sums: Sums<'a>,
+    /// The plane after the last one to be computed.
+    end: usize,
 }
 
 impl<'a, S: Simd> Operator<'a, S> {
-    /// An operator about to compute plane `first`, with scratch of [`Planes::numbers`].
+    /// How much scratch is needed, which has to begin at a cache line.
+    pub(crate) fn numbers(shape: Shape) -> usize {
+        Planes::numbers(shape) + Sums::numbers(shape)
+    }
+
+    /// An operator about to compute the planes `planes`, with scratch of [`Operator::numbers`].
+    ///
+    /// # Panics
+    /// If a line of points is shorter than the fourth differences beside its ends are long.
     #[inline(always)]
     pub(crate) fn new(
         simd: S,
         mesh: &'a Mesh,
-        u: StatePlanes<'a>,
-        forcing: Slab<'a>,
+        (u, forcing): (StatePlanes<'a>, Slab<'a>),
         scale: f64,
+        planes: Range<usize>,
         scratch: &'a mut [f64],
-        first: usize,
     ) -> Self {
-        let mut planes = Planes::new(mesh.shape, scratch);
-        for k in first.saturating_sub(2)..first + 2 {
-            planes.read(simd, &u, k);
-        }
-        let (constants, weights) = (Constants::new(simd, mesh, scale), DissipationWeights::new(mesh));
-        Self { simd, mesh, u, forcing, constants, weights, planes }
+        let Shape { nx, ny, nz } = mesh.shape;
+        assert!(
+            nx.min(ny).min(nz) >= 6,
+            "a zone of {nx} x {ny} x {nz} points is too thin: there must be 6 in each direction"
+        );
+        let (of_planes, of_sums) = scratch.split_at_mut(Planes::numbers(mesh.shape));
+        let mut operator = Self {
+            simd,
+            mesh,
+            u,
+            forcing,
+            constants: Constants::new(simd, mesh, scale),
+            weights: DissipationWeights::new(mesh),
+            planes: Planes::new(mesh.shape, of_planes),
+            sums: Sums::new(mesh.shape, of_sums),
+            end: planes.end,
+        };
+        vectorize(simd, Begin { operator: &mut operator, first: planes.start });
+        operator
     }
 
     /// Sets the interior of plane `k` of r, the plane above the last one computed, and the ends of its rows to 0.
@@ -202,35 +230,250 @@ impl<'a, S: Simd> Operator<'a, S> {
         vectorize(self.simd, Plane { operator: self, k, r });
     }
 
+    /// Adds what plane `k` contributes to all sums that it has part in, and copies the one two above. If there is a `RESULT`, it is
+    /// that of the plane below.
     #[inline(always)]
-    fn in_plane(&mut self, k: usize, mut r: ComponentsMut<'_>) {
-        let Shape { nx, ny, nz } = self.mesh.shape;
+    fn contribute<const RESULT: bool>(&mut self, k: usize, mut result: Result<'_>) {
+        let Shape { ny, nz, .. } = self.mesh.shape;
         // A copy, which what is written cannot change: so it need not be read again.
         let constants = self.constants;
-        let (simd, forcing) = (self.simd, self.forcing.plane(k));
-        let (above, is_above) = if k + 2 < nz { (self.u.plane(k + 2), true) } else { (self.u.plane(k), false) };
+        let here = self.u.plane(k);
+        let above = (k + 2 < nz - 1).then(
+            #[inline(always)]
+            || self.u.plane(k + 2),
+        );
+        self.outer_row(&here, k, 0);
         for j in 1..ny - 1 {
-            if is_above {
-                // The first row and the last one have no turn of their own.
-                let (first, last) = (if j == 1 { 0 } else { j }, if j == ny - 2 { ny } else { j + 1 });
-                for j in first..last {
-                    self.planes.read_row(simd, &above, k + 2, j);
-                }
-            }
-            let weights = self.weights.row(simd, j, k);
-            let star = Star::new(&self.planes, self.weights.outer(j, k), j, k);
-            let [row, interior] = [j * nx..(j + 1) * nx, j * nx + 1..(j + 1) * nx - 1];
-            for i in (0..nx).step_by(S::F64_LANES) {
-                // The processor does not foresee the first lines of many short rows, and a row is too short to wait for them.
-                let at = row.start + i;
-                unroll!(5, |m| prefetch(forcing[m], at + AHEAD));
-                unroll!(5, |m| prefetch(above.u[m], at + AHEAD + nx));
-                unroll!(5, |m| prefetch(r[m], at + AHEAD));
-                let sums = star.apply(&constants, &weights, i);
-                let sums: [Lane<S>; 5] = tabulate!(|m| (sums[m] + Lane::load(simd, forcing[m], at)) * constants.scale);
-                unroll!(5, |m| sums[m].store_or_zero(r[m], at, &interior));
+            self.inner_row::<RESULT>(k, j, &constants, above.as_ref(), &mut result);
+            if let Some(above) = &above {
+                self.planes.copy_ends(above, k + 2, j);
             }
         }
+        self.outer_row(&here, k, ny - 1);
+    }
+
+    /// The contributions of an inner row.
+    #[inline(always)]
+    fn inner_row<const RESULT: bool>(
+        &mut self,
+        k: usize,
+        j: usize,
+        constants: &Constants<S>,
+        above: Option<&StatePlane<'_>>,
+        result: &mut Result<'_>,
+    ) {
+        let (simd, nx) = (self.simd, self.mesh.shape.nx);
+        let weights = self.weights.row(simd, j, k);
+        let zeros = self.planes.zeros();
+        let over: [&[[f64; POINTS]]; COMPONENTS] = tabulate!(|m| match above {
+            Some(above) => row(above.u[m], nx, j),
+            None => zeros,
+        });
+        let Around { here, y: [south, north], below, above } = self.planes.around(k, j, self.weights.outer(j, k));
+        let SumsOfRow { across, own, before, ahead, behind } = self.sums.row(k, j);
+        let mut result = result.row::<RESULT>(nx, j);
+        let pitch = above.len();
+        let zero = Lane::splat(simd, 0.0);
+        let mut from_before = [zero; COMPONENTS];
+        for b in 0..pitch {
+            for l in (0..POINTS).step_by(S::F64_LANES) {
+                let state: Five<S> = load(simd, &here[b + 1], l);
+                let point = Point::new(constants, state);
+                let weights_x = weights.x(b, l);
+                unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
+
+                let [to_below, to_above] = point.beside(constants, 2, weights.z);
+                if RESULT {
+                    result.complete(constants, (b, l), add(load(simd, &across[b], l), to_below));
+                }
+                store(to_above, &mut across[b], l);
+
+                let [to_before, to_after] = point.beside(constants, 1, weights.y);
+                store(add(load(simd, &behind[b + 1], l), to_before), &mut before[b], l);
+                let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
+                store(to_after, &mut ahead[b], l);
+
+                let sums = point.to_itself(constants, weights_x.here, sums);
+                let next_above: Five<S> = tabulate!(|m| Lane::load(simd, &over[m][b], l));
+                store(next_above, &mut above[b], l);
+                let two_away: [Five<S>; 2] = two_away(simd, here, (b, l), state);
+                let [first, last] = weights_x.outer;
+                let sums: Five<S> = tabulate!(|m| {
+                    let [before, after] = [two_away[0][m], two_away[1][m]];
+                    let sum = last.mul_add(after, first.mul_add(before, sums[m]));
+                    let in_y = Lane::load(simd, &south[b][m], l) + Lane::load(simd, &north[b][m], l);
+                    let in_z = Lane::load(simd, &below[b][m], l) + next_above[m];
+                    constants.outer.mul_add(in_z, constants.outer.mul_add(in_y, sum))
+                });
+
+                let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
+                // The last lane's sum still lacks what the next vector contributes, and gets it then.
+                let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
+                unroll!(COMPONENTS, |m| behind[block][m][lane] += to_before[m].first());
+                let sums =
+                    tabulate!(|m| { sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero) });
+                store(sums, &mut behind[b + 1], l);
+                from_before = to_after;
+            }
+        }
+    }
+
+    /// What the first or the last row of plane `k`, which are boundary, contributes to the next one inside.
+    #[inline(always)]
+    fn outer_row(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
+        let Shape { nx, ny, .. } = self.mesh.shape;
+        let (simd, constants) = (self.simd, &self.constants);
+        let weights = self.weights.y(simd, j);
+        let points: Components<'_> = match &plane.halo {
+            Some([_, _, south, north]) => {
+                if j == 0 {
+                    *south
+                } else {
+                    *north
+                }
+            }
+            None => tabulate!(|m| &plane.u[m][j * nx..][..nx]),
+        };
+        let SumsOfRow { before, ahead, behind, .. } = self.sums.row(k, j);
+        for (b, before) in before.iter_mut().enumerate() {
+            for l in (0..POINTS).step_by(S::F64_LANES) {
+                let i = (b * POINTS + l).min(nx);
+                let point = Point::new(constants, tabulate!(|m| Lane::load_some(simd, points[m], i)));
+                let [to_before, to_after] = point.beside(constants, 1, weights);
+                if j == 0 {
+                    store(to_after, &mut ahead[b], l);
+                } else {
+                    debug_assert_eq!(j, ny - 1);
+                    store(add(load(simd, &behind[b + 1], l), to_before), before, l);
+                }
+            }
+        }
+    }
+
+    /// What plane `k` contributes to the one below, which is `result`, or if there is no `RESULT`, to the one above.
+    #[inline(always)]
+    fn contribute_across<const RESULT: bool>(&mut self, k: usize, mut result: Result<'_>) {
+        let Shape { nx, ny, .. } = self.mesh.shape;
+        let (simd, constants, plane) = (self.simd, &self.constants, self.u.plane(k).u);
+        let weights = self.weights.z(simd, k);
+        for j in 1..ny - 1 {
+            let points: [_; COMPONENTS] = tabulate!(|m| row(plane[m], nx, j));
+            let mut result = result.row::<RESULT>(nx, j);
+            for (b, across) in self.sums.row(k, j).across.iter_mut().enumerate() {
+                for l in (0..POINTS).step_by(S::F64_LANES) {
+                    let point = Point::new(constants, tabulate!(|m| Lane::load(simd, &points[m][b], l)));
+                    let [to_below, to_above] = point.beside(constants, 2, weights);
+                    if RESULT {
+                        result.complete(constants, (b, l), add(load(simd, across, l), to_below));
+                    } else {
+                        store(to_above, across, l);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The states two before and two after those from the `l`-th point of block `b` on, which are `state`; `here` has a block before
+/// the first one.
+#[inline(always)]
+fn two_away<S: Simd>(simd: S, here: &[Block], (b, l): (usize, usize), state: Five<S>) -> [Five<S>; 2] {
+    let lanes = S::F64_LANES;
+    let before = if l == 0 { (b, POINTS - lanes) } else { (b + 1, l - lanes) };
+    let after = if l + lanes == POINTS { (b + 2, 0) } else { (b + 1, l + lanes) };
+    let [before, after]: [Five<S>; 2] = tabulate!(|side| {
+        let (block, l) = [before, after][side];
+        load(simd, &here[block], l)
+    });
+    let mut two_away = [state; 2];
+    unroll!(COMPONENTS, |m| {
+        if let Some([first, .., last]) = Lane::sides([before[m], state[m], after[m]]) {
+            (two_away[0][m], two_away[1][m]) = (first, last);
+        } else {
+            let at = {
+                #[inline(always)]
+                |first: usize| {
+                    let numbers: [f64; POINTS] = tabulate!(|lane| {
+                        let at = first + lane % lanes;
+                        here[at / POINTS][m][at % POINTS]
+                    });
+                    Lane::load(simd, &numbers, 0)
+                }
+            };
+            let i = (b + 1) * POINTS + l;
+            (two_away[0][m], two_away[1][m]) = (at(i - 2), at(i + 2));
+        }
+    });
+    two_away
+}
+
+/// A plane of r, and what belongs to it.
+#[derive(Default)]
+struct Result<'a> {
+    forcing: Components<'a>,
+    r: ComponentsMut<'a>,
+}
+
+/// A row of it, eight points at a time.
+struct ResultRow<'a> {
+    nx: usize,
+    forcing: [&'a [[f64; POINTS]]; COMPONENTS],
+    r: [&'a mut [[f64; POINTS]]; COMPONENTS],
+}
+
+impl Result<'_> {
+    /// Row `j` of `nx` points, if there is a `RESULT`.
+    #[inline(always)]
+    fn row<const RESULT: bool>(&mut self, nx: usize, j: usize) -> ResultRow<'_> {
+        if !RESULT {
+            return ResultRow { nx, forcing: Default::default(), r: Default::default() };
+        }
+        let forcing = tabulate!(|m| row(self.forcing[m], nx, j));
+        let r = self.r.each_mut().map(
+            #[inline(always)]
+            |r| row_mut(r, nx, j),
+        );
+        ResultRow { nx, forcing, r }
+    }
+}
+
+impl ResultRow<'_> {
+    /// Sets r from the `l`-th point of block `b` on, and to 0 at the ends of the row.
+    #[inline(always)]
+    fn complete<S: Simd>(&mut self, constants: &Constants<S>, (b, l): (usize, usize), sums: Five<S>) {
+        let scale = constants.scale;
+        let simd = scale.simd();
+        let i = b * POINTS + l;
+        let end = (self.nx - 1).saturating_sub(i).min(S::F64_LANES);
+        let interior = simd.mask_between_m64s(u64::from(i == 0), end as u64).mask();
+        unroll!(COMPONENTS, |m| prefetch(self.forcing[m], b + AHEAD));
+        unroll!(COMPONENTS, |m| prefetch(self.r[m], b + AHEAD));
+        let r: Five<S> = tabulate!(|m| (sums[m] + Lane::load(simd, &self.forcing[m][b], l)) * scale);
+        unroll!(COMPONENTS, |m| {
+            let r = simd.select_f64s(interior, r[m].value(), simd.splat_f64s(0.0));
+            Lane::new(simd, r).store(&mut self.r[m][b], l);
+        });
+    }
+}
+
+/// The beginning: what is in the sums before the first plane is complete.
+struct Begin<'o, 'a, S: Simd> {
+    operator: &'o mut Operator<'a, S>,
+    first: usize,
+}
+
+impl<V: Simd> WithSimd for Begin<'_, '_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { operator, first } = self;
+        let last = operator.mesh.shape.nz - 2;
+        for k in first.saturating_sub(2).max(1)..=(first + 1).min(last) {
+            operator.planes.copy(operator.simd, &operator.u, k);
+        }
+        operator.contribute_across::<false>(first - 1, Result::default());
+        operator.contribute::<false>(first, Result::default());
     }
 }
 
@@ -246,6 +489,12 @@ impl<V: Simd> WithSimd for Plane<'_, '_, '_, V> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        self.operator.in_plane(self.k, self.r);
+        let Self { operator, k, r } = self;
+        let result = Result { forcing: operator.forcing.plane(k), r };
+        if k + 1 < operator.end {
+            operator.contribute::<true>(k + 1, result);
+        } else {
+            operator.contribute_across::<true>(k + 1, result);
+        }
     }
 }

@@ -1,169 +1,118 @@
-//! The planes of a zone that the spatial operator has around it, as it reads them: the state, and 1/ρ.
+//! The planes of a zone's state that the spatial operator has around it: a copy, in [blocks](super::blocks).
 //!
-//! A copy, in blocks: six quantities at eight neighbouring points of a row are one block of six cache lines. So all that
-//! is known of a vector of points has one address, and a row is one stream of memory. In the arrays the five components of
-//! a row are streams of their own, of which a processor foresees only so many, and in zones whose widths are powers of two
-//! they compete for the same lines of a cache.
+//! Of the first and the last plane, and of the first and the last row of the others, there is none: what they contribute to the
+//! points inside, they contribute from where they are.
 //!
-//! Velocities, pressure and the like are found anew wherever they are used. To keep them in blocks of their own, which was
-//! tried, takes more time, for all the arithmetic it saves.
-//!
-//! Invariant: a block begins with a point whose index in x is a multiple of eight. Where a row ends within a block, and in the
-//! blocks before the first row and after the last one, the state is some finite number or other: it is read with weight 0,
-//! which not all numbers stand.
+//! Invariant: where a row ends within a block, and in the blocks before the first row and after the last one, the state is some
+//! finite number or other: it is read with weight 0, which not all numbers stand.
 
 use pulp::Simd;
 
-use super::components::Components;
+use super::blocks::{Block, POINTS, distance, pitch, row, store};
 use super::faces::{StatePlane, StatePlanes};
 use super::lanes::Lane;
+use super::physics::COMPONENTS;
 use super::zones::Shape;
 
-/// Points of a block: as many numbers as a cache line has.
-const POINTS: usize = 8;
 /// Planes kept: those up to two away.
 const KEPT: usize = 5;
-/// Which quantity of a block is 1/ρ, after the five of the state.
-const VOLUME: usize = 5;
-
-/// Six quantities at eight points.
-type Block = [[f64; POINTS]; 6];
 
 /// The planes, that of k at k mod 5.
 pub(crate) struct Planes<'a> {
     shape: Shape,
-    blocks: &'a mut [Block],
+    planes: [&'a mut [Block]; KEPT],
+    zeros: &'a [Block],
+}
+
+/// A row of blocks, and those two away from it, which the fourth differences need.
+pub(crate) struct Around<'a> {
+    /// With a block before and one after.
+    pub(crate) here: &'a [Block],
+    /// In y, the ones two before and two after; zeros where they have no weight.
+    pub(crate) y: [&'a [Block]; 2],
+    /// The one two below in z; zeros where it has no weight.
+    pub(crate) below: &'a [Block],
+    /// Where the one two above is to be copied to.
+    pub(crate) above: &'a mut [Block],
 }
 
 impl<'a> Planes<'a> {
     /// How much scratch is needed, which has to begin at a cache line.
     pub(crate) fn numbers(shape: Shape) -> usize {
-        (KEPT * Self::distance(shape) + Self::pitch(shape) + 2) * size_of::<Block>() / size_of::<f64>()
+        (KEPT * distance(Self::blocks(shape)) + pitch(shape)) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// Blocks of a row.
-    #[inline(always)]
-    fn pitch(Shape { nx, .. }: Shape) -> usize {
-        nx.div_ceil(POINTS)
-    }
-
-    /// Blocks of a plane: its rows, one before them and one after them.
+    /// Blocks of a plane: those of its inner rows, one before them and one after them.
     #[inline(always)]
     fn blocks(shape: Shape) -> usize {
-        Self::pitch(shape) * shape.ny + 2
-    }
-
-    /// Blocks from a plane to the next.
-    #[inline(always)]
-    fn distance(shape: Shape) -> usize {
-        let blocks = Self::blocks(shape);
-        // 13 blocks more than a multiple of 32 are 14 lines more than a multiple of 64: so planes are spread over the 64 sets of a
-        // cache.
-        blocks + (13 + 32 - blocks % 32) % 32
+        pitch(shape) * (shape.ny - 2) + 2
     }
 
     /// Planes of nothing yet.
     pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let blocks = bytemuck::cast_slice_mut::<f64, Block>(scratch);
-        let (planes, zeros) = blocks.split_at_mut(KEPT * Self::distance(shape));
+        let distance = distance(Self::blocks(shape));
+        let (planes, zeros) = blocks.split_at_mut(KEPT * distance);
         zeros.fill(Block::default());
-        for plane in planes.chunks_exact_mut(Self::distance(shape)) {
+        let mut planes = planes.chunks_exact_mut(distance);
+        let planes = std::array::from_fn(|_| {
+            let plane = &mut planes.next().expect("room for as many")[..Self::blocks(shape)];
             (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
-        }
-        Self { shape, blocks }
+            plane
+        });
+        Self { shape, planes, zeros }
     }
 
-    /// Reads plane `k` of the state into the place of plane k − 5.
+    /// Copies the inner rows of the inner plane `k` of the state to the place of plane k − 5.
     #[inline(always)]
-    pub(crate) fn read<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
-        let plane = u.plane(k);
-        for j in 0..self.shape.ny {
-            self.read_row(simd, &plane, k, j);
-        }
-    }
-
-    /// Reads row `j` of plane `k`, whose points `plane` has.
-    #[inline(always)]
-    pub(crate) fn read_row<S: Simd>(&mut self, simd: S, plane: &StatePlane<'_>, k: usize, j: usize) {
+    pub(crate) fn copy<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
-        let (pitch, distance) = (Self::pitch(self.shape), Self::distance(self.shape));
-        let blocks = &mut self.blocks[k % KEPT * distance + 1 + j * pitch..][..pitch];
-        let (points, first) = match &plane.halo {
-            Some([_, _, south, _]) if j == 0 => (south, 0),
-            Some([_, _, _, north]) if j == ny - 1 => (north, 0),
-            _ => (&plane.u, j * nx),
-        };
-        let end = points[0].len();
-        let points: Components<'_> = tabulate!(|m| &points[m][..end]);
-        for i in (0..nx).step_by(S::F64_LANES) {
-            let from = first + i;
-            let state: [Lane<S>; 5] = if from + S::F64_LANES <= end {
-                tabulate!(|m| Lane::load(simd, points[m], from))
-            } else {
-                tabulate!(|m| Lane::load_some(simd, points[m], from))
-            };
-            let block = &mut blocks[i / POINTS];
-            unroll!(5, |m| state[m].store(&mut block[m], i % POINTS));
-            state[0].recip().store(&mut block[VOLUME], i % POINTS);
-        }
-        if let Some([west, east, ..]) = &plane.halo
-            && (1..ny - 1).contains(&j)
-        {
-            for (face, i) in [(west, 0), (east, nx - 1)] {
-                let block = &mut blocks[i / POINTS];
-                unroll!(5, |m| block[m][i % POINTS] = face[m][j - 1]);
-                block[VOLUME][i % POINTS] = Lane::splat(simd, face[0][j - 1]).recip().first();
+        let (plane, pitch) = (u.plane(k), pitch(self.shape));
+        for j in 1..ny - 1 {
+            let rows: [_; COMPONENTS] = tabulate!(|m| row(plane.u[m], nx, j));
+            let blocks = &mut self.planes[k % KEPT][1 + (j - 1) * pitch..][..pitch];
+            for (b, block) in blocks.iter_mut().enumerate() {
+                for l in (0..POINTS).step_by(S::F64_LANES) {
+                    store(tabulate!(|m| Lane::load(simd, &rows[m][b], l)), block, l);
+                }
             }
-        }
-        // What narrow vectors leave of the row's last block.
-        for i in (nx.next_multiple_of(S::F64_LANES)..pitch * POINTS).step_by(S::F64_LANES) {
-            unroll!(5, |m| Lane::splat(simd, 0.0).store(&mut blocks[i / POINTS][m], i % POINTS));
+            self.copy_ends(&plane, k, j);
         }
     }
 
-    /// Row `j` of plane `k`.
+    /// Copies the first and the last point of row `j` of plane `k`, if they are elsewhere than the row.
     #[inline(always)]
-    pub(crate) fn row(&self, k: usize, j: usize) -> Row<'_> {
-        let pitch = Self::pitch(self.shape);
-        Row(&self.blocks[k % KEPT * Self::distance(self.shape) + j * pitch..][..pitch + 2])
+    pub(crate) fn copy_ends(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
+        let Some([west, east, ..]) = &plane.halo else { return };
+        let pitch = pitch(self.shape);
+        let blocks = &mut self.planes[k % KEPT][1 + (j - 1) * pitch..][..pitch];
+        for (face, i) in [(west, 0), (east, self.shape.nx - 1)] {
+            unroll!(COMPONENTS, |m| blocks[i / POINTS][m][i % POINTS] = face[m][j - 1]);
+        }
     }
 
-    /// A row of zeros.
+    /// The inner row `j` of plane `k` and those around it. `outer` tells whether the rows two before and two after have any weight,
+    /// and the one two below.
     #[inline(always)]
-    pub(crate) fn zeros(&self) -> Row<'_> {
-        Row(&self.blocks[KEPT * Self::distance(self.shape)..][..Self::pitch(self.shape) + 2])
-    }
-}
-
-/// A row's blocks, with one before and one after them.
-#[derive(Clone, Copy)]
-pub(crate) struct Row<'a>(&'a [Block]);
-
-impl Row<'_> {
-    /// Quantity `m` at the points from the `i`-th on, where a vector begins.
-    #[inline(always)]
-    pub(crate) fn load<S: Simd>(&self, simd: S, m: usize, i: usize) -> Lane<S> {
-        Lane::load(simd, &self.0[1 + i / POINTS][m], i % POINTS)
-    }
-
-    /// The same at the points two before them, one before, one after, and two after.
-    #[inline(always)]
-    pub(crate) fn load_sides<S: Simd>(&self, simd: S, m: usize, i: usize) -> [Lane<S>; 4] {
-        let (at, lanes) = (POINTS + i, S::F64_LANES);
-        let vector = {
+    pub(crate) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
+        let (pitch, zeros) = (pitch(self.shape), self.zeros);
+        let row = {
             #[inline(always)]
-            |at: usize| Lane::load(simd, &self.0[at / POINTS][m], at % POINTS)
+            |j: usize| 1 + (j - 1) * pitch..1 + j * pitch
         };
-        if let Some(sides) = Lane::sides([vector(at - lanes), vector(at), vector(at + lanes)]) {
-            return sides;
+        let places = [k % KEPT, (k + 3) % KEPT, (k + 2) % KEPT];
+        let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are others");
+        Around {
+            here: &plane[(j - 1) * pitch..j * pitch + 2],
+            y: [if south { &plane[row(j - 2)] } else { zeros }, if north { &plane[row(j + 2)] } else { zeros }],
+            below: if below { &under[row(j)] } else { zeros },
+            above: &mut over[row(j)],
         }
-        tabulate!(|side| {
-            let first = [at - 2, at - 1, at + 1, at + 2][side];
-            let numbers: [f64; POINTS] = tabulate!(|lane| {
-                let at = first + lane % lanes;
-                self.0[at / POINTS][m][at % POINTS]
-            });
-            Lane::load(simd, &numbers, 0)
-        })
+    }
+
+    /// Zeros for each component of a row that has no weight, eight points at a time.
+    #[inline(always)]
+    pub(crate) fn zeros(&self) -> &'a [[f64; POINTS]] {
+        &self.zeros.as_flattened()[..pitch(self.shape)]
     }
 }

@@ -1,145 +1,78 @@
-//! The star of rows the spatial operator reads, and what it computes of them.
+//! What a point contributes to the spatial operator: to itself, and to the points beside it.
 //!
-//! A point has its neighbours in x in its own row, those in y and z at the same place of other rows. Two points away in y or z the
-//! weight is the same on both sides, so that one sum of both is weighed; where it is zero, a row of zeros takes the other's place.
+//! Summed up by where it goes, a flux would be computed at each of the six neighbours of the point that it is of. Here it is
+//! computed once, and goes to all of them, with the viscous terms and the dissipation. The points two away contribute to nothing
+//! but the fourth differences, and their state is all that counts.
 
 use pulp::Simd;
 
-use super::lanes::{Lane, MAX_LANES, splats};
+use super::blocks::{Block, Five, POINTS, load, pitch};
+use super::lanes::{Lane, splats};
 use super::physics::{C1C5, C2, C34, CON43, DISSIPATION, EPS4, Mesh};
-use super::planes::{Planes, Row};
 use super::zones::Shape;
 
-/// A row and those around it in y and z.
-pub(crate) struct Star<'a> {
-    here: Row<'a>,
-    /// In y and in z: two before, one before, one after, two after.
-    around: [[Row<'a>; 4]; 2],
-}
-
-impl<'a> Star<'a> {
-    /// That of row (j, k). `outer` tells, in y and in z, whether the points two before have any weight, and those two after.
-    #[inline(always)]
-    pub(crate) fn new(planes: &'a Planes<'_>, outer: [[bool; 2]; 2], j: usize, k: usize) -> Self {
-        let [[is_south, is_north], [is_below, is_above]] = outer;
-        let none = planes.zeros();
-        let south = if is_south { planes.row(k, j - 2) } else { none };
-        let north = if is_north { planes.row(k, j + 2) } else { none };
-        let below = if is_below { planes.row(k - 2, j) } else { none };
-        let above = if is_above { planes.row(k + 2, j) } else { none };
-        let y = [south, planes.row(k, j - 1), planes.row(k, j + 1), north];
-        let z = [below, planes.row(k - 1, j), planes.row(k + 1, j), above];
-        Self { here: planes.row(k, j), around: [y, z] }
-    }
-
-    /// S(u) at the points from the `i`-th of the row on; at the row's ends, any numbers.
-    #[inline(always)]
-    pub(crate) fn apply<S: Simd>(&self, constants: &Constants<S>, weights: &Weights<'_, S>, i: usize) -> [Lane<S>; 5] {
-        let simd = constants.simd;
-        let all: [Lane<S>; 6] = tabulate!(|quantity| self.here.load(simd, quantity, i));
-        let mut sums = here(constants, weights.here(i), all);
-        let sides: [[Lane<S>; 4]; 6] = tabulate!(|quantity| self.here.load_sides(simd, quantity, i));
-        let outer = weights.outer(i);
-        unroll!(5, |m| sums[m] = outer[1].mul_add(sides[m][3], outer[0].mul_add(sides[m][0], sums[m])));
-        let mut sums = direction(
-            constants,
-            weights.beside(0, i),
-            0,
-            sums,
-            #[inline(always)]
-            |quantity, side| sides[quantity][1 + side],
-        );
-        unroll!(2, |d| {
-            let [first, before, after, last] = self.around[d];
-            unroll!(5, |m| {
-                let outer = first.load(simd, m, i) + last.load(simd, m, i);
-                sums[m] = constants.outer.mul_add(outer, sums[m]);
-            });
-            sums = direction(
-                constants,
-                weights.beside(1 + d, i),
-                1 + d,
-                sums,
-                #[inline(always)]
-                |quantity, side| [before, after][side].load(simd, quantity, i),
-            );
-        });
-        sums
-    }
-}
-
-/// What follows from the state at a point.
-struct Flow<S: Simd> {
+/// A point, and what follows from the state there.
+pub(crate) struct Point<S: Simd> {
+    state: Five<S>,
     velocity: [Lane<S>; 3],
     pressure: Lane<S>,
     /// (1 − c₁c₅) q + c₁c₅ E/ρ, the combination of kinetic and total energy whose second difference conducts heat.
     heat: Lane<S>,
 }
 
-impl<S: Simd> Flow<S> {
-    /// Where the state and 1/ρ are these.
+impl<S: Simd> Point<S> {
+    /// Where the state is this.
     #[inline(always)]
-    fn new(constants: &Constants<S>, [_, ma, mb, mc, energy, volume]: [Lane<S>; 6]) -> Self {
+    pub(crate) fn new(constants: &Constants<S>, state: Five<S>) -> Self {
+        let [density, ma, mb, mc, energy] = state;
+        let volume = density.recip();
         let [va, vb, vc] = [ma * volume, mb * volume, mc * volume];
         let double_kinetic = vc.mul_add(mc, vb.mul_add(mb, va * ma));
         let pressure = constants.pressure[1].mul_add(double_kinetic, constants.pressure[0] * energy);
         let heat = constants.heat_of[1].mul_add(double_kinetic, constants.heat_of[0] * energy) * volume;
-        Self { velocity: [va, vb, vc], pressure, heat }
+        Self { state, velocity: [va, vb, vc], pressure, heat }
     }
-}
 
-/// What points themselves contribute: the middle of all differences, with `weight` that of the dissipation. `all` is their
-/// state and 1/ρ.
-#[inline(always)]
-fn here<S: Simd>(constants: &Constants<S>, weight: Lane<S>, all: [Lane<S>; 6]) -> [Lane<S>; 5] {
-    let Flow { velocity, heat, .. } = Flow::new(constants, all);
-    let mut sums: [Lane<S>; 5] = tabulate!(|m| weight * all[m]);
-    unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
-    let squares: [Lane<S>; 3] = tabulate!(|c| constants.square_here[c] * velocity[c]);
-    let squares = squares[2].mul_add(velocity[2], squares[1].mul_add(velocity[1], squares[0] * velocity[0]));
-    sums[4] = constants.heat_here.mul_add(heat, sums[4]) + squares;
-    sums
-}
+    /// `sums` with what the point contributes to itself, the middle of all differences, with `weight` that of the dissipation.
+    #[inline(always)]
+    pub(crate) fn to_itself(&self, constants: &Constants<S>, weight: Lane<S>, sums: Five<S>) -> Five<S> {
+        let velocity = self.velocity;
+        let mut sums: Five<S> = tabulate!(|m| weight.mul_add(self.state[m], sums[m]));
+        unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
+        let squares: [Lane<S>; 3] = tabulate!(|c| constants.square_here[c] * velocity[c]);
+        let squares = squares[2].mul_add(velocity[2], squares[1].mul_add(velocity[1], squares[0] * velocity[0]));
+        sums[4] = constants.heat_here.mul_add(self.heat, sums[4]) + squares;
+        sums
+    }
 
-/// Adds to `sums` what the neighbours in direction `d` contribute: their fluxes, their part in the viscous terms, and their part in
-/// the dissipation, which has the given weights. `quantity` is one of the state, or 1/ρ, one point before and one after.
-#[inline(always)]
-fn direction<S: Simd>(
-    constants: &Constants<S>,
-    weights: [Lane<S>; 2],
-    d: usize,
-    mut sums: [Lane<S>; 5],
-    quantity: impl Fn(usize, usize) -> Lane<S>,
-) -> [Lane<S>; 5] {
-    let convection = constants.convection[d];
-    let mut one = {
-        #[inline(always)]
-        |side: usize| {
-            let all: [Lane<S>; 6] = tabulate!(|q| quantity(q, side));
-            let flow = Flow::new(constants, all);
-            let carried = convection * flow.velocity[d];
-            let of_state = if side == 0 { weights[0] + carried } else { weights[1] - carried };
-            sums[0] = weights[side].mul_add(all[0], sums[0]);
-            unroll!(4, |m| sums[m + 1] = of_state.mul_add(all[m + 1], sums[m + 1]));
-            sums[4] = if side == 0 {
-                carried.mul_add(flow.pressure, sums[4])
-            } else {
-                carried.mul_sub_from(flow.pressure, sums[4])
+    /// What it contributes in direction `d` to the point before it, and to the one after: its flux, its part in the viscous terms,
+    /// and its part in the dissipation, with these weights.
+    #[inline(always)]
+    pub(crate) fn beside(&self, constants: &Constants<S>, d: usize, weights: [Lane<S>; 2]) -> [Five<S>; 2] {
+        let (state, velocity) = (self.state, self.velocity);
+        // What flows along the direction comes to the one after, and is missing at the one before.
+        let carried = constants.convection[d] * velocity[d];
+        let push = constants.convection[d] * self.pressure;
+        let work = carried * self.pressure;
+        // What diffuses is the same for both.
+        let shear: [Lane<S>; 3] = tabulate!(|c| constants.viscosity[d][c] * velocity[c]);
+        let square = constants.square[d] * velocity[d];
+        let conducted = square.mul_add(velocity[d], constants.heat[d] * self.heat);
+        let of_state = [weights[0] - carried, weights[1] + carried];
+        tabulate!(|side| {
+            let of_state = of_state[side];
+            let flux = {
+                #[inline(always)]
+                |diffused: Lane<S>, flowing| if side == 0 { diffused - flowing } else { diffused + flowing }
             };
-            (flow, all[d + 1])
-        }
-    };
-    let (before, mass_before) = one(0);
-    let (after, mass_after) = one(1);
-    sums[0] = convection.mul_add(mass_before - mass_after, sums[0]);
-    sums[d + 1] = convection.mul_add(before.pressure - after.pressure, sums[d + 1]);
-    unroll!(3, |c| {
-        sums[c + 1] = constants.viscosity[d][c].mul_add(before.velocity[c] + after.velocity[c], sums[c + 1]);
-    });
-    let [first, second] = [before.velocity[d], after.velocity[d]];
-    sums[4] = constants.square[d].mul_add(first.mul_add(first, second * second), sums[4]);
-    sums[4] = constants.heat[d].mul_add(before.heat + after.heat, sums[4]);
-    sums
+            tabulate!(|m| match m {
+                0 => of_state * state[0],
+                4 => of_state.mul_add(state[4], flux(conducted, work)),
+                _ if m == d + 1 => of_state.mul_add(state[m], flux(shear[d], push)),
+                _ => of_state.mul_add(state[m], shear[m - 1]),
+            })
+        })
+    }
 }
 
 /// The weights of u(l−2) … u(l+2) at point `l` of a line of `n` in direction `d`: the second difference times
@@ -157,13 +90,13 @@ pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5]
     std::array::from_fn(|w| weight * second[w] - EPS4 * fourth[w])
 }
 
-/// The weights of [`dissipation`] in a zone, by direction and position.
+/// The weights of [`dissipation`] in a zone, by position along a line, and 0 where there is no such sum: in a point's own sum that
+/// of the point two before; those of the point itself in the sum of the one before, in its own and in that of the one after; in
+/// its own that of the point two after.
 pub(crate) struct DissipationWeights {
-    /// In x: each of the five by the position in a row; at the row's ends, and behind them for vectors that reach there, zeros.
-    x: [Vec<f64>; 5],
-    /// In y, by j.
+    /// In x, in blocks.
+    x: Vec<Block>,
     y: Vec<[f64; 5]>,
-    /// In z, by k.
     z: Vec<[f64; 5]>,
 }
 
@@ -171,74 +104,81 @@ impl DissipationWeights {
     /// Those of a zone.
     pub(crate) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
-        let line = |d, n| (1..n - 1).map(move |l| dissipation(mesh, d, l, n));
-        let mut x: Vec<_> = std::iter::once([0.0; 5]).chain(line(0, nx)).collect();
-        x.resize(nx.next_multiple_of(MAX_LANES), [0.0; 5]);
-        let x = std::array::from_fn(|w| x.iter().map(|weights| weights[w]).collect());
+        let line = |d, n| {
+            let of_sum = move |l: usize| if 0 < l && l < n - 1 { dissipation(mesh, d, l, n) } else { [0.0; 5] };
+            (0..n).map(move |l| {
+                let [own, before, after] = [of_sum(l), of_sum(l.saturating_sub(1)), of_sum(l + 1)];
+                [own[0], before[3], own[2], after[1], own[4]]
+            })
+        };
+        let mut x = vec![Block::default(); pitch(mesh.shape)];
+        for (i, weights) in line(0, nx).enumerate() {
+            (0..5).for_each(|w| x[i / POINTS][w][i % POINTS] = weights[w]);
+        }
         Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
     }
 
-    /// Whether the points two before row (j, k) have any weight, and those two after, in y and in z.
+    /// Which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
     #[inline(always)]
-    pub(crate) fn outer(&self, j: usize, k: usize) -> [[bool; 2]; 2] {
-        [self.y[j - 1], self.z[k - 1]].map(
-            #[inline(always)]
-            |weights| [weights[0] != 0.0, weights[4] != 0.0],
-        )
+    pub(crate) fn outer(&self, j: usize, k: usize) -> [bool; 3] {
+        let ([south, .., north], [below, ..]) = (self.y[j], self.z[k]);
+        tabulate!(|w| [south, north, below][w] != 0.0)
     }
 
-    /// Those of row (j, k).
+    /// Those of the points of row (j, k).
     #[inline(always)]
     pub(crate) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
-        let (y, z, length) = (self.y[j - 1], self.z[k - 1], self.x[0].len());
-        Weights {
-            simd,
-            x: tabulate!(|w| &self.x[w][..length]),
-            across: [splats(simd, [y[1], y[3]]), splats(simd, [z[1], z[3]])],
-            here: Lane::splat(simd, y[2] + z[2]),
-        }
+        let here = Lane::splat(simd, self.y[j][2] + self.z[k][2]);
+        Weights { simd, x: &self.x, y: self.y(simd, j), z: self.z(simd, k), here }
+    }
+
+    /// Those of row `j` in the sums of the rows before and after.
+    #[inline(always)]
+    pub(crate) fn y<S: Simd>(&self, simd: S, j: usize) -> [Lane<S>; 2] {
+        splats(simd, [self.y[j][1], self.y[j][3]])
+    }
+
+    /// Those of plane `k` in the sums of the planes below and above.
+    #[inline(always)]
+    pub(crate) fn z<S: Simd>(&self, simd: S, k: usize) -> [Lane<S>; 2] {
+        splats(simd, [self.z[k][1], self.z[k][3]])
     }
 }
 
-/// The weights of the dissipation on a row.
+/// The weights of a row's points.
 pub(crate) struct Weights<'a, S: Simd> {
     simd: S,
-    /// In x, by the position in the row: those of the points −2 … +2.
-    x: [&'a [f64]; 5],
-    /// In y and z: those of the points −1 and +1.
-    across: [[Lane<S>; 2]; 2],
-    /// In y and z: that of the point itself.
+    x: &'a [Block],
+    /// In the sums beside them in y and in z.
+    pub(crate) y: [Lane<S>; 2],
+    pub(crate) z: [Lane<S>; 2],
+    /// In their own sums, as far as it goes with y and z.
     here: Lane<S>,
 }
 
+/// The weights of as many points as there are lanes.
+pub(crate) struct InX<S: Simd> {
+    /// In their own sums.
+    pub(crate) here: Lane<S>,
+    /// In the sums of the points before them and after them.
+    pub(crate) beside: [Lane<S>; 2],
+    /// In their own sums, those of the points two before and two after.
+    pub(crate) outer: [Lane<S>; 2],
+}
+
 impl<S: Simd> Weights<'_, S> {
-    /// The weight of the point itself, in all directions, from the `i`-th point of the row on.
+    /// Those from the `l`-th point of block `b` on.
     #[inline(always)]
-    pub(crate) fn here(&self, i: usize) -> Lane<S> {
-        Lane::load(self.simd, self.x[2], i) + self.here
-    }
-
-    /// The weights of the points −1 and +1 in direction `d`, from the `i`-th point of the row on.
-    #[inline(always)]
-    pub(crate) fn beside(&self, d: usize, i: usize) -> [Lane<S>; 2] {
-        match d {
-            0 => tabulate!(|side| Lane::load(self.simd, self.x[1 + 2 * side], i)),
-            _ => self.across[d - 1],
-        }
-    }
-
-    /// The weights of the points −2 and +2 in x, from the `i`-th point of the row on.
-    #[inline(always)]
-    pub(crate) fn outer(&self, i: usize) -> [Lane<S>; 2] {
-        tabulate!(|side| Lane::load(self.simd, self.x[4 * side], i))
+    pub(crate) fn x(&self, b: usize, l: usize) -> InX<S> {
+        let [first, before, here, after, last] = load(self.simd, &self.x[b], l);
+        InX { here: here + self.here, beside: [before, after], outer: [first, last] }
     }
 }
 
 /// The constants of the operator that are the same on all rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Constants<S: Simd> {
-    simd: S,
-    /// Of the fluxes, by direction: 1/(2h), before the point; after it, less that.
+    /// Of the fluxes, by direction: 1/(2h).
     convection: [Lane<S>; 3],
     /// Of a neighbour's velocity, by direction and component.
     viscosity: [[Lane<S>; 3]; 3],
@@ -254,7 +194,7 @@ pub(crate) struct Constants<S: Simd> {
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
     /// Of what is two points away in y or z.
-    outer: Lane<S>,
+    pub(crate) outer: Lane<S>,
     /// Of the result.
     pub(crate) scale: Lane<S>,
 }
@@ -267,7 +207,6 @@ impl<S: Simd> Constants<S> {
         let viscosity = [0, 1, 2].map(|d| [0, 1, 2].map(|c| if c == d { CON43 * heat[d] } else { heat[d] }));
         let of_velocity = [0, 1, 2].map(|c| -2.0 * (viscosity[0][c] + viscosity[1][c] + viscosity[2][c]));
         Self {
-            simd,
             convection: splats(simd, mesh.h.map(|h| 0.5 / h)),
             viscosity: tabulate!(|d| splats(simd, viscosity[d])),
             heat: splats(simd, heat),

@@ -15,7 +15,6 @@ use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::Mesh;
-use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 
 /// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
@@ -70,10 +69,11 @@ impl WithSimd for ToY<'_> {
             #[inline(always)]
             |scratch| {
                 let of_bundle = vectors(nx, ny) * S::F64_LANES;
-                let of_planes = Planes::numbers(mesh.shape);
-                let (planes, bundle) = scratch.numbers(of_planes + of_bundle).split_at_mut(of_planes);
+                let of_operator = Operator::<S>::numbers(mesh.shape);
+                let (of_operator, bundle) = scratch.numbers(of_operator + of_bundle).split_at_mut(of_operator);
                 let bundle = bytemuck::cast_slice_mut::<f64, S::f64s>(bundle);
-                let mut operator = Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first);
+                let planes = first..first + r[0].len() / (nx * ny);
+                let mut operator = Operator::new(simd, mesh, (u, forcing), mesh.dt, planes, of_operator);
                 for_slabs(
                     nx * ny,
                     together::<S>(mesh),

@@ -94,22 +94,6 @@ impl<S: Simd> Lane<S> {
         Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
     }
 
-    /// Stores the lanes from `at` on, those whose place is not in `range` as zeros.
-    ///
-    /// # Panics
-    /// If there is no room for all lanes.
-    #[inline(always)]
-    pub(crate) fn store_or_zero(self, to: &mut [f64], at: usize, range: &Range<usize>) {
-        if range.start <= at && at + S::F64_LANES <= range.end {
-            return self.store(to, at);
-        }
-        let value = match self.within(at, range) {
-            Some(within) => self.simd.select_f64s(within, self.value, self.simd.splat_f64s(0.0)),
-            None => self.simd.splat_f64s(0.0),
-        };
-        Self { value, ..self }.store(to, at);
-    }
-
     /// Which lanes have their place in `range`, if the first one's is `at`; `None` if none has.
     #[inline(always)]
     fn within(self, at: usize, range: &Range<usize>) -> Option<S::m64s> {
@@ -128,6 +112,32 @@ impl<S: Simd> Lane<S> {
     #[inline(always)]
     pub(crate) fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
         native::sides(neighbours)
+    }
+
+    /// The lanes one before these, if those of `before` are the ones before them.
+    #[inline(always)]
+    pub(crate) fn one_before(self, before: Self) -> Self {
+        if let Some([_, one, _, _]) = native::sides([before, self, self]) {
+            return one;
+        }
+        let [before, own] = [before, self].map(
+            #[inline(always)]
+            |lanes| Self { value: self.simd.rotate_right_f64s(lanes.value, 1), ..self },
+        );
+        own.with_first(1, before)
+    }
+
+    /// The lanes one after these, if those of `after` are the ones after them.
+    #[inline(always)]
+    pub(crate) fn one_after(self, after: Self) -> Self {
+        if let Some([_, _, one, _]) = native::sides([self, self, after]) {
+            return one;
+        }
+        let [own, after] = [self, after].map(
+            #[inline(always)]
+            |lanes| Self { value: self.simd.rotate_left_f64s(lanes.value, 1), ..self },
+        );
+        after.with_first(S::F64_LANES - 1, own)
     }
 
     /// The instruction set.

@@ -1,6 +1,6 @@
 //! Of vectors: what is rounded, and what lies at the ends.
 
-use pulp::{Simd, WithSimd};
+use pulp::{Scalar, Simd, WithSimd};
 
 use super::{Lane, MAX_LANES, dispatch};
 
@@ -95,17 +95,49 @@ fn sides_are_the_numbers_around() {
     }
 }
 
-/// A vector of nines to be stored within a range: in the first slice, and with zeros outside in the second.
-struct Within<'a>(&'a mut [f64], &'a mut [f64], usize, std::ops::Range<usize>);
+/// The numbers one before and one after each of a slice but the first and the last eight.
+struct Shifted<'a>(&'a [f64]);
+
+impl WithSimd for Shifted<'_> {
+    type Output = Vec<[f64; 2]>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<[f64; 2]> {
+        let (numbers, lanes) = (self.0, S::F64_LANES);
+        let mut all = Vec::new();
+        for at in (8..numbers.len() - 8).step_by(lanes) {
+            let [before, own, after] = [at - lanes, at, at + lanes].map(|at| Lane::load(simd, numbers, at));
+            let shifted = [own.one_before(before), own.one_after(after)];
+            let shifted = shifted.map(|lanes| bytemuck::cast_slice::<S::f64s, f64>(&[lanes.value()]).to_vec());
+            all.extend((0..lanes).map(|lane| [0, 1].map(|side: usize| shifted[side][lane])));
+        }
+        all
+    }
+}
+
+#[test]
+fn lanes_shift_by_one_from_vector_to_vector() {
+    let numbers: Vec<f64> = (0..40).map(f64::from).collect();
+    for shifted in
+        [dispatch(4, Shifted(&numbers)), dispatch(MAX_LANES, Shifted(&numbers)), Shifted(&numbers).with_simd(Scalar)]
+    {
+        assert_eq!(shifted.len(), 24);
+        for (at, shifted) in (8..).zip(shifted) {
+            assert_eq!(shifted, [-1, 1].map(|by| f64::from(at + by)));
+        }
+    }
+}
+
+/// A vector of nines to be stored within a range.
+struct Within<'a>(&'a mut [f64], usize, std::ops::Range<usize>);
 
 impl WithSimd for Within<'_> {
     type Output = usize;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> usize {
-        let Self(numbers, zeroed, at, range) = self;
+        let Self(numbers, at, range) = self;
         Lane::splat(simd, 9.0).store_within(numbers, at, &range);
-        Lane::splat(simd, 9.0).store_or_zero(zeroed, at, &range);
         S::F64_LANES
     }
 }
@@ -116,16 +148,12 @@ fn nothing_is_stored_outside_a_range() {
         let ranges = (0..24).flat_map(|first| (first..24).map(move |end| (first, end)));
         ranges.flat_map(move |(first, end)| [5, 8].map(|at| (most, at, first, end)))
     }) {
-        let (mut numbers, mut zeroed) = ([1.0; 24], [1.0; 24]);
-        let lanes = dispatch(most, Within(&mut numbers, &mut zeroed, at, first..end));
-        for (place, numbers) in numbers.into_iter().zip(zeroed).enumerate() {
-            let (in_range, in_lanes) = ((first..end).contains(&place), (at..at + lanes).contains(&place));
-            let expected = match (in_lanes, in_range) {
-                (true, true) => (9.0, 9.0),
-                (true, false) => (1.0, 0.0),
-                (false, _) => (1.0, 1.0),
-            };
-            assert_eq!(numbers, expected, "{place} of {first}..{end}, {lanes} lanes from {at}");
+        let mut numbers = [1.0; 24];
+        let lanes = dispatch(most, Within(&mut numbers, at, first..end));
+        for (place, number) in numbers.into_iter().enumerate() {
+            let stored = (first..end).contains(&place) && (at..at + lanes).contains(&place);
+            let expected = if stored { 9.0 } else { 1.0 };
+            assert_eq!(number, expected, "{place} of {first}..{end}, {lanes} lanes from {at}");
         }
     }
 }

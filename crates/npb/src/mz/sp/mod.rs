@@ -26,7 +26,6 @@ use crate::mz::lines::planes_together;
 use crate::mz::operator::{Operator, assert_shapes};
 use crate::mz::passes;
 use crate::mz::physics::Mesh;
-use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 use sweep::{FlowPlane, Sweep, enter_plane, find_flow, scratch_vectors};
 use z_sweep::LinesInZ;
@@ -143,16 +142,19 @@ impl<const TRANSFORM: bool, const X: bool, const Y: bool> WithSimd for InPlanes<
         with_scratch(
             #[inline(always)]
             |scratch| {
-                let numbers = Planes::numbers(mesh.shape);
+                let of_operator = Operator::<S>::numbers(mesh.shape);
                 let of_sweeps = scratch_vectors(mesh.shape) * S::F64_LANES;
-                let scratch = scratch.numbers(numbers + of_sweeps + 2 * together * plane);
-                let (planes, scratch) = scratch.split_at_mut(numbers);
+                let scratch = scratch.numbers(of_operator + of_sweeps + 2 * together * plane);
+                let (of_operator, scratch) = scratch.split_at_mut(of_operator);
                 let (of_sweeps, flow) = scratch.split_at_mut(of_sweeps);
                 let (volume, sound) = flow.split_at_mut(together * plane);
                 let whole = TRANSFORM && X && Y;
                 let mut operator = whole.then(
                     #[inline(always)]
-                    || Operator::new(simd, mesh, u, forcing, mesh.dt, planes, first),
+                    || {
+                        let planes = first..first + r[0].len() / plane;
+                        Operator::new(simd, mesh, (u, forcing), mesh.dt, planes, of_operator)
+                    },
                 );
                 for_slabs(
                     plane,

@@ -12,7 +12,6 @@ use crate::mz::lanes::{MAX_LANES, dispatch};
 use crate::mz::operator::{Operator, residual, scaled_residual};
 use crate::mz::physics::Mesh;
 use crate::mz::plain::Zones;
-use crate::mz::planes::Planes;
 use crate::mz::zones::Shape;
 
 /// The first right-hand side: BT and SP scale it by dt and take it after an exchange, LU does neither.
@@ -76,10 +75,10 @@ impl WithSimd for Residual<'_> {
         let Shape { nx, ny, nz } = mesh.shape;
         let (u, none) = (exact_state(mesh), Array4::zeros(mesh.shape.array()));
         let mut r = none.clone();
-        let mut scratch = vec![rubbish; Planes::numbers(mesh.shape)];
+        let mut scratch = vec![rubbish; Operator::<S>::numbers(mesh.shape)];
         let (of_u, of_none) = (u.view(), none.view());
-        let mut operator =
-            Operator::new(simd, mesh, State::from(&of_u).planes(), Slab::new(0, &of_none), 1.0, &mut scratch, 1);
+        let arrays = (State::from(&of_u).planes(), Slab::new(0, &of_none));
+        let mut operator = Operator::new(simd, mesh, arrays, 1.0, 1..nz - 1, &mut scratch);
         for_planes(nx * ny, 0, components_mut(r.view_mut()), |k, r| {
             if (1..nz - 1).contains(&k) {
                 operator.plane(k, r);
