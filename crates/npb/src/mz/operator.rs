@@ -303,7 +303,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                     let sum = last.mul_add(after, first.mul_add(before, sums[m]));
                     let in_y = Lane::load(simd, &south[b][m], l) + Lane::load(simd, &north[b][m], l);
                     let in_z = Lane::load(simd, &below[b][m], l) + next_above[m];
-                    constants.outer.mul_add(in_z, constants.outer.mul_add(in_y, sum))
+                    constants.outer.mul_add(in_y + in_z, sum)
                 });
 
                 let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);

@@ -55,9 +55,12 @@ impl<S: Simd> Point<S> {
         let push = constants.convection[d] * self.pressure;
         let work = carried * self.pressure;
         // What diffuses is the same for both.
-        let shear: [Lane<S>; 3] = tabulate!(|c| constants.viscosity[d][c] * velocity[c]);
+        let shear: [Lane<S>; 3] = tabulate!(|c| {
+            let viscosity = if c == d { constants.viscosity_along[d] } else { constants.viscosity[d] };
+            viscosity * velocity[c]
+        });
         let square = constants.square[d] * velocity[d];
-        let conducted = square.mul_add(velocity[d], constants.heat[d] * self.heat);
+        let conducted = square.mul_add(velocity[d], constants.viscosity[d] * self.heat);
         let of_state = [weights[0] - carried, weights[1] + carried];
         tabulate!(|side| {
             let of_state = of_state[side];
@@ -180,17 +183,16 @@ impl<S: Simd> Weights<'_, S> {
 pub(crate) struct Constants<S: Simd> {
     /// Of the fluxes, by direction: 1/(2h).
     convection: [Lane<S>; 3],
-    /// Of a neighbour's velocity, by direction and component.
-    viscosity: [[Lane<S>; 3]; 3],
-    /// Of a neighbour's [`Flow::heat`], by direction.
-    heat: [Lane<S>; 3],
-    /// Of the square of a neighbour's normal velocity, by direction.
+    /// Of the velocities across a direction and of [`Point::heat`], and of the velocity along it.
+    viscosity: [Lane<S>; 3],
+    viscosity_along: [Lane<S>; 3],
+    /// Of the square of the velocity along a direction.
     square: [Lane<S>; 3],
-    /// The same of the point itself, all directions together.
+    /// The same of the point itself, all directions together: of velocities, of the heat, of squares.
     viscosity_here: [Lane<S>; 3],
     heat_here: Lane<S>,
     square_here: [Lane<S>; 3],
-    /// Of the energy and of twice the kinetic energy: the pressure, and ρ times what [`Flow::heat`] is.
+    /// Of the energy and of twice the kinetic energy: the pressure, and ρ times what [`Point::heat`] is.
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
     /// Of what is two points away in y or z.
@@ -203,17 +205,16 @@ impl<S: Simd> Constants<S> {
     /// Those of a zone.
     #[inline(always)]
     pub(crate) fn new(simd: S, mesh: &Mesh, scale: f64) -> Self {
-        let heat = mesh.h.map(|h| C34 / (h * h));
-        let viscosity = [0, 1, 2].map(|d| [0, 1, 2].map(|c| if c == d { CON43 * heat[d] } else { heat[d] }));
-        let of_velocity = [0, 1, 2].map(|c| -2.0 * (viscosity[0][c] + viscosity[1][c] + viscosity[2][c]));
+        let viscosity = mesh.h.map(|h| C34 / (h * h));
+        let total: f64 = viscosity.iter().sum();
         Self {
             convection: splats(simd, mesh.h.map(|h| 0.5 / h)),
-            viscosity: tabulate!(|d| splats(simd, viscosity[d])),
-            heat: splats(simd, heat),
-            square: splats(simd, heat.map(|heat| heat / 6.0)),
-            viscosity_here: splats(simd, of_velocity),
-            heat_here: Lane::splat(simd, -2.0 * (heat[0] + heat[1] + heat[2])),
-            square_here: splats(simd, heat.map(|heat| -heat / 3.0)),
+            viscosity: splats(simd, viscosity),
+            viscosity_along: splats(simd, viscosity.map(|viscosity| CON43 * viscosity)),
+            square: splats(simd, viscosity.map(|viscosity| viscosity / 6.0)),
+            viscosity_here: splats(simd, viscosity.map(|along| -2.0 * (total + (CON43 - 1.0) * along))),
+            heat_here: Lane::splat(simd, -2.0 * total),
+            square_here: splats(simd, viscosity.map(|viscosity| -viscosity / 3.0)),
             pressure: splats(simd, [C2, -0.5 * C2]),
             heat_of: splats(simd, [C1C5, 0.5 * (1.0 - C1C5)]),
             outer: Lane::splat(simd, -EPS4),
