@@ -9,8 +9,8 @@
 //! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `stencil`, `sums`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
-//! | `lanes`, `lines`, `columns`, `rows`, `planes`, `blocks`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
+//! | `operator`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
+//! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
@@ -18,7 +18,6 @@
 #[macro_use]
 mod lanes;
 
-mod blocks;
 mod bt;
 mod classes;
 mod columns;
@@ -39,7 +38,6 @@ mod physics;
 mod placement;
 mod plain;
 mod plain_loop;
-mod planes;
 mod prefetch;
 mod program;
 mod report;
@@ -47,9 +45,7 @@ mod rows;
 mod serial;
 mod sp;
 mod stages;
-mod stencil;
 mod stopwatch;
-mod sums;
 #[cfg(test)]
 mod tests;
 mod update;

@@ -7,12 +7,12 @@
 use pulp::Simd;
 
 use super::blocks::{Block, Five, POINTS, load, pitch};
-use super::lanes::{Lane, splats};
-use super::physics::{C1C5, C2, C34, CON43, DISSIPATION, EPS4, Mesh};
-use super::zones::Shape;
+use crate::mz::lanes::{Lane, splats};
+use crate::mz::physics::{C1C5, C2, C34, CON43, DISSIPATION, EPS4, Mesh};
+use crate::mz::zones::Shape;
 
 /// A point, and what follows from the state there.
-pub(crate) struct Point<S: Simd> {
+pub(super) struct Point<S: Simd> {
     state: Five<S>,
     velocity: [Lane<S>; 3],
     pressure: Lane<S>,
@@ -23,7 +23,7 @@ pub(crate) struct Point<S: Simd> {
 impl<S: Simd> Point<S> {
     /// Where the state is this.
     #[inline(always)]
-    pub(crate) fn new(constants: &Constants<S>, state: Five<S>) -> Self {
+    pub(super) fn new(constants: &Constants<S>, state: Five<S>) -> Self {
         let [density, ma, mb, mc, energy] = state;
         let volume = density.recip();
         let [va, vb, vc] = [ma * volume, mb * volume, mc * volume];
@@ -35,7 +35,7 @@ impl<S: Simd> Point<S> {
 
     /// `sums` with what the point contributes to itself, the middle of all differences, with `weight` that of the dissipation.
     #[inline(always)]
-    pub(crate) fn to_itself(&self, constants: &Constants<S>, weight: Lane<S>, sums: Five<S>) -> Five<S> {
+    pub(super) fn to_itself(&self, constants: &Constants<S>, weight: Lane<S>, sums: Five<S>) -> Five<S> {
         let velocity = self.velocity;
         let mut sums: Five<S> = tabulate!(|m| weight.mul_add(self.state[m], sums[m]));
         unroll!(3, |c| sums[c + 1] = constants.viscosity_here[c].mul_add(velocity[c], sums[c + 1]));
@@ -48,7 +48,7 @@ impl<S: Simd> Point<S> {
     /// What it contributes in direction `d` to the point before it, and to the one after: its flux, its part in the viscous terms,
     /// and its part in the dissipation, with these weights.
     #[inline(always)]
-    pub(crate) fn beside(&self, constants: &Constants<S>, d: usize, weights: [Lane<S>; 2]) -> [Five<S>; 2] {
+    pub(super) fn beside(&self, constants: &Constants<S>, d: usize, weights: [Lane<S>; 2]) -> [Five<S>; 2] {
         let (state, velocity) = (self.state, self.velocity);
         // What flows along the direction comes to the one after, and is missing at the one before.
         let carried = constants.convection[d] * velocity[d];
@@ -80,7 +80,7 @@ impl<S: Simd> Point<S> {
 
 /// The weights of u(l−2) … u(l+2) at point `l` of a line of `n` in direction `d`: the second difference times
 /// dissipation over h², less [`EPS4`] times the fourth difference, which takes another form beside the boundary.
-pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5] {
+fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5] {
     let fourth = match l {
         1 => [0.0, 0.0, 5.0, -4.0, 1.0],
         2 => [0.0, -4.0, 6.0, -4.0, 1.0],
@@ -96,7 +96,7 @@ pub(crate) fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5]
 /// The weights of [`dissipation`] in a zone, by position along a line, and 0 where there is no such sum: in a point's own sum that
 /// of the point two before; those of the point itself in the sum of the one before, in its own and in that of the one after; in
 /// its own that of the point two after.
-pub(crate) struct DissipationWeights {
+pub(super) struct DissipationWeights {
     /// In x, in blocks.
     x: Vec<Block>,
     y: Vec<[f64; 5]>,
@@ -105,7 +105,7 @@ pub(crate) struct DissipationWeights {
 
 impl DissipationWeights {
     /// Those of a zone.
-    pub(crate) fn new(mesh: &Mesh) -> Self {
+    pub(super) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d, n| {
             let of_sum = move |l: usize| if 0 < l && l < n - 1 { dissipation(mesh, d, l, n) } else { [0.0; 5] };
@@ -123,56 +123,56 @@ impl DissipationWeights {
 
     /// Which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
     #[inline(always)]
-    pub(crate) fn outer(&self, j: usize, k: usize) -> [bool; 3] {
+    pub(super) fn outer(&self, j: usize, k: usize) -> [bool; 3] {
         let ([south, .., north], [below, ..]) = (self.y[j], self.z[k]);
         tabulate!(|w| [south, north, below][w] != 0.0)
     }
 
     /// Those of the points of row (j, k).
     #[inline(always)]
-    pub(crate) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
+    pub(super) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
         let here = Lane::splat(simd, self.y[j][2] + self.z[k][2]);
         Weights { simd, x: &self.x, y: self.y(simd, j), z: self.z(simd, k), here }
     }
 
     /// Those of row `j` in the sums of the rows before and after.
     #[inline(always)]
-    pub(crate) fn y<S: Simd>(&self, simd: S, j: usize) -> [Lane<S>; 2] {
+    pub(super) fn y<S: Simd>(&self, simd: S, j: usize) -> [Lane<S>; 2] {
         splats(simd, [self.y[j][1], self.y[j][3]])
     }
 
     /// Those of plane `k` in the sums of the planes below and above.
     #[inline(always)]
-    pub(crate) fn z<S: Simd>(&self, simd: S, k: usize) -> [Lane<S>; 2] {
+    pub(super) fn z<S: Simd>(&self, simd: S, k: usize) -> [Lane<S>; 2] {
         splats(simd, [self.z[k][1], self.z[k][3]])
     }
 }
 
 /// The weights of a row's points.
-pub(crate) struct Weights<'a, S: Simd> {
+pub(super) struct Weights<'a, S: Simd> {
     simd: S,
     x: &'a [Block],
     /// In the sums beside them in y and in z.
-    pub(crate) y: [Lane<S>; 2],
-    pub(crate) z: [Lane<S>; 2],
+    pub(super) y: [Lane<S>; 2],
+    pub(super) z: [Lane<S>; 2],
     /// In their own sums, as far as it goes with y and z.
     here: Lane<S>,
 }
 
 /// The weights of as many points as there are lanes.
-pub(crate) struct InX<S: Simd> {
+pub(super) struct InX<S: Simd> {
     /// In their own sums.
-    pub(crate) here: Lane<S>,
+    pub(super) here: Lane<S>,
     /// In the sums of the points before them and after them.
-    pub(crate) beside: [Lane<S>; 2],
+    pub(super) beside: [Lane<S>; 2],
     /// In their own sums, those of the points two before and two after.
-    pub(crate) outer: [Lane<S>; 2],
+    pub(super) outer: [Lane<S>; 2],
 }
 
 impl<S: Simd> Weights<'_, S> {
     /// Those from the `l`-th point of block `b` on.
     #[inline(always)]
-    pub(crate) fn x(&self, b: usize, l: usize) -> InX<S> {
+    pub(super) fn x(&self, b: usize, l: usize) -> InX<S> {
         let [first, before, here, after, last] = load(self.simd, &self.x[b], l);
         InX { here: here + self.here, beside: [before, after], outer: [first, last] }
     }
@@ -180,7 +180,7 @@ impl<S: Simd> Weights<'_, S> {
 
 /// The constants of the operator that are the same on all rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Constants<S: Simd> {
+pub(super) struct Constants<S: Simd> {
     /// Of the fluxes, by direction: 1/(2h).
     convection: [Lane<S>; 3],
     /// Of the velocities across a direction and of [`Point::heat`], and of the velocity along it.
@@ -196,15 +196,15 @@ pub(crate) struct Constants<S: Simd> {
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
     /// Of what is two points away in y or z.
-    pub(crate) outer: Lane<S>,
+    pub(super) outer: Lane<S>,
     /// Of the result.
-    pub(crate) scale: Lane<S>,
+    pub(super) scale: Lane<S>,
 }
 
 impl<S: Simd> Constants<S> {
     /// Those of a zone.
     #[inline(always)]
-    pub(crate) fn new(simd: S, mesh: &Mesh, scale: f64) -> Self {
+    pub(super) fn new(simd: S, mesh: &Mesh, scale: f64) -> Self {
         let viscosity = mesh.h.map(|h| C34 / (h * h));
         let total: f64 = viscosity.iter().sum();
         Self {

@@ -9,36 +9,36 @@
 use pulp::Simd;
 
 use super::blocks::{Block, POINTS, distance, pitch, row, store};
-use super::faces::{StatePlane, StatePlanes};
-use super::lanes::Lane;
-use super::physics::COMPONENTS;
-use super::zones::Shape;
+use crate::mz::faces::{StatePlane, StatePlanes};
+use crate::mz::lanes::Lane;
+use crate::mz::physics::COMPONENTS;
+use crate::mz::zones::Shape;
 
 /// Planes kept: those up to two away.
 const KEPT: usize = 5;
 
 /// The planes, that of k at k mod 5.
-pub(crate) struct Planes<'a> {
+pub(super) struct Planes<'a> {
     shape: Shape,
     planes: [&'a mut [Block]; KEPT],
     zeros: &'a [Block],
 }
 
 /// A row of blocks, and those two away from it, which the fourth differences need.
-pub(crate) struct Around<'a> {
+pub(super) struct Around<'a> {
     /// With a block before and one after.
-    pub(crate) here: &'a [Block],
+    pub(super) here: &'a [Block],
     /// In y, the ones two before and two after; zeros where they have no weight.
-    pub(crate) y: [&'a [Block]; 2],
+    pub(super) y: [&'a [Block]; 2],
     /// The one two below in z; zeros where it has no weight.
-    pub(crate) below: &'a [Block],
+    pub(super) below: &'a [Block],
     /// Where the one two above is to be copied to.
-    pub(crate) above: &'a mut [Block],
+    pub(super) above: &'a mut [Block],
 }
 
 impl<'a> Planes<'a> {
     /// How much scratch is needed, which has to begin at a cache line.
-    pub(crate) fn numbers(shape: Shape) -> usize {
+    pub(super) fn numbers(shape: Shape) -> usize {
         (KEPT * distance(Self::blocks(shape)) + pitch(shape)) * size_of::<Block>() / size_of::<f64>()
     }
 
@@ -49,7 +49,7 @@ impl<'a> Planes<'a> {
     }
 
     /// Planes of nothing yet.
-    pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
+    pub(super) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let blocks = bytemuck::cast_slice_mut::<f64, Block>(scratch);
         let distance = distance(Self::blocks(shape));
         let (planes, zeros) = blocks.split_at_mut(KEPT * distance);
@@ -65,7 +65,7 @@ impl<'a> Planes<'a> {
 
     /// Copies the inner rows of the inner plane `k` of the state to the place of plane k − 5.
     #[inline(always)]
-    pub(crate) fn copy<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
+    pub(super) fn copy<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
         let (plane, pitch) = (u.plane(k), pitch(self.shape));
         for j in 1..ny - 1 {
@@ -82,7 +82,7 @@ impl<'a> Planes<'a> {
 
     /// Copies the first and the last point of row `j` of plane `k`, if they are elsewhere than the row.
     #[inline(always)]
-    pub(crate) fn copy_ends(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
+    pub(super) fn copy_ends(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
         let Some([west, east, ..]) = &plane.halo else { return };
         let pitch = pitch(self.shape);
         let blocks = &mut self.planes[k % KEPT][1 + (j - 1) * pitch..][..pitch];
@@ -94,7 +94,7 @@ impl<'a> Planes<'a> {
     /// The inner row `j` of plane `k` and those around it. `outer` tells whether the rows two before and two after have any weight,
     /// and the one two below.
     #[inline(always)]
-    pub(crate) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
+    pub(super) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
         let (pitch, zeros) = (pitch(self.shape), self.zeros);
         let row = {
             #[inline(always)]
@@ -112,7 +112,7 @@ impl<'a> Planes<'a> {
 
     /// Zeros for each component of a row that has no weight, eight points at a time.
     #[inline(always)]
-    pub(crate) fn zeros(&self) -> &'a [[f64; POINTS]] {
+    pub(super) fn zeros(&self) -> &'a [[f64; POINTS]] {
         &self.zeros.as_flattened()[..pitch(self.shape)]
     }
 }

@@ -7,10 +7,10 @@
 //! Invariant: what scratch memory held comes to no sums but those of the boundary, which nobody reads.
 
 use super::blocks::{Block, distance, pitch};
-use super::zones::Shape;
+use crate::mz::zones::Shape;
 
 /// The sums of the planes k and k + 1, those of k at k mod 2, and two rows.
-pub(crate) struct Sums<'a> {
+pub(super) struct Sums<'a> {
     pitch: usize,
     planes: [&'a mut [Block]; 2],
     ahead: &'a mut [Block],
@@ -19,28 +19,28 @@ pub(crate) struct Sums<'a> {
 }
 
 /// The sums that a row has part in.
-pub(crate) struct SumsOfRow<'a> {
+pub(super) struct SumsOfRow<'a> {
     /// Those of the same row in the plane below, which it completes, and then of the one above, which begin with it.
-    pub(crate) across: &'a mut [Block],
+    pub(super) across: &'a mut [Block],
     /// Its own, with what comes from below.
-    pub(crate) own: &'a mut [Block],
+    pub(super) own: &'a mut [Block],
     /// Those of the row before: with this row they have all but what comes from above.
-    pub(crate) before: &'a mut [Block],
+    pub(super) before: &'a mut [Block],
     /// What comes from the row before, and then what goes to the one after.
-    pub(crate) ahead: &'a mut [Block],
+    pub(super) ahead: &'a mut [Block],
     /// What has come to the row before, and then what has to its own. It begins with one block of nothing.
-    pub(crate) behind: &'a mut [Block],
+    pub(super) behind: &'a mut [Block],
 }
 
 impl<'a> Sums<'a> {
     /// How much scratch is needed.
-    pub(crate) fn numbers(shape: Shape) -> usize {
+    pub(super) fn numbers(shape: Shape) -> usize {
         let pitch = pitch(shape);
         (2 * distance(pitch * shape.ny) + 2 * pitch + 1) * size_of::<Block>() / size_of::<f64>()
     }
 
     /// Sums that hold whatever `scratch` holds.
-    pub(crate) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
+    pub(super) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let (pitch, blocks) = (pitch(shape), bytemuck::cast_slice_mut::<f64, Block>(scratch));
         let distance = distance(pitch * shape.ny);
         let (even, rest) = blocks.split_at_mut(distance);
@@ -52,7 +52,7 @@ impl<'a> Sums<'a> {
 
     /// Those of row `j` of plane `k`. There is none before the first one, whose `before` is that of the second.
     #[inline(always)]
-    pub(crate) fn row(&mut self, k: usize, j: usize) -> SumsOfRow<'_> {
+    pub(super) fn row(&mut self, k: usize, j: usize) -> SumsOfRow<'_> {
         let Self { pitch, planes: [even, odd], ahead, behind } = self;
         let (own, across) = if k.is_multiple_of(2) { (even, odd) } else { (odd, even) };
         let (before, own) = own[(j.max(1) - 1) * *pitch..][..2 * *pitch].split_at_mut(*pitch);

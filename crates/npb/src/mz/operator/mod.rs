@@ -1,0 +1,173 @@
+//! The spatial operator: r = scale · (S(u) + forcing) at the interior points of a zone.
+//!
+//! S(u) is the sum over the three directions of central differences of the inviscid fluxes, the viscous terms, and
+//! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). Its
+//! stencil is a star: no point on an edge of the zone is ever read to effect.
+//!
+//! A point's fluxes are computed once, and added to the sums of its neighbours. Planes of constant z are swept upwards, a row is one
+//! loop along x, in vectors, of which the first and the last may reach beyond the row's interior. Planes around are kept as blocks.
+//! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
+
+mod blocks;
+mod planes;
+mod residual;
+mod stencil;
+mod sums;
+mod sweep;
+
+use std::ops::Range;
+
+use ndarray::{ArrayView4, ArrayViewMut4, s};
+use pulp::{Simd, WithSimd};
+
+use crate::mz::components::{ComponentsMut, Slab, components_mut, for_planes, over_planes};
+use crate::mz::faces::{State, StatePlanes};
+use crate::mz::initial::exact_state;
+use crate::mz::lanes::{dispatch, with_scratch};
+use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::zones::Shape;
+
+pub(crate) use sweep::Operator;
+
+/// How far ahead, in blocks, what is read next is asked for.
+const AHEAD: usize = 4;
+
+/// Sets the interior of `r` to S(u) + forcing, on `threads` threads; of its boundary nothing is changed but to 0. All arrays are
+/// `[5, nz, ny, nx]`.
+///
+/// # Panics
+/// If an array does not have the shape of the mesh, or a component of it is not contiguous.
+pub(crate) fn residual(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    residual_of(mesh, &u.into(), forcing, r, threads);
+}
+
+/// [`residual`] of a state whose outer faces may be elsewhere.
+///
+/// # Panics
+/// As [`residual`].
+pub(crate) fn residual_of(
+    mesh: &Mesh,
+    u: &State<'_>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply(mesh, u, forcing, 1.0, r, threads);
+}
+
+/// [`residual`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
+///
+/// # Panics
+/// If an array does not have this shape, or a component of it is not contiguous.
+pub(crate) fn residual_in_planes(
+    mesh: &Mesh,
+    planes: Range<usize>,
+    u: &State<'_>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply_in_planes(mesh, planes, u, forcing, 1.0, r, threads);
+}
+
+/// Asserts that arrays have the shapes that [`residual_in_planes`] asks for.
+pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]: [&[usize]; 3]) {
+    let Shape { nx, ny, .. } = mesh.shape;
+    let part = [COMPONENTS, planes.len(), ny, nx];
+    assert_eq!([u, forcing, r], [mesh.shape.array(), part, part], "shapes in planes {planes:?}");
+}
+
+/// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
+///
+/// # Panics
+/// As [`residual`].
+pub(crate) fn scaled_residual(
+    mesh: &Mesh,
+    u: &ArrayView4<'_, f64>,
+    forcing: &ArrayView4<'_, f64>,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    apply(mesh, &u.into(), forcing, mesh.dt, r, threads);
+}
+
+fn apply(
+    mesh: &Mesh,
+    u: &State<'_>,
+    forcing: &ArrayView4<'_, f64>,
+    scale: f64,
+    mut r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    let interior = s![.., 1..-1, .., ..];
+    let planes = 1..mesh.shape.nz - 1;
+    apply_in_planes(mesh, planes, u, &forcing.slice(interior), scale, r.slice_mut(interior), threads);
+}
+
+fn apply_in_planes(
+    mesh: &Mesh,
+    planes: Range<usize>,
+    u: &State<'_>,
+    forcing: &ArrayView4<'_, f64>,
+    scale: f64,
+    r: ArrayViewMut4<'_, f64>,
+    threads: usize,
+) {
+    assert_shapes(mesh, &planes, [u.u.shape(), forcing.shape(), r.shape()]);
+    let Shape { nx, ny, .. } = mesh.shape;
+    let (u, forcing) = (u.planes(), Slab::new(planes.start, forcing));
+    over_planes(threads, components_mut(r), nx * ny, 0..planes.len(), |share, r| {
+        dispatch(nx - 2, InPlanes { mesh, u, forcing, scale, first: planes.start + share.start, r });
+    });
+}
+
+/// Sets `forcing` to what makes the exact solution a steady state: −S(u) of the exact solution, 0 on the boundary.
+///
+/// # Panics
+/// As [`residual`].
+pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
+    forcing.fill(0.0);
+    let none = forcing.to_owned();
+    apply(mesh, &(&exact_state(mesh).view()).into(), &none.view(), -1.0, forcing, 1);
+}
+
+/// The planes of `r` from `first` on.
+struct InPlanes<'a> {
+    mesh: &'a Mesh,
+    u: StatePlanes<'a>,
+    forcing: Slab<'a>,
+    scale: f64,
+    first: usize,
+    r: ComponentsMut<'a>,
+}
+
+impl WithSimd for InPlanes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { mesh, u, forcing, scale, first, r } = self;
+        let plane = mesh.shape.nx * mesh.shape.ny;
+        with_scratch(
+            #[inline(always)]
+            |scratch| {
+                let scratch = scratch.numbers(Operator::<S>::numbers(mesh.shape));
+                let planes = first..first + r[0].len() / plane;
+                let mut operator = Operator::new(simd, mesh, (u, forcing), scale, planes, scratch);
+                for_planes(
+                    plane,
+                    first,
+                    r,
+                    #[inline(always)]
+                    |k, r| operator.plane(k, r),
+                );
+            },
+        );
+    }
+}

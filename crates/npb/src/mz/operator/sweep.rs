@@ -1,0 +1,261 @@
+//! The operator on its way up through the planes of a zone.
+//!
+//! Plane after plane adds to the sums of its own points, of the neighbouring rows, and of the planes below and above. Those of the
+//! plane below are complete then, and become r.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::AHEAD;
+use super::blocks::{Five, POINTS, add, load, row, store, two_away};
+use super::planes::{Around, Planes};
+use super::residual::Residual;
+use super::stencil::{Constants, DissipationWeights, Point};
+use super::sums::{Sums, SumsOfRow};
+use crate::mz::components::{Components, ComponentsMut, Slab};
+use crate::mz::faces::{StatePlane, StatePlanes};
+use crate::mz::lanes::{Lane, vectorize};
+use crate::mz::physics::{COMPONENTS, Mesh};
+use crate::mz::prefetch::prefetch;
+use crate::mz::zones::Shape;
+
+/// The operator on its way up through the planes of a zone.
+pub(crate) struct Operator<'a, S: Simd> {
+    simd: S,
+    mesh: &'a Mesh,
+    u: StatePlanes<'a>,
+    forcing: Slab<'a>,
+    constants: Constants<S>,
+    weights: DissipationWeights,
+    planes: Planes<'a>,
+    sums: Sums<'a>,
+    /// The plane after the last one to be computed.
+    end: usize,
+}
+
+impl<'a, S: Simd> Operator<'a, S> {
+    /// How much scratch is needed, which has to begin at a cache line.
+    pub(crate) fn numbers(shape: Shape) -> usize {
+        Planes::numbers(shape) + Sums::numbers(shape)
+    }
+
+    /// An operator about to compute the planes `planes`, with scratch of [`Operator::numbers`].
+    ///
+    /// # Panics
+    /// If a line of points is shorter than the fourth differences beside its ends are long.
+    #[inline(always)]
+    pub(crate) fn new(
+        simd: S,
+        mesh: &'a Mesh,
+        (u, forcing): (StatePlanes<'a>, Slab<'a>),
+        scale: f64,
+        planes: Range<usize>,
+        scratch: &'a mut [f64],
+    ) -> Self {
+        let Shape { nx, ny, nz } = mesh.shape;
+        assert!(
+            nx.min(ny).min(nz) >= 6,
+            "a zone of {nx} x {ny} x {nz} points is too thin: there must be 6 in each direction"
+        );
+        let (of_planes, of_sums) = scratch.split_at_mut(Planes::numbers(mesh.shape));
+        let mut operator = Self {
+            simd,
+            mesh,
+            u,
+            forcing,
+            constants: Constants::new(simd, mesh, scale),
+            weights: DissipationWeights::new(mesh),
+            planes: Planes::new(mesh.shape, of_planes),
+            sums: Sums::new(mesh.shape, of_sums),
+            end: planes.end,
+        };
+        vectorize(simd, Begin { operator: &mut operator, first: planes.start });
+        operator
+    }
+
+    /// Sets the interior of plane `k` of r, the plane above the last one computed, and the ends of its rows to 0.
+    #[inline(always)]
+    pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
+        vectorize(self.simd, Plane { operator: self, k, r });
+    }
+
+    /// Adds what plane `k` contributes to all sums that it has part in, and copies the plane two above. If it is to `COMPLETE` those
+    /// of the plane below, they become `residual`.
+    #[inline(always)]
+    fn contribute<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
+        let Shape { ny, nz, .. } = self.mesh.shape;
+        // A copy, which what is written cannot change: so it need not be read again.
+        let constants = self.constants;
+        let here = self.u.plane(k);
+        let above = (k + 2 < nz - 1).then(
+            #[inline(always)]
+            || self.u.plane(k + 2),
+        );
+        self.outer_row(&here, k, 0);
+        for j in 1..ny - 1 {
+            self.inner_row::<COMPLETE>(k, j, &constants, above.as_ref(), &mut residual);
+            if let Some(above) = &above {
+                self.planes.copy_ends(above, k + 2, j);
+            }
+        }
+        self.outer_row(&here, k, ny - 1);
+    }
+
+    /// Adds what an inner row contributes.
+    #[inline(always)]
+    fn inner_row<const COMPLETE: bool>(
+        &mut self,
+        k: usize,
+        j: usize,
+        constants: &Constants<S>,
+        above: Option<&StatePlane<'_>>,
+        residual: &mut Residual<'_>,
+    ) {
+        let (simd, nx) = (self.simd, self.mesh.shape.nx);
+        let weights = self.weights.row(simd, j, k);
+        let zeros = self.planes.zeros();
+        let over: [&[[f64; POINTS]]; COMPONENTS] = tabulate!(|m| match above {
+            Some(above) => row(above.u[m], nx, j),
+            None => zeros,
+        });
+        let Around { here, y: [south, north], below, above } = self.planes.around(k, j, self.weights.outer(j, k));
+        let SumsOfRow { across, own, before, ahead, behind } = self.sums.row(k, j);
+        let mut residual = residual.row::<COMPLETE>(nx, j);
+        let pitch = above.len();
+        let zero = Lane::splat(simd, 0.0);
+        let mut from_before = [zero; COMPONENTS];
+        for b in 0..pitch {
+            for l in (0..POINTS).step_by(S::F64_LANES) {
+                let state: Five<S> = load(simd, &here[b + 1], l);
+                let point = Point::new(constants, state);
+                let weights_x = weights.x(b, l);
+                unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
+
+                let [to_below, to_above] = point.beside(constants, 2, weights.z);
+                if COMPLETE {
+                    residual.complete(constants, (b, l), add(load(simd, &across[b], l), to_below));
+                }
+                store(to_above, &mut across[b], l);
+
+                let [to_before, to_after] = point.beside(constants, 1, weights.y);
+                store(add(load(simd, &behind[b + 1], l), to_before), &mut before[b], l);
+                let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
+                store(to_after, &mut ahead[b], l);
+
+                let sums = point.to_itself(constants, weights_x.here, sums);
+                let next_above: Five<S> = tabulate!(|m| Lane::load(simd, &over[m][b], l));
+                store(next_above, &mut above[b], l);
+                let two_away: [Five<S>; 2] = two_away(here, (b, l), state);
+                let [first, last] = weights_x.outer;
+                let sums: Five<S> = tabulate!(|m| {
+                    let [before, after] = [two_away[0][m], two_away[1][m]];
+                    let sum = last.mul_add(after, first.mul_add(before, sums[m]));
+                    let in_y = Lane::load(simd, &south[b][m], l) + Lane::load(simd, &north[b][m], l);
+                    let in_z = Lane::load(simd, &below[b][m], l) + next_above[m];
+                    constants.outer.mul_add(in_y + in_z, sum)
+                });
+
+                let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
+                // The last lane's sum still lacks what the next vector contributes, and gets it then.
+                let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
+                unroll!(COMPONENTS, |m| behind[block][m][lane] += to_before[m].first());
+                let sums =
+                    tabulate!(|m| sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero));
+                store(sums, &mut behind[b + 1], l);
+                from_before = to_after;
+            }
+        }
+    }
+
+    /// Adds what the first or the last row of plane `k`, which are boundary, contributes to the next one inside.
+    #[inline(always)]
+    fn outer_row(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
+        let nx = self.mesh.shape.nx;
+        let (simd, constants) = (self.simd, &self.constants);
+        let weights = self.weights.y(simd, j);
+        let points: Components<'_> = match &plane.halo {
+            Some([_, _, south, north]) => [*south, *north][usize::from(j > 0)],
+            None => tabulate!(|m| &plane.u[m][j * nx..][..nx]),
+        };
+        let SumsOfRow { before, ahead, behind, .. } = self.sums.row(k, j);
+        for (b, before) in before.iter_mut().enumerate() {
+            for l in (0..POINTS).step_by(S::F64_LANES) {
+                let i = (b * POINTS + l).min(nx);
+                let point = Point::new(constants, tabulate!(|m| Lane::load_some(simd, points[m], i)));
+                let [to_before, to_after] = point.beside(constants, 1, weights);
+                if j == 0 {
+                    store(to_after, &mut ahead[b], l);
+                } else {
+                    store(add(load(simd, &behind[b + 1], l), to_before), before, l);
+                }
+            }
+        }
+    }
+
+    /// Adds what plane `k` contributes to the one below, if it is to `COMPLETE` its sums, which become `residual`; else to the one above.
+    #[inline(always)]
+    fn contribute_across<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
+        let Shape { nx, ny, .. } = self.mesh.shape;
+        let (simd, constants, plane) = (self.simd, &self.constants, self.u.plane(k).u);
+        let weights = self.weights.z(simd, k);
+        for j in 1..ny - 1 {
+            let points: [_; COMPONENTS] = tabulate!(|m| row(plane[m], nx, j));
+            let mut residual = residual.row::<COMPLETE>(nx, j);
+            for (b, across) in self.sums.row(k, j).across.iter_mut().enumerate() {
+                for l in (0..POINTS).step_by(S::F64_LANES) {
+                    let point = Point::new(constants, tabulate!(|m| Lane::load(simd, &points[m][b], l)));
+                    let [to_below, to_above] = point.beside(constants, 2, weights);
+                    if COMPLETE {
+                        residual.complete(constants, (b, l), add(load(simd, across, l), to_below));
+                    } else {
+                        store(to_above, across, l);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The beginning: what is in the sums before the first plane is complete.
+struct Begin<'o, 'a, S: Simd> {
+    operator: &'o mut Operator<'a, S>,
+    first: usize,
+}
+
+impl<V: Simd> WithSimd for Begin<'_, '_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { operator, first } = self;
+        let last = operator.mesh.shape.nz - 2;
+        for k in first.saturating_sub(2).max(1)..=(first + 1).min(last) {
+            operator.planes.copy(operator.simd, &operator.u, k);
+        }
+        operator.contribute_across::<false>(first - 1, Residual::default());
+        operator.contribute::<false>(first, Residual::default());
+    }
+}
+
+/// One call of [`Operator::plane`], a function of its own: registers are few, and its caller's numbers want some too.
+struct Plane<'o, 'a, 'r, S: Simd> {
+    operator: &'o mut Operator<'a, S>,
+    k: usize,
+    r: ComponentsMut<'r>,
+}
+
+impl<V: Simd> WithSimd for Plane<'_, '_, '_, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { operator, k, r } = self;
+        let residual = Residual { forcing: operator.forcing.plane(k), r };
+        if k + 1 < operator.end {
+            operator.contribute::<true>(k + 1, residual);
+        } else {
+            operator.contribute_across::<true>(k + 1, residual);
+        }
+    }
+}
