@@ -29,8 +29,8 @@ pub(super) fn pitch(Shape { nx, .. }: Shape) -> usize {
 
 /// How far apart planes of so many blocks are to be.
 ///
-/// 53 blocks more than a multiple of 64 make 9 lines more than a multiple of 64: so the same rows of up to seven planes are spread over the 64 sets
-/// of a cache.
+/// 53 blocks more than a multiple of 64 make 9 lines more than a multiple of 64: so the same rows of up to seven planes are spread
+/// over the 64 sets of a cache.
 #[inline(always)]
 pub(super) fn distance(blocks: usize) -> usize {
     blocks + (53 + 64 - blocks % 64) % 64
