@@ -120,10 +120,8 @@ impl<S: Simd> Lane<S> {
         if let Some([_, one, _, _]) = native::sides([before, self, self]) {
             return one;
         }
-        let [before, own] = [before, self].map(
-            #[inline(always)]
-            |lanes| Self { value: self.simd.rotate_right_f64s(lanes.value, 1), ..self },
-        );
+        let [before, own] =
+            tabulate!(|i| Self { value: self.simd.rotate_right_f64s([before, self][i].value, 1), ..self });
         own.with_first(1, before)
     }
 
@@ -133,10 +131,7 @@ impl<S: Simd> Lane<S> {
         if let Some([_, _, one, _]) = native::sides([self, self, after]) {
             return one;
         }
-        let [own, after] = [self, after].map(
-            #[inline(always)]
-            |lanes| Self { value: self.simd.rotate_left_f64s(lanes.value, 1), ..self },
-        );
+        let [own, after] = tabulate!(|i| Self { value: self.simd.rotate_left_f64s([self, after][i].value, 1), ..self });
         after.with_first(S::F64_LANES - 1, own)
     }
 

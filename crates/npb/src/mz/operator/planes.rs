@@ -6,6 +6,8 @@
 //! Invariant: where a row ends within a block, and in the blocks before the first row and after the last one, the state is some
 //! finite number or other: it is read with weight 0, which not all numbers stand.
 
+use std::ops::Range;
+
 use pulp::Simd;
 
 use super::blocks::{Block, POINTS, distance, pitch, row, store};
@@ -34,6 +36,12 @@ pub(super) struct Around<'a> {
     pub(super) below: &'a [Block],
     /// Where the one two above is to be copied to.
     pub(super) above: &'a mut [Block],
+}
+
+/// The blocks of inner row `j` in a plane.
+#[inline(always)]
+fn inner(pitch: usize, j: usize) -> Range<usize> {
+    1 + (j - 1) * pitch..1 + j * pitch
 }
 
 impl<'a> Planes<'a> {
@@ -70,7 +78,7 @@ impl<'a> Planes<'a> {
         let (plane, pitch) = (u.plane(k), pitch(self.shape));
         for j in 1..ny - 1 {
             let rows: [_; COMPONENTS] = tabulate!(|m| row(plane.u[m], nx, j));
-            let blocks = &mut self.planes[k % KEPT][1 + (j - 1) * pitch..][..pitch];
+            let blocks = &mut self.planes[k % KEPT][inner(pitch, j)];
             for (b, block) in blocks.iter_mut().enumerate() {
                 for l in (0..POINTS).step_by(S::F64_LANES) {
                     store(tabulate!(|m| Lane::load(simd, &rows[m][b], l)), block, l);
@@ -85,7 +93,7 @@ impl<'a> Planes<'a> {
     pub(super) fn copy_ends(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
         let Some([west, east, ..]) = &plane.halo else { return };
         let pitch = pitch(self.shape);
-        let blocks = &mut self.planes[k % KEPT][1 + (j - 1) * pitch..][..pitch];
+        let blocks = &mut self.planes[k % KEPT][inner(pitch, j)];
         for (face, i) in [(west, 0), (east, self.shape.nx - 1)] {
             unroll!(COMPONENTS, |m| blocks[i / POINTS][m][i % POINTS] = face[m][j - 1]);
         }
@@ -96,17 +104,16 @@ impl<'a> Planes<'a> {
     #[inline(always)]
     pub(super) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
         let (pitch, zeros) = (pitch(self.shape), self.zeros);
-        let row = {
-            #[inline(always)]
-            |j: usize| 1 + (j - 1) * pitch..1 + j * pitch
-        };
         let places = [k % KEPT, (k + 3) % KEPT, (k + 2) % KEPT];
         let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are others");
         Around {
             here: &plane[(j - 1) * pitch..j * pitch + 2],
-            y: [if south { &plane[row(j - 2)] } else { zeros }, if north { &plane[row(j + 2)] } else { zeros }],
-            below: if below { &under[row(j)] } else { zeros },
-            above: &mut over[row(j)],
+            y: [
+                if south { &plane[inner(pitch, j - 2)] } else { zeros },
+                if north { &plane[inner(pitch, j + 2)] } else { zeros },
+            ],
+            below: if below { &under[inner(pitch, j)] } else { zeros },
+            above: &mut over[inner(pitch, j)],
         }
     }
 
