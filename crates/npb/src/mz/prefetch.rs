@@ -2,6 +2,21 @@
 //!
 //! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
 //! between the arithmetic of what lies before them, not all at once.
+//!
+//! Nor twice: where a vector is less than a line, one of those in it asks ([`is_first_of_line`]). On Zen 3 the residual, whose
+//! vectors of four had asked for each line twice, takes 0.75 to 0.8 of the time.
+
+use pulp::Simd;
+
+use super::lanes::MAX_LANES;
+
+/// Whether a vector is the one to ask for the line that begins it, if it begins at the `at`-th number of what is taken
+/// vector by vector.
+#[inline(always)]
+pub(crate) fn is_first_of_line<S: Simd>(at: usize) -> bool {
+    const LINE: usize = MAX_LANES;
+    S::F64_LANES >= LINE || at % LINE < S::F64_LANES
+}
 
 /// Has the line where element `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
 /// effect.

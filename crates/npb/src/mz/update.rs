@@ -9,7 +9,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
 use super::lanes::{Lane, MAX_LANES, dispatch};
-use super::prefetch::prefetch_far;
+use super::prefetch::{is_first_of_line, prefetch_far};
 
 /// How far ahead, in points, numbers are asked for.
 const AHEAD: usize = 128;
@@ -44,8 +44,10 @@ impl WithSimd for Add<'_, '_> {
         let factor = Lane::splat(simd, factor);
         for (change, u) in change.into_iter().zip(u) {
             for at in (0..u.len()).step_by(S::F64_LANES) {
-                prefetch_far(change, at + AHEAD);
-                prefetch_far(u, at + AHEAD);
+                if is_first_of_line::<S>(at) {
+                    prefetch_far(change, at + AHEAD);
+                    prefetch_far(u, at + AHEAD);
+                }
                 factor.mul_add(Lane::load_some(simd, change, at), Lane::load_some(simd, u, at)).store_some(u, at);
             }
         }

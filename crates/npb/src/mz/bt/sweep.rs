@@ -20,7 +20,7 @@ use crate::mz::in_z::{self, InZ, Rows};
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::Mesh;
-use crate::mz::prefetch::prefetch_far;
+use crate::mz::prefetch::{is_first_of_line, prefetch_far};
 use crate::mz::zones::Shape;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
@@ -174,7 +174,7 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
                 |l| {
                     if ALONE {
                         let above = first_row * nx + planes * nx * ny + l * V::F64_LANES;
-                        prefetch_points(&u, above, &r, above);
+                        prefetch_points::<V>(&u, above, &r, above);
                     }
                     load(simd, &points[l * POINT..][..5])
                 },
@@ -225,7 +225,7 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
             |j| {
                 if ALONE {
                     let above = columns.first() + *planes * nx * ny + j * nx;
-                    prefetch_points(u, above, r, above);
+                    prefetch_points::<S>(u, above, r, above);
                 }
                 tabulate!(|m| columns.load(*simd, u[order[m]], j * nx))
             },
@@ -241,9 +241,12 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     }
 }
 
-/// Asks for a point of what is read and of what is written, or of what lies beyond them in memory.
+/// Asks for a point of what is read and of what is written, or of what lies beyond them in memory, where a vector will begin.
 #[inline(always)]
-fn prefetch_points(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
+fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
+    if !is_first_of_line::<S>(at) {
+        return;
+    }
     unroll!(5, |m| prefetch_far(read[m], at));
     unroll!(5, |m| prefetch_far(written[m], there));
 }
@@ -288,7 +291,7 @@ impl LinesInZ {
             |k| {
                 if let Rows::Replace { u, r } = read {
                     let next = columns.first() + 2 * S::F64_LANES - 1;
-                    prefetch_points(u, k * plane + next, &r[k], next);
+                    prefetch_points::<S>(u, k * plane + next, &r[k], next);
                 }
                 tabulate!(|m| match read {
                     Rows::Replace { u, .. } => columns.load(simd, u[order[m]], k * plane),

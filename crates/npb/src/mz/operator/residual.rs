@@ -49,8 +49,10 @@ impl ResidualRow<'_> {
         let i = b * POINTS + l;
         let end = (self.nx - 1).saturating_sub(i).min(S::F64_LANES);
         let interior = simd.mask_between_m64s(u64::from(i == 0), end as u64).mask();
-        unroll!(COMPONENTS, |m| prefetch(self.forcing[m], b + AHEAD));
-        unroll!(COMPONENTS, |m| prefetch(self.r[m], b + AHEAD));
+        if l == 0 {
+            unroll!(COMPONENTS, |m| prefetch(self.forcing[m], b + AHEAD));
+            unroll!(COMPONENTS, |m| prefetch(self.r[m], b + AHEAD));
+        }
         let r: Five<S> = tabulate!(|m| (sums[m] + Lane::load(simd, &self.forcing[m][b], l)) * scale);
         unroll!(COMPONENTS, |m| {
             let r = simd.select_f64s(interior, r[m].value(), simd.splat_f64s(0.0));

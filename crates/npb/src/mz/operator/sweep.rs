@@ -120,7 +120,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             None => zeros,
         });
         let Around { here, y: [south, north], below, above } = self.planes.around(k, j, self.weights.outer(j, k));
-        let SumsOfRow { across, own, before, ahead, behind } = self.sums.row(k, j);
+        let SumsOfRow { across, own, before, ahead, behind, late } = self.sums.row(k, j);
         let mut residual = residual.row::<COMPLETE>(nx, j);
         let pitch = above.len();
         let zero = Lane::splat(simd, 0.0);
@@ -130,7 +130,9 @@ impl<'a, S: Simd> Operator<'a, S> {
                 let state: Five<S> = load(simd, &here[b + 1], l);
                 let point = Point::new(constants, state);
                 let weights_x = weights.x(b, l);
-                unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
+                if l == 0 {
+                    unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
+                }
 
                 let [to_below, to_above] = point.beside(constants, 2, weights.z);
                 if COMPLETE {
@@ -139,7 +141,8 @@ impl<'a, S: Simd> Operator<'a, S> {
                 store(to_above, &mut across[b], l);
 
                 let [to_before, to_after] = point.beside(constants, 1, weights.y);
-                store(add(load(simd, &behind[b + 1], l), to_before), &mut before[b], l);
+                let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
+                store(add(of_before, to_before), &mut before[b], l);
                 let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
                 store(to_after, &mut ahead[b], l);
 
@@ -157,9 +160,9 @@ impl<'a, S: Simd> Operator<'a, S> {
                 });
 
                 let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
-                // The last lane's sum still lacks what the next vector contributes, and gets it then.
+                // What the last lane of the vector before lacks.
                 let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
-                unroll!(COMPONENTS, |m| behind[block][m][lane] += to_before[m].first());
+                unroll!(COMPONENTS, |m| late[block][m][lane] = to_before[m].first());
                 let sums =
                     tabulate!(|m| sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero));
                 store(sums, &mut behind[b + 1], l);
@@ -178,7 +181,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             Some([_, _, south, north]) => [*south, *north][usize::from(j > 0)],
             None => tabulate!(|m| &plane.u[m][j * nx..][..nx]),
         };
-        let SumsOfRow { before, ahead, behind, .. } = self.sums.row(k, j);
+        let SumsOfRow { before, ahead, behind, late, .. } = self.sums.row(k, j);
         for (b, before) in before.iter_mut().enumerate() {
             for l in (0..POINTS).step_by(S::F64_LANES) {
                 let i = (b * POINTS + l).min(nx);
@@ -187,7 +190,8 @@ impl<'a, S: Simd> Operator<'a, S> {
                 if j == 0 {
                     store(to_after, &mut ahead[b], l);
                 } else {
-                    store(add(load(simd, &behind[b + 1], l), to_before), before, l);
+                    let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
+                    store(add(of_before, to_before), before, l);
                 }
             }
         }

@@ -13,7 +13,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::in_z::{InZ, Rows};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::prefetch_far;
+use crate::mz::prefetch::{is_first_of_line, prefetch_far};
 use crate::mz::zones::Shape;
 
 /// What the way up a line keeps of a point for the way down: the state, 1/ρ and 1/a.
@@ -57,9 +57,12 @@ struct Planes<'p, 'a, 'r, const ADD: bool> {
 }
 
 impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
-    /// Asks for plane `k` at a point.
+    /// Asks for plane `k` at a point, where a vector will begin.
     #[inline(always)]
-    fn prefetch(&self, k: usize, point: usize) {
+    fn prefetch<S: Simd>(&self, k: usize, point: usize) {
+        if !is_first_of_line::<S>(point) {
+            return;
+        }
         unroll!(COMPONENTS, |m| prefetch_far(self.near[k][m], point));
         unroll!(COMPONENTS, |m| prefetch_far(self.far[m], k * self.plane + point));
     }
@@ -144,7 +147,7 @@ impl<S: Simd> Lines<S> {
             #[inline(always)]
             |k| {
                 // In each plane a line of each component, which no processor foresees.
-                read.prefetch(k, first + (AHEAD + 1) * S::F64_LANES - 1);
+                read.prefetch::<S>(k, first + (AHEAD + 1) * S::F64_LANES - 1);
                 let u = read.state(simd, columns, k);
                 let flow = Flow::new(constants, u);
                 let kept = &mut kept[k * KEPT..][..KEPT];
