@@ -36,6 +36,20 @@ pub(super) fn distance(blocks: usize) -> usize {
     blocks + (53 + 64 - blocks % 64) % 64
 }
 
+/// Calls `work` with where each vector of a block begins. Where a block has several, two are taken as they come in the code: whatever
+/// depends on which of the two it is costs nothing then.
+#[inline(always)]
+pub(super) fn each_vector<S: Simd>(mut work: impl FnMut(usize)) {
+    for first in (0..POINTS).step_by(2 * S::F64_LANES) {
+        unroll!(2, |second| {
+            let l = first + second * S::F64_LANES;
+            if l < POINTS {
+                work(l);
+            }
+        });
+    }
+}
+
 /// What a block holds from its `l`-th point on, where a vector begins.
 #[inline(always)]
 pub(super) fn load<S: Simd>(simd: S, block: &Block, l: usize) -> Five<S> {

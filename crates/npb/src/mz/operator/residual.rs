@@ -48,12 +48,17 @@ impl ResidualRow<'_> {
         let simd = scale.simd();
         let i = b * POINTS + l;
         let end = (self.nx - 1).saturating_sub(i).min(S::F64_LANES);
-        let interior = simd.mask_between_m64s(u64::from(i == 0), end as u64).mask();
         if l == 0 {
             unroll!(COMPONENTS, |m| prefetch(self.forcing[m], b + AHEAD));
             unroll!(COMPONENTS, |m| prefetch(self.r[m], b + AHEAD));
         }
         let r: Five<S> = tabulate!(|m| (sums[m] + Lane::load(simd, &self.forcing[m][b], l)) * scale);
+        // Where the processor has no registers for masks of their own, they take more time than to choose.
+        if S::F64_LANES < POINTS && i > 0 && end == S::F64_LANES {
+            unroll!(COMPONENTS, |m| r[m].store(&mut self.r[m][b], l));
+            return;
+        }
+        let interior = simd.mask_between_m64s(u64::from(i == 0), end as u64).mask();
         unroll!(COMPONENTS, |m| {
             let r = simd.select_f64s(interior, r[m].value(), simd.splat_f64s(0.0));
             Lane::new(simd, r).store(&mut self.r[m][b], l);

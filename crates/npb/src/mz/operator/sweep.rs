@@ -8,7 +8,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::AHEAD;
-use super::blocks::{Five, POINTS, add, load, row, store, two_away};
+use super::blocks::{Five, POINTS, add, each_vector, load, row, store, two_away};
 use super::planes::{Around, Planes};
 use super::residual::Residual;
 use super::stencil::{Constants, DissipationWeights, Point};
@@ -126,48 +126,51 @@ impl<'a, S: Simd> Operator<'a, S> {
         let zero = Lane::splat(simd, 0.0);
         let mut from_before = [zero; COMPONENTS];
         for b in 0..pitch {
-            for l in (0..POINTS).step_by(S::F64_LANES) {
-                let state: Five<S> = load(simd, &here[b + 1], l);
-                let point = Point::new(constants, state);
-                let weights_x = weights.x(b, l);
-                if l == 0 {
-                    unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
-                }
+            each_vector::<S>(
+                #[inline(always)]
+                |l| {
+                    let state: Five<S> = load(simd, &here[b + 1], l);
+                    let point = Point::new(constants, state);
+                    let weights_x = weights.x(b, l);
+                    if l == 0 {
+                        unroll!(COMPONENTS, |m| prefetch(over[m], b + AHEAD));
+                    }
 
-                let [to_below, to_above] = point.beside(constants, 2, weights.z);
-                if COMPLETE {
-                    residual.complete(constants, (b, l), add(load(simd, &across[b], l), to_below));
-                }
-                store(to_above, &mut across[b], l);
+                    let [to_below, to_above] = point.beside(constants, 2, weights.z);
+                    if COMPLETE {
+                        residual.complete(constants, (b, l), add(load(simd, &across[b], l), to_below));
+                    }
+                    store(to_above, &mut across[b], l);
 
-                let [to_before, to_after] = point.beside(constants, 1, weights.y);
-                let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
-                store(add(of_before, to_before), &mut before[b], l);
-                let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
-                store(to_after, &mut ahead[b], l);
+                    let [to_before, to_after] = point.beside(constants, 1, weights.y);
+                    let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
+                    store(add(of_before, to_before), &mut before[b], l);
+                    let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
+                    store(to_after, &mut ahead[b], l);
 
-                let sums = point.to_itself(constants, weights_x.here, sums);
-                let next_above: Five<S> = tabulate!(|m| Lane::load(simd, &over[m][b], l));
-                store(next_above, &mut above[b], l);
-                let two_away: [Five<S>; 2] = two_away(here, (b, l), state);
-                let [first, last] = weights_x.outer;
-                let sums: Five<S> = tabulate!(|m| {
-                    let [before, after] = [two_away[0][m], two_away[1][m]];
-                    let sum = last.mul_add(after, first.mul_add(before, sums[m]));
-                    let in_y = Lane::load(simd, &south[b][m], l) + Lane::load(simd, &north[b][m], l);
-                    let in_z = Lane::load(simd, &below[b][m], l) + next_above[m];
-                    constants.outer.mul_add(in_y + in_z, sum)
-                });
+                    let sums = point.to_itself(constants, weights_x.here, sums);
+                    let next_above: Five<S> = tabulate!(|m| Lane::load(simd, &over[m][b], l));
+                    store(next_above, &mut above[b], l);
+                    let two_away: [Five<S>; 2] = two_away(here, (b, l), state);
+                    let [first, last] = weights_x.outer;
+                    let sums: Five<S> = tabulate!(|m| {
+                        let [before, after] = [two_away[0][m], two_away[1][m]];
+                        let sum = last.mul_add(after, first.mul_add(before, sums[m]));
+                        let in_y = Lane::load(simd, &south[b][m], l) + Lane::load(simd, &north[b][m], l);
+                        let in_z = Lane::load(simd, &below[b][m], l) + next_above[m];
+                        constants.outer.mul_add(in_y + in_z, sum)
+                    });
 
-                let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
-                // What the last lane of the vector before lacks.
-                let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
-                unroll!(COMPONENTS, |m| late[block][m][lane] = to_before[m].first());
-                let sums =
-                    tabulate!(|m| sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero));
-                store(sums, &mut behind[b + 1], l);
-                from_before = to_after;
-            }
+                    let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
+                    // What the last lane of the vector before lacks.
+                    let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
+                    unroll!(COMPONENTS, |m| late[block][m][lane] = to_before[m].first());
+                    let sums =
+                        tabulate!(|m| sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero));
+                    store(sums, &mut behind[b + 1], l);
+                    from_before = to_after;
+                },
+            );
         }
     }
 
@@ -183,17 +186,20 @@ impl<'a, S: Simd> Operator<'a, S> {
         };
         let SumsOfRow { before, ahead, behind, late, .. } = self.sums.row(k, j);
         for (b, before) in before.iter_mut().enumerate() {
-            for l in (0..POINTS).step_by(S::F64_LANES) {
-                let i = (b * POINTS + l).min(nx);
-                let point = Point::new(constants, tabulate!(|m| Lane::load_some(simd, points[m], i)));
-                let [to_before, to_after] = point.beside(constants, 1, weights);
-                if j == 0 {
-                    store(to_after, &mut ahead[b], l);
-                } else {
-                    let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
-                    store(add(of_before, to_before), before, l);
-                }
-            }
+            each_vector::<S>(
+                #[inline(always)]
+                |l| {
+                    let i = (b * POINTS + l).min(nx);
+                    let point = Point::new(constants, tabulate!(|m| Lane::load_some(simd, points[m], i)));
+                    let [to_before, to_after] = point.beside(constants, 1, weights);
+                    if j == 0 {
+                        store(to_after, &mut ahead[b], l);
+                    } else {
+                        let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
+                        store(add(of_before, to_before), before, l);
+                    }
+                },
+            );
         }
     }
 
@@ -207,15 +213,18 @@ impl<'a, S: Simd> Operator<'a, S> {
             let points: [_; COMPONENTS] = tabulate!(|m| row(plane[m], nx, j));
             let mut residual = residual.row::<COMPLETE>(nx, j);
             for (b, across) in self.sums.row(k, j).across.iter_mut().enumerate() {
-                for l in (0..POINTS).step_by(S::F64_LANES) {
-                    let point = Point::new(constants, tabulate!(|m| Lane::load(simd, &points[m][b], l)));
-                    let [to_below, to_above] = point.beside(constants, 2, weights);
-                    if COMPLETE {
-                        residual.complete(constants, (b, l), add(load(simd, across, l), to_below));
-                    } else {
-                        store(to_above, across, l);
-                    }
-                }
+                each_vector::<S>(
+                    #[inline(always)]
+                    |l| {
+                        let point = Point::new(constants, tabulate!(|m| Lane::load(simd, &points[m][b], l)));
+                        let [to_below, to_above] = point.beside(constants, 2, weights);
+                        if COMPLETE {
+                            residual.complete(constants, (b, l), add(load(simd, across, l), to_below));
+                        } else {
+                            store(to_above, across, l);
+                        }
+                    },
+                );
             }
         }
     }
