@@ -98,11 +98,21 @@ impl Lines {
         (field, fields): (usize, usize),
     ) {
         let rows: [&[f64]; N] = tabulate!(|lane| &source[self.starts[lane]..][..self.length]);
-        for l in squares::<N>(self.length) {
-            let across: [S::f64s; N] = tabulate!(|lane| S::as_simd_f64s(&rows[lane][l..l + N]).0[0]);
-            let columns = transpose(simd, across);
-            let block = &mut bundle[l * fields..][..N * fields];
-            unroll!(N, |i| block[i * fields + field] = columns[i]);
+        let pack = {
+            #[inline(always)]
+            |rows: [&[f64; N]; N], block: &mut [S::f64s]| {
+                let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| S::as_simd_f64s(rows[lane]).0[0]));
+                unroll!(N, |i| block[i * fields + field] = columns[i]);
+            }
+        };
+        let squares: [&[[f64; N]]; N] = tabulate!(|lane| &rows[lane].as_chunks().0[..self.length / N]);
+        for (n, block) in bundle[..self.length * fields].chunks_exact_mut(N * fields).enumerate() {
+            pack(tabulate!(|lane| &squares[lane][n]), block);
+        }
+        // Points twice cost less than a few one by one.
+        if !self.length.is_multiple_of(N) {
+            let last = &mut bundle[(self.length - N) * fields..][..N * fields];
+            pack(tabulate!(|lane| rows[lane].last_chunk().expect("a line of as many")), last);
         }
     }
 
