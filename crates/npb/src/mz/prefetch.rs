@@ -3,8 +3,7 @@
 //! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
 //! between the arithmetic of what lies before them, not all at once.
 //!
-//! Nor twice: where a vector is less than a line, one of those in it asks ([`is_first_of_line`]). On Zen 3 the residual, whose
-//! vectors of four had asked for each line twice, takes 0.75 to 0.8 of the time.
+//! Nor twice: where a vector is less than a line, one of those in it asks ([`is_first_of_line`]).
 
 use pulp::Simd;
 
