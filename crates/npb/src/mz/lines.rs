@@ -109,7 +109,7 @@ impl Lines {
         for (n, block) in bundle[..self.length * fields].chunks_exact_mut(N * fields).enumerate() {
             pack(tabulate!(|lane| &squares[lane][n]), block);
         }
-        // Points twice cost less than a few one by one.
+        // What is left, with points that have been packed: a square costs less than a few points one by one.
         if !self.length.is_multiple_of(N) {
             let last = &mut bundle[(self.length - N) * fields..][..N * fields];
             pack(tabulate!(|lane| rows[lane].last_chunk().expect("a line of as many")), last);

@@ -3,16 +3,16 @@
 //! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
 //! between the arithmetic of what lies before them, not all at once.
 //!
-//! Nor twice: where a vector is less than a line, one of those in it asks ([`is_first_of_line`]).
+//! Nor twice: where a vector is less than a line, one of those in it asks ([`asks_for_line`]).
 
 use pulp::Simd;
 
 use super::lanes::MAX_LANES;
 
-/// Whether a vector is the one to ask for the line that begins it, if it begins at the `at`-th number of what is taken
-/// vector by vector.
+/// Whether the vector that begins at the `at`-th number is to ask: of vectors that follow one another, one is for each eight
+/// numbers, and so for each line, wherever lines begin.
 #[inline(always)]
-pub(crate) fn is_first_of_line<S: Simd>(at: usize) -> bool {
+pub(crate) fn asks_for_line<S: Simd>(at: usize) -> bool {
     const LINE: usize = MAX_LANES;
     S::F64_LANES >= LINE || at % LINE < S::F64_LANES
 }

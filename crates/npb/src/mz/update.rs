@@ -9,7 +9,7 @@ use pulp::{Simd, WithSimd};
 
 use super::components::{Components, ComponentsMut, components, components_mut, over_planes};
 use super::lanes::{Lane, MAX_LANES, dispatch};
-use super::prefetch::{is_first_of_line, prefetch_far};
+use super::prefetch::{asks_for_line, prefetch_far};
 
 /// How far ahead, in points, numbers are asked for.
 const AHEAD: usize = 128;
@@ -44,7 +44,7 @@ impl WithSimd for Add<'_, '_> {
         let factor = Lane::splat(simd, factor);
         for (change, u) in change.into_iter().zip(u) {
             for at in (0..u.len()).step_by(S::F64_LANES) {
-                if is_first_of_line::<S>(at) {
+                if asks_for_line::<S>(at) {
                     prefetch_far(change, at + AHEAD);
                     prefetch_far(u, at + AHEAD);
                 }

@@ -20,7 +20,7 @@ use crate::mz::in_z::{self, InZ, Rows};
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
 use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::Mesh;
-use crate::mz::prefetch::{is_first_of_line, prefetch_far};
+use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
@@ -244,7 +244,7 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
 /// Asks for a point of what is read and of what is written, or of what lies beyond them in memory, where a vector will begin.
 #[inline(always)]
 fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
-    if !is_first_of_line::<S>(at) {
+    if !asks_for_line::<S>(at) {
         return;
     }
     unroll!(5, |m| prefetch_far(read[m], at));

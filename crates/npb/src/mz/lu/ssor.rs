@@ -16,7 +16,7 @@ use super::jacobian::{Coefficients, Flow, State};
 use super::wavefront::{Shift, Strip, Turn, turn_len};
 use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::{is_first_of_line, prefetch};
+use crate::mz::prefetch::{asks_for_line, prefetch};
 
 /// From where to where a sweep goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,14 +199,14 @@ impl<A: Access> Sweep<'_, A> {
                     #[inline(always)]
                     |step| {
                         if let Some(next) = next
-                            && is_first_of_line::<S>(step * S::F64_LANES)
+                            && asks_for_line::<S>(step * S::F64_LANES)
                         {
                             access.prefetch::<S>(next, step);
                         }
                         if A::KEPT {
                             unroll!(COMPONENTS, |c| {
                                 let vector = step * COMPONENTS + c;
-                                if is_first_of_line::<S>(vector * S::F64_LANES) {
+                                if asks_for_line::<S>(vector * S::F64_LANES) {
                                     prefetch(next_w, vector);
                                 }
                             });

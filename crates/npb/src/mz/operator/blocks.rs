@@ -36,8 +36,8 @@ pub(super) fn distance(blocks: usize) -> usize {
     blocks + (53 + 64 - blocks % 64) % 64
 }
 
-/// Calls `work` with where each vector of a block begins. Where a block has several, two are taken as they come in the code: whatever
-/// depends on which of the two it is costs nothing then.
+/// Calls `work` with where each vector of a block begins. Where a block has several, the code has `work` twice: so it is known at
+/// compile time which of two vectors is the first.
 #[inline(always)]
 pub(super) fn each_vector<S: Simd>(mut work: impl FnMut(usize)) {
     for first in (0..POINTS).step_by(2 * S::F64_LANES) {

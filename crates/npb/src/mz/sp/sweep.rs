@@ -16,7 +16,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::{is_first_of_line, prefetch_far};
+use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
@@ -48,7 +48,7 @@ fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
 pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, r: &ComponentsMut<'_>, flow: &mut FlowPlane<'_>) {
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
-        if is_first_of_line::<S>(at) {
+        if asks_for_line::<S>(at) {
             unroll!(COMPONENTS, |m| prefetch_far(u[m], at + AHEAD));
             unroll!(COMPONENTS, |m| prefetch_far(r[m], at));
         }
@@ -70,7 +70,7 @@ pub(crate) fn enter_plane<S: Simd>(
 ) {
     let c = Constants::new(simd);
     for at in (0..u[0].len()).step_by(S::F64_LANES) {
-        if is_alone && is_first_of_line::<S>(at) {
+        if is_alone && asks_for_line::<S>(at) {
             unroll!(COMPONENTS, |m| prefetch_far(u[m], at + AHEAD));
             unroll!(COMPONENTS, |m| prefetch_far(r[m], at + AHEAD));
         }

@@ -13,7 +13,7 @@ use crate::mz::components::{Components, ComponentsMut};
 use crate::mz::in_z::{InZ, Rows};
 use crate::mz::lanes::{Lane, Scratch};
 use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::prefetch::{is_first_of_line, prefetch_far};
+use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 
 /// What the way up a line keeps of a point for the way down: the state, 1/ρ and 1/a.
@@ -60,7 +60,7 @@ impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
     /// Asks for plane `k` at a point, where a vector will begin.
     #[inline(always)]
     fn prefetch<S: Simd>(&self, k: usize, point: usize) {
-        if !is_first_of_line::<S>(point) {
+        if !asks_for_line::<S>(point) {
             return;
         }
         unroll!(COMPONENTS, |m| prefetch_far(self.near[k][m], point));
