@@ -105,9 +105,9 @@ impl Lines {
                 unroll!(N, |i| block[i * fields + field] = columns[i]);
             }
         };
-        let squares: [&[[f64; N]]; N] = tabulate!(|lane| &rows[lane].as_chunks().0[..self.length / N]);
+        let chunks: [&[[f64; N]]; N] = tabulate!(|lane| &rows[lane].as_chunks().0[..self.length / N]);
         for (n, block) in bundle[..self.length * fields].chunks_exact_mut(N * fields).enumerate() {
-            pack(tabulate!(|lane| &squares[lane][n]), block);
+            pack(tabulate!(|lane| &chunks[lane][n]), block);
         }
         // What is left, with points that have been packed: a square costs less than a few points one by one.
         if !self.length.is_multiple_of(N) {
@@ -125,24 +125,24 @@ impl Lines {
         bundle: &[S::f64s],
         (field, fields): (usize, usize),
     ) {
-        for l in squares::<N>(self.length) {
-            let block = &bundle[l * fields..][..N * fields];
-            let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + field]);
-            let rows = transpose(simd, columns);
-            unroll!(N, |lane| {
-                let at = self.starts[lane] + l;
-                S::as_mut_simd_f64s(&mut target[at..at + N]).0[0] = rows[lane];
-            });
+        let mut unpack = {
+            #[inline(always)]
+            |l: usize| {
+                let block = &bundle[l * fields..][..N * fields];
+                let rows: [S::f64s; N] = transpose(simd, tabulate!(|i| block[i * fields + field]));
+                unroll!(N, |lane| {
+                    let at = self.starts[lane] + l;
+                    S::as_mut_simd_f64s(&mut target[at..at + N]).0[0] = rows[lane];
+                });
+            }
+        };
+        for n in 0..self.length / N {
+            unpack(n * N);
+        }
+        if !self.length.is_multiple_of(N) {
+            unpack(self.length - N);
         }
     }
-}
-
-/// Where squares of `N` points of a line begin that cover it: the last one overlaps the one before if it has to, since the same
-/// points twice cost less than a few points one by one. None if the line is shorter than a square.
-#[inline(always)]
-fn squares<const N: usize>(length: usize) -> impl Iterator<Item = usize> {
-    let last = length.checked_sub(N);
-    last.into_iter().flat_map(move |last| (0..length).step_by(N).map(move |l| l.min(last)))
 }
 
 /// How many planes of `points` points have their lines solved together where vectors have `lanes` lanes and each plane has `lines`

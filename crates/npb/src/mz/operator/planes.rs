@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::blocks::{Block, POINTS, distance, pitch, row, store};
+use super::blocks::{Block, POINTS, distance, each_vector, pitch, row, store};
 use crate::mz::faces::{StatePlane, StatePlanes};
 use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
@@ -80,9 +80,10 @@ impl<'a> Planes<'a> {
             let rows: [_; COMPONENTS] = tabulate!(|m| row(plane.u[m], nx, j));
             let blocks = &mut self.planes[k % KEPT][inner(pitch, j)];
             for (b, block) in blocks.iter_mut().enumerate() {
-                for l in (0..POINTS).step_by(S::F64_LANES) {
-                    store(tabulate!(|m| Lane::load(simd, &rows[m][b], l)), block, l);
-                }
+                each_vector::<S>(
+                    #[inline(always)]
+                    |l| store(tabulate!(|m| Lane::load(simd, &rows[m][b], l)), block, l),
+                );
             }
             self.copy_ends(&plane, k, j);
         }

@@ -120,7 +120,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             None => zeros,
         });
         let Around { here, y: [south, north], below, above } = self.planes.around(k, j, self.weights.outer(j, k));
-        let SumsOfRow { across, own, before, ahead, behind, late } = self.sums.row(k, j);
+        let SumsOfRow { across, own, before, ahead, mut behind } = self.sums.row(k, j);
         let mut residual = residual.row::<COMPLETE>(nx, j);
         let pitch = above.len();
         let zero = Lane::splat(simd, 0.0);
@@ -143,8 +143,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                     store(to_above, &mut across[b], l);
 
                     let [to_before, to_after] = point.beside(constants, 1, weights.y);
-                    let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
-                    store(add(of_before, to_before), &mut before[b], l);
+                    store(add(behind.get(simd, (b, l)), to_before), &mut before[b], l);
                     let sums = add(load(simd, &own[b], l), load(simd, &ahead[b], l));
                     store(to_after, &mut ahead[b], l);
 
@@ -162,12 +161,9 @@ impl<'a, S: Simd> Operator<'a, S> {
                     });
 
                     let [to_before, to_after] = point.beside(constants, 0, weights_x.beside);
-                    // What the last lane of the vector before lacks.
-                    let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
-                    unroll!(COMPONENTS, |m| late[block][m][lane] = to_before[m].first());
                     let sums =
                         tabulate!(|m| sums[m] + to_after[m].one_before(from_before[m]) + to_before[m].one_after(zero));
-                    store(sums, &mut behind[b + 1], l);
+                    behind.set((b, l), sums, to_before);
                     from_before = to_after;
                 },
             );
@@ -184,7 +180,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             Some([_, _, south, north]) => [*south, *north][usize::from(j > 0)],
             None => tabulate!(|m| &plane.u[m][j * nx..][..nx]),
         };
-        let SumsOfRow { before, ahead, behind, late, .. } = self.sums.row(k, j);
+        let SumsOfRow { before, ahead, behind, .. } = self.sums.row(k, j);
         for (b, before) in before.iter_mut().enumerate() {
             each_vector::<S>(
                 #[inline(always)]
@@ -195,8 +191,7 @@ impl<'a, S: Simd> Operator<'a, S> {
                     if j == 0 {
                         store(to_after, &mut ahead[b], l);
                     } else {
-                        let of_before = add(load(simd, &behind[b + 1], l), load(simd, &late[b + 1], l));
-                        store(add(of_before, to_before), before, l);
+                        store(add(behind.get(simd, (b, l)), to_before), before, l);
                     }
                 },
             );
