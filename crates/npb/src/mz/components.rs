@@ -98,10 +98,22 @@ pub(crate) fn for_slabs(
     }
 }
 
+/// What `of` makes of each component. The standard library's `each_mut` and `map` may become calls of their own, which cost more than a
+/// row of a small zone has room for.
+#[inline(always)]
+pub(crate) fn each_mut<'a, 'r, T>(
+    r: &'a mut ComponentsMut<'r>,
+    mut of: impl FnMut(&'a mut &'r mut [f64]) -> T,
+) -> [T; COMPONENTS] {
+    let [a, b, c, d, e] = r;
+    [of(a), of(b), of(c), of(d), of(e)]
+}
+
 /// The same components, for as long as they are lent.
 #[inline(always)]
 pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {
-    r.each_mut().map(
+    each_mut(
+        r,
         #[inline(always)]
         |component| &mut **component,
     )
@@ -110,7 +122,8 @@ pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {
 /// Plane number `n` of `points` points of each component.
 #[inline(always)]
 pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usize) -> ComponentsMut<'a> {
-    r.each_mut().map(
+    each_mut(
+        r,
         #[inline(always)]
         |component| &mut component[n * points..][..points],
     )

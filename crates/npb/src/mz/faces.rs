@@ -73,18 +73,12 @@ pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) 
     let planes = u.iter().flat_map(|component| component.chunks_exact(ny * nx).take(nz - 1).skip(1));
     for ((plane, (west, east)), (south, north)) in planes.zip(across_x).zip(across_y) {
         // What a neighbour receives in its west lies in the east here.
-        for ((row, west), east) in plane.chunks_exact(nx).skip(1).zip(west).zip(east) {
+        for ((row, west), east) in plane[nx..].chunks_exact(nx).zip(west).zip(east) {
             (*west, *east) = (row[nx - 2], row[1]);
         }
-        for ((south, north), (last, first)) in south.iter_mut().zip(north).zip(rows(plane, nx, [ny - 2, 1])) {
-            (*south, *north) = (*last, *first);
-        }
+        south.copy_from_slice(&plane[(ny - 2) * nx..][..nx]);
+        north.copy_from_slice(&plane[nx..][..nx]);
     }
-}
-
-/// Two rows of a plane, side by side.
-fn rows(plane: &[f64], nx: usize, [one, other]: [usize; 2]) -> impl Iterator<Item = (&f64, &f64)> {
-    plane[one * nx..][..nx].iter().zip(&plane[other * nx..][..nx])
 }
 
 /// Sets the outer faces of a zone's array to what it has received.

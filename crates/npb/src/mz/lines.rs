@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::lanes::{MAX_LANES, is_avx512, transpose};
+use super::lanes::{Lane, MAX_LANES, is_avx512, transpose};
 
 /// Where up to [`MAX_LANES`] rows of equal length lie within one component.
 #[derive(Clone, Copy, Debug)]
@@ -36,53 +36,73 @@ impl Lines {
     ) -> Self {
         let count = numbers.len();
         assert!((1..=MAX_LANES).contains(&count), "{count} lines in a bundle");
-        let starts = std::array::from_fn(
-            #[inline(always)]
-            |lane| {
-                let number = numbers.start + lane.min(count - 1);
-                number / lines * points + first + number % lines * apart
-            },
-        );
+        let (mut plane, mut line) = (numbers.start / lines, numbers.start % lines);
+        let starts = tabulate!(|lane| {
+            let start = plane * points + first + line * apart;
+            if lane + 1 < count {
+                line += 1;
+                if line == lines {
+                    (plane, line) = (plane + 1, 0);
+                }
+            }
+            start
+        });
         Self { starts, length }
     }
 
-    /// Copies the lines of one component, `source`, into field `field` of a bundle of `fields` fields per point.
+    /// Copies the lines of these components, which are equally long, into field `first` and those after it of a bundle of `fields`
+    /// fields per point.
     ///
     /// # Panics
-    /// If a line leaves the component, or the bundle is too short.
+    /// If a line leaves a component, or the bundle is too short.
     #[inline(always)]
-    pub(crate) fn pack<S: Simd>(&self, simd: S, source: &[f64], bundle: &mut [S::f64s], field: (usize, usize)) {
+    pub(crate) fn pack<S: Simd, const K: usize>(
+        &self,
+        simd: S,
+        components: [&[f64]; K],
+        bundle: &mut [S::f64s],
+        (first, fields): (usize, usize),
+    ) {
         if self.length >= 4 && S::F64_LANES == 4 {
-            self.pack_squares::<S, 4>(simd, source, bundle, field);
+            self.pack_squares::<S, 4, K>(simd, components, bundle, (first, fields));
         } else if self.length >= 8 && is_avx512::<S>() {
-            self.pack_squares::<S, 8>(simd, source, bundle, field);
+            self.pack_squares::<S, 8, K>(simd, components, bundle, (first, fields));
         } else {
-            let (field, fields) = field;
             for (l, point) in bundle.chunks_exact_mut(fields).take(self.length).enumerate() {
-                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(&mut point[field..=field]);
-                for (lane, start) in lanes.iter_mut().zip(self.starts) {
-                    *lane = source[start + l];
+                for (component, field) in components.iter().zip(&mut point[first..first + K]) {
+                    let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(field));
+                    for (lane, start) in lanes.iter_mut().zip(self.starts) {
+                        *lane = component[start + l];
+                    }
                 }
             }
         }
     }
 
-    /// Copies field `field` of a bundle of `fields` fields per point back to the lines of one component, `target`.
+    /// Copies field `first` and those after it of a bundle of `fields` fields per point back to the lines of these components, which are
+    /// equally long.
     ///
     /// # Panics
-    /// If a line leaves the component, or the bundle is too short.
+    /// If a line leaves a component, or the bundle is too short.
     #[inline(always)]
-    pub(crate) fn unpack<S: Simd>(&self, simd: S, target: &mut [f64], bundle: &[S::f64s], field: (usize, usize)) {
+    pub(crate) fn unpack<S: Simd, const K: usize>(
+        &self,
+        simd: S,
+        components: [&mut [f64]; K],
+        bundle: &[S::f64s],
+        (first, fields): (usize, usize),
+    ) {
         if self.length >= 4 && S::F64_LANES == 4 {
-            self.unpack_squares::<S, 4>(simd, target, bundle, field);
+            self.unpack_squares::<S, 4, K>(simd, components, bundle, (first, fields));
         } else if self.length >= 8 && is_avx512::<S>() {
-            self.unpack_squares::<S, 8>(simd, target, bundle, field);
+            self.unpack_squares::<S, 8, K>(simd, components, bundle, (first, fields));
         } else {
-            let (field, fields) = field;
-            for (l, point) in bundle.chunks_exact(fields).take(self.length).enumerate() {
-                let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&point[field]));
-                for (lane, start) in lanes.iter().zip(self.starts) {
-                    target[start + l] = *lane;
+            for (component, field) in components.into_iter().zip(first..) {
+                for (l, point) in bundle.chunks_exact(fields).take(self.length).enumerate() {
+                    let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(&point[field]));
+                    for (lane, start) in lanes.iter().zip(self.starts) {
+                        component[start + l] = *lane;
+                    }
                 }
             }
         }
@@ -90,57 +110,66 @@ impl Lines {
 
     /// [`Lines::pack`], `N` points of `N` lanes at a time.
     #[inline(always)]
-    fn pack_squares<S: Simd, const N: usize>(
+    fn pack_squares<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        source: &[f64],
+        components: [&[f64]; K],
         bundle: &mut [S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
     ) {
-        let rows: [&[f64]; N] = tabulate!(|lane| &source[self.starts[lane]..][..self.length]);
-        let pack = {
+        // All are as long, so that one comparison for each lane is enough.
+        let points = components[0].len();
+        let components: [&[f64]; K] = tabulate!(|m| &components[m][..points]);
+        self.squares::<N>(
             #[inline(always)]
-            |rows: [&[f64; N]; N], block: &mut [S::f64s]| {
-                let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| S::as_simd_f64s(rows[lane]).0[0]));
-                unroll!(N, |i| block[i * fields + field] = columns[i]);
-            }
-        };
-        let chunks: [&[[f64; N]]; N] = tabulate!(|lane| &rows[lane].as_chunks().0[..self.length / N]);
-        for (n, block) in bundle[..self.length * fields].chunks_exact_mut(N * fields).enumerate() {
-            pack(tabulate!(|lane| &chunks[lane][n]), block);
-        }
-        // What is left, with points that have been packed: a square costs less than a few points one by one.
-        if !self.length.is_multiple_of(N) {
-            let last = &mut bundle[(self.length - N) * fields..][..N * fields];
-            pack(tabulate!(|lane| rows[lane].last_chunk().expect("a line of as many")), last);
-        }
+            |l, starts| {
+                let square = &mut bundle[l * fields..][..N * fields];
+                unroll!(K, |m| {
+                    let rows: [S::f64s; N] = tabulate!(|lane| Lane::load(simd, components[m], starts[lane]).value());
+                    let columns = transpose(simd, rows);
+                    unroll!(N, |i| square[i * fields + first + m] = columns[i]);
+                });
+            },
+        );
     }
 
     /// [`Lines::unpack`], `N` points of `N` lanes at a time.
     #[inline(always)]
-    fn unpack_squares<S: Simd, const N: usize>(
+    fn unpack_squares<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        target: &mut [f64],
+        mut components: [&mut [f64]; K],
         bundle: &[S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
     ) {
-        let mut unpack = {
+        let points = components[0].len();
+        unroll!(K, |m| components[m] = &mut std::mem::take(&mut components[m])[..points]);
+        self.squares::<N>(
             #[inline(always)]
-            |l: usize| {
-                let block = &bundle[l * fields..][..N * fields];
-                let rows: [S::f64s; N] = transpose(simd, tabulate!(|i| block[i * fields + field]));
-                unroll!(N, |lane| {
-                    let at = self.starts[lane] + l;
-                    S::as_mut_simd_f64s(&mut target[at..at + N]).0[0] = rows[lane];
+            |l, starts| {
+                let square = &bundle[l * fields..][..N * fields];
+                unroll!(K, |m| {
+                    let columns: [S::f64s; N] = tabulate!(|i| square[i * fields + first + m]);
+                    let rows = transpose(simd, columns);
+                    unroll!(N, |lane| Lane::new(simd, rows[lane]).store(components[m], starts[lane]));
                 });
+            },
+        );
+    }
+
+    /// Calls `work` for squares of `N` points of `N` lanes that cover the lines, at least as long: with the first point's number, and where
+    /// it is in each lane. The last square overlaps the one before if it has to, since the same points twice cost less than a few
+    /// points one by one.
+    #[inline(always)]
+    fn squares<const N: usize>(&self, mut work: impl FnMut(usize, [usize; N])) {
+        let last = self.length - N;
+        let mut l = 0;
+        loop {
+            work(l, tabulate!(|lane| self.starts[lane] + l));
+            if l == last {
+                break;
             }
-        };
-        for n in 0..self.length / N {
-            unpack(n * N);
-        }
-        if !self.length.is_multiple_of(N) {
-            unpack(self.length - N);
+            l = (l + N).min(last);
         }
     }
 }

@@ -151,7 +151,7 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { simd, mesh, planes, u, r, scratch } = self;
+        let Self { simd, mesh, planes, u, mut r, scratch } = self;
         let Shape { nx, ny, .. } = mesh.shape;
         let weights = Weights::new(simd, mesh, 0);
         let (lines, length) = (ny - 2, nx - 2);
@@ -161,10 +161,10 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
             let numbers = begin..end.min(begin + V::F64_LANES);
             let first_row = begin / lines * ny + 1 + begin % lines;
             let lines = Lines::in_planes((nx + 1, nx, lines), nx * ny, numbers, length);
-            for (m, component) in order(0).into_iter().enumerate() {
-                lines.pack(simd, u[component], points, (m, POINT));
-                lines.pack(simd, r[component], points, (m + 5, POINT));
-            }
+            let [state, right]: [Components<'_>; 2] =
+                tabulate!(|of| { tabulate!(|m| if of == 0 { u[order(0)[m]] } else { &*r[order(0)[m]] }) });
+            lines.pack(simd, state, points, (0, POINT));
+            lines.pack(simd, right, points, (5, POINT));
             eliminate(
                 simd,
                 &weights,
@@ -187,9 +187,9 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
                 #[inline(always)]
                 |l, solution| put(solution, &mut points[l * POINT + 5..][..5]),
             );
-            for (m, component) in order(0).into_iter().enumerate() {
-                lines.unpack(simd, r[component], points, (m + 5, POINT));
-            }
+            const { assert!(matches!(order(0), [0, 2, 3, 1, 4])) };
+            let [density, x, y, z, energy] = reborrow(&mut r);
+            lines.unpack(simd, [density, y, z, x, energy], points, (5, POINT));
         }
     }
 }

@@ -49,6 +49,30 @@ pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
+/// See [`Lane::up`].
+#[inline(always)]
+pub(super) fn up<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V3>(of.simd) {
+        let value = simd.avx2._mm256_permute4x64_pd::<0b10_01_00_11>(bytemuck::cast(of.value));
+        return Some(Lane { value: bytemuck::cast(value), ..of });
+    }
+    let _ = of;
+    None
+}
+
+/// See [`Lane::down`].
+#[inline(always)]
+pub(super) fn down<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V3>(of.simd) {
+        let value = simd.avx2._mm256_permute4x64_pd::<0b00_11_10_01>(bytemuck::cast(of.value));
+        return Some(Lane { value: bytemuck::cast(value), ..of });
+    }
+    let _ = of;
+    None
+}
+
 /// See [`Lane::sides`].
 #[inline(always)]
 pub(super) fn sides<S: Simd>(neighbours: [Lane<S>; 3]) -> Option<[Lane<S>; 4]> {

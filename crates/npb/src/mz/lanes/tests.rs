@@ -95,6 +95,29 @@ fn sides_are_the_numbers_around() {
     }
 }
 
+/// The numbers from 0 on, one per lane, moved up and down by a lane.
+struct Moved;
+
+impl WithSimd for Moved {
+    type Output = [Vec<f64>; 2];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [Vec<f64>; 2] {
+        let numbers: [f64; MAX_LANES] = std::array::from_fn(|lane| lane as f64);
+        let own = Lane::load(simd, &numbers, 0);
+        [own.up(), own.down()].map(|lanes| bytemuck::cast_slice::<S::f64s, f64>(&[lanes.value()]).to_vec())
+    }
+}
+
+#[test]
+fn lanes_move_to_the_next_one_and_back() {
+    for [up, down] in [dispatch(4, Moved), dispatch(MAX_LANES, Moved), Moved.with_simd(Scalar)] {
+        let lanes = up.len();
+        let expected = |by: usize| (0..lanes).map(|lane| ((lane + by) % lanes) as f64).collect::<Vec<_>>();
+        assert_eq!([up, down], [expected(lanes - 1), expected(1)], "{lanes} lanes");
+    }
+}
+
 /// The numbers one before and one after each of a slice but the first and the last eight.
 struct Shifted<'a>(&'a [f64]);
 

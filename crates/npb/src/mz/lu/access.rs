@@ -20,13 +20,11 @@ fn pack<S: Simd>(
     bundle: &mut [S::f64s],
 ) {
     let points = mesh.shape.nx * mesh.shape.ny;
-    for (m, numbers) in array.iter().enumerate() {
-        let rows = turn.map(
-            #[inline(always)]
-            |k| Rows { numbers: &numbers[..], first: k * points + strip.begin(0) },
-        );
-        strip.pack(simd, rows, bundle, (m, COMPONENTS));
-    }
+    let rows = turn.map(
+        #[inline(always)]
+        |k| Rows { numbers: *array, first: k * points + strip.begin(0) },
+    );
+    strip.pack(simd, rows, bundle, (0, COMPONENTS));
 }
 
 /// Packs a turn's rows of a block whose first row is `first`.
@@ -37,17 +35,11 @@ fn pack_block<S: Simd>(
     (strip, turn): (Strip, Turn<usize>),
     bundle: &mut [S::f64s],
 ) {
-    let planes = turn.map(
+    let rows = turn.map(
         #[inline(always)]
-        |k| &block[k],
+        |k| Rows { numbers: tabulate!(|m| &*block[k][m]), first: strip.begin(first) },
     );
-    for m in 0..COMPONENTS {
-        let rows = planes.map(
-            #[inline(always)]
-            |plane| Rows { numbers: &*plane[m], first: strip.begin(first) },
-        );
-        strip.pack(simd, rows, bundle, (m, COMPONENTS));
-    }
+    strip.pack::<S, COMPONENTS>(simd, rows, bundle, (0, COMPONENTS));
 }
 
 /// Updates a turn's rows of a block whose first row is `first`.

@@ -81,6 +81,14 @@ impl Fronts {
         let mut waves = move || {
             let slabs = slabs.count();
             for wave in 0..slabs + blocks - 1 {
+                if wave > 0 {
+                    // What left a block enters the next one; nothing enters the first.
+                    for block in (1..blocks).rev() {
+                        let (before, after) = fronts.split_at_mut(block);
+                        std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
+                    }
+                    fronts[0].0.edge.fill(0.0);
+                }
                 let one = |(block, (front, access)): (usize, &mut (&mut Front, &mut A))| {
                     let Some(number) = wave.checked_sub(block).filter(|&number| number < slabs) else { return };
                     let slab = match direction {
@@ -94,12 +102,6 @@ impl Fronts {
                 } else {
                     fronts.par_iter_mut().enumerate().for_each(one);
                 }
-                // What left a block enters the next one; nothing enters the first.
-                for block in (1..blocks).rev() {
-                    let (before, after) = fronts.split_at_mut(block);
-                    std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
-                }
-                fronts[0].0.edge.fill(0.0);
             }
         };
         if blocks == 1 {

@@ -297,7 +297,7 @@ fn sweep_turn<S: Simd, const BACKWARD: bool>(
             // A lane that is in another slab's turn leaves what is there to it.
             ahead[m] = or(along_z[m], ahead[m]).value();
             // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
-            let shifted = if BACKWARD { shift.down(along_y[m]) } else { shift.up(along_y[m]) };
+            let shifted = if BACKWARD { along_y[m].down() } else { along_y[m].up() };
             own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
             along_y[m] = shifted;
         });

@@ -168,7 +168,7 @@ impl WithSimd for Double<'_> {
                 let turn = Turn::new(&planes, number);
                 let bundle = &mut bundle[..2 * turn.steps::<S>(nx)];
                 let plane = nx * (rows.end + 1);
-                let packed = turn.map(|k| Rows { numbers: from, first: k * plane + strip.begin(0) });
+                let packed = turn.map(|k| Rows { numbers: [from], first: k * plane + strip.begin(0) });
                 strip.pack(simd, packed, bundle, (1, 2));
                 let (below, above) = to.split_at_mut(turn.begins.unwrap_or(planes.end));
                 let unpacked = Turn {

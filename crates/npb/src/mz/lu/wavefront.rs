@@ -65,7 +65,7 @@ pub(crate) fn turn_len<S: Simd>(nx: usize) -> usize {
     (nx - 1).next_multiple_of(S::F64_LANES)
 }
 
-/// One component of one plane or more: its numbers, and where among them a strip's first row begins.
+/// One plane or more: their numbers, of a component or of several, and where among them a strip's first row begins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<T> {
     pub(crate) numbers: T,
@@ -126,30 +126,33 @@ impl Strip {
         lane.min(self.count - 1) * (self.nx - 1) + steps + 1
     }
 
-    /// Copies a turn's rows of one component into field `field` of a bundle of `fields` fields per step.
+    /// Copies a turn's rows of these components, which are equally long, into field `first` and those after it of a bundle of `fields`
+    /// fields per step.
     ///
     /// # Panics
     /// If there are no such rows.
     #[inline(always)]
-    pub(crate) fn pack<S: Simd>(
+    pub(crate) fn pack<S: Simd, const K: usize>(
         &self,
         simd: S,
-        turn: Turn<Rows<&[f64]>>,
+        turn: Turn<Rows<[&[f64]; K]>>,
         bundle: &mut [S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
     ) {
         let Some(planes) = turn.both() else { return };
         if S::F64_LANES == 4 {
-            self.pack_blocks::<S, 4>(simd, planes, bundle, (field, fields));
+            self.pack_blocks::<S, 4, K>(simd, planes, bundle, (first, fields));
         } else if is_avx512::<S>() {
-            self.pack_blocks::<S, 8>(simd, planes, bundle, (field, fields));
+            self.pack_blocks::<S, 8, K>(simd, planes, bundle, (first, fields));
         } else {
             let [_, begins] = planes;
             for (step, point) in bundle.chunks_exact_mut(fields).enumerate() {
-                let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(&mut point[field]));
-                for (lane, value) in lanes.iter_mut().enumerate() {
-                    let (rows, point) = self.point::<S, _>(turn, step, lane).unwrap_or((begins, 1));
-                    *value = rows.numbers[rows.first + point];
+                for (m, field) in point[first..first + K].iter_mut().enumerate() {
+                    let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(field));
+                    for (lane, value) in lanes.iter_mut().enumerate() {
+                        let (rows, point) = self.point::<S, _>(turn, step, lane).unwrap_or((begins, 1));
+                        *value = rows.numbers[m][rows.first + point];
+                    }
                 }
             }
         }
@@ -157,33 +160,39 @@ impl Strip {
 
     /// [`Strip::pack`], `N` steps of `N` lanes at a time.
     #[inline(always)]
-    fn pack_blocks<S: Simd, const N: usize>(
+    fn pack_blocks<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        [ends, begins]: [Rows<&[f64]>; 2],
+        planes: [Rows<[&[f64]; K]>; 2],
         bundle: &mut [S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
     ) {
+        // All are as long, so that one comparison for each lane is enough.
+        let [ends, begins] = tabulate!(|which| {
+            let Rows { numbers, first } = planes[which];
+            let points = numbers[0].len();
+            Rows { numbers: tabulate!(|m| &numbers[m][..points]), first }
+        });
+        let ended = self.window::<N, K>(&ends, turn_len::<S>(self.nx));
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
-            let mut rows = self.windows::<S, N>(simd, begins, number * N);
-            if number == 0 {
-                let ending = self.windows::<S, N>(simd, ends, turn_len::<S>(self.nx));
-                rows = tabulate!(|lane| rows[lane].with_first(lane, ending[lane]));
-            }
-            let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
-            unroll!(N, |i| block[i * fields + field] = columns[i]);
+            let window = self.window::<N, K>(&begins, number * N);
+            unroll!(K, |m| {
+                let mut rows: [Lane<S>; N] = window.load(simd, begins.numbers[m]);
+                if number == 0 {
+                    let ending: [Lane<S>; N] = ended.load(simd, ends.numbers[m]);
+                    rows = tabulate!(|lane| rows[lane].with_first(lane, ending[lane]));
+                }
+                let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
+                unroll!(N, |i| block[i * fields + first + m] = columns[i]);
+            });
         }
     }
 
-    /// The numbers that each lane is at during `N` steps, after so many steps of its row.
+    /// Where each lane is during `N` steps, after so many steps of its row.
     #[inline(always)]
-    fn windows<S: Simd, const N: usize>(&self, simd: S, rows: Rows<&[f64]>, steps: usize) -> [Lane<S>; N] {
-        let from = &rows.numbers[rows.first..];
-        if self.place(N - 1, steps) + N <= from.len() {
-            tabulate!(|lane| Lane::load(simd, from, self.place(lane, steps)))
-        } else {
-            tabulate!(|lane| load_near(simd, from, self.place(lane, steps)))
-        }
+    fn window<const N: usize, const K: usize>(&self, rows: &Rows<[&[f64]; K]>, steps: usize) -> Window<N> {
+        let places: [usize; N] = tabulate!(|lane| rows.first + self.place(lane, steps));
+        Window { places, whole: places[N - 1] + N <= rows.numbers[0].len() }
     }
 
     /// Updates a turn's interior points of one component from field `field` of a bundle of `fields` fields per step.
@@ -270,6 +279,26 @@ impl Strip {
     }
 }
 
+/// Where each of `N` lanes is during `N` steps.
+struct Window<const N: usize> {
+    /// The first step's points.
+    places: [usize; N],
+    /// Whether all of it lies within the array.
+    whole: bool,
+}
+
+impl<const N: usize> Window<N> {
+    /// The numbers that each lane is at.
+    #[inline(always)]
+    fn load<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
+        if self.whole {
+            tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
+        } else {
+            tabulate!(|lane| load_near(simd, from, self.places[lane]))
+        }
+    }
+}
+
 /// The numbers that begin at `place`, and after the last one, that again.
 #[inline(always)]
 fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
@@ -318,18 +347,6 @@ impl<S: Simd> Shift<S> {
     pub(crate) fn new(simd: S) -> Self {
         let lanes = S::F64_LANES as u64;
         Self { simd, first: simd.mask_between_m64s(0, 1).mask(), last: simd.mask_between_m64s(lanes - 1, lanes).mask() }
-    }
-
-    /// Each lane's number in the next lane, and the last one's, which leaves, in the first.
-    #[inline(always)]
-    pub(crate) fn up(&self, value: Lane<S>) -> Lane<S> {
-        Lane::new(self.simd, self.simd.rotate_right_f64s(value.value(), 1))
-    }
-
-    /// Each lane's number in the lane before, and the first one's in the last.
-    #[inline(always)]
-    pub(crate) fn down(&self, value: Lane<S>) -> Lane<S> {
-        Lane::new(self.simd, self.simd.rotate_left_f64s(value.value(), 1))
     }
 
     /// `number` in the first lane.

@@ -5,7 +5,7 @@ use pulp::Simd;
 use super::AHEAD;
 use super::blocks::{Five, POINTS, row, row_mut};
 use super::stencil::Constants;
-use crate::mz::components::{Components, ComponentsMut};
+use crate::mz::components::{Components, ComponentsMut, each_mut};
 use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 use crate::mz::prefetch::prefetch;
@@ -32,7 +32,8 @@ impl Residual<'_> {
             return ResidualRow { nx, forcing: Default::default(), r: Default::default() };
         }
         let forcing = tabulate!(|m| row(self.forcing[m], nx, j));
-        let r = self.r.each_mut().map(
+        let r = each_mut(
+            &mut self.r,
             #[inline(always)]
             |r| row_mut(r, nx, j),
         );

@@ -78,9 +78,9 @@ impl<S: Simd> Point<S> {
     }
 }
 
-/// The weights of u(l−2) … u(l+2) at point `l` of a line of `n` in direction `d`: the second difference times
-/// dissipation over h², less [`EPS4`] times the fourth difference, which takes another form beside the boundary.
-fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5] {
+/// The weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`, less [`EPS4`] times the fourth
+/// difference, which takes another form beside the boundary.
+fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     let fourth = match l {
         1 => [0.0, 0.0, 5.0, -4.0, 1.0],
         2 => [0.0, -4.0, 6.0, -4.0, 1.0],
@@ -89,8 +89,7 @@ fn dissipation(mesh: &Mesh, d: usize, l: usize, n: usize) -> [f64; 5] {
         _ => [1.0, -4.0, 6.0, -4.0, 1.0],
     };
     let second = [0.0, 1.0, -2.0, 1.0, 0.0];
-    let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
-    std::array::from_fn(|w| weight * second[w] - EPS4 * fourth[w])
+    tabulate!(|w| weight * second[w] - EPS4 * fourth[w])
 }
 
 /// The weights of [`dissipation`] in a zone, by position along a line, and 0 where there is no such sum: in a point's own sum that
@@ -107,11 +106,13 @@ impl DissipationWeights {
     /// Those of a zone.
     pub(super) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
-        let line = |d, n| {
-            let of_sum = move |l: usize| if 0 < l && l < n - 1 { dissipation(mesh, d, l, n) } else { [0.0; 5] };
-            (0..n).map(move |l| {
-                let [own, before, after] = [of_sum(l), of_sum(l.saturating_sub(1)), of_sum(l + 1)];
-                [own[0], before[3], own[2], after[1], own[4]]
+        let line = |d: usize, n: usize| {
+            let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
+            (1..=n).scan([[0.0; 5]; 2], move |[before, own], next| {
+                let after = if next < n - 1 { dissipation(weight, next, n) } else { [0.0; 5] };
+                let weights = [own[0], before[3], own[2], after[1], own[4]];
+                (*before, *own) = (*own, after);
+                Some(weights)
             })
         };
         let mut x = vec![Block::default(); pitch(mesh.shape)];

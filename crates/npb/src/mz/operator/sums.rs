@@ -90,7 +90,7 @@ impl<'a> Sums<'a> {
         let (own, across) = if k.is_multiple_of(2) { (even, odd) } else { (odd, even) };
         let (before, own) = own[(j.max(1) - 1) * *pitch..][..2 * *pitch].split_at_mut(*pitch);
         let across = &mut across[j * *pitch..][..*pitch];
-        let behind = Behind { sums: &mut sums[..=*pitch], late: &mut late[..=*pitch] };
+        let behind = Behind { sums: &mut sums[..*pitch + 1], late: &mut late[..*pitch + 1] };
         SumsOfRow { across, own, before, ahead: &mut ahead[..*pitch], behind }
     }
 }

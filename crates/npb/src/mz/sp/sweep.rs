@@ -12,7 +12,7 @@ use pulp::{Simd, WithSimd};
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, x_to_y, y_to_z};
 use crate::mz::columns::{Columns, bundles, solved, with_columns};
-use crate::mz::components::{Components, ComponentsMut};
+use crate::mz::components::{Components, ComponentsMut, reborrow};
 use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -117,10 +117,8 @@ impl WithSimd for Sweep<'_, '_, 0> {
         for begin in (0..end).step_by(S::F64_LANES) {
             let numbers = begin..end.min(begin + S::F64_LANES);
             let lines = Lines::in_planes((nx, nx, lines), nx * ny, numbers, nx);
-            lines.pack(simd, flow.volume, points, (VOLUME, FIELDS));
-            lines.pack(simd, u[1], points, (MOMENTUM, FIELDS));
-            lines.pack(simd, flow.sound, points, (SOUND, FIELDS));
-            unroll!(COMPONENTS, |m| lines.pack(simd, r[m], points, (RIGHT + m, FIELDS)));
+            let fields = [flow.volume, u[1], flow.sound, r[0], r[1], r[2], r[3], r[4]];
+            lines.pack(simd, fields, points, (VOLUME, FIELDS));
             let inner = &mut points[FIELDS..][..length * FIELDS];
             solve(
                 simd,
@@ -130,7 +128,7 @@ impl WithSimd for Sweep<'_, '_, 0> {
                 #[inline(always)]
                 |solution| x_to_y(&c, solution),
             );
-            unroll!(COMPONENTS, |m| lines.unpack(simd, r[m], points, (RIGHT + m, FIELDS)));
+            lines.unpack(simd, reborrow(r), points, (RIGHT, FIELDS));
         }
     }
 }

@@ -28,11 +28,11 @@ impl WithSimd for Double<'_> {
         for begin in (0..lines).step_by(S::F64_LANES) {
             let some = begin..lines.min(begin + S::F64_LANES);
             let lines = Lines::in_planes((3, length + APART, lines), numbers.len(), some, length);
-            lines.pack(simd, numbers, bundle, (1, 2));
+            lines.pack(simd, [numbers], bundle, (1, 2));
             for point in bundle.chunks_exact_mut(2) {
                 point[1] = simd.add_f64s(point[1], point[1]);
             }
-            lines.unpack(simd, numbers, bundle, (1, 2));
+            lines.unpack(simd, [numbers], bundle, (1, 2));
         }
     }
 }
@@ -76,7 +76,7 @@ impl WithSimd for Places {
         let mut scratch = Scratch::default();
         let bundle = scratch.vectors::<S>(LENGTH);
         let lines = Lines::in_planes((0, LENGTH, MAX_LANES), numbers.len(), 0..S::F64_LANES, LENGTH);
-        lines.pack(simd, &numbers, bundle, (0, 1));
+        lines.pack(simd, [&numbers], bundle, (0, 1));
         for (l, point) in bundle.iter().enumerate() {
             let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(point));
             let expected: Vec<f64> = (0..S::F64_LANES).map(|lane| (lane * LENGTH + l) as f64).collect();
