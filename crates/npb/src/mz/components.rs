@@ -109,6 +109,29 @@ pub(crate) fn each_mut<'a, 'r, T>(
     [of(a), of(b), of(c), of(d), of(e)]
 }
 
+/// The first `points` points of each component. What walks several components does so first: then one comparison of an index, not one for
+/// each, is enough.
+///
+/// # Panics
+/// If there are fewer.
+#[inline(always)]
+pub(crate) fn cut<'a>(components: &Components<'a>, points: usize) -> Components<'a> {
+    tabulate!(|m| &components[m][..points])
+}
+
+/// [`cut`], to be written.
+///
+/// # Panics
+/// If there are fewer.
+#[inline(always)]
+pub(crate) fn cut_mut<'a>(components: &'a mut ComponentsMut<'_>, points: usize) -> ComponentsMut<'a> {
+    each_mut(
+        components,
+        #[inline(always)]
+        |component| &mut component[..points],
+    )
+}
+
 /// The same components, for as long as they are lent.
 #[inline(always)]
 pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {

@@ -251,13 +251,17 @@ fn sweep_turn<S: Simd, const BACKWARD: bool>(
 ) {
     let (simd, lanes) = (dt.simd(), S::F64_LANES);
     let steps = mask.len();
+    // Five vectors for each step, and as many steps of each: so hardly any place has to be compared with a length.
+    let state = &state.as_chunks::<COMPONENTS>().0[..steps];
+    let w = &mut w.as_chunks_mut::<COMPONENTS>().0[..steps];
+    let ahead = &mut ahead.as_chunks_mut::<COMPONENTS>().0[..steps];
+    let edge = &mut edge.as_chunks_mut::<COMPONENTS>().0[..steps + 2 * (lanes - 1)];
     let shift = Shift::new(simd);
     let [mut along_x, mut along_y] = *carried;
     for n in 0..steps {
         let step = if BACKWARD { steps - 1 - n } else { n };
         ask(step);
-        let (state, fields) = (&state[step * COMPONENTS..][..COMPONENTS], &mut w[step * COMPONENTS..][..COMPONENTS]);
-        let ahead = &mut ahead[step * COMPONENTS..][..COMPONENTS];
+        let (state, fields, ahead) = (&state[step], &mut w[step], &mut ahead[step]);
         let valid = simd.less_than_f64s(simd.splat_f64s(0.0), mask[step]);
         let or = {
             #[inline(always)]
@@ -267,9 +271,7 @@ fn sweep_turn<S: Simd, const BACKWARD: bool>(
 
         // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
         // between; the edge begins that many steps before the strip.
-        let own = (step + lanes - 1) * COMPONENTS;
-        let entering = if BACKWARD { step } else { step + 2 * (lanes - 1) } * COMPONENTS;
-        let entering = &edge[entering..][..COMPONENTS];
+        let entering = &edge[if BACKWARD { step } else { step + 2 * (lanes - 1) }];
         let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, state[m])));
         let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
         // What comes from the step before comes last: the other sums do not wait for it.
@@ -291,7 +293,7 @@ fn sweep_turn<S: Simd, const BACKWARD: bool>(
 
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w, &change);
-        let own = &mut edge[own..][..COMPONENTS];
+        let own = &mut edge[step + lanes - 1];
         unroll!(COMPONENTS, |m| {
             fields[m] = w[m].value();
             // A lane that is in another slab's turn leaves what is there to it.

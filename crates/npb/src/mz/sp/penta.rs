@@ -147,7 +147,10 @@ pub(crate) fn eliminate<S: Simd>(
 pub(crate) fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let (mut next, mut after) = (zero, zero);
-    for (l, row) in rows[2 * STORED..].chunks_exact(STORED).enumerate().take(length).rev() {
+    let mut rows = &rows[..stored(length)];
+    for l in (0..length).rev() {
+        let (before, row) = rows.split_last_chunk::<STORED>().expect("a row for each point");
+        rows = before;
         let here: State<S> = tabulate!(|c| {
             let m = MATRIX[c];
             let [to_next, to_after, right] = [row[m], row[MATRICES + m], row[2 * MATRICES + c]];

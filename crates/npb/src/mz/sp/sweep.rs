@@ -12,7 +12,7 @@ use pulp::{Simd, WithSimd};
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, x_to_y, y_to_z};
 use crate::mz::columns::{Columns, bundles, solved, with_columns};
-use crate::mz::components::{Components, ComponentsMut, reborrow};
+use crate::mz::components::{Components, ComponentsMut, cut, cut_mut, reborrow};
 use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -69,14 +69,17 @@ pub(crate) fn enter_plane<S: Simd>(
     is_alone: bool,
 ) {
     let c = Constants::new(simd);
-    for at in (0..u[0].len()).step_by(S::F64_LANES) {
+    let points = u[0].len();
+    let (u, mut r) = (cut(&u, points), cut_mut(r, points));
+    let (volume, sound) = (&mut flow.volume[..points], &mut flow.sound[..points]);
+    for at in (0..points).step_by(S::F64_LANES) {
         if is_alone && asks_for_line::<S>(at) {
             unroll!(COMPONENTS, |m| prefetch_far(u[m], at + AHEAD));
             unroll!(COMPONENTS, |m| prefetch_far(r[m], at + AHEAD));
         }
         let point = Flow::new(&c, state(simd, &u, at));
-        point.volume.store_some(flow.volume, at);
-        point.sound().store_some(flow.sound, at);
+        point.volume.store_some(volume, at);
+        point.sound().store_some(sound, at);
         let right: State<S> = tabulate!(|m| Lane::load_some(simd, r[m], at));
         let right = enter(&c, &point, right);
         unroll!(COMPONENTS, |m| right[m].store_some(r[m], at));
@@ -144,9 +147,12 @@ impl WithSimd for Sweep<'_, '_, 1> {
             LinesInY { length: ny - 2, nx, weights: Weights::new(simd, mesh, 1), constants: Constants::new(simd) };
         let rows = &mut bytemuck::cast_slice_mut::<f64, S::f64s>(scratch)[..stored(lines.length)];
         prepare(simd, rows);
+        let points = planes * nx * ny;
+        let fields: [&[f64]; 3] = tabulate!(|f| &[&*flow.volume, u[2], &*flow.sound][f][..points]);
+        let r = &mut cut_mut(r, points);
         let columns = solved::<S>(nx);
         for bundle in bundles::<S>(planes, nx * ny, nx + columns.start..nx + columns.end) {
-            with_columns!(bundle, |columns| lines.solve(simd, columns, (&u, flow, r), rows));
+            with_columns!(bundle, |columns| lines.solve(simd, columns, &fields, r, rows));
         }
     }
 }
@@ -162,13 +168,15 @@ struct LinesInY<S: Simd> {
 }
 
 impl<S: Simd> LinesInY<S> {
-    /// Solves as many lines as there are lanes, in place: planes are small enough to stay where they are.
+    /// Solves as many lines as there are lanes for the right-hand side `r`, in place: planes are small enough to stay where they are.
+    /// Of the flow there are 1/ρ, the momentum in y and the speed of sound.
     #[inline(always)]
     fn solve(
         &self,
         simd: S,
         columns: impl Columns,
-        (u, flow, r): (&Components<'_>, &FlowPlane<'_>, &mut ComponentsMut<'_>),
+        flow: &[&[f64]; 3],
+        r: &mut ComponentsMut<'_>,
         rows: &mut [S::f64s],
     ) {
         let Self { length, nx, weights, constants } = self;
@@ -179,8 +187,7 @@ impl<S: Simd> LinesInY<S> {
             rows,
             #[inline(always)]
             |j| {
-                let fields = [&*flow.volume, u[2], &*flow.sound];
-                let [volume, momentum, sound] = tabulate!(|f| columns.load(simd, fields[f], j * nx));
+                let [volume, momentum, sound] = tabulate!(|f| columns.load(simd, flow[f], j * nx));
                 weights.point(volume, momentum, sound)
             },
             #[inline(always)]
