@@ -66,6 +66,15 @@ impl<S: Simd> Lane<S> {
         Self { value: self.simd.select_f64s(first, other.value, self.value), ..self }
     }
 
+    /// [`Lane::with_first`] where `count` is known when the code is compiled: there it needs no mask.
+    #[inline(always)]
+    pub(crate) fn joined(self, count: usize, other: Self) -> Self {
+        native::joined(self, count, other).unwrap_or_else(
+            #[inline(always)]
+            || self.with_first(count, other),
+        )
+    }
+
     /// Stores the lanes from `at` on, or as many of them as there is room for.
     ///
     /// # Panics
@@ -139,7 +148,7 @@ impl<S: Simd> Lane<S> {
         if let Some([_, one, _, _]) = native::sides([before, self, self]) {
             return one;
         }
-        self.up().with_first(1, before.up())
+        self.up().joined(1, before.up())
     }
 
     /// The lanes one after these, if those of `after` are the ones after them.
@@ -148,7 +157,7 @@ impl<S: Simd> Lane<S> {
         if let Some([_, _, one, _]) = native::sides([self, self, after]) {
             return one;
         }
-        after.down().with_first(S::F64_LANES - 1, self.down())
+        after.down().joined(S::F64_LANES - 1, self.down())
     }
 
     /// The instruction set.

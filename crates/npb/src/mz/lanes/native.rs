@@ -73,6 +73,25 @@ pub(super) fn down<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
+/// See [`Lane::joined`].
+#[inline(always)]
+pub(super) fn joined<S: Simd>(lanes: Lane<S>, count: usize, first: Lane<S>) -> Option<Lane<S>> {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(simd) = known::<S, V3>(lanes.simd) {
+        let [own, other] = tabulate!(|n| bytemuck::cast([lanes.value, first.value][n]));
+        let value = match count {
+            0 => own,
+            1 => simd.avx._mm256_blend_pd::<0b0001>(own, other),
+            2 => simd.avx._mm256_blend_pd::<0b0011>(own, other),
+            3 => simd.avx._mm256_blend_pd::<0b0111>(own, other),
+            _ => other,
+        };
+        return Some(Lane { value: bytemuck::cast(value), ..lanes });
+    }
+    let _ = (lanes, count, first);
+    None
+}
+
 /// See [`Lane::sides`].
 #[inline(always)]
 pub(super) fn sides<S: Simd>(neighbours: [Lane<S>; 3]) -> Option<[Lane<S>; 4]> {

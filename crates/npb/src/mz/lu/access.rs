@@ -5,7 +5,7 @@ use pulp::Simd;
 use super::UPDATE;
 use super::ssor::Access;
 use super::wavefront::{Rows, Strip, Turn};
-use crate::mz::components::Components;
+use crate::mz::components::{Components, reborrow};
 use crate::mz::lanes::Lane;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
@@ -54,19 +54,17 @@ fn unpack_block<S: Simd>(
     let first = strip.begin(first);
     let above = turn.begins.unwrap_or(block.len());
     let (below, from) = block.split_at_mut(above);
-    for m in 0..COMPONENTS {
-        let turn = Turn {
-            ends: turn.ends.map(
-                #[inline(always)]
-                |k| Rows { numbers: &mut *below[k][m], first },
-            ),
-            begins: turn.begins.map(
-                #[inline(always)]
-                |_| Rows { numbers: &mut *from[0][m], first },
-            ),
-        };
-        strip.unpack(simd, turn, bundle, (m, COMPONENTS), update);
-    }
+    let turn = Turn {
+        ends: turn.ends.map(
+            #[inline(always)]
+            |k| Rows { numbers: reborrow(&mut below[k]), first },
+        ),
+        begins: turn.begins.map(
+            #[inline(always)]
+            |_| Rows { numbers: reborrow(&mut from[0]), first },
+        ),
+    };
+    strip.unpack(simd, turn, bundle, (0, COMPONENTS), update);
 }
 
 /// Asks for a step's share of a strip's rows in a plane of an array.

@@ -172,8 +172,8 @@ impl WithSimd for Double<'_> {
                 strip.pack(simd, packed, bundle, (1, 2));
                 let (below, above) = to.split_at_mut(turn.begins.unwrap_or(planes.end));
                 let unpacked = Turn {
-                    ends: turn.ends.map(|k| Rows { numbers: &mut below[k][..], first: strip.begin(rows.start) }),
-                    begins: turn.begins.map(|_| Rows { numbers: &mut above[0][..], first: strip.begin(rows.start) }),
+                    ends: turn.ends.map(|k| Rows { numbers: [&mut below[k][..]], first: strip.begin(rows.start) }),
+                    begins: turn.begins.map(|_| Rows { numbers: [&mut above[0][..]], first: strip.begin(rows.start) }),
                 };
                 strip.unpack(simd, unpacked, bundle, (1, 2), |old, new| old + new);
             }

@@ -176,15 +176,39 @@ impl Strip {
         let ended = self.window::<N, K>(&ends, turn_len::<S>(self.nx));
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
             let window = self.window::<N, K>(&begins, number * N);
-            unroll!(K, |m| {
-                let mut rows: [Lane<S>; N] = window.load(simd, begins.numbers[m]);
-                if number == 0 {
-                    let ending: [Lane<S>; N] = ended.load(simd, ends.numbers[m]);
-                    rows = tabulate!(|lane| rows[lane].with_first(lane, ending[lane]));
-                }
-                let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
-                unroll!(N, |i| block[i * fields + first + m] = columns[i]);
-            });
+            let join = {
+                #[inline(always)]
+                |rows: [Lane<S>; N], ending: [Lane<S>; N]| tabulate!(|lane| rows[lane].joined(lane, ending[lane]))
+            };
+            // One choice for all components, so that what it says of places is known in all of them.
+            if number > 0 && window.whole {
+                columns_of::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| window.load(simd, begins.numbers[m]),
+                );
+            } else if window.whole && ended.whole {
+                columns_of::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| join(window.load(simd, begins.numbers[m]), ended.load(simd, ends.numbers[m])),
+                );
+            } else {
+                columns_of::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| {
+                        let rows = window.load_near(simd, begins.numbers[m]);
+                        if number > 0 { rows } else { join(rows, ended.load_near(simd, ends.numbers[m])) }
+                    },
+                );
+            }
         }
     }
 
@@ -195,31 +219,35 @@ impl Strip {
         Window { places, whole: places[N - 1] + N <= rows.numbers[0].len() }
     }
 
-    /// Updates a turn's interior points of one component from field `field` of a bundle of `fields` fields per step.
+    /// Updates a turn's interior points of these components, which are equally long, from field `first` and those after it of a bundle
+    /// of `fields` fields per step.
     ///
     /// # Panics
     /// If there are no such rows.
     #[inline(always)]
-    pub(crate) fn unpack<S: Simd>(
+    pub(crate) fn unpack<S: Simd, const K: usize>(
         &self,
         simd: S,
-        turn: Turn<Rows<&mut [f64]>>,
+        turn: Turn<Rows<[&mut [f64]; K]>>,
         bundle: &[S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
         update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
     ) {
         if S::F64_LANES == 4 {
-            self.unpack_blocks::<S, 4>(simd, turn, bundle, (field, fields), update);
+            self.unpack_blocks::<S, 4, K>(simd, turn, bundle, (first, fields), update);
         } else if is_avx512::<S>() {
-            self.unpack_blocks::<S, 8>(simd, turn, bundle, (field, fields), update);
+            self.unpack_blocks::<S, 8, K>(simd, turn, bundle, (first, fields), update);
         } else {
             let Turn { mut ends, mut begins } = turn;
             for (step, point) in bundle.chunks_exact(fields).enumerate() {
-                for (lane, &new) in bytemuck::cast_slice::<S::f64s, f64>(&point[field..=field]).iter().enumerate() {
-                    let turn = Turn { ends: ends.as_mut(), begins: begins.as_mut() };
-                    let Some((rows, point)) = self.point::<S, _>(turn, step, lane) else { continue };
-                    let number = &mut rows.numbers[rows.first + point];
-                    *number = update(Lane::splat(simd, *number), Lane::splat(simd, new)).first();
+                for (m, field) in point[first..first + K].iter().enumerate() {
+                    let lanes = bytemuck::cast_slice::<S::f64s, f64>(std::slice::from_ref(field));
+                    for (lane, &new) in lanes.iter().enumerate() {
+                        let turn = Turn { ends: ends.as_mut(), begins: begins.as_mut() };
+                        let Some((rows, point)) = self.point::<S, _>(turn, step, lane) else { continue };
+                        let number = &mut rows.numbers[m][rows.first + point];
+                        *number = update(Lane::splat(simd, *number), Lane::splat(simd, new)).first();
+                    }
                 }
             }
         }
@@ -227,56 +255,101 @@ impl Strip {
 
     /// [`Strip::unpack`], `N` steps of `N` lanes at a time.
     #[inline(always)]
-    fn unpack_blocks<S: Simd, const N: usize>(
+    fn unpack_blocks<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        Turn { mut ends, mut begins }: Turn<Rows<&mut [f64]>>,
+        Turn { mut ends, mut begins }: Turn<Rows<[&mut [f64]; K]>>,
         bundle: &[S::f64s],
-        (field, fields): (usize, usize),
+        (first, fields): (usize, usize),
         update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
     ) {
         for (number, block) in bundle.chunks_exact(N * fields).enumerate() {
-            let steps = number * N;
-            let rows: [S::f64s; N] = transpose(simd, tabulate!(|i| block[i * fields + field]));
-            let rows: [Lane<S>; N] = tabulate!(|lane| Lane::new(simd, rows[lane]));
+            let rows_of = {
+                #[inline(always)]
+                |m: usize| -> [Lane<S>; N] {
+                    let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + first + m]);
+                    let rows = transpose(simd, columns);
+                    tabulate!(|lane| Lane::new(simd, rows[lane]))
+                }
+            };
             if let Some(ends) = ends.as_mut().filter(|_| number == 0) {
-                self.merge(simd, &mut ends.numbers[ends.first..], turn_len::<S>(self.nx), rows, update);
+                self.merge::<S, N, K>(simd, ends, turn_len::<S>(self.nx), rows_of, update);
             }
             if let Some(begins) = &mut begins {
-                let to = &mut begins.numbers[begins.first..];
-                if steps >= N && steps + N < self.nx - 1 {
-                    unroll!(N, |lane| if lane < self.count {
-                        let place = self.place(lane, steps);
-                        update(Lane::load(simd, to, place), rows[lane]).store(to, place);
-                    });
-                } else {
-                    self.merge(simd, to, steps, rows, update);
-                }
+                self.merge::<S, N, K>(simd, begins, number * N, rows_of, update);
             }
         }
     }
 
     /// Updates the numbers that each lane is at during `N` steps, after so many steps of its row, where these are interior points.
     #[inline(always)]
-    fn merge<S: Simd, const N: usize>(
+    fn merge<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        to: &mut [f64],
+        Rows { numbers, first }: &mut Rows<[&mut [f64]; K]>,
         steps: usize,
-        rows: [Lane<S>; N],
+        rows_of: impl Fn(usize) -> [Lane<S>; N],
         update: impl Fn(Lane<S>, Lane<S>) -> Lane<S>,
     ) {
-        unroll!(N, |lane| if lane < self.count {
-            let place = self.place(lane, steps);
+        let points = numbers[0].len();
+        unroll!(K, |m| numbers[m] = &mut std::mem::take(&mut numbers[m])[..points]);
+        let places: [usize; N] = tabulate!(|lane| *first + self.place(lane, steps));
+        let whole = places[N - 1] + N <= points && self.count == N;
+        // One choice for all components, so that what it says of places is known in all of them.
+        if whole && steps >= N && steps + N < self.nx - 1 {
+            unroll!(K, |m| {
+                let rows = rows_of(m);
+                unroll!(N, |lane| {
+                    let old = Lane::load(simd, numbers[m], places[lane]);
+                    update(old, rows[lane]).store(numbers[m], places[lane]);
+                });
+            });
+            return;
+        }
+        let interior: [S::m64s; N] = tabulate!(|lane| {
             let (begin, end) = (lane.saturating_sub(steps), (self.nx - 2 + lane).saturating_sub(steps));
-            if begin < end {
-                let interior = simd.mask_between_m64s(begin as u64, end as u64).mask();
-                let old = load_near(simd, to, place);
-                let new = simd.select_f64s(interior, update(old, rows[lane]).value(), old.value());
-                store_near(Lane::new(simd, new), to, place);
-            }
+            simd.mask_between_m64s(begin as u64, end as u64).mask()
         });
+        let updated = {
+            #[inline(always)]
+            |lane: usize, old: Lane<S>, new| {
+                Lane::new(simd, simd.select_f64s(interior[lane], update(old, new).value(), old.value()))
+            }
+        };
+        if whole {
+            unroll!(K, |m| {
+                let rows = rows_of(m);
+                unroll!(N, |lane| {
+                    let old = Lane::load(simd, numbers[m], places[lane]);
+                    updated(lane, old, rows[lane]).store(numbers[m], places[lane]);
+                });
+            });
+        } else {
+            unroll!(K, |m| {
+                let rows = rows_of(m);
+                unroll!(N, |lane| if lane < self.count {
+                    let old = load_near(simd, numbers[m], places[lane]);
+                    store_near(updated(lane, old, rows[lane]), numbers[m], places[lane]);
+                });
+            });
+        }
     }
+}
+
+/// Sets field `first` and those after it of a block of `N` steps, of `fields` fields each, to `K` components, of each of which `rows_of`
+/// says what the lanes have during these steps.
+#[inline(always)]
+fn columns_of<S: Simd, const N: usize, const K: usize>(
+    simd: S,
+    block: &mut [S::f64s],
+    (first, fields): (usize, usize),
+    rows_of: impl Fn(usize) -> [Lane<S>; N],
+) {
+    unroll!(K, |m| {
+        let rows = rows_of(m);
+        let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
+        unroll!(N, |i| block[i * fields + first + m] = columns[i]);
+    });
 }
 
 /// Where each of `N` lanes is during `N` steps.
@@ -288,14 +361,16 @@ struct Window<const N: usize> {
 }
 
 impl<const N: usize> Window<N> {
-    /// The numbers that each lane is at.
+    /// The numbers that each lane is at, if it is whole.
     #[inline(always)]
     fn load<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
-        if self.whole {
-            tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
-        } else {
-            tabulate!(|lane| load_near(simd, from, self.places[lane]))
-        }
+        tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
+    }
+
+    /// The numbers that each lane is at: [`load_near`].
+    #[inline(always)]
+    fn load_near<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
+        tabulate!(|lane| load_near(simd, from, self.places[lane]))
     }
 }
 

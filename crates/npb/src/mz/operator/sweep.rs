@@ -13,7 +13,7 @@ use super::planes::{Around, Planes};
 use super::residual::Residual;
 use super::stencil::{Constants, DissipationWeights, Point};
 use super::sums::{Sums, SumsOfRow};
-use crate::mz::components::{Components, ComponentsMut, Slab};
+use crate::mz::components::{Components, ComponentsMut, Slab, cut, cut_mut};
 use crate::mz::faces::{StatePlane, StatePlanes};
 use crate::mz::lanes::{Lane, vectorize};
 use crate::mz::physics::{COMPONENTS, Mesh};
@@ -84,13 +84,16 @@ impl<'a, S: Simd> Operator<'a, S> {
     /// of the plane below, they become `residual`.
     #[inline(always)]
     fn contribute<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
-        let Shape { ny, nz, .. } = self.mesh.shape;
+        let Shape { nx, ny, nz } = self.mesh.shape;
         // A copy, which what is written cannot change: so it need not be read again.
         let constants = self.constants;
         let here = self.u.plane(k);
         let above = (k + 2 < nz - 1).then(
             #[inline(always)]
-            || self.u.plane(k + 2),
+            || {
+                let StatePlane { u, halo } = self.u.plane(k + 2);
+                StatePlane { u: cut(&u, nx * ny), halo }
+            },
         );
         self.outer_row(&here, k, 0);
         for j in 1..ny - 1 {
@@ -258,8 +261,10 @@ impl<V: Simd> WithSimd for Plane<'_, '_, '_, V> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { operator, k, r } = self;
-        let residual = Residual { forcing: operator.forcing.plane(k), r };
+        let Self { operator, k, mut r } = self;
+        let Shape { nx, ny, .. } = operator.mesh.shape;
+        let forcing = cut(&operator.forcing.plane(k), nx * ny);
+        let residual = Residual { forcing, r: cut_mut(&mut r, nx * ny) };
         if k + 1 < operator.end {
             operator.contribute::<true>(k + 1, residual);
         } else {
