@@ -142,15 +142,15 @@ fn mesh() -> Mesh {
     Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
 }
 
-/// Packs strips turn by turn, doubles every number, and unpacks them into the rows from `rows.start` on.
+/// Packs strips of two components turn by turn, and adds what comes out of them to the rows from `rows.start` on.
 struct Double<'a> {
     nx: usize,
     rows: Range<usize>,
     planes: Range<usize>,
     /// Planes of rows from 0 to one after the last one's.
-    from: &'a [f64],
+    from: [&'a [f64]; 2],
     /// Planes of the rows alone.
-    to: &'a mut [Vec<f64>],
+    to: &'a mut [[Vec<f64>; 2]],
 }
 
 impl WithSimd for Double<'_> {
@@ -160,22 +160,23 @@ impl WithSimd for Double<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { nx, rows, planes, from, to } = self;
         let mut scratch = Scratch::default();
-        // Two fields, of which the second is the one in use.
-        let bundle = scratch.vectors::<S>(2 * turn_len::<S>(nx));
+        // Three fields, of which the last two are in use.
+        let bundle = scratch.vectors::<S>(3 * turn_len::<S>(nx));
         for begin in rows.clone().step_by(S::F64_LANES) {
             let strip = Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx);
             for number in 0..=planes.len() {
                 let turn = Turn::new(&planes, number);
-                let bundle = &mut bundle[..2 * turn.steps::<S>(nx)];
+                let bundle = &mut bundle[..3 * turn.steps::<S>(nx)];
                 let plane = nx * (rows.end + 1);
-                let packed = turn.map(|k| Rows { numbers: [from], first: k * plane + strip.begin(0) });
-                strip.pack(simd, packed, bundle, (1, 2));
+                let packed = turn.map(|k| Rows { numbers: from, first: k * plane + strip.begin(0) });
+                strip.pack(simd, packed, bundle, (1, 3));
                 let (below, above) = to.split_at_mut(turn.begins.unwrap_or(planes.end));
+                let first = strip.begin(rows.start);
                 let unpacked = Turn {
-                    ends: turn.ends.map(|k| Rows { numbers: [&mut below[k][..]], first: strip.begin(rows.start) }),
-                    begins: turn.begins.map(|_| Rows { numbers: [&mut above[0][..]], first: strip.begin(rows.start) }),
+                    ends: turn.ends.map(|k| Rows { numbers: below[k].each_mut().map(|to| &mut to[..]), first }),
+                    begins: turn.begins.map(|_| Rows { numbers: above[0].each_mut().map(|to| &mut to[..]), first }),
                 };
-                strip.unpack(simd, unpacked, bundle, (1, 2), |old, new| old + new);
+                strip.unpack(simd, unpacked, bundle, (1, 3), |old, new| old + new);
             }
         }
     }
@@ -200,12 +201,18 @@ proptest! {
             let factor = |point| if inside(point) && planes.contains(&k) { 2.0 } else { 1.0 };
             block(k).iter().enumerate().map(|(point, number)| factor(point) * number).collect::<Vec<f64>>()
         };
-        let expected: Vec<_> = (0..planes.end).map(doubled).collect();
-        for width in [0, 1, 2, 4, 8] {
-            let mut to: Vec<_> = (0..planes.end).map(block).collect();
-            let work = Double { nx, rows: rows.clone(), planes: planes.clone(), from: &from, to: &mut to };
+        let both = |one: Vec<f64>| {
+            let other = one.iter().map(|number| -number).collect();
+            [one, other]
+        };
+        let expected: Vec<_> = (0..planes.end).map(|k| both(doubled(k))).collect();
+        let [one, other] = both(from.clone());
+        for width in [0, 1, 2, 3, 4, 8] {
+            let mut to: Vec<_> = (0..planes.end).map(|k| both(block(k))).collect();
+            let work = Double { nx, rows: rows.clone(), planes: planes.clone(), from: [&one, &other], to: &mut to };
             match width {
                 0 => dispatch(MAX_LANES, work),
+                3 => dispatch(4, work), // the code for four, on a machine that has eight
                 1 => work.with_simd(Scalar),
                 2 => work.with_simd(Scalar128b),
                 4 => work.with_simd(Scalar256b),

@@ -9,11 +9,11 @@ use crate::mz::lines::{Lines, planes_together};
 /// Points between the rows.
 const APART: usize = 2;
 
-/// Packs lines, doubles every number, and unpacks them.
+/// Packs lines of two components, doubles every number, and unpacks them.
 struct Double<'a> {
     lines: usize,
     length: usize,
-    numbers: &'a mut [f64],
+    numbers: [&'a mut [f64]; 2],
 }
 
 impl WithSimd for Double<'_> {
@@ -21,18 +21,18 @@ impl WithSimd for Double<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { lines, length, numbers } = self;
+        let Self { lines, length, numbers: [one, other] } = self;
         let mut scratch = Scratch::default();
-        // Two fields, of which the second is the one in use.
-        let bundle = scratch.vectors::<S>(2 * length);
+        // Three fields, of which the last two are in use.
+        let bundle = scratch.vectors::<S>(3 * length);
         for begin in (0..lines).step_by(S::F64_LANES) {
             let some = begin..lines.min(begin + S::F64_LANES);
-            let lines = Lines::in_planes((3, length + APART, lines), numbers.len(), some, length);
-            lines.pack(simd, [numbers], bundle, (1, 2));
-            for point in bundle.chunks_exact_mut(2) {
-                point[1] = simd.add_f64s(point[1], point[1]);
+            let lines = Lines::in_planes((3, length + APART, lines), one.len(), some, length);
+            lines.pack(simd, [one, other], bundle, (1, 3));
+            for point in bundle.chunks_exact_mut(3) {
+                point[1..].iter_mut().for_each(|lanes| *lanes = simd.add_f64s(*lanes, *lanes));
             }
-            lines.unpack(simd, [numbers], bundle, (1, 2));
+            lines.unpack(simd, [one, other], bundle, (1, 3));
         }
     }
 }
@@ -47,18 +47,22 @@ proptest! {
                 expected[3 + line * (length + APART) + l] *= 2.0;
             }
         }
-        for width in [0, 1, 2, 4, 8] {
+        for width in [0, 1, 2, 3, 4, 8] {
             let mut numbers = before.clone();
-            let work = Double { lines, length, numbers: &mut numbers };
+            let mut others: Vec<f64> = before.iter().map(|number| -number).collect();
+            let work = Double { lines, length, numbers: [&mut numbers, &mut others] };
             // Whatever this machine has, and every width that some machine has.
             match width {
                 0 => dispatch(MAX_LANES, work),
+                3 => dispatch(4, work), // the code for four, on a machine that has eight
                 1 => work.with_simd(Scalar),
                 2 => work.with_simd(Scalar128b),
                 4 => work.with_simd(Scalar256b),
                 _ => work.with_simd(Scalar512b),
             }
             prop_assert_eq!(&numbers, &expected, "{} lanes", width);
+            let others: Vec<f64> = others.iter().map(|number| -number).collect();
+            prop_assert_eq!(&others, &expected, "the other component, {} lanes", width);
         }
     }
 }
