@@ -35,6 +35,24 @@ KERNEL(TEAM_X, TEAM_Y, TEAM_Z) vecadd_loop(IN(double, a, a_n0), IN(double, b, b_
 }
 
 #[test]
+fn no_barrier_follows_another() {
+    let source = "fn nest(x: &[f64], y: &mut [f64], n: usize) {
+        #[distribute]
+        for i in 0..n {
+            for j in 0..8usize {
+                y[i * 16 + j * 2] = x[i];
+                let mut kept = [x[i]; 5];
+                y[i * 16 + j * 2 + 1] -= kept[0];
+            }
+        }
+    }";
+    let text = text("(teams(thread_limit = 8))", source);
+    let lines: Vec<_> = text.lines().map(str::trim).collect();
+    assert_eq!(lines.iter().filter(|line| **line == "BARRIER();").count(), 4, "{text}");
+    assert!(lines.windows(2).all(|two| two != ["BARRIER();"; 2]), "{text}");
+}
+
+#[test]
 fn nested_loops_get_dimensions_and_barriers() {
     let source = "fn nest(x: &[f64], y: &mut [f64], n: usize) {
         #[distribute]

@@ -150,15 +150,32 @@ fn random_nests() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
     let choices = proptest::collection::vec(any::<u16>(), 0..160);
-    let test = |(choices, shape): (Vec<u16>, Shape)| {
-        let nest = Nest::draw(&mut Choices::new(&choices));
-        let [x, a, y] = nest.arrays();
-        let (plain, sum) = interpret::run(&nest, &x, &a, &y);
-        let (found, found_sum) =
-            on_device(&rt, &nest, &shape, [&x, &a, &y]).unwrap_or_else(|error| panic!("{error:?}\n{}", nest.source()));
-        prop_assert_eq!(comparable(&found), comparable(&plain), "{}", nest.source());
-        prop_assert_eq!(found_sum, sum, "{}", nest.source());
-        Ok(())
-    };
+    let test = |(choices, shape): (Vec<u16>, Shape)| does_what_it_says(&rt, &choices, &shape);
     runner.run(&(choices, shape()), test).unwrap();
+}
+
+/// Draws a nest, and runs it in a shape.
+fn does_what_it_says(rt: &Runtime, choices: &[u16], shape: &Shape) -> Result<(), TestCaseError> {
+    let nest = Nest::draw(&mut Choices::new(choices));
+    let [x, a, y] = nest.arrays();
+    let (plain, sum) = interpret::run(&nest, &x, &a, &y);
+    let (found, found_sum) =
+        on_device(rt, &nest, shape, [&x, &a, &y]).unwrap_or_else(|error| panic!("{error:?}\n{}", nest.source()));
+    prop_assert_eq!(comparable(&found), comparable(&plain), "{}", nest.source());
+    prop_assert_eq!(found_sum, sum, "{}", nest.source());
+    Ok(())
+}
+
+/// Statements of a team between two barriers each, behind a loop of barriers: where one barrier followed another, PoCL 3.1 let
+/// all threads do what the first one was to do.
+#[test]
+fn statements_of_a_team_are_done_once() {
+    let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
+    #[rustfmt::skip]
+    let choices = [
+        16447, 64486, 55827, 22743, 1396, 2287, 32594, 20362, 11551, 12181, 6432, 28350, 18636, 31482, 40269, 31991, 24972, 5356,
+        5634, 45548, 24919, 56128, 5684, 45448, 63555, 46786, 55481, 9163, 57342, 56377, 37368, 56189, 18985, 16750, 1805, 48015,
+        14151, 18089, 31765, 41197, 16569, 29390, 42082, 18202, 27347, 15937, 44666, 38231, 31310, 42718, 7732, 3655,
+    ];
+    does_what_it_says(&rt, &choices, &Shape { team: [8, 1, 4], teams: 6, checked: true, once: true }).unwrap();
 }

@@ -159,7 +159,7 @@ impl Writer<'_> {
         }
         self.together("chunk_length", &fills);
         if !fills.is_empty() {
-            self.line("BARRIER();");
+            self.barrier();
         }
         let cells = self.facts.cells();
         if kernel.share.is_combined() {
@@ -184,11 +184,11 @@ impl Writer<'_> {
             self.close();
         }
         if !backs.is_empty() || !fills.is_empty() {
-            self.line("BARRIER();");
+            self.barrier();
         }
         self.together("chunk_length", &backs);
         if !backs.is_empty() {
-            self.line("BARRIER();");
+            self.barrier();
         }
         self.close();
     }
@@ -232,7 +232,7 @@ impl Writer<'_> {
         let is_reversed = !self.off.innermost_first;
         let axis = |level: usize| ["X", "Y", "Z"][if is_reversed { depth - 1 - level } else { level }];
         if is_outer && self.reads_first {
-            self.line("BARRIER();");
+            self.barrier();
         }
         let reductions = self.facts.reductions.get(&one.var).cloned().unwrap_or_default();
         let outer_names: Vec<_> = reductions.iter().map(|(_, target)| self.renamed_name(*target)).collect();
@@ -278,7 +278,7 @@ impl Writer<'_> {
         if !reductions.is_empty() {
             self.close();
         } else if is_outer && follows {
-            self.line("BARRIER();");
+            self.barrier();
         }
     }
 }

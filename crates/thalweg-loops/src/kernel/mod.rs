@@ -10,6 +10,7 @@
 //! 2. Every thread of a team reaches each `BARRIER`: none stands inside a loop over threads, and the loops around it run
 //!    alike for all threads of a team.
 //! 3. A loop over threads ends with a barrier if anything of its team follows.
+//! 4. No barrier follows another at once.
 
 mod expr;
 mod head;
@@ -283,6 +284,15 @@ impl Writer<'_> {
         }
         self.text.push_str(line.as_ref());
         self.text.push('\n');
+    }
+
+    /// A barrier, unless the line before is one: a second one has nothing to wait for, and PoCL 3.1 drops the conditions of statements
+    /// between such pairs.
+    pub(super) fn barrier(&mut self) {
+        const BARRIER: &str = "BARRIER();";
+        if self.text.lines().next_back().is_none_or(|line| line.trim_start() != BARRIER) {
+            self.line(BARRIER);
+        }
     }
 
     pub(super) fn open(&mut self, line: impl AsRef<str>) {

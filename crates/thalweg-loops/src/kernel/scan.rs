@@ -43,7 +43,7 @@ impl Writer<'_> {
         if self.is_sum_alone {
             self.line(format!("{text} scan_before = {identity};"));
             self.line(format!("SCAN(scan_lanes, {name}, scan_before, {combine});"));
-            self.line("BARRIER();");
+            self.barrier();
             self.line("scan_runs[run] = scan_before;");
             self.line(format!("if (LOCAL_ID(0) == TEAM_X - 1) scan_parts[chunk] = {name};"));
         }

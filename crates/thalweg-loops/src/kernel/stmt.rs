@@ -22,7 +22,7 @@ impl Writer<'_> {
             }
         }
         if is_filled {
-            self.line("BARRIER();");
+            self.barrier();
         }
     }
 
@@ -93,9 +93,9 @@ impl Writer<'_> {
         let length = variable.array.clone().map(|length| self.length(&length)).unwrap_or_default();
         let value = self.expr(value);
         if self.is_team {
-            self.line("BARRIER();");
+            self.barrier();
             self.together(&length, &[format!("{name}[slot] = {value};")]);
-            self.line("BARRIER();");
+            self.barrier();
         } else {
             self.line(format!("{ty} {name}[{length}];"));
             self.line(format!("for (int slot = 0; slot < {length}; slot++) {name}[slot] = {value};"));
@@ -127,9 +127,9 @@ impl Writer<'_> {
         let store = self.store(element, &value);
         if self.is_team && !is_own {
             // One thread writes for its team, when the others have read, and before they read again.
-            self.line("BARRIER();");
+            self.barrier();
             self.line(format!("if (FIRST_THREAD) {store}"));
-            self.line("BARRIER();");
+            self.barrier();
         } else {
             self.line(store);
         }
