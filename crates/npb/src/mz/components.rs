@@ -115,7 +115,7 @@ pub(crate) fn each_mut<'a, 'r, T>(
 /// # Panics
 /// If there are fewer.
 #[inline(always)]
-pub(crate) fn cut<'a>(components: &Components<'a>, points: usize) -> Components<'a> {
+pub(crate) fn cut<const K: usize>(components: [&[f64]; K], points: usize) -> [&[f64]; K] {
     tabulate!(|m| &components[m][..points])
 }
 
@@ -124,12 +124,9 @@ pub(crate) fn cut<'a>(components: &Components<'a>, points: usize) -> Components<
 /// # Panics
 /// If there are fewer.
 #[inline(always)]
-pub(crate) fn cut_mut<'a>(components: &'a mut ComponentsMut<'_>, points: usize) -> ComponentsMut<'a> {
-    each_mut(
-        components,
-        #[inline(always)]
-        |component| &mut component[..points],
-    )
+pub(crate) fn cut_mut<const K: usize>(mut components: [&mut [f64]; K], points: usize) -> [&mut [f64]; K] {
+    unroll!(K, |m| components[m] = &mut std::mem::take(&mut components[m])[..points]);
+    components
 }
 
 /// The same components, for as long as they are lent.

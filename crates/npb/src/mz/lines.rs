@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::lanes::{Lane, MAX_LANES, is_avx512, transpose};
+use super::components::{cut, cut_mut};
+use super::lanes::{Lane, MAX_LANES, get_square, is_avx512, set_square};
 
 /// Where up to [`MAX_LANES`] rows of equal length lie within one component.
 #[derive(Clone, Copy, Debug)]
@@ -118,17 +119,17 @@ impl Lines {
         (first, fields): (usize, usize),
     ) {
         // All are as long, so that one comparison for each lane is enough.
-        let points = components[0].len();
-        let components: [&[f64]; K] = tabulate!(|m| &components[m][..points]);
+        let components = cut(components, components[0].len());
         self.squares::<N>(
             #[inline(always)]
             |l, starts| {
-                let square = &mut bundle[l * fields..][..N * fields];
-                unroll!(K, |m| {
-                    let rows: [S::f64s; N] = tabulate!(|lane| Lane::load(simd, components[m], starts[lane]).value());
-                    let columns = transpose(simd, rows);
-                    unroll!(N, |i| square[i * fields + first + m] = columns[i]);
-                });
+                set_square::<S, N, K>(
+                    simd,
+                    &mut bundle[l * fields..][..N * fields],
+                    (first, fields),
+                    #[inline(always)]
+                    |m| tabulate!(|lane| Lane::load(simd, components[m], starts[lane])),
+                );
             },
         );
     }
@@ -138,20 +139,19 @@ impl Lines {
     fn unpack_squares<S: Simd, const N: usize, const K: usize>(
         &self,
         simd: S,
-        mut components: [&mut [f64]; K],
+        components: [&mut [f64]; K],
         bundle: &[S::f64s],
         (first, fields): (usize, usize),
     ) {
         let points = components[0].len();
-        unroll!(K, |m| components[m] = &mut std::mem::take(&mut components[m])[..points]);
+        let mut components = cut_mut(components, points);
         self.squares::<N>(
             #[inline(always)]
             |l, starts| {
                 let square = &bundle[l * fields..][..N * fields];
                 unroll!(K, |m| {
-                    let columns: [S::f64s; N] = tabulate!(|i| square[i * fields + first + m]);
-                    let rows = transpose(simd, columns);
-                    unroll!(N, |lane| Lane::new(simd, rows[lane]).store(components[m], starts[lane]));
+                    let rows: [Lane<S>; N] = get_square(simd, square, (first + m, fields));
+                    unroll!(N, |lane| rows[lane].store(components[m], starts[lane]));
                 });
             },
         );

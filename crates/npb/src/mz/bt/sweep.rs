@@ -161,8 +161,8 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 0, ALONE> {
             let numbers = begin..end.min(begin + V::F64_LANES);
             let first_row = begin / lines * ny + 1 + begin % lines;
             let lines = Lines::in_planes((nx + 1, nx, lines), nx * ny, numbers, length);
-            let [state, right]: [Components<'_>; 2] =
-                tabulate!(|of| { tabulate!(|m| if of == 0 { u[order(0)[m]] } else { &*r[order(0)[m]] }) });
+            let state: Components<'_> = tabulate!(|m| u[order(0)[m]]);
+            let right: Components<'_> = tabulate!(|m| &*r[order(0)[m]]);
             lines.pack(simd, state, points, (0, POINT));
             lines.pack(simd, right, points, (5, POINT));
             eliminate(

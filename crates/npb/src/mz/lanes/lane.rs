@@ -127,7 +127,7 @@ impl<S: Simd> Lane<S> {
     /// on AVX2, this one.
     #[inline(always)]
     pub(crate) fn up(self) -> Self {
-        match native::up(self) {
+        match native::moved(self, true) {
             Some(moved) => moved,
             None => Self { value: self.simd.rotate_right_f64s(self.value, 1), ..self },
         }
@@ -136,7 +136,7 @@ impl<S: Simd> Lane<S> {
     /// Each lane's number in the lane before, and the first one's in the last.
     #[inline(always)]
     pub(crate) fn down(self) -> Self {
-        match native::down(self) {
+        match native::moved(self, false) {
             Some(moved) => moved,
             None => Self { value: self.simd.rotate_left_f64s(self.value, 1), ..self },
         }

@@ -126,7 +126,7 @@ mod transpose;
 pub(crate) use lane::Lane;
 pub(crate) use native::is_avx512;
 pub(crate) use scratch::{Scratch, with_scratch};
-pub(crate) use transpose::transpose;
+pub(crate) use transpose::{get_square, set_square};
 
 /// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
 /// that the index is a constant wherever it is used.

@@ -49,27 +49,20 @@ pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
-/// See [`Lane::up`].
+/// See [`Lane::up`], or [`Lane::down`].
 #[inline(always)]
-pub(super) fn up<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
+pub(super) fn moved<S: Simd>(of: Lane<S>, is_up: bool) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]
     if let Some(simd) = known::<S, V3>(of.simd) {
-        let value = simd.avx2._mm256_permute4x64_pd::<0b10_01_00_11>(bytemuck::cast(of.value));
+        let (simd, value) = (simd.avx2, bytemuck::cast(of.value));
+        let value = if is_up {
+            simd._mm256_permute4x64_pd::<0b10_01_00_11>(value)
+        } else {
+            simd._mm256_permute4x64_pd::<0b00_11_10_01>(value)
+        };
         return Some(Lane { value: bytemuck::cast(value), ..of });
     }
-    let _ = of;
-    None
-}
-
-/// See [`Lane::down`].
-#[inline(always)]
-pub(super) fn down<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = known::<S, V3>(of.simd) {
-        let value = simd.avx2._mm256_permute4x64_pd::<0b00_11_10_01>(bytemuck::cast(of.value));
-        return Some(Lane { value: bytemuck::cast(value), ..of });
-    }
-    let _ = of;
+    let _ = (of, is_up);
     None
 }
 

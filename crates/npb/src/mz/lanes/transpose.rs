@@ -2,6 +2,36 @@
 
 use pulp::Simd;
 
+use super::Lane;
+
+/// Sets field `first` and those after it of a square of points of `fields` fields each to `K` components, of each of which `rows_of` says
+/// what the lanes have at these points.
+#[inline(always)]
+pub(crate) fn set_square<S: Simd, const N: usize, const K: usize>(
+    simd: S,
+    square: &mut [S::f64s],
+    (first, fields): (usize, usize),
+    rows_of: impl Fn(usize) -> [Lane<S>; N],
+) {
+    unroll!(K, |m| {
+        let rows = rows_of(m);
+        let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
+        unroll!(N, |i| square[i * fields + first + m] = columns[i]);
+    });
+}
+
+/// What the lanes have in field `field` at the points of a square.
+#[inline(always)]
+pub(crate) fn get_square<S: Simd, const N: usize>(
+    simd: S,
+    square: &[S::f64s],
+    (field, fields): (usize, usize),
+) -> [Lane<S>; N] {
+    let columns: [S::f64s; N] = tabulate!(|i| square[i * fields + field]);
+    let rows = transpose(simd, columns);
+    tabulate!(|lane| Lane::new(simd, rows[lane]))
+}
+
 /// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.
 ///
 /// Bits of places show that the steps for 8 are right. Say that the element at row (b2 b1 b0) and column (c2 c1 c0) is in vector
@@ -10,7 +40,7 @@ use pulp::Simd;
 /// with lanes (b1 c2 b0), the second, of vectors (b2 c0), vectors (c2 c1 b0) with lanes (b2 b1 c0), and the third, of vectors b0,
 /// vectors (c2 c1 c0) with lanes (b2 b1 b0).
 #[inline(always)]
-pub(crate) fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
+fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
     const { assert!(N == 4 || N == 8) };
     let [a, b, c, d] = simd.deinterleave_shfl_f64s([rows[0], rows[1], rows[2], rows[3]]);
     if N == 4 {

@@ -19,7 +19,8 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, transpose};
+use crate::mz::components::cut;
+use crate::mz::lanes::{Lane, MAX_LANES, get_square, is_avx512, set_square};
 
 /// What belongs to the planes in which a turn's rows end, and to those in which they begin; none at the ends of a slab.
 #[derive(Clone, Copy, Debug)]
@@ -170,8 +171,7 @@ impl Strip {
         // All are as long, so that one comparison for each lane is enough.
         let [ends, begins] = tabulate!(|which| {
             let Rows { numbers, first } = planes[which];
-            let points = numbers[0].len();
-            Rows { numbers: tabulate!(|m| &numbers[m][..points]), first }
+            Rows { numbers: cut(numbers, numbers[0].len()), first }
         });
         let ended = self.window::<N, K>(&ends, turn_len::<S>(self.nx));
         for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
@@ -182,7 +182,7 @@ impl Strip {
             };
             // One choice for all components, so that what it says of places is known in all of them.
             if number > 0 && window.whole {
-                columns_of::<S, N, K>(
+                set_square::<S, N, K>(
                     simd,
                     block,
                     (first, fields),
@@ -190,7 +190,7 @@ impl Strip {
                     |m| window.load(simd, begins.numbers[m]),
                 );
             } else if window.whole && ended.whole {
-                columns_of::<S, N, K>(
+                set_square::<S, N, K>(
                     simd,
                     block,
                     (first, fields),
@@ -198,7 +198,7 @@ impl Strip {
                     |m| join(window.load(simd, begins.numbers[m]), ended.load(simd, ends.numbers[m])),
                 );
             } else {
-                columns_of::<S, N, K>(
+                set_square::<S, N, K>(
                     simd,
                     block,
                     (first, fields),
@@ -266,11 +266,7 @@ impl Strip {
         for (number, block) in bundle.chunks_exact(N * fields).enumerate() {
             let rows_of = {
                 #[inline(always)]
-                |m: usize| -> [Lane<S>; N] {
-                    let columns: [S::f64s; N] = tabulate!(|i| block[i * fields + first + m]);
-                    let rows = transpose(simd, columns);
-                    tabulate!(|lane| Lane::new(simd, rows[lane]))
-                }
+                |m: usize| -> [Lane<S>; N] { get_square(simd, block, (first + m, fields)) }
             };
             if let Some(ends) = ends.as_mut().filter(|_| number == 0) {
                 self.merge::<S, N, K>(simd, ends, turn_len::<S>(self.nx), rows_of, update);
@@ -334,22 +330,6 @@ impl Strip {
             });
         }
     }
-}
-
-/// Sets field `first` and those after it of a block of `N` steps, of `fields` fields each, to `K` components, of each of which `rows_of`
-/// says what the lanes have during these steps.
-#[inline(always)]
-fn columns_of<S: Simd, const N: usize, const K: usize>(
-    simd: S,
-    block: &mut [S::f64s],
-    (first, fields): (usize, usize),
-    rows_of: impl Fn(usize) -> [Lane<S>; N],
-) {
-    unroll!(K, |m| {
-        let rows = rows_of(m);
-        let columns: [S::f64s; N] = transpose(simd, tabulate!(|lane| rows[lane].value()));
-        unroll!(N, |i| block[i * fields + first + m] = columns[i]);
-    });
 }
 
 /// Where each of `N` lanes is during `N` steps.

@@ -92,7 +92,7 @@ impl<'a, S: Simd> Operator<'a, S> {
             #[inline(always)]
             || {
                 let StatePlane { u, halo } = self.u.plane(k + 2);
-                StatePlane { u: cut(&u, nx * ny), halo }
+                StatePlane { u: cut(u, nx * ny), halo }
             },
         );
         self.outer_row(&here, k, 0);
@@ -261,10 +261,10 @@ impl<V: Simd> WithSimd for Plane<'_, '_, '_, V> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let Self { operator, k, mut r } = self;
+        let Self { operator, k, r } = self;
         let Shape { nx, ny, .. } = operator.mesh.shape;
-        let forcing = cut(&operator.forcing.plane(k), nx * ny);
-        let residual = Residual { forcing, r: cut_mut(&mut r, nx * ny) };
+        let forcing = cut(operator.forcing.plane(k), nx * ny);
+        let residual = Residual { forcing, r: cut_mut(r, nx * ny) };
         if k + 1 < operator.end {
             operator.contribute::<true>(k + 1, residual);
         } else {

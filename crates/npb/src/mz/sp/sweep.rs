@@ -70,7 +70,7 @@ pub(crate) fn enter_plane<S: Simd>(
 ) {
     let c = Constants::new(simd);
     let points = u[0].len();
-    let (u, mut r) = (cut(&u, points), cut_mut(r, points));
+    let (u, mut r) = (cut(u, points), cut_mut(reborrow(r), points));
     let (volume, sound) = (&mut flow.volume[..points], &mut flow.sound[..points]);
     for at in (0..points).step_by(S::F64_LANES) {
         if is_alone && asks_for_line::<S>(at) {
@@ -148,8 +148,8 @@ impl WithSimd for Sweep<'_, '_, 1> {
         let rows = &mut bytemuck::cast_slice_mut::<f64, S::f64s>(scratch)[..stored(lines.length)];
         prepare(simd, rows);
         let points = planes * nx * ny;
-        let fields: [&[f64]; 3] = tabulate!(|f| &[&*flow.volume, u[2], &*flow.sound][f][..points]);
-        let r = &mut cut_mut(r, points);
+        let fields = cut([&*flow.volume, u[2], &*flow.sound], points);
+        let r = &mut cut_mut(reborrow(r), points);
         let columns = solved::<S>(nx);
         for bundle in bundles::<S>(planes, nx * ny, nx + columns.start..nx + columns.end) {
             with_columns!(bundle, |columns| lines.solve(simd, columns, &fields, r, rows));
