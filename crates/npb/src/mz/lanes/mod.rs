@@ -116,6 +116,7 @@ macro_rules! unroll {
     };
 }
 
+mod choice;
 mod lane;
 mod native;
 mod scratch;
@@ -123,6 +124,7 @@ mod scratch;
 mod tests;
 mod transpose;
 
+pub(crate) use choice::Choice;
 pub(crate) use lane::Lane;
 pub(crate) use native::is_avx512;
 pub(crate) use scratch::{Scratch, with_scratch};

@@ -2,7 +2,7 @@
 
 use pulp::{Scalar, Simd, WithSimd};
 
-use super::{Lane, MAX_LANES, dispatch};
+use super::{Choice, Lane, MAX_LANES, dispatch};
 
 /// The largest relative errors of reciprocals, their roots and quotients, in units of 2⁻⁵².
 struct Errors;
@@ -177,6 +177,36 @@ fn nothing_is_stored_outside_a_range() {
             let stored = (first..end).contains(&place) && (at..at + lanes).contains(&place);
             let expected = if stored { 9.0 } else { 1.0 };
             assert_eq!(number, expected, "{place} of {first}..{end}, {lanes} lanes from {at}");
+        }
+    }
+}
+
+/// A not-a-number and a negative zero, either of which the other becomes in the first lanes.
+struct Chosen(usize);
+
+impl WithSimd for Chosen {
+    type Output = [Vec<u64>; 2];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> [Vec<u64>; 2] {
+        let [one, other] = ODD.map(|number| Lane::splat(simd, number));
+        let choice = Choice::new(simd, simd.mask_between_m64s(0, self.0 as u64).mask());
+        [choice.of(one, other), choice.of(other, one)]
+            .map(|lanes| bytemuck::cast_slice::<S::f64s, u64>(&[lanes.value()]).to_vec())
+    }
+}
+
+const ODD: [f64; 2] = [f64::NAN, -0.0];
+
+#[test]
+fn what_is_chosen_is_so_to_the_last_bit() {
+    for count in 0..=4 {
+        for chosen in [dispatch(4, Chosen(count)), dispatch(MAX_LANES, Chosen(count))] {
+            for (chosen, [new, old]) in chosen.into_iter().zip([ODD, [ODD[1], ODD[0]]]) {
+                for (lane, bits) in chosen.into_iter().enumerate() {
+                    assert_eq!(bits, if lane < count { new } else { old }.to_bits(), "lane {lane}, {count} chosen");
+                }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use pulp::Simd;
 use super::UPDATE;
 use super::ssor::Access;
 use super::wavefront::{Rows, Strip, Turn};
-use crate::mz::components::{Components, reborrow};
+use crate::mz::components::{Components, ComponentsMut, reborrow};
 use crate::mz::lanes::Lane;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
@@ -42,19 +42,16 @@ fn pack_block<S: Simd>(
     strip.pack::<S, COMPONENTS>(simd, rows, bundle, (0, COMPONENTS));
 }
 
-/// Updates a turn's rows of a block whose first row is `first`.
+/// A turn's rows of a block whose first row is `first`.
 #[inline(always)]
-fn unpack_block<S: Simd>(
-    simd: S,
-    (block, first): (&mut Block<'_>, usize),
+fn rows_of<'a>(
+    (block, first): (&'a mut Block<'_>, usize),
     (strip, turn): (Strip, Turn<usize>),
-    bundle: &[S::f64s],
-    update: impl Fn(Lane<S>, Lane<S>) -> Lane<S> + Copy,
-) {
+) -> Turn<Rows<ComponentsMut<'a>>> {
     let first = strip.begin(first);
     let above = turn.begins.unwrap_or(block.len());
     let (below, from) = block.split_at_mut(above);
-    let turn = Turn {
+    Turn {
         ends: turn.ends.map(
             #[inline(always)]
             |k| Rows { numbers: reborrow(&mut below[k]), first },
@@ -63,8 +60,7 @@ fn unpack_block<S: Simd>(
             #[inline(always)]
             |_| Rows { numbers: reborrow(&mut from[0]), first },
         ),
-    };
-    strip.unpack(simd, turn, bundle, (0, COMPONENTS), update);
+    }
 }
 
 /// Asks for a step's share of a strip's rows in a plane of an array.
@@ -119,14 +115,7 @@ impl Access for Stage<'_> {
 
     #[inline(always)]
     fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]) {
-        unpack_block(
-            simd,
-            (&mut self.block, self.first),
-            at,
-            w,
-            #[inline(always)]
-            |_, new| new,
-        );
+        at.0.unpack(simd, rows_of((&mut self.block, self.first), at), w, (0, COMPONENTS));
     }
 }
 
@@ -180,14 +169,7 @@ impl Access for Scatter<'_> {
 
     #[inline(always)]
     fn unpack<S: Simd>(&mut self, simd: S, at: (Strip, Turn<usize>), w: &[S::f64s]) {
-        let factor = Lane::splat(simd, UPDATE);
-        unpack_block(
-            simd,
-            (&mut self.block, self.first),
-            at,
-            w,
-            #[inline(always)]
-            |u, w| factor.mul_add(w, u),
-        );
+        let rows = rows_of((&mut self.block, self.first), at);
+        at.0.add(Lane::splat(simd, UPDATE), rows, w, (0, COMPONENTS));
     }
 }

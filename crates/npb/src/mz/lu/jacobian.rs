@@ -9,8 +9,6 @@
 //!
 //! Invariant: velocities along the three directions are components 2, 3, 4 of the state.
 
-use std::ops::Add;
-
 use pulp::Simd;
 
 use crate::mz::lanes::{Lane, splats};
@@ -102,15 +100,24 @@ pub(crate) struct Change<S: Simd> {
     heat: Lane<S>,
 }
 
-impl<S: Simd> Add for Change<S> {
-    type Output = Self;
-
+impl<S: Simd> Change<S> {
+    /// Each quantity times that of `factor`.
     #[inline(always)]
-    fn add(self, other: Self) -> Self {
+    pub(crate) fn mul(&self, factor: &Self) -> Self {
         Self {
-            density: self.density + other.density,
-            velocity: tabulate!(|d| self.velocity[d] + other.velocity[d]),
-            heat: self.heat + other.heat,
+            density: self.density * factor.density,
+            velocity: tabulate!(|d| self.velocity[d] * factor.velocity[d]),
+            heat: self.heat * factor.heat,
+        }
+    }
+
+    /// [`Change::mul`], and `summand` added.
+    #[inline(always)]
+    pub(crate) fn mul_add(&self, factor: &Self, summand: &Self) -> Self {
+        Self {
+            density: self.density.mul_add(factor.density, summand.density),
+            velocity: tabulate!(|d| self.velocity[d].mul_add(factor.velocity[d], summand.velocity[d])),
+            heat: self.heat.mul_add(factor.heat, summand.heat),
         }
     }
 }
@@ -151,20 +158,14 @@ impl<S: Simd> Flow<S> {
         v1.mul_add(change.velocity[0], v2.mul_add(change.velocity[1], v3 * change.velocity[2]))
     }
 
-    /// The change of x where D x = b, D the diagonal block.
+    /// The inverse of the diagonal block, times `factor`: the change of x where D x = b is it times that of b, quantity by quantity.
     #[inline(always)]
-    pub(crate) fn solve(&self, c: &Coefficients<S>, b: State<S>) -> Change<S> {
-        let change = self.change(b);
+    pub(crate) fn inverse(&self, c: &Coefficients<S>, factor: Lane<S>) -> Change<S> {
         let [x, y, z] = tabulate!(|d| c.momentum[d].mul_add(self.volume, c.diagonal));
         let heat = c.energy.mul_add(self.volume, c.diagonal);
         // Two reciprocals of one.
-        let (xy, zh) = ((x * y).recip(), (z * heat).recip());
-        let inverse = [y * xy, x * xy, heat * zh];
-        Change {
-            density: change.density * c.diagonal_inverse,
-            velocity: tabulate!(|d| change.velocity[d] * inverse[d]),
-            heat: change.heat * (z * zh),
-        }
+        let (xy, zh) = ((x * y).recip() * factor, (z * heat).recip() * factor);
+        Change { density: c.diagonal_inverse * factor, velocity: [y * xy, x * xy, heat * zh], heat: z * zh }
     }
 
     /// What w here adds to the right-hand sides of the next points in x, y and z:

@@ -13,6 +13,7 @@ mod jacobian;
 mod ssor;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod wavefront;
 
 use std::cell::Cell;

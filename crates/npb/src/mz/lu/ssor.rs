@@ -12,9 +12,10 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::jacobian::{Coefficients, Flow, State};
-use super::wavefront::{Shift, Strip, Turn, turn_len};
-use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
+use super::jacobian::Coefficients;
+use super::turn::Turning;
+use super::wavefront::{Strip, Turn, turn_len};
+use crate::mz::lanes::{Choice, Lane, MAX_LANES, Scratch, dispatch, vectorize};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::{asks_for_line, prefetch};
 
@@ -215,9 +216,61 @@ impl<A: Access> Sweep<'_, A> {
                 };
                 let mask = &masks[mask_of::<S, _>(&turn, nx)];
                 let edge = &mut edge[m * len * COMPONENTS..];
-                sweep_turn::<S, BACKWARD>(&c, dt, (&state[..steps], w, mask, ahead, edge), &mut carried, ask);
+                if BACKWARD && !A::KEPT {
+                    clear(simd, mask, w);
+                }
+                let others = Others::of(&turn, slabs, ahead);
+                let (state, ahead, carried) = (&state[..steps], &mut *ahead, &mut carried);
+                let turning =
+                    Turning::<S, _, BACKWARD> { coefficients: &c, dt, mask, state, w, ahead, edge, carried, ask };
+                vectorize(simd, turning);
+                if let Some(others) = others {
+                    others.put_back(simd, mask, ahead);
+                }
                 access.unpack(simd, (strip, turn), w);
             }
+        }
+    }
+}
+
+/// Makes w 0 where a turn has no interior point.
+#[inline(always)]
+fn clear<S: Simd>(simd: S, mask: &[S::f64s], w: &mut [S::f64s]) {
+    for (w, mask) in w.as_chunks_mut::<COMPONENTS>().0.iter_mut().zip(mask) {
+        unroll!(COMPONENTS, |m| w[m] = simd.mul_f64s(w[m], *mask));
+    }
+}
+
+/// What waits for another slab's turn where that has some of the lanes: in the first block of a slab's first turn and of its last one.
+struct Others<S: Simd>([[S::f64s; COMPONENTS]; MAX_LANES]);
+
+impl<S: Simd> Others<S> {
+    /// As it is before a turn; none if it is in no danger.
+    #[inline(always)]
+    fn of<T>(turn: &Turn<T>, slabs: &Slabs, ahead: &[S::f64s]) -> Option<Self> {
+        let shared = slabs.count() > 1 && (turn.ends.is_none() || turn.begins.is_none());
+        shared.then(
+            #[inline(always)]
+            || {
+                let block = &ahead.as_chunks::<COMPONENTS>().0[..S::F64_LANES];
+                Self(tabulate!(|step| block[step % S::F64_LANES]))
+            },
+        )
+    }
+
+    /// Where the turn had no point.
+    #[inline(always)]
+    fn put_back(&self, simd: S, mask: &[S::f64s], ahead: &mut [S::f64s]) {
+        let block = ahead.as_chunks_mut::<COMPONENTS>().0.iter_mut();
+        for ((waiting, kept), mask) in block.zip(&self.0).zip(mask).take(S::F64_LANES) {
+            let here = Choice::new(simd, simd.less_than_f64s(simd.splat_f64s(0.0), *mask));
+            unroll!(COMPONENTS, |m| {
+                let [new, kept] = [waiting[m], kept[m]].map(
+                    #[inline(always)]
+                    |value| Lane::new(simd, value),
+                );
+                waiting[m] = here.of(new, kept).value();
+            });
         }
     }
 }
@@ -237,72 +290,4 @@ fn mask_of<S: Simd, T>(turn: &Turn<T>, nx: usize) -> Range<usize> {
         Turn { begins: Some(_), .. } => len..2 * len,
         Turn { begins: None, .. } => 2 * len..masks_len::<S>(nx),
     }
-}
-
-/// Sweeps one turn of a strip, with what its points contribute in x and y `carried` from the turn before to the one after; at
-/// each step, `ask` asks for what comes later.
-#[inline(always)]
-fn sweep_turn<S: Simd, const BACKWARD: bool>(
-    c: &Coefficients<S>,
-    dt: Lane<S>,
-    (state, w, mask, ahead, edge): (&[S::f64s], &mut [S::f64s], &[S::f64s], &mut [S::f64s], &mut [f64]),
-    carried: &mut [State<S>; 2],
-    ask: impl Fn(usize),
-) {
-    let (simd, lanes) = (dt.simd(), S::F64_LANES);
-    let steps = mask.len();
-    // Five vectors for each step, and as many steps of each: so hardly any place has to be compared with a length.
-    let state = &state.as_chunks::<COMPONENTS>().0[..steps];
-    let w = &mut w.as_chunks_mut::<COMPONENTS>().0[..steps];
-    let ahead = &mut ahead.as_chunks_mut::<COMPONENTS>().0[..steps];
-    let edge = &mut edge.as_chunks_mut::<COMPONENTS>().0[..steps + 2 * (lanes - 1)];
-    let shift = Shift::new(simd);
-    let [mut along_x, mut along_y] = *carried;
-    for n in 0..steps {
-        let step = if BACKWARD { steps - 1 - n } else { n };
-        ask(step);
-        let (state, fields, ahead) = (&state[step], &mut w[step], &mut ahead[step]);
-        let valid = simd.less_than_f64s(simd.splat_f64s(0.0), mask[step]);
-        let or = {
-            #[inline(always)]
-            |number: Lane<S>, other| Lane::new(simd, simd.select_f64s(valid, number.value(), other))
-        };
-        let zero = simd.splat_f64s(0.0);
-
-        // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
-        // between; the edge begins that many steps before the strip.
-        let entering = &edge[if BACKWARD { step } else { step + 2 * (lanes - 1) }];
-        let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, state[m])));
-        let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
-        // What comes from the step before comes last: the other sums do not wait for it.
-        let contributed: State<S> = tabulate!(|m| {
-            let along_z = Lane::new(simd, ahead[m]);
-            let other = if BACKWARD { along_z } else { dt.mul_add(w[m], along_z) };
-            let along_y = if BACKWARD {
-                shift.enter_last(entering[m], along_y[m])
-            } else {
-                shift.enter_first(entering[m], along_y[m])
-            };
-            or(along_x[m] + (along_y + other), zero)
-        });
-        let mut change = flow.solve(c, contributed);
-        if BACKWARD {
-            change = change + flow.change(tabulate!(|m| or(w[m], zero)));
-        }
-        let w = flow.vector(&change);
-
-        let along_z;
-        [along_x, along_y, along_z] = flow.contributions(c, w, &change);
-        let own = &mut edge[step + lanes - 1];
-        unroll!(COMPONENTS, |m| {
-            fields[m] = w[m].value();
-            // A lane that is in another slab's turn leaves what is there to it.
-            ahead[m] = or(along_z[m], ahead[m]).value();
-            // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
-            let shifted = if BACKWARD { along_y[m].down() } else { along_y[m].up() };
-            own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
-            along_y[m] = shifted;
-        });
-    }
-    *carried = [along_x, along_y];
 }

@@ -142,8 +142,10 @@ fn mesh() -> Mesh {
     Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
 }
 
-/// Packs strips of two components turn by turn, and adds what comes out of them to the rows from `rows.start` on.
+/// Packs strips of two components turn by turn, and doubles the rows from `rows.start` on, by adding what comes out of the strips or by
+/// storing twice that.
 struct Double<'a> {
+    adds: bool,
     nx: usize,
     rows: Range<usize>,
     planes: Range<usize>,
@@ -158,8 +160,8 @@ impl WithSimd for Double<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { nx, rows, planes, from, to } = self;
-        let mut scratch = Scratch::default();
+        let Self { adds, nx, rows, planes, from, to } = self;
+        let (mut scratch, mut masks) = (Scratch::default(), Scratch::default());
         // Three fields, of which the last two are in use.
         let bundle = scratch.vectors::<S>(3 * turn_len::<S>(nx));
         for begin in rows.clone().step_by(S::F64_LANES) {
@@ -176,7 +178,17 @@ impl WithSimd for Double<'_> {
                     ends: turn.ends.map(|k| Rows { numbers: below[k].each_mut().map(|to| &mut to[..]), first }),
                     begins: turn.begins.map(|_| Rows { numbers: above[0].each_mut().map(|to| &mut to[..]), first }),
                 };
-                strip.unpack(simd, unpacked, bundle, (1, 3), |old, new| old + new);
+                let mask = &mut masks.vectors::<S>(turn_len::<S>(nx))[..turn.steps::<S>(nx)];
+                strip.mask::<S>(turn.map(|_| ()), mask);
+                for (step, point) in bundle.chunks_exact_mut(3).enumerate() {
+                    let factor = if adds { mask[step] } else { simd.splat_f64s(2.0) };
+                    point[1..].iter_mut().for_each(|field| *field = simd.mul_f64s(*field, factor));
+                }
+                if adds {
+                    strip.add(Lane::splat(simd, 1.0), unpacked, bundle, (1, 3));
+                } else {
+                    strip.unpack(simd, unpacked, bundle, (1, 3));
+                }
             }
         }
     }
@@ -207,9 +219,9 @@ proptest! {
         };
         let expected: Vec<_> = (0..planes.end).map(|k| both(doubled(k))).collect();
         let [one, other] = both(from.clone());
-        for width in [0, 1, 2, 3, 4, 8] {
+        for (width, adds) in [0, 1, 2, 3, 4, 8].into_iter().flat_map(|width| [(width, false), (width, true)]) {
             let mut to: Vec<_> = (0..planes.end).map(|k| both(block(k))).collect();
-            let work = Double { nx, rows: rows.clone(), planes: planes.clone(), from: [&one, &other], to: &mut to };
+            let work = Double { adds, nx, rows: rows.clone(), planes: planes.clone(), from: [&one, &other], to: &mut to };
             match width {
                 0 => dispatch(MAX_LANES, work),
                 3 => dispatch(4, work), // the code for four, on a machine that has eight
@@ -218,7 +230,7 @@ proptest! {
                 4 => work.with_simd(Scalar256b),
                 _ => work.with_simd(Scalar512b),
             }
-            prop_assert_eq!(&to, &expected, "rows of {} points, {} lanes", nx, width);
+            prop_assert_eq!(&to, &expected, "rows of {} points, {} lanes, added: {}", nx, width, adds);
         }
     }
 
@@ -247,7 +259,8 @@ proptest! {
         let (simd, mesh) = (Scalar, mesh());
         let c = Coefficients::new(simd, &mesh, false);
         let flow = Flow::new(&c, lanes(simd, u));
-        let x = numbers(flow.vector(&flow.solve(&c, lanes(simd, b))));
+        let inverse = flow.inverse(&c, Lane::splat(simd, 1.0));
+        let x = numbers(flow.vector(&flow.change(lanes(simd, b)).mul(&inverse)));
         let mut product = x;
         for (d, dissipation) in DISSIPATION.into_iter().enumerate() {
             let n = derivative(|u| viscous(u, d), u, x);

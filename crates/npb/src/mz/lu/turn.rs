@@ -1,0 +1,123 @@
+//! One turn of a strip: point after point, each wanting what the one before hands on.
+//!
+//! What a point takes from its own state alone, its flow and its diagonal block, is found a step ahead: so there is always something to
+//! compute while what the step before hands on is waited for. A turn is a function of its own, so that the compiler has all registers for
+//! it, and need not keep the addresses of what is packed and unpacked around it.
+
+use pulp::{Simd, WithSimd};
+
+use super::jacobian::{Change, Coefficients, Flow, State};
+use super::wavefront::Shift;
+use crate::mz::lanes::Lane;
+use crate::mz::physics::COMPONENTS;
+
+/// A turn through a strip, backwards or not. At each step, `ask` asks for what comes later.
+pub(super) struct Turning<'a, S: Simd, Ask, const BACKWARD: bool> {
+    pub(super) coefficients: &'a Coefficients<S>,
+    pub(super) dt: Lane<S>,
+    /// 1 where a lane is at an interior point, else 0, per step.
+    pub(super) mask: &'a [S::f64s],
+    /// The state, `[step][component]`.
+    pub(super) state: &'a [S::f64s],
+    /// w, `[step][component]`. Backwards it has to be 0 where `mask` is.
+    pub(super) w: &'a mut [S::f64s],
+    /// What the plane before contributes, `[step][component]`; afterwards, what this one does.
+    pub(super) ahead: &'a mut [S::f64s],
+    /// What the strip before hands on in y, five numbers per step; afterwards, what this one does.
+    pub(super) edge: &'a mut [f64],
+    /// What the turn before hands on in x and y; afterwards, what this one does.
+    pub(super) carried: &'a mut [State<S>; 2],
+    pub(super) ask: Ask,
+}
+
+/// What a point takes from its own state.
+#[derive(Clone, Copy)]
+struct Place<S: Simd> {
+    flow: Flow<S>,
+    /// The inverse of its diagonal block; 0 in lanes that are not at an interior point, so that w is.
+    inverse: Change<S>,
+}
+
+impl<S: Simd, Ask: Fn(usize), const BACKWARD: bool> WithSimd for Turning<'_, S, Ask, BACKWARD> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<Same: Simd>(self, _: Same) {
+        let Self { coefficients, dt, mask, state, w, ahead, edge, carried, ask } = self;
+        sweep::<S, BACKWARD>(coefficients, dt, mask, state, w, ahead, edge, carried, ask);
+    }
+}
+
+/// [`Turning`], step by step.
+#[expect(clippy::too_many_arguments, reason = "of arguments, unlike fields, the compiler knows that they lie apart")]
+#[inline(always)]
+fn sweep<S: Simd, const BACKWARD: bool>(
+    c: &Coefficients<S>,
+    dt: Lane<S>,
+    mask: &[S::f64s],
+    state: &[S::f64s],
+    w: &mut [S::f64s],
+    ahead: &mut [S::f64s],
+    edge: &mut [f64],
+    carried: &mut [State<S>; 2],
+    ask: impl Fn(usize),
+) {
+    let (simd, lanes) = (dt.simd(), S::F64_LANES);
+    let steps = mask.len();
+    // Five vectors for each step, and as many steps of each: so hardly any place has to be compared with a length.
+    let state = &state.as_chunks::<COMPONENTS>().0[..steps];
+    let w = &mut w.as_chunks_mut::<COMPONENTS>().0[..steps];
+    let ahead = &mut ahead.as_chunks_mut::<COMPONENTS>().0[..steps];
+    let edge = &mut edge.as_chunks_mut::<COMPONENTS>().0[..steps + 2 * (lanes - 1)];
+    let shift = Shift::new(simd);
+    let place = {
+        #[inline(always)]
+        |step: usize| {
+            let flow = Flow::new(c, tabulate!(|m| Lane::new(simd, state[step][m])));
+            Place { flow, inverse: flow.inverse(c, Lane::new(simd, mask[step])) }
+        }
+    };
+
+    let [mut along_x, mut along_y] = *carried;
+    let mut next = place(if BACKWARD { steps - 1 } else { 0 });
+    for n in 0..steps {
+        let step = if BACKWARD { steps - 1 - n } else { n };
+        ask(step);
+        let Place { flow, inverse } = next;
+
+        // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
+        // between; the edge begins that many steps before the strip.
+        let entering = &edge[if BACKWARD { step } else { step + 2 * (lanes - 1) }];
+        let (fields, ahead) = (&mut w[step], &mut ahead[step]);
+        let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
+        // What comes from the step before comes last: the other sums do not wait for it.
+        let contributed: State<S> = tabulate!(|m| {
+            let along_z = Lane::new(simd, ahead[m]);
+            let other = if BACKWARD { along_z } else { dt.mul_add(w[m], along_z) };
+            let along_y = if BACKWARD {
+                shift.enter_last(entering[m], along_y[m])
+            } else {
+                shift.enter_first(entering[m], along_y[m])
+            };
+            along_x[m] + (along_y + other)
+        });
+        let change = flow.change(contributed);
+        let change = if BACKWARD { change.mul_add(&inverse, &flow.change(w)) } else { change.mul(&inverse) };
+        let w = flow.vector(&change);
+
+        // After the last one, that again: a branch here takes longer.
+        next = place(if BACKWARD { step.saturating_sub(1) } else { (step + 1).min(steps - 1) });
+        let along_z;
+        [along_x, along_y, along_z] = flow.contributions(c, w, &change);
+        let own = &mut edge[step + lanes - 1];
+        unroll!(COMPONENTS, |m| {
+            fields[m] = w[m].value();
+            ahead[m] = along_z[m].value();
+            // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
+            let shifted = if BACKWARD { along_y[m].down() } else { along_y[m].up() };
+            own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
+            along_y[m] = shifted;
+        });
+    }
+    *carried = [along_x, along_y];
+}
