@@ -10,10 +10,12 @@
 
 mod access;
 mod jacobian;
+mod pack;
 mod ssor;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod unpack;
 mod wavefront;
 
 use std::cell::Cell;

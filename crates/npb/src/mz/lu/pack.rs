@@ -1,0 +1,139 @@
+//! Packing: a turn's rows become a bundle of vectors in the order of its steps.
+
+use pulp::Simd;
+
+use super::wavefront::{Rows, Strip, Turn, turn_len};
+use crate::mz::components::cut;
+use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, set_square};
+
+impl Strip {
+    /// Copies a turn's rows of these components, which are equally long, into field `first` and those after it of a bundle of `fields`
+    /// fields per step.
+    ///
+    /// # Panics
+    /// If there are no such rows.
+    #[inline(always)]
+    pub(crate) fn pack<S: Simd, const K: usize>(
+        &self,
+        simd: S,
+        turn: Turn<Rows<[&[f64]; K]>>,
+        bundle: &mut [S::f64s],
+        (first, fields): (usize, usize),
+    ) {
+        let Some(planes) = turn.both() else { return };
+        if S::F64_LANES == 4 {
+            self.pack_blocks::<S, 4, K>(simd, planes, bundle, (first, fields));
+        } else if is_avx512::<S>() {
+            self.pack_blocks::<S, 8, K>(simd, planes, bundle, (first, fields));
+        } else {
+            let [_, begins] = planes;
+            for (step, point) in bundle.chunks_exact_mut(fields).enumerate() {
+                for (m, field) in point[first..first + K].iter_mut().enumerate() {
+                    let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(field));
+                    for (lane, value) in lanes.iter_mut().enumerate() {
+                        let (rows, point) = self.point::<S, _>(turn, step, lane).unwrap_or((begins, 1));
+                        *value = rows.numbers[m][rows.first + point];
+                    }
+                }
+            }
+        }
+    }
+
+    /// [`Strip::pack`], `N` steps of `N` lanes at a time.
+    #[inline(always)]
+    fn pack_blocks<S: Simd, const N: usize, const K: usize>(
+        &self,
+        simd: S,
+        planes: [Rows<[&[f64]; K]>; 2],
+        bundle: &mut [S::f64s],
+        (first, fields): (usize, usize),
+    ) {
+        // All are as long, so that one comparison for each lane is enough.
+        let [ends, begins] = tabulate!(|which| {
+            let Rows { numbers, first } = planes[which];
+            Rows { numbers: cut(numbers, numbers[0].len()), first }
+        });
+        let ended = self.window::<N, K>(&ends, turn_len::<S>(self.nx));
+        for (number, block) in bundle.chunks_exact_mut(N * fields).enumerate() {
+            let window = self.window::<N, K>(&begins, number * N);
+            let join = {
+                #[inline(always)]
+                |rows: [Lane<S>; N], ending: [Lane<S>; N]| tabulate!(|lane| rows[lane].joined(lane, ending[lane]))
+            };
+            // One choice for all components, so that what it says of places is known in all of them.
+            if number > 0 && window.whole {
+                set_square::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| window.load(simd, begins.numbers[m]),
+                );
+            } else if window.whole && ended.whole {
+                set_square::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| join(window.load(simd, begins.numbers[m]), ended.load(simd, ends.numbers[m])),
+                );
+            } else {
+                set_square::<S, N, K>(
+                    simd,
+                    block,
+                    (first, fields),
+                    #[inline(always)]
+                    |m| {
+                        let rows = window.load_near(simd, begins.numbers[m]);
+                        if number > 0 { rows } else { join(rows, ended.load_near(simd, ends.numbers[m])) }
+                    },
+                );
+            }
+        }
+    }
+
+    /// Where each lane is during `N` steps, after so many steps of its row.
+    #[inline(always)]
+    fn window<const N: usize, const K: usize>(&self, rows: &Rows<[&[f64]; K]>, steps: usize) -> Window<N> {
+        let places: [usize; N] = tabulate!(|lane| rows.first + self.place(lane, steps));
+        Window { places, whole: places[N - 1] + N <= rows.numbers[0].len() }
+    }
+}
+
+/// Where each of `N` lanes is during `N` steps.
+struct Window<const N: usize> {
+    /// The first step's points.
+    places: [usize; N],
+    /// Whether all of it lies within the array.
+    whole: bool,
+}
+
+impl<const N: usize> Window<N> {
+    /// The numbers that each lane is at, if it is whole.
+    #[inline(always)]
+    fn load<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
+        tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
+    }
+
+    /// The numbers that each lane is at: [`load_near`].
+    #[inline(always)]
+    fn load_near<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
+        tabulate!(|lane| load_near(simd, from, self.places[lane]))
+    }
+}
+
+/// The numbers that begin at `place`, and after the last one, that again.
+#[inline(always)]
+pub(super) fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
+    if place + S::F64_LANES <= from.len() {
+        return Lane::load(simd, from, place);
+    }
+    Lane::load(simd, &at_end(from, place), 0)
+}
+
+/// [`load_near`] where the numbers end, out of the way of all other loads.
+#[cold]
+#[inline(never)]
+fn at_end(from: &[f64], place: usize) -> [f64; MAX_LANES] {
+    std::array::from_fn(|i| from[(place + i).min(from.len() - 1)])
+}
