@@ -134,11 +134,17 @@ pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
 #[derive(Debug)]
 pub struct Record<'a>(pub(crate) AccessRecord<'a>);
 
+/// Says of a region that its rows follow each other at home without a gap: then its own extents tell the strides, and a running
+/// task need not look at the cell, which has left the caches since it was submitted.
+const DENSE: usize = 1;
+const _: () = assert!(align_of::<DataCell>() > DENSE, "there is room for it in a cell's address");
+
 /// A region of a data object, checked against its bounds.
 #[derive(Debug)]
 pub(crate) struct Declared<T, S: Shape> {
+    /// With [`DENSE`] in its lowest bit.
     cell: *const DataCell,
-    /// Where the region begins at home: known here, so that a running task need not look at the cell.
+    /// Where the region begins at home: known here, as the strides of a dense region are.
     home: *mut u8,
     spans: S::Spans,
     element: PhantomData<fn() -> T>,
@@ -151,10 +157,12 @@ impl<T: Element, S: Shape> Declared<T, S> {
     /// A region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
     pub(crate) fn new(cell: &DataCell, block: &Block) -> Self {
         debug_assert!(cell.datum.whole().contains(block) && cell.datum.element_bytes == size_of::<T>());
-        let home = match S::NDIM {
-            Some(1) => cell.base().wrapping_add(block.lo()[0] * size_of::<T>()),
-            _ => cell.address(block),
+        let (home, dense) = match S::NDIM {
+            Some(1) => (cell.base().wrapping_add(block.lo()[0] * size_of::<T>()), DENSE),
+            _ if cell.strides() == strides_of(&block.extents()) => (cell.address(block), DENSE),
+            _ => (cell.address(block), 0),
         };
+        let cell = std::ptr::from_ref(cell).map_addr(|address| address | dense);
         Self { cell, home, spans: S::Spans::of_block(block), element: PhantomData }
     }
 
@@ -173,13 +181,17 @@ impl<T: Element, S: Shape> Declared<T, S> {
 
     pub(super) fn cell(&self) -> &DataCell {
         // SAFETY: the cell outlives the task that this is stored in (rule 3).
-        unsafe { &*self.cell }
+        unsafe { &*self.cell.map_addr(|address| address & !DENSE) }
     }
 
     #[inline]
     pub(super) fn site(&self, given: Option<Site>) -> Site {
         given.unwrap_or_else(|| {
-            let strides = if S::NDIM == Some(1) { [1; MAX_DIMS] } else { self.cell().strides() };
+            let strides = match self.cell.addr() & DENSE {
+                _ if S::NDIM == Some(1) => [1; MAX_DIMS],
+                DENSE => strides_of(&self.spans.block().extents()),
+                _ => self.cell().strides(),
+            };
             Site { first: self.home, strides }
         })
     }

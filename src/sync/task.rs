@@ -117,6 +117,20 @@ impl<K: Kind> Task<K> {
         }
     }
 
+    /// Is run now: brings a long body to the cache all at once, as each line would else be waited for when it is looked at. Since
+    /// the task was submitted, other tasks' bodies may have taken the caches.
+    #[inline]
+    pub(crate) fn expect_body(&self) {
+        /// A task with few accesses has no more lines: a few instructions would be much of what it costs.
+        const NEAR: usize = 6;
+        const MOST: usize = 32;
+        let lines = self.block_bytes / pool::ALIGN;
+        if lines > NEAR {
+            let start = ptr::from_ref(self).cast::<u8>();
+            (2..lines.min(MOST)).for_each(|line| prefetch_line(start.wrapping_add(line * pool::ALIGN)));
+        }
+    }
+
     /// Will be ended when its body has run: meanwhile brings to the cache what is looked at then of the successor that came last,
     /// its edge, which as a rule is in its block's second line, and the line before. Another thread may have made the successor.
     #[inline]

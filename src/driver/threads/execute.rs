@@ -79,6 +79,7 @@ impl Threads {
     #[inline(always)] // on the way of every task
     pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
+        task.expect_body();
         task.expect_end();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
         let mut next = None;

@@ -103,23 +103,32 @@ pub(super) struct DissipationWeights {
 }
 
 impl DissipationWeights {
-    /// Those of a zone.
+    /// Those of a zone, of six points or more in each direction.
     pub(super) fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d: usize, n: usize| {
             let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
-            (1..=n).scan([[0.0; 5]; 2], move |[before, own], next| {
-                let after = if next < n - 1 { dissipation(weight, next, n) } else { [0.0; 5] };
-                let weights = [own[0], before[3], own[2], after[1], own[4]];
-                (*before, *own) = (*own, after);
-                Some(weights)
-            })
+            let sum = move |l: usize| if (1..n - 1).contains(&l) { dissipation(weight, l, n) } else { [0.0; 5] };
+            move |l: usize| {
+                let (before, own, after) = (sum(l.wrapping_sub(1)), sum(l), sum(l + 1));
+                [own[0], before[3], own[2], after[1], own[4]]
+            }
         };
-        let mut x = vec![Block::default(); pitch(mesh.shape)];
-        for (i, weights) in line(0, nx).enumerate() {
-            (0..5).for_each(|w| x[i / POINTS][w][i % POINTS] = weights[w]);
-        }
-        Self { x, y: line(1, ny).collect(), z: line(2, nz).collect() }
+        // All that are neither of the first three nor of the last three are the same.
+        let ends = |n: usize| (0..3).chain(n - 3..n);
+        let all = |d: usize, n: usize| {
+            let line = line(d, n);
+            let mut weights = vec![line(3); n];
+            ends(n).for_each(|l| weights[l] = line(l));
+            weights
+        };
+        let line = line(0, nx);
+        let inner = line(3);
+        let mut x = vec![tabulate!(|w| [inner[w]; POINTS]); pitch(mesh.shape)];
+        let mut set = |i: usize, weights: [f64; 5]| (0..5).for_each(|w| x[i / POINTS][w][i % POINTS] = weights[w]);
+        ends(nx).for_each(|i| set(i, line(i)));
+        (nx..pitch(mesh.shape) * POINTS).for_each(|i| set(i, [0.0; 5]));
+        Self { x, y: all(1, ny), z: all(2, nz) }
     }
 
     /// Which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
@@ -220,6 +229,45 @@ impl<S: Simd> Constants<S> {
             heat_of: splats(simd, [C1C5, 0.5 * (1.0 - C1C5)]),
             outer: Lane::splat(simd, -EPS4),
             scale: Lane::splat(simd, scale),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mz::classes::Benchmark;
+
+    #[test]
+    fn weights_are_those_of_the_sums_that_a_point_is_part_of() {
+        for n in 6..=18 {
+            let mesh = Mesh::new(Benchmark::Sp, Shape { nx: n, ny: n, nz: n }, [n; 3], [1, 1], 1e-3);
+            let weights = DissipationWeights::new(&mesh);
+            for d in 0..3 {
+                let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
+                let part = |of: usize, sum: Option<usize>| match sum {
+                    Some(sum) if sum > 0 && sum < n - 1 => dissipation(weight, sum, n)[of + 2 - sum],
+                    _ => 0.0,
+                };
+                for l in 0..n {
+                    let (two_before, two_after) = (l.checked_sub(2), (l + 2 < n).then_some(l + 2));
+                    let expected = [
+                        two_before.map_or(0.0, |of| part(of, Some(l))),
+                        part(l, l.checked_sub(1)),
+                        part(l, Some(l)),
+                        part(l, Some(l + 1)),
+                        two_after.map_or(0.0, |of| part(of, Some(l))),
+                    ];
+                    let found = match d {
+                        0 => tabulate!(|w| weights.x[l / POINTS][w][l % POINTS]),
+                        1 => weights.y[l],
+                        _ => weights.z[l],
+                    };
+                    assert_eq!(found, expected, "point {l} of {n} in direction {d}");
+                }
+            }
+            let beyond = (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
+            assert_eq!(beyond.sum::<f64>(), 0.0);
         }
     }
 }
