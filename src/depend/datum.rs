@@ -188,7 +188,6 @@ pub(crate) struct AccessRecord<'a> {
 
 impl AccessRecord<'_> {
     /// Whether the order of the two matters.
-    #[inline] // each access of a task is asked about each: as a rule they are of different data
     pub(crate) fn conflicts_with(&self, other: &AccessRecord<'_>) -> bool {
         std::ptr::eq(self.datum, other.datum)
             && (self.mode.writes() || other.mode.writes())

@@ -102,12 +102,6 @@ impl<const BATCH: usize> Cache<BATCH> {
         self.local.pop().unwrap_or_else(|| self.refill(shared, fresh))
     }
 
-    /// The block that is taken next, if it is here; to be asked for ahead of time and not to be looked at.
-    #[inline]
-    pub(super) fn next(&self) -> *const u8 {
-        self.local.head.cast()
-    }
-
     #[cold]
     fn refill(&mut self, shared: &Batches, fresh: impl FnOnce() -> List) -> NonNull<u8> {
         self.local = match std::mem::replace(&mut self.spare, List::EMPTY) {

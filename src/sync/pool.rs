@@ -10,7 +10,6 @@
 
 use super::atomic::Mutex;
 use super::batch::{Batches, Cache, List};
-use super::prefetch::prefetch_line;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -21,8 +20,6 @@ pub(super) const ALIGN: usize = 64;
 const CLASSES: usize = 32;
 /// How many blocks change hands at once.
 const BATCH: usize = 64;
-/// Blocks of this class and longer ones are asked for ahead of time, when another is taken. Shorter ones would not gain by it.
-const LONG: usize = 7;
 /// A class that means: too large for the pool, or aligned to more, allocated alone.
 const ALONE: usize = CLASSES;
 
@@ -60,24 +57,8 @@ pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
         return system(wanted);
     }
     CACHES
-        .try_with(|caches| {
-            let cache = &mut caches.borrow_mut().0[class];
-            let block = cache.take(&SHARED[class], || fresh(class));
-            if class >= LONG {
-                expect(cache.next(), class);
-            }
-            block
-        })
+        .try_with(|caches| caches.borrow_mut().0[class].take(&SHARED[class], || fresh(class)))
         .unwrap_or_else(|_| system(layout(class, 1)))
-}
-
-/// This block, if there is one, will be written soon: brings its lines to the cache meanwhile, which may have left it since the
-/// block was freed.
-#[inline]
-fn expect(block: *const u8, class: usize) {
-    if !block.is_null() {
-        (0..=class).for_each(|line| prefetch_line(block.wrapping_add(line * ALIGN)));
-    }
 }
 
 /// Gives back a block that [`allocate`] returned.

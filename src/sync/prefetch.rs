@@ -12,6 +12,13 @@ pub(crate) fn prefetch<T>(value: &T) {
     }
 }
 
+/// As [`prefetch`], of so many lines from this address on; no more than thirty-two, as a processor waits for only so many at a time.
+#[inline(never)] // who calls it stays short
+pub(super) fn prefetch_lines(start: *const u8, lines: usize) {
+    const MOST: usize = 32;
+    (0..lines.min(MOST)).for_each(|line| prefetch_line(start.wrapping_add(line * LINE)));
+}
+
 /// As [`prefetch`], of the one line that has this address.
 #[inline]
 pub(super) fn prefetch_line(address: *const u8) {

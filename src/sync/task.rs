@@ -24,7 +24,7 @@
 use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
 use super::edges::{EdgeStore, Link};
 use super::pool;
-use super::prefetch::prefetch_line;
+use super::prefetch::{prefetch_line, prefetch_lines};
 use super::successors::{Closed, Edge, Successors};
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -123,11 +123,9 @@ impl<K: Kind> Task<K> {
     pub(crate) fn expect_body(&self) {
         /// A task with few accesses has no more lines: a few instructions would be much of what it costs.
         const NEAR: usize = 6;
-        const MOST: usize = 32;
         let lines = self.block_bytes / pool::ALIGN;
         if lines > NEAR {
-            let start = ptr::from_ref(self).cast::<u8>();
-            (2..lines.min(MOST)).for_each(|line| prefetch_line(start.wrapping_add(line * pool::ALIGN)));
+            prefetch_lines(ptr::from_ref(self).cast(), lines);
         }
     }
 
