@@ -243,8 +243,8 @@ mod tests {
         for n in 6..=18 {
             let mesh = Mesh::new(Benchmark::Sp, Shape { nx: n, ny: n, nz: n }, [n; 3], [1, 1], 1e-3);
             let weights = DissipationWeights::new(&mesh);
-            for d in 0..3 {
-                let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
+            for (d, dissipated) in DISSIPATION.into_iter().enumerate() {
+                let weight = dissipated / (mesh.h[d] * mesh.h[d]);
                 let part = |of: usize, sum: Option<usize>| match sum {
                     Some(sum) if sum > 0 && sum < n - 1 => dissipation(weight, sum, n)[of + 2 - sum],
                     _ => 0.0,
