@@ -114,20 +114,17 @@ impl DissipationWeights {
                 [own[0], before[3], own[2], after[1], own[4]]
             }
         };
-        // All that are neither of the first three nor of the last three are the same.
-        let ends = |n: usize| (0..3).chain(n - 3..n);
         let all = |d: usize, n: usize| {
             let line = line(d, n);
+            // All but the first three and the last three are the same.
             let mut weights = vec![line(3); n];
-            ends(n).for_each(|l| weights[l] = line(l));
+            (0..3).chain(n - 3..n).for_each(|l| weights[l] = line(l));
             weights
         };
-        let line = line(0, nx);
-        let inner = line(3);
-        let mut x = vec![tabulate!(|w| [inner[w]; POINTS]); pitch(mesh.shape)];
-        let mut set = |i: usize, weights: [f64; 5]| (0..5).for_each(|w| x[i / POINTS][w][i % POINTS] = weights[w]);
-        ends(nx).for_each(|i| set(i, line(i)));
-        (nx..pitch(mesh.shape) * POINTS).for_each(|i| set(i, [0.0; 5]));
+        let mut x = vec![Block::default(); pitch(mesh.shape)];
+        for (i, weights) in all(0, nx).iter().enumerate() {
+            (0..5).for_each(|w| x[i / POINTS][w][i % POINTS] = weights[w]);
+        }
         Self { x, y: all(1, ny), z: all(2, nz) }
     }
 
@@ -266,8 +263,9 @@ mod tests {
                     assert_eq!(found, expected, "point {l} of {n} in direction {d}");
                 }
             }
-            let beyond = (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
-            assert_eq!(beyond.sum::<f64>(), 0.0);
+            let mut beyond =
+                (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
+            assert!(beyond.all(|weight| weight == 0.0), "there are no points behind the last of {n}");
         }
     }
 }
