@@ -1,7 +1,7 @@
 //! The edges from a task to those it waits for: memory in the task's own block, links that name a successor.
 //!
-//! An edge lies in the *successor's* block and is linked into the predecessor's list ([`super::successors`]); this file
-//! never links any. Slots stay where they are as long as the block.
+//! An edge lies in the *successor's* block, in its header or its tail ([`super::tail`]), or in a chunk behind those, and is linked
+//! into the predecessor's list ([`super::successors`]); this file never links any. Slots stay where they are as long as the block.
 //!
 //! A linked edge is read by whoever finishes the predecessor, and its address is compared and passed on by whoever links
 //! another one before it. So nothing here makes a reference to an edge, or to what contains edges, from the first slot
@@ -9,6 +9,7 @@
 
 use super::fixed::Place;
 use super::successors::Edge;
+use super::tail::{MORE_EDGES, Tail};
 use super::task::{Flow, Kind, Task};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -16,9 +17,9 @@ use std::ptr::{self, NonNull};
 const INLINE_EDGES: usize = 3;
 const CHUNK_EDGES: usize = 15;
 
-type Slot<K> = MaybeUninit<Edge<Link<K>>>;
+pub(super) type Slot<K> = MaybeUninit<Edge<Link<K>>>;
 
-/// The edges to a task's predecessors: a few in the block itself, more in chunks.
+/// The edges to a task's predecessors: a few in the header, of a long block more in its tail, and the others in chunks.
 pub(super) struct EdgeStore<K: Kind> {
     inline: [Slot<K>; INLINE_EDGES],
     /// The last chunk, which names the one before; made by `Box::into_raw`. Not a box: that must not be moved or borrowed
@@ -81,17 +82,27 @@ impl<K: Kind> EdgeStore<K> {
     /// The memory of the `n`-th edge; slots are asked for in order, the last one perhaps again.
     ///
     /// # Safety
-    /// `store` is valid for reads and writes, and nobody else gets slots of it or clears it meanwhile. Others may read
-    /// the edges in slots handed out before.
+    /// `store` is valid for reads and writes, and so is the block's tail, which is given each time if it has one. Nobody else gets
+    /// slots of them or clears them meanwhile. Others may read the edges in slots handed out before.
     #[inline]
-    pub(super) unsafe fn slot(store: *mut Self, n: usize) -> *mut Edge<Link<K>> {
+    pub(super) unsafe fn slot(
+        store: *mut Self,
+        n: usize,
+        tail: impl FnOnce() -> Option<NonNull<Tail<K>>>,
+    ) -> *mut Edge<Link<K>> {
         // SAFETY: the caller alone gets slots of this store, which is valid. `n` is within the array, which is indexed
         // in place: no reference to it is made.
         unsafe {
             if n < INLINE_EDGES {
                 return (&raw mut (*store).inline[n]).cast();
             }
-            let (n, last) = (n - INLINE_EDGES, (*store).last);
+            let (mut n, last) = (n - INLINE_EDGES, (*store).last);
+            if let Some(tail) = tail() {
+                if n < MORE_EDGES {
+                    return Tail::edges(tail).add(n).cast();
+                }
+                n -= MORE_EDGES;
+            }
             let number = n / CHUNK_EDGES;
             if last.is_null() || (*last).number < number {
                 let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];

@@ -16,6 +16,7 @@
 
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
+mod ahead;
 mod atomic;
 mod barrier;
 mod batch;
@@ -37,6 +38,7 @@ mod sleep;
 mod spin;
 mod successors;
 mod suspended;
+mod tail;
 mod task;
 #[cfg(test)]
 mod tests;

@@ -195,7 +195,7 @@ fn start<K: Kind>(tasks: &[NonNull<Task<K>>], starter: Submitting<K>) -> NonNull
         // which keeps the slot as long as the starter.
         unsafe {
             let header = task.as_ref();
-            let edge = header.edges.with_mut(|edges| EdgeStore::slot(edges, 0));
+            let edge = header.edges.with_mut(|edges| EdgeStore::slot(edges, 0, || None));
             edge.write(Edge::new(Link::new(*task, Flow::Order)));
             starter.successors.push(edge).expect("the starter has not run");
             header.linked.with_mut(|linked| *linked = 1);

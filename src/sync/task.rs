@@ -1,4 +1,4 @@
-//! One task: a block of pooled memory with its header, its edges and its body side by side.
+//! One task: a block of pooled memory with its header, its edges and its body side by side, and a tail if it is long.
 //!
 //! Invariants:
 //! 1. `blockers` starts at [`BIAS`]. Each finished predecessor counts one down; [`Submitting::commit`] takes the bias
@@ -19,13 +19,13 @@
 //! - The cells and the body are the owner's (rule 2 of [`super`]). Of the cells, `edges` has parts that others read while
 //!   the owner goes on: its insides are never covered by a reference (see [`super::edges`]).
 //! - The body lies behind the header, where no `&Task` reaches; references to it are made from `body` alone, as shared or
-//!   as unique ones as the owner is borrowed.
+//!   as unique ones as the owner is borrowed. Behind it lies the tail ([`super::tail`]), of which anyone may read and take notes.
 
 use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
 use super::edges::{EdgeStore, Link};
 use super::pool;
-use super::prefetch::{prefetch_line, prefetch_lines};
 use super::successors::{Closed, Edge, Successors};
+use super::tail::Tail;
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::fmt;
@@ -83,7 +83,7 @@ pub(crate) struct Task<K: Kind> {
     /// The block's alignment, as a power of two.
     block_align: u8,
     block_class: u8,
-    block_bytes: usize,
+    pub(super) block_bytes: usize,
     // Up to here one cache line: all that a predecessor touches but the edge.
     pub(super) edges: UnsafeCell<EdgeStore<K>>,
     pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
@@ -105,39 +105,6 @@ impl<K: Kind> Task<K> {
     #[inline]
     pub(crate) fn shared(&self) -> &K::Shared {
         &self.shared
-    }
-
-    /// Will be run in a moment: brings to the cache what is looked at then, which is not the second line, with the edges. Of the
-    /// body, as much as is in the header's last line and in one more.
-    #[inline]
-    pub(super) fn expect_run(task: NonNull<Self>) {
-        let start = task.as_ptr().cast::<u8>().cast_const();
-        for line in [0, 2, 3, 4] {
-            prefetch_line(start.wrapping_add(line * pool::ALIGN));
-        }
-    }
-
-    /// Is run now: brings a long body to the cache all at once, as each line would else be waited for when it is looked at. Since
-    /// the task was submitted, other tasks' bodies may have taken the caches.
-    #[inline]
-    pub(crate) fn expect_body(&self) {
-        /// A task with few accesses has no more lines: a few instructions would be much of what it costs.
-        const NEAR: usize = 6;
-        let lines = self.block_bytes / pool::ALIGN;
-        if lines > NEAR {
-            prefetch_lines(ptr::from_ref(self).cast(), lines);
-        }
-    }
-
-    /// Will be ended when its body has run: meanwhile brings to the cache what is looked at then of the successor that came last,
-    /// its edge, which as a rule is in its block's second line, and the line before. Another thread may have made the successor.
-    #[inline]
-    pub(crate) fn expect_end(&self) {
-        let edge = self.successors.latest().cast::<u8>();
-        if edge.addr() > 1 {
-            prefetch_line(edge.wrapping_sub(pool::ALIGN));
-            prefetch_line(edge);
-        }
     }
 
     /// Whether the task has finished, failed or been skipped.
@@ -289,6 +256,13 @@ impl<K: Kind> TaskRef<K> {
         self.0.addr().get()
     }
 
+    /// The block's tail, if it is long.
+    #[inline]
+    pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
+        // SAFETY: the block was allocated with such a layout, and this pointer may reach all of it.
+        unsafe { Tail::of(self.0.cast(), self.block_bytes) }
+    }
+
     /// A reference to a task.
     ///
     /// # Safety
@@ -350,7 +324,10 @@ impl<K: Kind> Submitting<K> {
         let (layout, offset, class) = const {
             match Layout::new::<Task<K>>().extend(Layout::new::<P>()) {
                 Ok((layout, offset)) => match layout.align_to(pool::ALIGN) {
-                    Ok(layout) => (layout, offset, pool::class_of(layout)),
+                    Ok(layout) => match Tail::<K>::added_to(layout) {
+                        Some(layout) => (layout, offset, pool::class_of(layout)),
+                        None => panic!("a task's captured values exceed the address space"),
+                    },
                     Err(_) => panic!("a task's captured values exceed the address space"),
                 },
                 Err(_) => panic!("a task's captured values exceed the address space"),
@@ -380,7 +357,12 @@ impl<K: Kind> Submitting<K> {
                 shared,
             });
         }
-        Self { task: ManuallyDrop::new(TaskRef(task)), prepaid: shares }
+        let task = TaskRef(task);
+        if let Some(tail) = task.tail() {
+            // SAFETY: the block is ours.
+            unsafe { Tail::begin(tail) };
+        }
+        Self { task: ManuallyDrop::new(task), prepaid: shares }
     }
 
     /// Another reference to the task.
@@ -447,13 +429,17 @@ impl<K: Kind> Submitting<K> {
         }
         // SAFETY: owners alone touch the count and hand out slots (rule 2). The slot lies in this task's block or a
         // chunk it owns. Both stay until the task has run, which is after the predecessor's list was walked, because
-        // that walk counts this task down. Edges linked before are not touched, nor covered by a reference.
+        // that walk counts this task down. Edges linked before are not touched, nor covered by a reference. The predecessor's
+        // tail was begun with it, and stays as long as the reference to it.
         unsafe {
             let linked = self.linked();
-            let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize));
+            let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize, || self.task.tail()));
             edge.write(Edge::new(Link::new(self.task.0, flow)));
             predecessor.successors.push(edge)?;
             self.task.linked.with_mut(|count| *count = linked + 1);
+            if let Some(tail) = predecessor.tail() {
+                Tail::note(tail, predecessor.0.cast(), edge.cast(), self.task.0.as_ptr().cast());
+            }
         }
         #[cfg(test)]
         LINKED.set(LINKED.get() + 1);
@@ -534,6 +520,12 @@ impl<K: Kind> OwnedTask<K> {
     /// Where the task's block is.
     pub(super) fn address_of(&self) -> NonNull<Task<K>> {
         self.0.0
+    }
+
+    /// The block's tail, if it is long.
+    #[inline]
+    pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
+        self.0.tail()
     }
 
     /// Takes up the ownership, and with it the run reference.

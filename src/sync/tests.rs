@@ -1,7 +1,10 @@
 //! Tests of task blocks; beside them, since `tests/loom` compiles their file over other primitives.
 
+use super::pool::ALIGN;
 use super::successors::Closed;
-use super::{Flow, Helper, Kind, Rounds, Submitting, TaskRef};
+use super::tail::{LONG, NOTES, Tail};
+use super::{Flow, Helper, Kind, OwnedTask, Rounds, Submitting, TaskRef};
+use std::alloc::Layout;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -73,20 +76,93 @@ fn a_panic_before_a_task_exists_drops_what_it_captured() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
+/// Its edges lie in its header, if it is long in its tail, and in chunks.
 #[test]
 fn a_task_becomes_ready_when_its_last_predecessor_finishes() {
-    let before: Vec<_> = (0..40).map(|n| task(n, ()).commit().unwrap()).collect();
-    let mut last = task(99, [0u8; 300]);
+    for count in [1, 3, 4, 10, 11, 12, 18, 27, 40] {
+        becomes_ready_after(count, [0u8; 300]);
+        becomes_ready_after(count, [0u8; 1000]);
+        becomes_ready_after(count, [0u8; 5000]);
+    }
+}
+
+fn becomes_ready_after(count: u32, body: impl Send + 'static) {
+    let before: Vec<_> = (0..count).map(|n| task(n, [0u8; 900]).commit().unwrap()).collect();
+    let mut last = task(99, body);
     for predecessor in &before {
         last.wait_for(&predecessor.share(), Flow::Order).unwrap();
     }
     assert!(last.commit().is_none());
     let mut ready = vec![];
     for (n, predecessor) in before.into_iter().enumerate() {
-        assert!(ready.is_empty(), "ready after {n} of 40");
+        assert!(ready.is_empty(), "ready after {n} of {count}");
+        predecessor.expect_successors();
         predecessor.finish(|task| ready.push(task));
     }
     assert_eq!(*ready[0].shared(), 99);
+}
+
+/// The lines that a long task's notes lead to, from the block on.
+fn noted(task: &OwnedTask<Plain>) -> Vec<usize> {
+    // SAFETY: the tail is that of a task that lives.
+    unsafe { Tail::noted(task.tail().unwrap(), task.address_of().cast()) }.map(<*const u8>::addr).collect()
+}
+
+#[test]
+fn a_long_task_knows_where_its_successors_are() {
+    let (short, long) = (task(0, ()).commit().unwrap(), task(1, [0u8; 1000]).commit().unwrap());
+    assert!(short.tail().is_none());
+    assert!(noted(&long).is_empty());
+    let mut after = [task(2, ()), task(3, ()), task(4, [0u8; 3000])];
+    for successor in &mut after {
+        for flow in [Flow::Order, Flow::Value] {
+            successor.wait_for(&short.share(), flow).unwrap();
+            successor.wait_for(&long.share(), flow).unwrap();
+        }
+    }
+    // Of the four edges of each, the second is in its header's second line; the fourth of the last is in its tail.
+    let [two, three, four] = after.each_ref().map(Submitting::address);
+    let known = noted(&long);
+    assert_eq!(known[..2], [two + ALIGN, two]);
+    let last: Vec<_> = known.iter().filter(|line| (four..four + after[2].block_bytes).contains(*line)).collect();
+    assert_eq!(known.iter().filter(|line| **line == three).count(), 1, "a block is noted once");
+    assert_eq!(last.len(), 3, "two edges and the block");
+    assert!(after.into_iter().all(|successor| successor.commit().is_none()));
+    let mut ready = vec![];
+    for task in [short, long] {
+        assert!(ready.is_empty());
+        task.expect_successors();
+        task.finish(|task| ready.push(task));
+    }
+    assert_eq!(ready.iter().map(|task| *task.shared()).collect::<Vec<_>>(), [4, 3, 2]);
+}
+
+/// What there is no room for is not noted, and the list has it all the same.
+#[test]
+fn a_task_has_more_successors_than_notes() {
+    let long = task(0, [0u8; 1000]).commit().unwrap();
+    for n in 0..100 {
+        let mut successor = task(n, ());
+        successor.wait_for(&long.share(), Flow::Value).unwrap();
+        assert!(successor.commit().is_none());
+    }
+    assert_eq!(noted(&long).len(), NOTES);
+    let mut ready = 0;
+    long.finish(|_| ready += 1);
+    assert_eq!(ready, 100);
+}
+
+#[test]
+fn long_blocks_alone_have_a_tail_which_begins_at_a_line() {
+    for (bytes, align) in (1..3000).flat_map(|bytes| [1, 8, 64, 4096].map(|align| (bytes, align))) {
+        let added = Tail::<Plain>::added_to(Layout::from_size_align(bytes, align).unwrap()).unwrap();
+        assert_eq!(added.align(), align);
+        assert_eq!(Tail::<Plain>::is_in(added.size()), bytes >= LONG, "{bytes}");
+        let start = added.size() - if bytes >= LONG { size_of::<Tail<Plain>>() } else { 0 };
+        assert!(start >= bytes && (bytes < LONG || start.is_multiple_of(ALIGN)), "{bytes}");
+    }
+    let huge = Layout::from_size_align(isize::MAX as usize - 63, 64).unwrap();
+    assert!(Tail::<Plain>::added_to(huge).is_none());
 }
 
 #[test]

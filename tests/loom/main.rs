@@ -35,6 +35,8 @@ mod atomic {
         }
     }
 }
+#[path = "../../src/sync/ahead.rs"]
+mod ahead;
 #[path = "../../src/sync/batch.rs"]
 mod batch;
 #[path = "../../src/sync/detached.rs"]
@@ -78,6 +80,8 @@ mod sleep;
 mod spin;
 #[path = "../../src/sync/successors.rs"]
 mod successors;
+#[path = "../../src/sync/tail.rs"]
+mod tail;
 #[path = "../../src/sync/task.rs"]
 mod task;
 

@@ -174,13 +174,10 @@ impl Effort {
     }
 }
 
-/// A runtime with a unit of one core for each of the crew's threads.
+/// A runtime with a unit of one core for each of the crew's threads, and else as users have it.
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
-    /// For each unit: few enough that what the runtime keeps of them stays in the second cache, and several steps.
-    const PENDING: usize = 32;
     let units = crew.units();
-    let builder = Runtime::builder().compute_units(format!("{units}:CPU:1")).window(PENDING * units);
-    builder.submitter_hosts_unit(true).build()
+    Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()
 }
 
 /// The seconds until so many steps of tasks have ended, of which `submit` submits one.

@@ -82,6 +82,7 @@ impl Threads {
         task.expect_body();
         task.expect_end();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        task.expect_successors();
         let mut next = None;
         let mut ready = |task| {
             if let Some(before) = next.replace(task) {
