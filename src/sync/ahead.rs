@@ -1,4 +1,4 @@
-//! What of a task's block is asked for ahead of time, as its caches have been taken by other bodies since it was submitted.
+//! What of tasks' blocks is asked for ahead of time: since they were submitted, other tasks' bodies may have taken the caches.
 //!
 //! Prefetches alone: nothing here changes what a task does, or when.
 

@@ -16,8 +16,8 @@ use std::ptr::NonNull;
 
 /// Alignment of every block, and the step between size classes: one cache line.
 pub(super) const ALIGN: usize = 64;
-/// Up to two kilobytes: a task with eleven accesses to whole arrays takes more than one.
-const CLASSES: usize = 32;
+/// Up to two kilobytes and a task's tail: a task with eleven accesses to whole arrays takes more than one.
+const CLASSES: usize = 35;
 /// How many blocks change hands at once.
 const BATCH: usize = 64;
 /// A class that means: too large for the pool, or aligned to more, allocated alone.
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn blocks_are_aligned_distinct_and_reused() {
-        let sizes = [1, 64, 65, 500, 1024, 1025, 2048, 2049, 100_000];
+        let sizes = [1, 64, 65, 500, 1024, 1025, 2048, 2049, 2240, 2241, 100_000];
         for (bytes, align) in sizes.into_iter().flat_map(|bytes| [8, 64, 128, 4096].map(|align| (bytes, align))) {
             let layout = Layout::from_size_align(bytes, align).unwrap();
             let a = allocate(layout, class_of(layout));

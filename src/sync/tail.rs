@@ -1,9 +1,9 @@
 //! What a long task's block has behind its body: room for more edges, and notes of where its successors lie.
 //!
-//! A task with many accesses has many predecessors, and is one of many tasks' predecessors. Between its submission and its end
-//! other bodies take the caches. Whoever ends it then would wait for one successor after the other, since their list leads through
-//! their own blocks. The notes lie in the task's block: by them, all are asked for at once. They cost a cache line and a few
-//! instructions an edge, which short tasks do without: those with few accesses, whose bodies as a rule are short too.
+//! A task with many accesses has many predecessors and many successors. Between its submission and its end other tasks' bodies take
+//! the caches. Whoever ends it would then wait for one successor after the other, since their list leads through their own
+//! blocks. The notes lie in the task's block: by them, all are asked for at once. They cost a cache line and a few instructions an
+//! edge, which short tasks do without: those with few accesses, whose bodies as a rule are short too.
 //!
 //! It follows no note and finds no successor: that is what the list is for.
 //!
@@ -16,7 +16,7 @@ use super::pool::ALIGN;
 use super::task::Kind;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-// Not loom's, in its models either: nothing is to follow from an order of these.
+// The standard library's in loom's models too: nothing follows from the order of these.
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A header and a body that are as long have a tail: five accesses to parts of arrays in four dimensions, or eight in two.
