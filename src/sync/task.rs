@@ -96,6 +96,16 @@ unsafe impl<K: Kind> Sync for Task<K> {}
 unsafe impl<K: Kind> Send for Task<K> {}
 
 impl<K: Kind> Task<K> {
+    /// The layout of a block with such a body, and where in it that lies; nothing if it exceeds the address space.
+    const fn with_body<P>() -> Option<(Layout, usize)> {
+        let Ok((layout, offset)) = Layout::new::<Self>().extend(Layout::new::<P>()) else { return None };
+        let Ok(layout) = layout.align_to(pool::ALIGN) else { return None };
+        match Tail::<K>::added_to(layout) {
+            Some(layout) => Some((layout, offset)),
+            None => None,
+        }
+    }
+
     /// Where the body is.
     pub(super) fn body_address(&self) -> NonNull<K::Body> {
         self.body
@@ -322,15 +332,9 @@ impl<K: Kind> Submitting<K> {
         unsize: impl FnOnce(*mut P) -> *mut K::Body,
     ) -> Self {
         let (layout, offset, class) = const {
-            match Layout::new::<Task<K>>().extend(Layout::new::<P>()) {
-                Ok((layout, offset)) => match layout.align_to(pool::ALIGN) {
-                    Ok(layout) => match Tail::<K>::added_to(layout) {
-                        Some(layout) => (layout, offset, pool::class_of(layout)),
-                        None => panic!("a task's captured values exceed the address space"),
-                    },
-                    Err(_) => panic!("a task's captured values exceed the address space"),
-                },
-                Err(_) => panic!("a task's captured values exceed the address space"),
+            match Task::<K>::with_body::<P>() {
+                Some((layout, offset)) => (layout, offset, pool::class_of(layout)),
+                None => panic!("a task's captured values exceed the address space"),
             }
         };
         let block = pool::allocate(layout, class);
