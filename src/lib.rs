@@ -67,6 +67,8 @@ pub use bytemuck;
 pub use ndarray;
 
 #[macro_use]
+mod log;
+#[macro_use]
 mod tuples;
 
 pub mod energy;

@@ -4,6 +4,7 @@ mod common;
 
 use common::{builder, watched};
 use thalweg::Context;
+use thalweg::machine::{Topology, Warning};
 use thalweg::prelude::*;
 
 #[test]
@@ -33,7 +34,7 @@ fn places_come_from_the_environment() {
     const INSIDE: &str = "THALWEG_TEST_PLACES";
     if std::env::var_os(INSIDE).is_none() {
         // The environment is the process's: another one has another.
-        for places in ["{1},{0}", "threads", "{0}", "{0;1}"] {
+        for places in ["{1},{0}", "threads", "{0}", "{0;1}", "sockets(2)"] {
             let program = std::env::current_exe().unwrap();
             let mut child = std::process::Command::new(program);
             child.args(["--exact", "places_come_from_the_environment", "--nocapture"]);
@@ -49,33 +50,152 @@ fn places_come_from_the_environment() {
         warnings.iter().any(|warning| warning.starts_with("the environment variable OMP_PLACES is ignored: "));
     match &*std::env::var(INSIDE).unwrap() {
         "{1},{0}" => assert!(cores == [1, 0] && !ignored, "{cores:?} {warnings:?}"),
+        "threads" => assert!(!ignored, "{warnings:?}"),
         _ => assert!(ignored, "{warnings:?}"),
     }
     drop(rt);
+    // Other processes may have claims on these cores.
+    let is_shared = |warning: &&Warning| matches!(warning, Warning::CoresTaken { .. });
     let rt = builder("1:CPU:1", false).places("{0}").build().unwrap();
-    assert!(rt.machine().units()[0].cores == [0] && rt.warnings().is_empty(), "{:?}", rt.warnings());
-    let rt = builder("1:CPU:1", false).pin(false).build().unwrap();
+    assert!(
+        rt.machine().units()[0].cores == [0] && rt.warnings().iter().all(|it| is_shared(&it)),
+        "{:?}",
+        rt.warnings()
+    );
+    let rt = builder("1:CPU:1", false).pin_threads(false).build().unwrap();
     assert!(rt.warnings().is_empty(), "{:?}", rt.warnings());
-    // All cores but one are free, and the next runtime that pins gets one of those.
-    let second = builder("1:CPU:1", false).build().unwrap();
-    if thalweg::machine::Topology::detect().cores().len() > 1 && !std::env::var(INSIDE).unwrap().starts_with("{0}") {
-        assert!(
-            second.warnings().iter().all(|warning| !matches!(warning, thalweg::machine::Warning::CoresTaken { .. }))
-        );
+}
+
+/// What a body sees: its thread's cores, those of a thread that it starts, and of one of rayon's.
+fn seen_by_body(rt: &Runtime) -> [usize; 3] {
+    let seen = rt.zeros::<u64, _>(3);
+    let cores = || std::thread::available_parallelism().unwrap().get() as u64;
+    rt.task("look", (seen.output(),))
+        .cpu(move |_, (seen,)| {
+            let started = std::thread::scope(|scope| scope.spawn(cores).join().unwrap());
+            let all = rayon::broadcast(|_| cores());
+            seen.copy_from_slice(&[cores(), started, all.into_iter().min().unwrap()]);
+        })
+        .submit()
+        .unwrap();
+    let seen = rt.take(seen).unwrap();
+    [0, 1, 2].map(|n| seen[n] as usize)
+}
+
+/// A body of a unit of several cores could start threads on one of them alone: its own thread was bound to that one.
+#[test]
+fn body_and_its_threads_may_use_all_cores_of_the_unit() {
+    let allowed = Topology::detect().cores().len();
+    for hosts in [false, true] {
+        watched("cores of a unit", move || {
+            let bound = |units: &str| builder(units, hosts).pin_threads(true).build().unwrap();
+            if !hosts {
+                assert_eq!(seen_by_body(&bound("1:CPU:1")), [1, 1, 1]);
+            }
+            if allowed > 1 {
+                assert_eq!(seen_by_body(&bound("1:CPU:2")), [2, 2, 2], "hosts={hosts}");
+            }
+            let unbound = builder("1:CPU:1", hosts).pin_threads(false).build().unwrap();
+            assert_eq!(seen_by_body(&unbound)[0], allowed);
+        });
     }
+}
+
+/// Runs a test of this file in a process of its own with these variables; its standard error output.
+fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    let output = child.env(ALONE, "1").envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{variables:?}: {}{said}", String::from_utf8_lossy(&output.stdout));
+    said
+}
+
+/// Set in a process that a test starts.
+const ALONE: &str = "THALWEG_TEST_ALONE";
+
+#[test]
+fn threads_are_bound_if_units_fill_the_cores_or_if_asked() {
+    let allowed = Topology::detect().cores().len();
+    if std::env::var_os(ALONE).is_none() {
+        let this = "threads_are_bound_if_units_fill_the_cores_or_if_asked";
+        for (expected, variables) in [
+            ("default", &[][..]),
+            ("bound", &[("OMP_PROC_BIND", "close,master")]),
+            ("bound", &[("OMP_PLACES", "threads")]),
+            ("unbound", &[("OMP_PROC_BIND", "false"), ("OMP_PLACES", "threads")]),
+            ("wide", &[("OMP_PLACES", "sockets")]),
+            ("refused", &[("OMP_PROC_BIND", "maybe")]),
+        ] {
+            in_process(this, &[variables, &[("EXPECTED", expected)]].concat());
+        }
+        return;
+    }
+    let expected = std::env::var("EXPECTED").unwrap();
+    let seen = |builder: thalweg::Builder| seen_by_body(&builder.build().unwrap())[0];
+    let unit = || builder("1:CPU:1", false);
+    if allowed == 1 {
+        return; // bound or not is the same there
+    }
+    assert_eq!(seen(unit().pin_threads(false)), allowed, "the program wins");
+    assert_eq!(seen(unit().pin_threads(false).places("{0}")), allowed);
+    assert_eq!(seen(unit().places("{0}")), 1, "places ask for it");
+    let refused =
+        |rt: &Runtime| rt.warnings().iter().any(|it| it.to_string().contains("OMP_PROC_BIND is ignored: `maybe`"));
+    match &*expected {
+        "bound" => assert_eq!(seen(unit()), 1),
+        "wide" => {
+            let topology = Topology::detect();
+            let socket = topology.cores()[0].socket;
+            let width = topology.cores().iter().filter(|core| core.socket == socket).count();
+            assert_eq!(seen(unit()), if socket.is_some() { width } else { 1 });
+        }
+        expected => {
+            assert_eq!(seen(unit()), allowed, "a unit that leaves cores to others is free to move");
+            let all = builder(&format!("{allowed}:CPU:1"), false).build().unwrap();
+            let shared = all.warnings().iter().any(|it| matches!(it, Warning::CoresTaken { bound: false, .. }));
+            let bound = expected != "unbound" && !shared;
+            assert_eq!(seen_by_body(&all)[0], if bound { 1 } else { allowed }, "{expected}");
+            assert_eq!(refused(&all), expected == "refused", "{:?}", all.warnings());
+        }
+    }
+}
+
+/// Another process's runtime could be bound to the same cores, and neither said so.
+#[cfg(target_os = "linux")]
+#[test]
+fn processes_that_share_cores_say_so() {
+    let allowed = Topology::detect().cores().len();
+    let all = || builder(&format!("{allowed}:CPU:1"), false);
+    let shared = |rt: &Runtime| {
+        let of = |warning: &Warning| match warning {
+            Warning::CoresTaken { cores, bound } => Some((cores.len(), *bound)),
+            _ => None,
+        };
+        rt.warnings().iter().find_map(of)
+    };
+    if std::env::var_os(ALONE).is_some() {
+        let second = all().build().unwrap();
+        assert_eq!(shared(&second), Some((allowed, false)));
+        assert_eq!(seen_by_body(&second)[0], allowed, "it is not bound");
+        assert_eq!(shared(&all().pin_threads(true).build().unwrap()), Some((allowed, true)));
+        return;
+    }
+    let _first = all().pin_threads(true).build().unwrap();
+    let said = in_process("processes_that_share_cores_say_so", &[]);
+    let told = said.matches("thalweg: another runtime has bound its threads to cores").count();
+    assert_eq!(told, 1, "the first time, without a subscriber: {said}");
 }
 
 #[test]
 fn two_runtimes_that_share_cores_say_so() {
     watched("cores", || {
-        let all = thalweg::machine::Topology::detect().cores().len();
-        let first = builder(&format!("{all}:CPU:1"), false).build().unwrap();
-        let second = builder("1:CPU:1", false).build().unwrap();
-        let shared = |rt: &Runtime| {
-            rt.warnings().iter().any(|warning| matches!(warning, thalweg::machine::Warning::CoresTaken { .. }))
-        };
+        let all = Topology::detect().cores().len();
+        let first = builder(&format!("{all}:CPU:1"), false).pin_threads(true).build().unwrap();
+        let second = builder("1:CPU:1", false).pin_threads(true).build().unwrap();
+        let shared = |rt: &Runtime| rt.warnings().iter().any(|warning| matches!(warning, Warning::CoresTaken { .. }));
         assert!(shared(&second), "the first has all: {:?}", second.warnings());
-        let unpinned = builder("1:CPU:1", false).pin(false).build().unwrap();
+        let unpinned = builder("1:CPU:1", false).pin_threads(false).build().unwrap();
         assert!(!shared(&unpinned));
         drop(first);
     });

@@ -245,7 +245,7 @@ mod linux {
         watched("ended runtimes", || {
             let one_after_the_other = || {
                 for _ in 0..300 {
-                    let rt = Runtime::builder().compute_units("3:CPU:1,1:EMU:1").pin(false).build().unwrap();
+                    let rt = Runtime::builder().compute_units("3:CPU:1,1:EMU:1").pin_threads(false).build().unwrap();
                     rt.task("t", ()).cpu(|_, ()| ()).submit().unwrap();
                 }
                 resident()

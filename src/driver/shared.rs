@@ -399,7 +399,7 @@ impl Shared {
     /// The runtime cannot be relied on any more: nobody waits any longer, and nothing more is accepted.
     #[cold]
     pub(super) fn break_down(&self, problem: String) {
-        tracing::error!("{problem}");
+        log!(error, "{problem}");
         let _ = self.broken.set(problem); // the first one counts
         self.progress.close();
         self.wake_everybody();

@@ -172,11 +172,13 @@ impl Watch {
     }
 
     fn report(&self, stall: &Stall) {
-        tracing::warn!("{stall}");
         match &self.tell {
-            // It is a stranger's, and this thread may be running tasks further up its stack.
-            Some(tell) => drop(catch_unwind(AssertUnwindSafe(|| tell(stall)))),
-            None => eprintln!("thalweg: {stall}"), // many programs have no subscriber, and this must be heard
+            Some(tell) => {
+                log!(warn, "{stall}");
+                // It is a stranger's, and this thread may be running tasks further up its stack.
+                drop(catch_unwind(AssertUnwindSafe(|| tell(stall))));
+            }
+            None => crate::log::tell(format_args!("{stall}")),
         }
     }
 }

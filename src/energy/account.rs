@@ -47,7 +47,7 @@ impl Metered {
 }
 
 fn reading(meter: &mut dyn EnergyMeter) -> Option<f64> {
-    meter.joules().inspect_err(|error| tracing::warn!("{error}; its energy is unknown from now on")).ok()
+    meter.joules().inspect_err(|error| log!(warn, "{error}; its energy is unknown from now on")).ok()
 }
 
 impl Account {

@@ -226,20 +226,27 @@ pub enum Warning {
         /// CPU quota, in whole CPUs.
         quota: usize,
     },
-    /// Another runtime of this process has pinned threads to these cores.
+    /// Another runtime, of this process or of another one, has bound its threads to these cores.
     CoresTaken {
-        /// The cores that both have.
+        /// The cores that both use.
         cores: Vec<usize>,
+        /// Whether the threads of this runtime are bound to its cores, too. They are only if that was asked for.
+        bound: bool,
     },
     /// The meters of energy that were to be looked for are not there.
     NoEnergyMeter {
         /// Why not, for each sort.
         problem: String,
     },
-    /// What the environment says of places does not fit: the units get consecutive cores.
+    /// The variable `OMP_PLACES` does not fit: the units get consecutive cores.
     PlacesIgnored {
         /// What is wrong.
         problem: String,
+    },
+    /// The variable `OMP_PROC_BIND` is not understood: threads are bound as if it was not set.
+    ProcBindIgnored {
+        /// The value of the variable.
+        value: String,
     },
 }
 
@@ -264,10 +271,12 @@ impl fmt::Display for Warning {
                 "the units use {cores} cores, but the CPU quota of this process is {quota}: \
                  the system will throttle them"
             ),
-            Self::CoresTaken { cores } => write!(
+            Self::CoresTaken { cores, bound } => write!(
                 f,
-                "another runtime of this process has pinned threads to cores {cores:?} too: they share them; \
-                 configure fewer units, or turn pinning off with Builder::pin"
+                "another runtime has bound its threads to cores {cores:?}, and this one {}; \
+                 try fewer units, other cores with Builder::places, or Builder::pin_threads({})",
+                if *bound { "binds its own to them too" } else { "leaves its own unbound to share them" },
+                !bound,
             ),
             Self::NoEnergyMeter { problem } => {
                 write!(f, "no energy meter can be read, so energy is unknown: {problem}")
@@ -276,6 +285,11 @@ impl fmt::Display for Warning {
                 f,
                 "the environment variable OMP_PLACES is ignored: {problem}; \
                  unset it, or give the places with Builder::places"
+            ),
+            Self::ProcBindIgnored { value } => write!(
+                f,
+                "the environment variable OMP_PROC_BIND is ignored: `{value}` is not one of true, false, primary, \
+                 close, spread; try one of these, or Builder::pin_threads"
             ),
         }
     }

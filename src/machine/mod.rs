@@ -2,7 +2,7 @@
 //!
 //! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and [`Machine::plan`]
 //! lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers look things up
-//! in. Nothing here starts a thread, pins one, opens a device or reads the environment; which cores the runtimes of
+//! in. Nothing here starts a thread, binds one, opens a device or reads the environment; which cores the runtimes of
 //! this process have taken is the only thing it remembers.
 //!
 //! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
@@ -10,6 +10,8 @@
 //! exactly one device unit, devices are numbered in the order of units, and device `d` has space `d + 1`.
 
 mod assign;
+mod binding;
+mod claim;
 mod config;
 mod config_parse;
 mod cursor;
@@ -24,6 +26,7 @@ mod plan;
 mod taken;
 mod topology;
 
+pub(crate) use binding::Granule;
 pub use config::{UnitConfig, UnitTerm};
 pub use error::{ConfigError, Field, Warning};
 pub use kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};

@@ -6,7 +6,7 @@
 //! - `!`, the exclusion operator: the core or place after it is taken away from those before it.
 //!   A place is a set here: `!{1,0}` takes `{0,1}` away.
 //!
-//! Abstract names (`cores`, `sockets`, ..) need a look at the machine, which this file never takes; they are refused.
+//! Abstract names (`cores`, `sockets`, ..) name no cores and are refused here; `binding` reads those that stand alone.
 //!
 //! Invariant: every error names the column, in characters from 1, and what would be right there.
 

@@ -1,49 +1,114 @@
-//! Which cores the runtimes of this process have taken, so that two runtimes do not pin their threads to the same ones.
+//! The cores that runtimes bind their threads to: one table for this process, and a claim on each core for the others.
 //!
-//! Other processes, and threads that are not a runtime's, are not seen.
+//! Nothing here binds a thread. Threads that are not a runtime's are not seen.
+//!
+//! Invariant: a core in the table is held by at least one runtime of this process; the table has its claim, unless another
+//! process had it when the core was taken.
 
+use super::claim::Claim;
 use super::{ConfigError, Machine, Places, Topology, UnitConfig, Warning};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many runtimes have each core.
-static TAKEN: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+/// The cores of this process's runtimes.
+static TAKEN: Taken = Taken { name: "thalweg-core", cores: Mutex::new(BTreeMap::new()) };
+
+/// Which runtimes of a process hold which cores.
+pub(crate) struct Taken {
+    /// The name of the claims that other processes see.
+    name: &'static str,
+    cores: Mutex<BTreeMap<usize, Holders>>,
+}
+
+/// The holders of one core.
+struct Holders {
+    runtimes: usize,
+    /// None while another process has it.
+    _claim: Option<Claim>,
+}
 
 /// A runtime's hold on its cores, until dropped.
-#[derive(Debug)]
-pub(crate) struct CoresTaken(BTreeSet<usize>);
+pub(crate) struct CoresTaken {
+    taken: &'static Taken,
+    cores: BTreeSet<usize>,
+}
+
+impl std::fmt::Debug for CoresTaken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("CoresTaken").field(&self.cores).finish()
+    }
+}
 
 impl CoresTaken {
-    /// Plans a machine ([`Machine::plan`]) and takes its cores. Without places, those come first that nobody has taken;
-    /// a core that somebody has is a [`Warning::CoresTaken`].
+    /// Plans a machine ([`Machine::plan`]) and takes its cores if its threads are to be bound: always if that is `asked`
+    /// for, otherwise only if the units fill all cores that the process may use, and nobody else has one of them.
+    ///
+    /// Without places, a core that somebody else has is replaced by a free one. Cores that remain shared are a
+    /// [`Warning::CoresTaken`].
     pub(crate) fn plan(
         config: &UnitConfig,
         places: Option<&Places>,
         topology: &Topology,
-    ) -> Result<(Machine, Vec<Warning>, Self), ConfigError> {
-        let mut taken = TAKEN.lock();
+        asked: bool,
+    ) -> Result<(Machine, Vec<Warning>, Option<Self>), ConfigError> {
+        TAKEN.plan(config, places, topology, asked)
+    }
+}
+
+impl Taken {
+    fn plan(
+        &'static self,
+        config: &UnitConfig,
+        places: Option<&Places>,
+        topology: &Topology,
+        asked: bool,
+    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), ConfigError> {
         let (mut machine, mut warnings) = Machine::plan(config, places, topology)?;
+        if !asked && !machine.fills(topology) {
+            return Ok((machine, warnings, None));
+        }
+        let planned = machine.cores();
+        let mut table = self.cores.lock();
+        let mut claims = BTreeMap::new();
+        let mut is_free = |core: usize| {
+            let claim = if table.contains_key(&core) { None } else { Claim::new(self.name, core) };
+            claim.map(|claim| claims.insert(core, claim)).is_some()
+        };
+        let mut others = planned.iter().copied().filter(|core| !is_free(*core)).collect::<Vec<_>>();
         if places.is_none() {
-            machine.reorder_cores(topology, |core| taken.contains_key(&core));
+            let mut spare = topology.core_ids().filter(|core| !planned.contains(core));
+            others.retain(|core| match spare.find(|spare| is_free(*spare)) {
+                Some(spare) => {
+                    machine.replace_core(*core, spare);
+                    false
+                }
+                None => true,
+            });
         }
-        let own: BTreeSet<usize> = machine.units.iter().flat_map(|unit| unit.cores.iter().copied()).collect();
-        let shared: Vec<usize> = own.iter().copied().filter(|core| taken.contains_key(core)).collect();
-        if !shared.is_empty() {
-            warnings.push(Warning::CoresTaken { cores: shared });
+        let bound = asked || others.is_empty();
+        if !others.is_empty() {
+            warnings.push(Warning::CoresTaken { cores: others, bound });
         }
-        own.iter().for_each(|core| *taken.entry(*core).or_default() += 1);
-        Ok((machine, warnings, Self(own)))
+        if !bound {
+            return Ok((machine, warnings, None));
+        }
+        let cores = machine.cores();
+        for core in &cores {
+            let holders = || Holders { runtimes: 0, _claim: claims.remove(core) };
+            table.entry(*core).or_insert_with(holders).runtimes += 1;
+        }
+        Ok((machine, warnings, Some(CoresTaken { taken: self, cores })))
     }
 }
 
 impl Drop for CoresTaken {
     fn drop(&mut self) {
-        let mut taken = TAKEN.lock();
-        for core in &self.0 {
-            if let Some(runtimes) = taken.get_mut(core) {
-                *runtimes -= 1;
-                if *runtimes == 0 {
-                    taken.remove(core);
+        let mut table = self.taken.cores.lock();
+        for core in &self.cores {
+            if let Some(holders) = table.get_mut(core) {
+                holders.runtimes -= 1;
+                if holders.runtimes == 0 {
+                    table.remove(core);
                 }
             }
         }
@@ -51,14 +116,20 @@ impl Drop for CoresTaken {
 }
 
 impl Machine {
-    /// Puts the cores that are `late` behind the others, and gives units what stands where their cores stood.
-    fn reorder_cores(&mut self, topology: &Topology, late: impl Fn(usize) -> bool) {
-        let (last, mut order): (Vec<usize>, Vec<usize>) = topology.core_ids().partition(|core| late(*core));
-        order.extend(last);
-        let instead: BTreeMap<usize, usize> = topology.core_ids().zip(order).collect();
-        for core in self.units.iter_mut().flat_map(|unit| &mut unit.cores) {
-            *core = instead[core];
-        }
+    /// The cores of all units.
+    fn cores(&self) -> BTreeSet<usize> {
+        self.units.iter().flat_map(|unit| unit.cores.iter().copied()).collect()
+    }
+
+    /// Whether the units use every core that the process may use, each once.
+    fn fills(&self, topology: &Topology) -> bool {
+        let uses: usize = self.units.iter().map(|unit| unit.cores.len()).sum();
+        uses == topology.cores().len() && topology.core_ids().eq(self.cores())
+    }
+
+    fn replace_core(&mut self, planned: usize, instead: usize) {
+        let all = self.units.iter_mut().flat_map(|unit| &mut unit.cores);
+        all.filter(|core| **core == planned).for_each(|core| *core = instead);
     }
 }
 
@@ -66,38 +137,65 @@ impl Machine {
 mod tests {
     use super::*;
 
-    fn plan(
-        config: &str,
-        places: Option<&str>,
-        cores: std::ops::Range<usize>,
-    ) -> (Vec<usize>, Vec<Warning>, CoresTaken) {
+    type Planned = (Vec<usize>, Vec<Warning>, Option<CoresTaken>);
+
+    /// A process of its own, which shares the names of its claims with others of that name.
+    fn process(name: &str) -> &'static Taken {
+        // Two checkouts may be tested at once.
+        let name = format!("thalweg-test-{}-{name}", std::process::id());
+        Box::leak(Box::new(Taken { name: name.leak(), cores: Mutex::default() }))
+    }
+
+    fn plan(of: &'static Taken, config: &str, places: Option<&str>, cores: usize, asked: bool) -> Planned {
         let places: Option<Places> = places.map(|places| places.parse().unwrap());
-        let topology = Topology::from_cores(cores.collect());
-        let (machine, warnings, taken) =
-            CoresTaken::plan(&config.parse().unwrap(), places.as_ref(), &topology).unwrap();
+        let topology = Topology::with_cores(cores);
+        let (machine, warnings, taken) = of.plan(&config.parse().unwrap(), places.as_ref(), &topology, asked).unwrap();
         (machine.units().iter().flat_map(|unit| unit.cores.clone()).collect(), warnings, taken)
     }
 
+    fn shared(cores: &[usize], bound: bool) -> Vec<Warning> {
+        vec![Warning::CoresTaken { cores: cores.to_vec(), bound }]
+    }
+
     #[test]
-    fn the_next_runtime_gets_free_cores_first() {
-        // Cores that no runtime of another test is likely to have: this is the whole process's matter.
-        let here = 900..904;
-        let (first, warnings, held) = plan("1:CPU:2,1:EMU:1", None, here.clone());
-        assert_eq!((first, warnings), (vec![900, 901, 902], vec![]));
-        let (second, warnings, too) = plan("2:CPU:1", None, here.clone());
-        assert_eq!(second, [903, 900]);
-        assert_eq!(warnings, [Warning::CoresTaken { cores: vec![900] }]);
+    fn next_runtime_gets_free_cores_first() {
+        // A process, and another one that sees its claims alone.
+        for others in [
+            |first: &'static Taken| first,
+            |first: &'static Taken| {
+                let cores = Mutex::default();
+                &*Box::leak(Box::new(Taken { name: first.name, cores }))
+            },
+        ] {
+            let here = process("next");
+            let (first, warnings, held) = plan(here, "1:CPU:2,1:EMU:1", None, 4, true);
+            assert_eq!((first, warnings), (vec![0, 1, 2], vec![]));
+            let there = others(here);
+            let (second, warnings, too) = plan(there, "2:CPU:1", None, 4, true);
+            assert_eq!((second, warnings), (vec![3, 1], shared(&[1], true)));
+            drop(held);
+            let (third, warnings, third_held) = plan(here, "2:CPU:1", None, 4, true);
+            let expected = if std::ptr::eq(here, there) { vec![0, 2] } else { vec![0, 1] };
+            assert_eq!((third, warnings), (expected, vec![]), "cores of a runtime that ended are free");
+            let (placed, warnings, _) = plan(here, "1:CPU:1", Some("{3}"), 4, true);
+            assert_eq!((placed, warnings), (vec![3], shared(&[3], true)), "places are taken literally");
+            drop((too, third_held));
+            let (placed, warnings, _) = plan(here, "1:CPU:1", Some("{3}"), 4, true);
+            assert_eq!((placed, warnings), (vec![3], vec![]));
+        }
+    }
+
+    #[test]
+    fn cores_are_taken_unasked_only_if_units_fill_them() {
+        let here = process("fill");
+        assert!(plan(here, "1:CPU:3", None, 4, false).2.is_none(), "a core is left to others");
+        assert!(plan(here, "5:CPU:1", None, 4, false).2.is_none(), "two units share a core");
+        let (_, warnings, held) = plan(here, "1:CPU:3,1:EMU:1", None, 4, false);
+        assert!(warnings.is_empty() && held.is_some());
+        let (cores, warnings, second) = plan(here, "4:CPU:1", None, 4, false);
+        assert!(second.is_none(), "another runtime has them");
+        assert_eq!((cores, warnings), (vec![0, 1, 2, 3], shared(&[0, 1, 2, 3], false)));
         drop(held);
-        let (third, warnings, _held) = plan("2:CPU:1", None, here.clone());
-        assert_eq!(
-            (third, warnings),
-            (vec![901, 902], vec![]),
-            "what the first had is free, but for what the second has"
-        );
-        let (placed, warnings, _) = plan("1:CPU:1", Some("{903}"), here.clone());
-        assert_eq!((placed, warnings.len()), (vec![903], 1), "places are taken at their word");
-        drop(too);
-        let (placed, warnings, _) = plan("1:CPU:1", Some("{903}"), here);
-        assert_eq!((placed, warnings), (vec![903], vec![]));
+        assert!(plan(here, "4:CPU:1", None, 4, false).2.is_some());
     }
 }

@@ -37,12 +37,12 @@ impl Runtime {
 pub struct Builder {
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
-    pub(super) scheduler: Choice,
+    pub(super) scheduler: Option<Choice>,
     #[cfg(feature = "sim")]
     pub(super) model_file: Option<PathBuf>,
     pub(super) submitter_hosts_unit: bool,
     pub(super) window: Option<usize>,
-    pub(super) pin: bool,
+    pub(super) pin_threads: Option<bool>,
     pub(super) stack_bytes: Option<usize>,
     pub(super) report_stalls_after: Option<Duration>,
     pub(super) on_stall: Option<Tell>,
@@ -79,7 +79,7 @@ impl fmt::Debug for Builder {
         fields
             .field("compute_units", &self.units)
             .field("places", &self.places)
-            .field("scheduler", &self.scheduler.name())
+            .field("scheduler", &self.scheduler.as_ref().map(Choice::name))
             .field("window", &self.window);
         #[cfg(feature = "sim")]
         fields.field("simulated", &self.simulated.as_ref().map(crate::sim::SimulatedMachine::name));
@@ -92,12 +92,12 @@ impl Builder {
         Self {
             units: None,
             places: None,
-            scheduler: Choice::Named("stealing".to_owned()),
+            scheduler: None,
             #[cfg(feature = "sim")]
             model_file: None,
             submitter_hosts_unit: false,
             window: None,
-            pin: true,
+            pin_threads: None,
             stack_bytes: None,
             report_stalls_after: Some(REPORT_AFTER),
             on_stall: None,
@@ -116,7 +116,7 @@ impl Builder {
 
     /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of
     /// one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for all that can be
-    /// written. The default is one CPU unit per core.
+    /// written. The default is what the environment variable `THALWEG_UNITS` says, or one CPU unit per core.
     pub fn compute_units(mut self, units: impl Into<String>) -> Self {
         self.units = Some(units.into());
         self
@@ -124,15 +124,21 @@ impl Builder {
 
     /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place
     /// is the n-th unit's. The default is what the environment variable `OMP_PLACES` says, if it fits the units (else
-    /// there is a [warning](Runtime::warnings)); without it, consecutive cores, first those that no other runtime of
-    /// the process has.
+    /// there is a [warning](Runtime::warnings)); without it, consecutive cores.
+    ///
+    /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to the
+    /// runtime. It says how far around its unit's cores a thread may move: `cores` adds the other hardware threads of
+    /// their physical cores, `sockets` all cores of their sockets.
+    ///
+    /// Places ask for threads to be bound ([`pin_threads`](Self::pin_threads)).
     pub fn places(mut self, places: impl Into<String>) -> Self {
         self.places = Some(places.into());
         self
     }
 
     /// The scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters behind a colon. The last call
-    /// wins, of this method and [`policy`](Self::policy).
+    /// wins, of this method and [`policy`](Self::policy). Without a call, the environment variable `THALWEG_SCHEDULER`
+    /// names the scheduler.
     ///
     /// | name | which unit gets a task | parameters |
     /// | --- | --- | --- |
@@ -172,7 +178,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scheduler(mut self, name: impl Into<String>) -> Self {
-        self.scheduler = Choice::Named(name.into());
+        self.scheduler = Some(Choice::Named(name.into()));
         self
     }
 
@@ -213,7 +219,7 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn policy(mut self, policy: impl Policy + 'static) -> Self {
-        self.scheduler = Choice::Own(Box::new(policy));
+        self.scheduler = Some(Choice::Own(Box::new(policy)));
         self
     }
 
@@ -248,23 +254,35 @@ impl Builder {
     /// thread.
     ///
     /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
-    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. The thread is moved to the unit's core once,
-    /// unless threads are not to be pinned, but not bound to it. No effect on a machine without CPU units.
+    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. If threads are bound, the thread is moved to
+    /// the unit's core once, but not bound to it. No effect on a machine without CPU units.
     pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
         self.submitter_hosts_unit = yes;
         self
     }
 
-    /// Whether the units' threads are bound to their cores. They are, by default; the thread that hosts a unit by
-    /// [`submitter_hosts_unit`](Self::submitter_hosts_unit) never is.
+    /// Whether the units' threads are bound to their cores. A thread may run on all cores of its unit, and so may the
+    /// threads that a body starts. The thread that hosts a unit by [`submitter_hosts_unit`](Self::submitter_hosts_unit) is
+    /// never bound.
+    ///
+    /// | who says so, the first that does | threads are bound |
+    /// | --- | --- |
+    /// | `pin_threads(yes)` | if `yes` |
+    /// | [`places`](Self::places) | always |
+    /// | the variable `OMP_PROC_BIND` | unless it is `false` |
+    /// | the variable `OMP_PLACES` | always |
+    /// | nobody | if the units use each core of the process once, and no other runtime has bound threads to one of them |
+    ///
+    /// Other runtimes are those of this process and, on Linux, of other processes. If cores remain shared with one, that
+    /// is a [warning](Runtime::warnings), which the first time is also written to the standard error output.
     ///
     /// ```
     /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin(false).build()?; // goes where the system puts it
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // goes where the system puts it
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pin(mut self, yes: bool) -> Self {
-        self.pin = yes;
+    pub fn pin_threads(mut self, yes: bool) -> Self {
+        self.pin_threads = Some(yes);
         self
     }
 

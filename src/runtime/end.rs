@@ -35,7 +35,7 @@ impl Drop for Runtime {
             report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
-            tracing::error!("no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
+            log!(error, "no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
         }
     }
 }
@@ -61,7 +61,7 @@ fn wait_for_quiescence(driver: &AnyDriver) {
 /// Failures that nobody waited for go to the log.
 fn report(driver: &AnyDriver) {
     for failure in driver.shared().engine.failures().take_unreported() {
-        tracing::warn!("{failure}, and nobody waited for it");
+        log!(warn, "{failure}, and nobody waited for it");
     }
 }
 
@@ -72,7 +72,7 @@ fn save_model(driver: &AnyDriver, path: &Path) {
     // In one step: a run that is killed here, or one beside it, leaves a whole file.
     let part = path.with_extension(format!("{}.part", std::process::id()));
     if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
-        tracing::warn!("cannot write the performance model to {}: {problem}", path.display());
+        log!(warn, "cannot write the performance model to {}: {problem}", path.display());
     }
 }
 

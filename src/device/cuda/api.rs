@@ -113,7 +113,7 @@ impl Drop for Cuda {
         let released =
             call("cuDevicePrimaryCtxRelease", unsafe { (functions().cuDevicePrimaryCtxRelease_v2)(self.device) });
         if let Err(ApiError { code, .. }) = released {
-            tracing::debug!("cuDevicePrimaryCtxRelease: {}", library::describe(code));
+            log!(debug, "cuDevicePrimaryCtxRelease: {}", library::describe(code));
         }
     }
 }

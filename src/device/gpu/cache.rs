@@ -71,7 +71,7 @@ impl Cache {
         }
         let content = compile()?;
         if let Err(error) = write(folder, &path, &content) {
-            tracing::debug!("{} is not kept: {error}", path.display());
+            log!(debug, "{} is not kept: {error}", path.display());
         }
         Ok(content)
     }
@@ -115,7 +115,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
     let head = content.get(..MAGIC.len() + DIGEST_BYTES)?;
     let (magic, digest) = head.split_at(MAGIC.len());
     if magic != MAGIC || digest != &Sha256::digest(&content[head.len()..])[..] {
-        tracing::debug!("{} is damaged; it will be replaced", path.display());
+        log!(debug, "{} is damaged; it will be replaced", path.display());
         return None;
     }
     content.drain(..MAGIC.len() + DIGEST_BYTES);

@@ -162,7 +162,7 @@ impl<B: Backend> Drop for Session<'_, B> {
         if !self.is_closed
             && let Err(error) = self.stop()
         {
-            tracing::warn!("{error}");
+            log!(warn, "{error}");
         }
         let mut twice = {
             let mut state = self.gpu.streams[self.number].state.lock();

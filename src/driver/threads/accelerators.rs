@@ -44,7 +44,7 @@ impl Threads {
                     self.shared.end(launch.task, Outcome::Failed(reason), Some(host.slot()), out);
                 }
                 Err(Refused::FailedAndLost(reason, loss)) => {
-                    tracing::error!("{loss}");
+                    log!(error, "{loss}");
                     devices.lose(Some(device), &loss);
                     self.shared.end(launch.task, Outcome::FailedAndLost(reason), Some(host.slot()), out);
                 }

@@ -226,7 +226,7 @@ impl Sessions<'_> {
         let sessions = self.sessions.into_iter().zip(devices);
         let lost = sessions.filter_map(|(session, device)| {
             let loss = session.abandon().err().filter(DeviceError::is_loss)?;
-            tracing::error!("{loss}");
+            log!(error, "{loss}");
             Some(*device)
         });
         lost.collect()

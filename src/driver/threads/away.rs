@@ -131,7 +131,7 @@ impl Reception for Threads {
         // A policy has dropped a guard, under the lock of placement.
         let ending = std::thread::Builder::new().name("thalweg-end".to_owned());
         if let Err(error) = ending.spawn(move || self.end_away(task, away)) {
-            tracing::error!("no thread to end a task whose guard was dropped in a policy ({error}): it does not end");
+            log!(error, "no thread to end a task whose guard was dropped in a policy ({error}): it does not end");
         }
     }
 

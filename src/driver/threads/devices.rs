@@ -340,7 +340,7 @@ impl Devices {
             match device.allocate_unified(bytes) {
                 Ok(buffer) => return Some(buffer),
                 Err(error) => {
-                    tracing::debug!("{bytes} bytes of unified memory are not to be had: {error}");
+                    log!(debug, "{bytes} bytes of unified memory are not to be had: {error}");
                     self.lose(Some(id), &error);
                     if !error.is_loss() {
                         break;
@@ -381,7 +381,7 @@ impl Devices {
     /// Waits for what others have enqueued on a device's default stream.
     pub(super) fn settle(&self, device: DeviceId) {
         if let Err(error) = self.devices[device.index()].settle() {
-            tracing::debug!("{error}");
+            log!(debug, "{error}");
             self.lose(Some(device), &error);
         }
     }

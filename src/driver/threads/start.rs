@@ -1,6 +1,6 @@
 //! The threads of a runtime: one hosts each unit, one copies for each device that needs it; rayon's are inside the units.
 //!
-//! Each starts pinned and named, and ends by itself when the runtime does. What they do is not here: tasks are run by
+//! Each starts named, bound to the cores of its unit if threads are bound, and ends by itself when the runtime does. What they do is not here: tasks are run by
 //! [`super::run`], copies served by [`super::devices`].
 
 use super::devices::CopyJob;
@@ -12,7 +12,6 @@ use crate::driver::{Driver, inside};
 use crate::error::{BuildError, FailureReason};
 use crate::ids::DeviceId;
 use crate::machine::{ComputeUnit, CoresTaken};
-use core_affinity::CoreId;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -21,11 +20,35 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
 /// How threads are started.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ThreadStyle {
-    /// Whether each is bound to its core.
-    pub(crate) pin: bool,
+    /// The cores that each unit's threads are bound to, those of the unit first; none if they are not bound.
+    pub(crate) bindings: Option<Vec<Vec<usize>>>,
     pub(crate) stack_bytes: usize,
+}
+
+impl ThreadStyle {
+    /// Where the threads of a unit run.
+    fn of(&self, unit: &ComputeUnit) -> UnitStyle {
+        let bound_to = self.bindings.as_ref().map(|all| all[unit.id.index()].clone().into());
+        UnitStyle { bound_to, stack_bytes: self.stack_bytes }
+    }
+}
+
+/// How the threads of one unit are started.
+#[derive(Clone)]
+struct UnitStyle {
+    bound_to: Option<Arc<[usize]>>,
+    stack_bytes: usize,
+}
+
+impl UnitStyle {
+    /// Binds the calling thread, the unit's `n`-th, to the cores of the unit. It begins on the `n`-th of them.
+    fn bind(&self, n: usize) {
+        if let Some(cores) = &self.bound_to {
+            bind(cores[n], cores);
+        }
+    }
 }
 
 impl Threads {
@@ -37,7 +60,7 @@ impl Threads {
         self: &Arc<Self>,
         unstarted: Unstarted,
         hosts: bool,
-        style: ThreadStyle,
+        style: &ThreadStyle,
         cores: Option<CoresTaken>,
         entrance: &Entrance,
     ) -> Result<(), BuildError> {
@@ -53,13 +76,13 @@ impl Threads {
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
-            crew.pool = guest_pool(self.shared.id, unit, style)?.map(Arc::new);
+            crew.pool = guest_pool(self.shared.id, unit, &style.of(unit))?.map(Arc::new);
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
                 Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
             };
             Rc::new(host(queue)).enter();
-            if style.pin {
+            if style.bindings.is_some() {
                 move_to(unit.hosting_core());
             }
             self.hosting[0].is_nobody(); // until it waits
@@ -67,7 +90,7 @@ impl Threads {
         }
         let Crew { units: threads, copies: engines, .. } = &mut *crew;
         for ((unit, queue), entrance) in units.zip(entrances) {
-            threads.push(start_unit(self, unit.clone(), queue, style, entrance)?);
+            threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
         for (device, jobs) in copies {
             engines.push(start_copy_engine(self, device, jobs)?);
@@ -76,25 +99,42 @@ impl Threads {
     }
 }
 
-fn pin(core: usize) {
-    if !core_affinity::set_for_current(CoreId { id: core }) {
-        tracing::debug!("core {core} cannot be pinned to");
+/// Binds the calling thread to cores of its unit, beginning on one of them. What the thread starts has the same cores.
+#[cfg(target_os = "linux")]
+fn bind(first: usize, cores: &[usize]) {
+    use rustix::thread::sched_setaffinity;
+    let moved = sched_setaffinity(None, &set_of(&[first]));
+    if let Err(error) = sched_setaffinity(None, &set_of(cores)).and(moved) {
+        log!(debug, "a thread cannot be bound to core {first} of {cores:?}: {error}");
     }
+}
+
+/// Elsewhere threads can be bound to one core alone, which is wrong for those of several.
+#[cfg(not(target_os = "linux"))]
+fn bind(first: usize, cores: &[usize]) {
+    if cores.len() == 1 && !core_affinity::set_for_current(core_affinity::CoreId { id: first }) {
+        log!(debug, "a thread cannot be bound to core {first}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn set_of(cores: &[usize]) -> rustix::thread::CpuSet {
+    let mut set = rustix::thread::CpuSet::new();
+    cores.iter().filter(|core| **core < rustix::thread::CpuSet::MAX_CPU).for_each(|core| set.set(*core));
+    set
 }
 
 /// Moves the calling thread to a core without binding it: the system may have it run where another unit's thread is bound to,
 /// and takes tens of milliseconds to find out that one of the two could go.
 #[cfg(target_os = "linux")]
 fn move_to(core: usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    use rustix::thread::{sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
-    if core >= CpuSet::MAX_CPU || !allowed.is_set(core) {
+    if core >= rustix::thread::CpuSet::MAX_CPU || !allowed.is_set(core) {
         return;
     }
-    let mut there = CpuSet::new();
-    there.set(core);
-    if sched_setaffinity(None, &there).and_then(|()| sched_setaffinity(None, &allowed)).is_err() {
-        tracing::debug!("the thread cannot be moved to core {core}");
+    if sched_setaffinity(None, &set_of(&[core])).and_then(|()| sched_setaffinity(None, &allowed)).is_err() {
+        log!(debug, "the thread cannot be moved to core {core}");
     }
 }
 
@@ -106,18 +146,16 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 }
 
 /// The pool that rayon uses inside a unit's bodies; its first thread begins with the `life` that is there by then.
-fn inner_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: &Life) -> rayon::ThreadPoolBuilder {
-    let cores = if unit.is_cpu() { unit.cores.clone() } else { unit.cores[..1].to_vec() };
-    let (id, count, life) = (unit.id, cores.len(), life.clone());
+fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) -> rayon::ThreadPoolBuilder {
+    let count = if unit.is_cpu() { unit.inner_cores() } else { 1 };
+    let (id, life, style) = (unit.id, life.clone(), style.clone());
     let team: Arc<Team> = Arc::default();
     rayon::ThreadPoolBuilder::new()
         .num_threads(count)
         .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
         .stack_size(style.stack_bytes)
         .start_handler(move |n| {
-            if style.pin {
-                pin(cores[n]);
-            }
+            style.bind(n);
             inside::enter(runtime);
             running::join(runtime, team.clone());
             let life = if n == 0 { life.lock().take() } else { None };
@@ -125,13 +163,14 @@ fn inner_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: &Life)
         })
         .panic_handler(|payload| {
             // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
-            tracing::error!("{}", FailureReason::from_panic(payload));
+            let reason = FailureReason::from_panic(payload);
+            log!(error, "{reason}");
         })
 }
 
 /// The pool of a unit that a thread of the user's hosts. That does not join it: its own use of rayon stays as it is, and for a
 /// unit of one core there is no pool at all.
-fn guest_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle) -> Result<Option<rayon::ThreadPool>, BuildError> {
+fn guest_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle) -> Result<Option<rayon::ThreadPool>, BuildError> {
     if unit.is_cpu() && unit.inner_cores() == 1 {
         return Ok(None);
     }
@@ -146,7 +185,7 @@ type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 /// left there is done at the end.
 ///
 /// rayon's `use_current_thread` would be simpler, but never frees what it makes for the thread: 7 KiB for each unit.
-fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: impl FnOnce() + Send + 'static) {
+fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
     let (begin, mut first) = (Life::default(), None);
     let pool = inner_pool(runtime, unit, style, &begin).spawn_handler(|thread| {
         if thread.index() == 0 {
@@ -170,7 +209,7 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: ThreadStyle, life: impl
         (built, _) => {
             // In the pool or not, tasks run; without it rayon would only use the cores of others too.
             let why = built.err().map_or_else(String::new, |error| error.to_string());
-            tracing::warn!("cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
+            log!(warn, "cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
             inside::enter(runtime);
             life();
         }
@@ -182,27 +221,25 @@ fn start_unit(
     threads: &Arc<Threads>,
     unit: ComputeUnit,
     queue: OwnQueue,
-    style: ThreadStyle,
+    style: UnitStyle,
     entrance: Weak<Entrance>,
 ) -> Result<JoinHandle<()>, BuildError> {
-    let what = unit.id.to_string();
+    let (what, stack_bytes) = (unit.id.to_string(), style.stack_bytes);
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
         move || {
-            let (runtime, pool) = (threads.shared.id, unit.clone());
-            let host = move || live(&threads, &what, || host_unit(&threads, &unit, queue, style, entrance));
-            live_in_pool(runtime, &pool, style, host);
+            let (runtime, pool, pool_style) = (threads.shared.id, unit.clone(), style.clone());
+            let host = move || live(&threads, &what, || host_unit(&threads, &unit, queue, &style, entrance));
+            live_in_pool(runtime, &pool, &pool_style, host);
         }
     };
     let name = format!("thalweg-{}", what.replace(' ', ""));
-    let thread = std::thread::Builder::new().name(name).stack_size(style.stack_bytes);
+    let thread = std::thread::Builder::new().name(name).stack_size(stack_bytes);
     thread.spawn(life).map_err(|source| thread_error(&what, source))
 }
 
-fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: ThreadStyle, entrance: Weak<Entrance>) {
-    if style.pin {
-        pin(unit.hosting_core());
-    }
+fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: &UnitStyle, entrance: Weak<Entrance>) {
+    style.bind(0);
     let runtime = threads.shared.id;
     let host = Rc::new(Host::new(threads, unit, queue, None, style.stack_bytes, entrance));
     host.clone().enter();

@@ -1,5 +1,7 @@
 //! Building a runtime as described: on this machine, or on one that is simulated.
 
+mod binding;
+mod environment;
 mod parts;
 #[cfg(feature = "sim")]
 mod simulated;
@@ -12,10 +14,11 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument is
-    /// out of its range, a machine to simulate lacks the units, or the system gives no thread.
+    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument or a
+    /// variable of the environment is out of its range, a machine to simulate lacks the units, or the system gives no thread.
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     pub fn build(mut self) -> Result<Runtime, BuildError> {
+        crate::log::check()?;
         #[cfg(feature = "sim")]
         if let Some(model) = self.simulated.take() {
             return self.build_simulated(model);

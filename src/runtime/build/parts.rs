@@ -1,6 +1,7 @@
 //! What is built alike for either driver.
 
 use super::super::{Builder, Runtime};
+use super::environment;
 use crate::driver::shared::Shared;
 use crate::driver::watch::Watch;
 use crate::driver::window::Window;
@@ -29,9 +30,11 @@ impl Builder {
             Some(schedule) => Box::new(sched::Recording::new(policy, schedule)),
             None => policy,
         };
-        let name = match std::mem::replace(&mut self.scheduler, Choice::Named(String::new())) {
-            Choice::Own(policy) => return Ok(Scheduler::own(recorded(policy))),
-            Choice::Named(name) => name,
+        let from_environment = || environment::text(environment::SCHEDULER);
+        let (name, is_ours) = match self.scheduler.take() {
+            Some(Choice::Own(policy)) => return Ok(Scheduler::own(recorded(policy))),
+            Some(Choice::Named(name)) => (name, true),
+            None => from_environment().map_or_else(|| ("stealing".to_owned(), true), |name| (name, false)),
         };
         let is_cpu = |term: &&str| term.contains(":CPU:");
         let unit_name = |unit: &ComputeUnit| {
@@ -47,7 +50,11 @@ impl Builder {
             profiles,
             read: &|path| std::fs::read_to_string(path),
         };
-        sched::from_spec(&name, setting).map(recorded).map(Scheduler::built_in)
+        let policy = sched::from_spec(&name, setting).map_err(|error| match is_ours {
+            true => error,
+            false => environment::error(environment::SCHEDULER, &error),
+        })?;
+        Ok(Scheduler::built_in(recorded(policy)))
     }
 
     /// The power of each unit: the user's figures, or the machine's.

@@ -1,15 +1,18 @@
 //! Building a runtime on the machine that the program runs on.
 
 use super::super::{Builder, Runtime};
-use super::parts::{dynamic_w, places_error};
+use super::binding::Bound;
+use super::environment;
+use super::parts::dynamic_w;
 use crate::depend::Entrance;
 use crate::device::{self, MeterOf, Opened};
 use crate::driver::threads::{ThreadStyle, Threads};
 use crate::energy::{self, Account, Metered, OfUnit};
 use crate::engine::Placement;
 use crate::error::BuildError;
-use crate::machine::{ConfigError, CoresTaken, Machine, Places, Topology, UnitConfig, Warning};
+use crate::machine::{Machine, Topology, UnitConfig, Warning};
 use crate::runtime::any_driver::AnyDriver;
+use std::sync::Once;
 
 /// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
 const STACK_BYTES: usize = 8 << 20;
@@ -17,14 +20,13 @@ const STACK_BYTES: usize = 8 << 20;
 impl Builder {
     pub(super) fn build_threads(mut self) -> Result<Runtime, BuildError> {
         let topology = Topology::detect();
-        let config: UnitConfig = match &self.units {
-            Some(units) => units.parse()?,
-            None => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
+        let config: UnitConfig = match (&self.units, environment::text(environment::UNITS)) {
+            (Some(units), _) => units.parse()?,
+            (None, Some(units)) => units.parse().map_err(|error| environment::error(environment::UNITS, &error))?,
+            (None, None) => format!("{}:CPU:1", topology.cores().len().max(1)).parse()?,
         };
-        let (machine, mut warnings, cores) = self.plan(&config, &topology)?;
-        for warning in &warnings {
-            tracing::warn!("{warning}");
-        }
+        let Bound { machine, mut warnings, cores, bindings } = self.bind(&config, &topology)?;
+        warnings.iter().for_each(tell);
         let opened = device::open(&machine, &self.emulated)?.into_iter();
         let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
         let mut capacities_bytes = vec![u64::MAX];
@@ -37,7 +39,7 @@ impl Builder {
             let placement = Placement::new(&machine, &capacities_bytes, policy).with_hosts_at_home();
             placement.with_power(dynamic_w(&powers))
         });
-        let style = self.style()?;
+        let style = self.style(bindings)?;
         let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
         let shared = self.shared(machine, placement)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
@@ -47,38 +49,8 @@ impl Builder {
             self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings, account)
         };
         let entrance: Entrance = runtime.door.clone();
-        threads.start(unstarted, hosts_unit, style, cores, &entrance)?;
+        threads.start(unstarted, hosts_unit, &style, cores, &entrance)?;
         Ok(runtime)
-    }
-
-    /// The machine, with cores that this runtime holds if it pins threads to them.
-    fn plan(
-        &self,
-        config: &UnitConfig,
-        topology: &Topology,
-    ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), BuildError> {
-        let plan = |places: Option<&Places>| {
-            if !self.pin {
-                let (machine, warnings) = Machine::plan(config, places, topology)?;
-                return Ok((machine, warnings, None));
-            }
-            let (machine, warnings, cores) = CoresTaken::plan(config, places, topology)?;
-            Ok::<_, ConfigError>((machine, warnings, Some(cores)))
-        };
-        if let Some(places) = &self.places {
-            return Ok(plan(Some(&places.parse().map_err(places_error)?))?);
-        }
-        let Some(text) = std::env::var_os("OMP_PLACES").filter(|_| self.pin) else { return Ok(plan(None)?) };
-        let parsed = text.to_string_lossy().parse::<Places>().map_err(|error| error.to_string());
-        match parsed.and_then(|places| plan(Some(&places)).map_err(|error| error.to_string())) {
-            Ok(planned) => Ok(planned),
-            // Written for another program, perhaps.
-            Err(problem) => {
-                let (machine, mut warnings, cores) = plan(None)?;
-                warnings.push(Warning::PlacesIgnored { problem });
-                Ok((machine, warnings, cores))
-            }
-        }
     }
 
     /// The meters that were given, and those that are found if they are to be; if there is none then, a warning.
@@ -99,13 +71,13 @@ impl Builder {
         all.extend(found.readable.into_iter().map(|meter| Metered::new(meter, None, machine)));
         if all.is_empty() {
             let warning = Warning::NoEnergyMeter { problem: found.absent.join("; ") };
-            tracing::warn!("{warning}");
+            log!(warn, "{warning}");
             warnings.push(warning);
         }
         all
     }
 
-    fn style(&self) -> Result<ThreadStyle, BuildError> {
+    fn style(&self, bindings: Option<Vec<Vec<usize>>>) -> Result<ThreadStyle, BuildError> {
         let stack_bytes = match self.stack_bytes {
             Some(0) => {
                 let problem = "no thread runs without a stack; give at least 64 KiB".to_owned();
@@ -117,6 +89,21 @@ impl Builder {
                 least.unwrap_or(0).max(STACK_BYTES)
             }
         };
-        Ok(ThreadStyle { pin: self.pin, stack_bytes })
+        Ok(ThreadStyle { bindings, stack_bytes })
+    }
+}
+
+/// Logs a warning. The first one of cores that two runtimes share is to be seen in any case.
+fn tell(warning: &Warning) {
+    static SHARED: Once = Once::new();
+    let mut told = false;
+    if matches!(warning, Warning::CoresTaken { .. }) {
+        SHARED.call_once(|| {
+            crate::log::tell(format_args!("{warning}"));
+            told = true;
+        });
+    }
+    if !told {
+        log!(warn, "{warning}");
     }
 }

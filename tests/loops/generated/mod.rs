@@ -179,3 +179,19 @@ fn statements_of_a_team_are_done_once() {
     ];
     does_what_it_says(&rt, &choices, &Shape { team: [8, 1, 4], teams: 6, checked: true, once: true }).unwrap();
 }
+
+/// PoCL 3.1 let one thread's condition be dropped in this text: elements of a team were updated once by each of its threads.
+#[test]
+fn statements_after_a_private_loop_are_done_by_one_thread() {
+    let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
+    #[rustfmt::skip]
+    let choices = [
+        49987, 47056, 51018, 56211, 10468, 13385, 57601, 55856, 36738, 7473, 15658, 40952, 43700, 49005, 58819, 30667,
+        55290, 47554, 32785, 1896, 30364, 5940, 5211, 58968, 21822, 38917, 2996, 299, 14355, 12012, 23190, 54841,
+        52907, 34047, 31125, 59814, 36414, 14750, 21372, 3753, 58662, 49620, 29224, 12549, 59792, 798, 61785,
+        43293, 28323, 40369, 31314, 14813, 63419, 16782, 253, 62929, 59960, 23906, 52288, 15153, 40915, 33187,
+        2527, 46220, 44501, 33007, 24764, 15768, 61577, 30675, 64313, 54073, 63811, 5646, 10636, 57790, 25953,
+        4889, 8443, 49482, 26621, 57622, 10161, 782, 32866, 34158, 13201, 64728, 42109,
+    ];
+    does_what_it_says(&rt, &choices, &Shape { team: [8, 4, 4], teams: 5, checked: true, once: false }).unwrap();
+}

@@ -122,7 +122,7 @@ impl<C: Compiler> Drop for Unit<C> {
     fn drop(&mut self) {
         // SAFETY: created by `new`, and destroyed here alone.
         if let Err(error) = check(self.compiler, unsafe { self.compiler.destroy(&mut self.raw) }) {
-            tracing::debug!("a compiled program is not destroyed: {error}");
+            log!(debug, "a compiled program is not destroyed: {error}");
         }
     }
 }

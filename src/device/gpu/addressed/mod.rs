@@ -159,7 +159,7 @@ impl<A: Api> Device<A> {
     /// Calls the interface where nobody can be told that it refuses.
     fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), ApiError>) {
         if let Err(refusal) = self.try_call(call) {
-            tracing::debug!("{}", self.error(refusal));
+            log!(debug, "{}", self.error(refusal));
         }
     }
 
@@ -478,7 +478,7 @@ impl<A: Api> Backend for Addressed<A> {
         match self.device.call(|api| unsafe { api.page_lock(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
             Err(error) => {
-                tracing::debug!("{bytes} bytes are not page-locked: {error}");
+                log!(debug, "{bytes} bytes are not page-locked: {error}");
                 None
             }
         }

@@ -22,7 +22,7 @@ impl Peers {
         let reached = match unsafe { api.enable_peer(peer) } {
             Ok(()) | Err(ApiError { code: PEER_ACCESS_ALREADY_ENABLED, .. }) => true,
             Err(ApiError { code, .. }) => {
-                tracing::debug!("{name} copies through the host: {}", A::describe(code));
+                log!(debug, "{name} copies through the host: {}", A::describe(code));
                 false
             }
         };

@@ -1,0 +1,105 @@
+//! The abstract names of `OMP_PLACES`: how far around its cores each unit's threads may move.
+//!
+//! OpenMP's abstract names divide a machine into places of one sort (OpenMP API specification 5.2, section 21.1.6). Units
+//! have cores already, so a name here widens the set of cores that a unit's threads are bound to. Nothing here binds a thread.
+//!
+//! Invariant: the cores that threads are bound to include those of their unit, and no core that the process may not use,
+//! unless a place names it.
+
+use super::{Core, Machine, Topology};
+use std::str::FromStr;
+
+/// The sort of place that a thread is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Granule {
+    /// `threads`: the unit's logical cores.
+    Threads,
+    /// `cores`: all logical cores of its physical cores.
+    Cores,
+    /// `ll_caches`: all cores that share an L3 cache with one of its own.
+    LastLevelCaches,
+    /// `numa_domains`: all cores of its NUMA nodes.
+    NumaDomains,
+    /// `sockets`: all cores of its sockets.
+    Sockets,
+}
+
+impl FromStr for Granule {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Ok(match &*text.trim().to_ascii_lowercase() {
+            "threads" => Self::Threads,
+            "cores" => Self::Cores,
+            "ll_caches" => Self::LastLevelCaches,
+            "numa_domains" => Self::NumaDomains,
+            "sockets" => Self::Sockets,
+            _ => return Err(()),
+        })
+    }
+}
+
+impl Machine {
+    /// The cores that the threads of each unit are bound to, its own first. A core of which the system does not tell the
+    /// neighbours is alone.
+    pub(crate) fn bindings(&self, granule: Granule, topology: &Topology) -> Vec<Vec<usize>> {
+        let group = |core: &Core| match granule {
+            Granule::Threads => None,
+            Granule::Cores => core.physical,
+            Granule::LastLevelCaches => core.l3_group,
+            Granule::NumaDomains => core.numa_node,
+            Granule::Sockets => core.socket,
+        };
+        let of_unit = |own: &Vec<usize>| {
+            let is_own = |core: &&Core| own.contains(&core.id);
+            let groups: Vec<usize> = topology.cores().iter().filter(is_own).filter_map(group).collect();
+            let is_near = |core: &&Core| group(core).is_some_and(|group| groups.contains(&group));
+            let near = topology.cores().iter().filter(is_near).map(|core| core.id);
+            let mut cores = own.clone();
+            cores.extend(near.filter(|core| !own.contains(core)));
+            cores
+        };
+        self.units.iter().map(|unit| of_unit(&unit.cores)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn abstract_places_widen_to_all_cores_of_their_sort() {
+        let sys = tempfile::tempdir().unwrap();
+        // Two sockets of two physical cores with two threads each; the second threads are numbered after all first ones.
+        for core in 0..8 {
+            let cpu = sys.path().join(format!("devices/system/cpu/cpu{core}"));
+            let (physical, node) = (core % 4, core % 4 / 2);
+            fs::create_dir_all(cpu.join("topology")).unwrap();
+            fs::create_dir_all(cpu.join(format!("node{node}"))).unwrap();
+            fs::create_dir_all(cpu.join("cache/index3")).unwrap();
+            for (file, text) in [
+                ("topology/core_id", (physical % 2).to_string()),
+                ("topology/physical_package_id", node.to_string()),
+                ("cache/index3/level", "3".to_owned()),
+                ("cache/index3/shared_cpu_list", format!("{physical},{}", physical + 4)),
+            ] {
+                fs::write(cpu.join(file), text).unwrap();
+            }
+        }
+        let topology = Topology::from_sysfs(sys.path(), 0..7); // not the last
+        let (machine, _) = Machine::plan(&"1:CPU:1,1:CPU:2".parse().unwrap(), None, &topology).unwrap();
+        for (name, first, second) in [
+            (" Threads", vec![0], vec![1, 2]),
+            ("cores", vec![0, 4], vec![1, 2, 5, 6]),
+            ("ll_caches", vec![0, 4], vec![1, 2, 5, 6]),
+            ("numa_domains", vec![0, 1, 4, 5], vec![1, 2, 0, 3, 4, 5, 6]),
+            ("sockets", vec![0, 1, 4, 5], vec![1, 2, 0, 3, 4, 5, 6]),
+        ] {
+            assert_eq!(machine.bindings(name.parse().unwrap(), &topology), [first, second], "{name}");
+        }
+        assert_eq!("sockets(2)".parse::<Granule>(), Err(()), "a number of places has no meaning for units");
+        let unknown = Topology::with_cores(3);
+        assert_eq!(machine.bindings(Granule::Sockets, &unknown), [vec![0], vec![1, 2]]);
+    }
+}

@@ -1,0 +1,90 @@
+//! Which cores a runtime's units get, and whether their threads are bound to them.
+//!
+//! The program decides first, then OpenMP's variables; [`CoresTaken::plan`] has the default. The table at
+//! [`Builder::pin_threads`] is the contract. Nothing here binds a thread.
+
+use super::super::Builder;
+use super::environment;
+use super::parts::places_error;
+use crate::error::BuildError;
+use crate::machine::{ConfigError, CoresTaken, Granule, Machine, Places, Topology, UnitConfig, Warning};
+
+/// A machine, and where its units' threads are bound.
+pub(super) struct Bound {
+    pub(super) machine: Machine,
+    pub(super) warnings: Vec<Warning>,
+    /// The hold on the cores that threads are bound to.
+    pub(super) cores: Option<CoresTaken>,
+    /// The cores that each unit's threads are bound to, if they are bound.
+    pub(super) bindings: Option<Vec<Vec<usize>>>,
+}
+
+/// A list of places, or the name of a sort.
+type Where = (Option<Places>, Granule);
+
+impl Builder {
+    /// The machine on the cores of this process, and where its threads are bound.
+    pub(super) fn bind(&self, config: &UnitConfig, topology: &Topology) -> Result<Bound, BuildError> {
+        let mut ignored = Vec::new();
+        let asked = self.pin_threads.or(self.places.as_ref().map(|_| true));
+        let asked = asked.or_else(|| proc_bind(&mut ignored));
+        let plan = |asked, place: &Where| plan(config, topology, asked, place);
+        if let Some(text) = &self.places {
+            return Ok(plan(asked, &read(text).map_err(places_error)?)?);
+        }
+        let nowhere = (None, Granule::Threads);
+        let mut bound = match environment::text("OMP_PLACES").filter(|_| asked != Some(false)) {
+            None => plan(asked, &nowhere)?,
+            Some(text) => {
+                let place = read(&text).map_err(|error| error.to_string());
+                match place.and_then(|place| plan(Some(true), &place).map_err(|error| error.to_string())) {
+                    Ok(bound) => bound,
+                    // Written for another program, perhaps.
+                    Err(problem) => {
+                        ignored.push(Warning::PlacesIgnored { problem });
+                        plan(asked, &nowhere)?
+                    }
+                }
+            }
+        };
+        bound.warnings.append(&mut ignored);
+        Ok(bound)
+    }
+}
+
+fn read(text: &str) -> Result<Where, crate::machine::PlacesError> {
+    match text.parse() {
+        Ok(granule) => Ok((None, granule)),
+        Err(()) => Ok((Some(text.parse()?), Granule::Threads)),
+    }
+}
+
+/// Whether `OMP_PROC_BIND` asks for threads to be bound. Of a list, one value for each level of nesting, the first counts.
+fn proc_bind(ignored: &mut Vec<Warning>) -> Option<bool> {
+    let value = environment::text("OMP_PROC_BIND")?;
+    match &*value.split(',').next()?.trim().to_ascii_lowercase() {
+        "false" => Some(false),
+        "true" | "primary" | "master" | "close" | "spread" => Some(true),
+        _ => {
+            ignored.push(Warning::ProcBindIgnored { value });
+            None
+        }
+    }
+}
+
+fn plan(
+    config: &UnitConfig,
+    topology: &Topology,
+    asked: Option<bool>,
+    (places, granule): &Where,
+) -> Result<Bound, ConfigError> {
+    let (machine, warnings, cores) = match asked {
+        Some(false) => {
+            let (machine, warnings) = Machine::plan(config, places.as_ref(), topology)?;
+            (machine, warnings, None)
+        }
+        _ => CoresTaken::plan(config, places.as_ref(), topology, asked == Some(true))?,
+    };
+    let bindings = cores.as_ref().map(|_| machine.bindings(*granule, topology));
+    Ok(Bound { machine, warnings, cores, bindings })
+}
