@@ -148,7 +148,8 @@ fn texts_of_random_nests_do_what_the_nests_say() {
 
 fn random_nests() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
-    let mut runner = TestRunner::new(Config { cases: 24, failure_persistence: None, ..Config::default() });
+    let cases = std::env::var("THALWEG_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24);
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let choices = proptest::collection::vec(any::<u16>(), 0..160);
     let test = |(choices, shape): (Vec<u16>, Shape)| does_what_it_says(&rt, &choices, &shape);
     runner.run(&(choices, shape()), test).unwrap();

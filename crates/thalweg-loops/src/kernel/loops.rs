@@ -7,6 +7,9 @@ use crate::clauses::Reduction;
 use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};
 use crate::walk;
 
+/// A loop's head may be an `if` behind a declaration: such heads have brackets of their own around them.
+const HEAD_ENDS: &str = "} }";
+
 impl Writer<'_> {
     /// What stands in the kernel's braces.
     pub(super) fn body(&mut self, kernel: &Loop, chunk: Option<syn::Expr>) {
@@ -24,23 +27,18 @@ impl Writer<'_> {
         match chunk {
             Some(chunk) => self.chunked(kernel, &chunk, (&first, &end)),
             None if kernel.share.is_combined() => {
-                self.open(format!("{{ DISTRIBUTE_PARALLEL(at, {first}, {end}) {{"));
-                self.is_team = false;
-                self.iteration(kernel, "at");
-                self.close_head();
+                self.apart(&format!("{{ DISTRIBUTE_PARALLEL(at, {first}, {end}) {{"), HEAD_ENDS, |this| {
+                    this.is_team = false;
+                    this.iteration(kernel, "at");
+                });
             }
             None => {
-                self.open(format!("{{ DISTRIBUTE(at, {first}, {end}) {{"));
-                self.team_iteration(kernel, &format!("at - ({first})"));
-                self.close_head();
+                let part = format!("at - ({first})");
+                self.repeat_in(&format!("{{ DISTRIBUTE(at, {first}, {end}) {{"), HEAD_ENDS, |this| {
+                    this.team_iteration(kernel, &part);
+                });
             }
         }
-    }
-
-    /// A loop's head may be an `if` behind a declaration: such heads have brackets of their own around them.
-    fn close_head(&mut self) {
-        self.indent -= 1;
-        self.line("} }");
     }
 
     /// The ends of a loop's range, as 64-bit integers.
@@ -142,11 +140,15 @@ impl Writer<'_> {
         self.line(format!(
             "INT64 loop_first = {first}, loop_end = {end}, chunks = (loop_end - loop_first + {chunk} - 1) / {chunk};"
         ));
-        self.open("for (INT64 chunk = GROUP_ID(0); chunk < chunks; chunk += NUM_GROUPS(0)) {");
+        let head = "for (INT64 chunk = GROUP_ID(0); chunk < chunks; chunk += NUM_GROUPS(0)) {";
+        self.apart(head, "}", |this| this.one_chunk(kernel, &chunk, &arrays));
+    }
+
+    fn one_chunk(&mut self, kernel: &Loop, chunk: &str, arrays: &[ParamId]) {
         self.line(format!("INT64 chunk_first = loop_first + chunk * {chunk};"));
         self.line(format!("int chunk_length = (int)LEAST(loop_end - chunk_first, (INT64){chunk});"));
         let (mut fills, mut backs) = (Vec::new(), Vec::new());
-        for param in &arrays {
+        for param in arrays {
             let (name, is_last) = (self.param_text(*param), self.clause(*param, |one| &one.lastprivate));
             let base = if self.function.is_windowed(*param) { format!(" - {name}_b0") } else { String::new() };
             // What is written back has to be there, whether the loop writes all of it or not.
@@ -166,11 +168,15 @@ impl Writer<'_> {
             for (reduction, cell) in &cells {
                 self.begin_part(*reduction, Target::Cell(*cell));
             }
-            self.open("for (int in_chunk = LOCAL_ID(0); in_chunk < chunk_length; in_chunk += TEAM_X) {");
-            self.is_team = false;
-            self.iteration(kernel, "(chunk_first + in_chunk)");
-            self.is_team = true;
-            self.close();
+            self.apart(
+                "for (int in_chunk = LOCAL_ID(0); in_chunk < chunk_length; in_chunk += TEAM_X) {",
+                "}",
+                |this| {
+                    this.is_team = false;
+                    this.iteration(kernel, "(chunk_first + in_chunk)");
+                    this.is_team = true;
+                },
+            );
             for (reduction, cell) in &cells {
                 let (lanes, name) = (self.lanes(Target::Cell(*cell)), self.param_text(*cell));
                 let combine = combine(*reduction, self.function.params[*cell].element);
@@ -178,10 +184,10 @@ impl Writer<'_> {
             }
             self.end_parts(&cells, "chunk");
         } else {
-            self.open("for (int in_chunk = 0; in_chunk < chunk_length; in_chunk++) {");
-            self.line("INT64 at = chunk_first + in_chunk;");
-            self.team_iteration(kernel, "at - loop_first");
-            self.close();
+            self.repeat("for (int in_chunk = 0; in_chunk < chunk_length; in_chunk++) {", |this| {
+                this.line("INT64 at = chunk_first + in_chunk;");
+                this.team_iteration(kernel, "at - loop_first");
+            });
         }
         if !backs.is_empty() || !fills.is_empty() {
             self.barrier();
@@ -190,7 +196,6 @@ impl Writer<'_> {
         if !backs.is_empty() {
             self.barrier();
         }
-        self.close();
     }
 
     /// What the threads of a team do for each number below a count, in turns.
@@ -198,9 +203,9 @@ impl Writer<'_> {
         if statements.is_empty() {
             return;
         }
-        self.open(format!("for (int slot = THREAD; slot < {count}; slot += THREADS) {{"));
-        statements.iter().for_each(|statement| self.line(statement));
-        self.close();
+        self.apart(&format!("for (int slot = THREAD; slot < {count}; slot += THREADS) {{"), "}", |this| {
+            statements.iter().for_each(|statement| this.line(statement));
+        });
     }
 
     pub(super) fn sequential(&mut self, one: &Loop) {
@@ -217,9 +222,9 @@ impl Writer<'_> {
             self.line(format!("{ty} {name}_end = {end};"));
             format!("{name}_end")
         };
-        self.open(format!("for ({ty} {name} = {first}; {name} {compare} {end}; {name}++) {{"));
-        self.statements(&one.body, true);
-        self.close();
+        self.repeat(&format!("for ({ty} {name} = {first}; {name} {compare} {end}; {name}++) {{"), |this| {
+            this.statements(&one.body, true);
+        });
         if !is_fixed {
             self.close();
         }
@@ -258,11 +263,11 @@ impl Writer<'_> {
         let axis = axis(level);
         let (first, end) = self.range(one);
         let at = format!("at_{}", axis.to_lowercase());
-        self.open(format!("{{ PARALLEL_{axis}({at}, {first}, {end}) {{"));
-        (self.is_team, self.level) = (false, level + 1);
-        self.iteration(one, &at);
-        (self.is_team, self.level) = (is_outer, level);
-        self.close_head();
+        self.apart(&format!("{{ PARALLEL_{axis}({at}, {first}, {end}) {{"), HEAD_ENDS, |this| {
+            (this.is_team, this.level) = (false, level + 1);
+            this.iteration(one, &at);
+            (this.is_team, this.level) = (is_outer, level);
+        });
         for (n, (reduction, target)) in reductions.iter().enumerate() {
             let key = TargetKey::from(*target);
             self.renamed.remove(&key);

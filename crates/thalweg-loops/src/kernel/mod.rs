@@ -10,8 +10,9 @@
 //! 2. Every thread of a team reaches each `BARRIER`: none stands inside a loop over threads, and the loops around it run
 //!    alike for all threads of a team.
 //! 3. A loop over threads ends with a barrier if anything of its team follows.
-//! 4. No barrier follows another at once.
+//! 4. No barrier follows another on any path around loops over threads (`barriers`).
 
+mod barriers;
 mod expr;
 mod head;
 mod loops;
@@ -104,6 +105,10 @@ pub(super) struct Writer<'a> {
     off: Off,
     text: String,
     indent: usize,
+    /// On every path here, the team has met at a barrier or the kernel's start, and touched no shared memory since.
+    has_met: bool,
+    /// For each loop around: the same for all paths that leave the loop, or this iteration of it, by a jump.
+    jumps: Vec<bool>,
     /// What variables and cells are called here instead: parts of reductions.
     renamed: BTreeMap<TargetKey, String>,
     defines: Vec<(String, syn::Expr)>,
@@ -152,6 +157,8 @@ pub(crate) fn lower(
         off,
         text: String::new(),
         indent: 1,
+        has_met: true,
+        jumps: Vec::new(),
         renamed: BTreeMap::new(),
         defines: Vec::new(),
         is_team: true,
@@ -214,6 +221,8 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
         off,
         text: String::new(),
         indent: 1,
+        has_met: true,
+        jumps: Vec::new(),
         renamed: BTreeMap::new(),
         defines: Vec::new(),
         is_team: false,
@@ -278,33 +287,6 @@ fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -
 }
 
 impl Writer<'_> {
-    pub(super) fn line(&mut self, line: impl AsRef<str>) {
-        for _ in 0..self.indent {
-            self.text.push_str("    ");
-        }
-        self.text.push_str(line.as_ref());
-        self.text.push('\n');
-    }
-
-    /// A barrier, unless the line before is one: a second one has nothing to wait for, and PoCL 3.1 drops the conditions of statements
-    /// between such pairs.
-    pub(super) fn barrier(&mut self) {
-        const BARRIER: &str = "BARRIER();";
-        if self.text.lines().next_back().is_none_or(|line| line.trim_start() != BARRIER) {
-            self.line(BARRIER);
-        }
-    }
-
-    pub(super) fn open(&mut self, line: impl AsRef<str>) {
-        self.line(line);
-        self.indent += 1;
-    }
-
-    pub(super) fn close(&mut self) {
-        self.indent -= 1;
-        self.line("}");
-    }
-
     /// A length, as the text calls it; what is no literal becomes a macro.
     pub(super) fn length(&mut self, length: &syn::Expr) -> String {
         if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = length {

@@ -27,27 +27,29 @@ impl Writer<'_> {
         }
         let (first, end) = self.range(kernel);
         self.line(format!("INT64 loop_first = {first}, loop_end = {end};"));
-        self.open("for (INT64 chunk = GROUP_ID(0); chunk < part_count; chunk += NUM_GROUPS(0)) {");
-        self.line(format!(
+        let head = "for (INT64 chunk = GROUP_ID(0); chunk < part_count; chunk += NUM_GROUPS(0)) {";
+        let before =
+            if self.is_sum_alone { identity.clone() } else { format!("{combine}(scan_parts[chunk], scan_runs[run])") };
+        self.apart(head, "}", |this| {
+        this.line(format!(
             "INT64 run = chunk * TEAM_X + LOCAL_ID(0), run_first = loop_first + run * {RUN}, run_end = LEAST(run_first + {RUN}, loop_end);"
         ));
-        let before = format!("{combine}(scan_parts[chunk], scan_runs[run])");
-        self.line(format!("{text} {name} = {};", if self.is_sum_alone { &identity } else { &before }));
-        self.open("for (INT64 at = run_first; at < run_end; at++) {");
-        self.is_team = false;
-        self.declare(kernel, "at");
-        let body = if self.is_sum_alone { &kernel.body[..=scan.update] } else { &kernel.body[..] };
-        self.statements(body, false);
-        self.is_team = true;
-        self.close();
-        if self.is_sum_alone {
-            self.line(format!("{text} scan_before = {identity};"));
-            self.line(format!("SCAN(scan_lanes, {name}, scan_before, {combine});"));
-            self.barrier();
-            self.line("scan_runs[run] = scan_before;");
-            self.line(format!("if (LOCAL_ID(0) == TEAM_X - 1) scan_parts[chunk] = {name};"));
+        this.line(format!("{text} {name} = {before};"));
+        this.apart("for (INT64 at = run_first; at < run_end; at++) {", "}", |this| {
+        this.is_team = false;
+        this.declare(kernel, "at");
+        let body = if this.is_sum_alone { &kernel.body[..=scan.update] } else { &kernel.body[..] };
+        this.statements(body, false);
+        this.is_team = true;
+        });
+        if this.is_sum_alone {
+            this.line(format!("{text} scan_before = {identity};"));
+            this.line(format!("SCAN(scan_lanes, {name}, scan_before, {combine});"));
+            this.barrier();
+            this.line("scan_runs[run] = scan_before;");
+            this.line(format!("if (LOCAL_ID(0) == TEAM_X - 1) scan_parts[chunk] = {name};"));
         }
-        self.close();
+        });
     }
 }
 

@@ -60,20 +60,12 @@ impl Writer<'_> {
             Stmt::Assign { place, op, value, .. } => self.assign(place, *op, value),
             Stmt::If { condition, then, otherwise } => {
                 let condition = self.expr(condition);
-                self.open(format!("if ({condition}) {{"));
-                self.statements(then, follows);
-                if !otherwise.is_empty() {
-                    self.indent -= 1;
-                    self.open("} else {");
-                    self.statements(otherwise, follows);
-                }
-                self.close();
+                let other = (!otherwise.is_empty()).then_some(|this: &mut Self| this.statements(otherwise, follows));
+                self.either(&condition, |this| this.statements(then, follows), other);
             }
             Stmt::While { condition, body, .. } => {
                 let condition = self.expr(condition);
-                self.open(format!("while ({condition}) {{"));
-                self.statements(body, true);
-                self.close();
+                self.repeat(&format!("while ({condition}) {{"), |this| this.statements(body, true));
             }
             Stmt::For(one) if one.share.parallel.is_some() => self.parallel(one, follows),
             Stmt::For(one) => self.sequential(one),
@@ -82,8 +74,8 @@ impl Writer<'_> {
                 self.statements(block, follows);
                 self.close();
             }
-            Stmt::Break => self.line("break;"),
-            Stmt::Continue => self.line("continue;"),
+            Stmt::Break => self.jump("break;"),
+            Stmt::Continue => self.jump("continue;"),
         }
     }
 
