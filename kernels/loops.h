@@ -52,6 +52,24 @@
     do { \
         if (BELOW(i, a##_n0) && BELOW(j, a##_n1) && BELOW(k, a##_n2)) a[(i) * a##_s0 + (j) * a##_s1 + (k)] = (value); \
     } while (0)
+/* A team's first thread stores for all. The condition is one, without `&&` or a second `if`: PoCL 3.1 drops the first of two
+ * where barriers and a loop with barriers follow, and all threads store. All threads evaluate the indices, which read nothing
+ * then. */
+#if CHECKED
+#define FIRST_STORE(a, i, n, value) do { if (FIRST_THREAD & BELOW(i, n)) a[i] = (value); } while (0)
+#define FIRST_STORE2(a, i, j, value) \
+    do { if (FIRST_THREAD & BELOW(i, a##_n0) & BELOW(j, a##_n1)) a[(i) * a##_s0 + (j)] = (value); } while (0)
+#define FIRST_STORE3(a, i, j, k, value) \
+    do { \
+        if (FIRST_THREAD & BELOW(i, a##_n0) & BELOW(j, a##_n1) & BELOW(k, a##_n2)) \
+            a[(i) * a##_s0 + (j) * a##_s1 + (k)] = (value); \
+    } while (0)
+#else
+#define FIRST_STORE(a, i, n, value) do { if (FIRST_THREAD) a[i] = (value); } while (0)
+#define FIRST_STORE2(a, i, j, value) do { if (FIRST_THREAD) a[(i) * a##_s0 + (j)] = (value); } while (0)
+#define FIRST_STORE3(a, i, j, k, value) \
+    do { if (FIRST_THREAD) a[(i) * a##_s0 + (j) * a##_s1 + (k)] = (value); } while (0)
+#endif
 #if CHECKED
 #define LOAD(a, i, n) SAFE_LOAD(a, i, n)
 #define STORE(a, i, n, value) SAFE_STORE(a, i, n, value)

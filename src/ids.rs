@@ -83,6 +83,7 @@ impl DeviceId {
     ///
     /// On `DeviceId(u16::MAX)`, which no machine has
     /// (see [`MAX_DEVICES`](crate::machine::MAX_DEVICES)).
+    #[track_caller]
     pub const fn space(self) -> SpaceId {
         match self.0.checked_add(1) {
             Some(space) => SpaceId(space),

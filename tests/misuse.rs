@@ -284,7 +284,7 @@ fn machines_that_can_not_be_built() {
     assert!(matches!(units("").build(), Err(BuildError::Units(ConfigError::Empty))));
     for (text, words) in [
         ("{0;1}", "places: OMP_PLACES, column 3: found `;`"),
-        ("cores", "places: OMP_PLACES, column 1: the abstract name `cores` is not supported; list places"),
+        ("cores(2)", "places: OMP_PLACES, column 1: the abstract name `cores` is not supported; list places"),
         ("{0}", "compute units: OMP_PLACES lists 1 places for 2 compute units; list at least 2"),
         ("{0,1},{1}", "compute units: place 0 of OMP_PLACES has 2 cores, but CPU unit 0 is configured with 1"),
     ] {
@@ -299,13 +299,13 @@ fn machines_that_can_not_be_built() {
     assert_eq!(said(units("1:CPU:1").window(0)), "window: a window of 0 tasks lets none be submitted; give at least 1");
     let new = EmulatedDevice::new;
     for (device, words) in [
-        (new().speed(0.0), "a speed of 0 cannot be emulated; it must be above 0 and at most 1"),
+        (new().speed(0.0), "a speed of 0 cannot be emulated; try one from 0.000001 to 1"),
         (new().speed(-1.0), "a speed of -1 cannot"),
         (new().speed(1.5), "a speed of 1.5 cannot"),
         (new().speed(f64::NAN), "a speed of NaN cannot"),
         (new().capacity_bytes(0), "a memory of 0 bytes holds no data"),
-        (new().copy_delay(Default::default(), 0.0), "0 bytes a second pass nothing; give a number above 0"),
-        (new().copy_delay(Default::default(), f64::NAN), "NaN bytes a second pass nothing"),
+        (new().copy_delay(Default::default(), 0.0), "0 bytes a second cannot be emulated; try a number from 1 upwards"),
+        (new().copy_delay(Default::default(), f64::NAN), "NaN bytes a second cannot be emulated"),
     ] {
         let message = said(units("1:CPU:1,2:EMU:1").emulated_devices(move |_| device.clone()));
         assert!(message.starts_with(&format!("emulated_devices: {words}")), "{message}");

@@ -21,6 +21,10 @@ const API: &str = "emulated";
 /// Copies of at least this many bytes are made by the copy engine even on a device without delays.
 const APART_FROM_BYTES: u64 = 256 << 10;
 
+/// At this speed a body of a microsecond takes a second.
+const LEAST_SPEED: f64 = 1e-6;
+const LONGEST_LATENCY: Duration = Duration::from_secs(3600);
+
 /// How an emulated device behaves.
 ///
 /// ```
@@ -135,13 +139,13 @@ impl EmulatedDevice {
         Self { capacity_bytes, ..self }
     }
 
-    /// How fast it runs a body compared to a core; 0.5 takes twice as long. At most 1: it cannot outrun the host.
+    /// How fast it runs a body compared to a core; 0.5 takes twice as long. From 0.000001 to 1: it cannot outrun the host.
     #[must_use]
     pub fn speed(self, speed: f64) -> Self {
         Self { speed, ..self }
     }
 
-    /// How long every copy takes at least, and how many bytes a second pass.
+    /// How long every copy takes at least, an hour at most, and how many bytes a second pass, at least one.
     #[must_use]
     pub fn copy_delay(self, latency: Duration, bytes_per_second: f64) -> Self {
         Self { copy_latency: latency, copy_bytes_per_second: bytes_per_second, ..self }
@@ -149,16 +153,23 @@ impl EmulatedDevice {
 
     /// What is wrong with these figures, if anything.
     pub(crate) fn problem(&self) -> Option<String> {
-        if !(self.speed > 0.0 && self.speed <= 1.0) {
-            return Some(format!("a speed of {} cannot be emulated; it must be above 0 and at most 1", self.speed));
+        let Self { speed, copy_latency: latency, copy_bytes_per_second: rate, .. } = *self;
+        if !(LEAST_SPEED..=1.0).contains(&speed) {
+            return Some(format!("a speed of {speed} cannot be emulated; try one from {LEAST_SPEED} to 1"));
         }
-        if self.copy_bytes_per_second.is_nan() || self.copy_bytes_per_second <= 0.0 {
-            return Some(format!("{} bytes a second pass nothing; give a number above 0", self.copy_bytes_per_second));
+        if rate.is_nan() || rate < 1.0 {
+            return Some(format!("{rate} bytes a second cannot be emulated; try a number from 1 upwards"));
+        }
+        if latency > LONGEST_LATENCY {
+            return Some(format!(
+                "a latency of {latency:?} cannot be emulated; try one of at most {LONGEST_LATENCY:?}"
+            ));
         }
         (self.capacity_bytes == 0).then(|| "a memory of 0 bytes holds no data".to_owned())
     }
 
     fn delay(&self, bytes: u64) -> Duration {
+        // At least a byte passes in a second, and there are less than 2⁶⁴ of them: invariants of `problem`.
         self.copy_latency + Duration::from_secs_f64(bytes as f64 / self.copy_bytes_per_second)
     }
 }

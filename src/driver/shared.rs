@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) nested: CachePadded<AtomicU64>,
     /// Bytes that fused loops do not read again.
     pub(crate) spared: AtomicU64,
+    /// Tasks that the hosting threads of device units have run in host memory, because there is no CPU unit.
+    pub(crate) on_hosts: AtomicU64,
     /// What each unit's host is running, and a guest in the place of unit 0's.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
@@ -116,6 +118,7 @@ impl Shared {
             progress: Progress::new(machine.num_units()),
             nested: CachePadded::default(),
             spared: AtomicU64::new(0),
+            on_hosts: AtomicU64::new(0),
             running: (0..machine.num_units() + 1).map(|_| CachePadded::default()).collect(),
             conflicts,
             away: Away::new(machine.num_units()),

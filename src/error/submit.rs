@@ -29,6 +29,14 @@ pub enum SubmitError {
         /// The whole of the data object.
         shape: String,
     },
+    /// The task's cost is negative, infinite or NaN.
+    #[error("cannot submit task `{task}`: its cost is {cost}; try a finite number from 0 upwards")]
+    Cost {
+        /// The task's name.
+        task: String,
+        /// The cost.
+        cost: f64,
+    },
     /// A `concurrent` region has gaps in memory.
     #[error(
         "cannot submit task `{task}`: region {region} of {data} is not contiguous in memory, which a concurrent access \

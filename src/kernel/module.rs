@@ -388,6 +388,7 @@ impl<P: ModuleParameters> ModuleKernel<P> {
     /// # Panics
     /// If the module has no code, or one of its texts has no such kernel or one with other parameters; in a constant or
     /// static that is an error of compilation.
+    #[track_caller]
     pub const fn new(module: &Module, name: &'static str, group: [u32; 3]) -> Self {
         match Self::checked(module, name, group) {
             Ok(kernel) => kernel,
@@ -426,6 +427,7 @@ impl<P: ModuleParameters> ModuleKernel<P> {
     ///
     /// # Panics
     /// If a group would have no threads.
+    #[track_caller]
     pub const fn unchecked(module: &Module, name: &'static str, group: [u32; 3]) -> Self {
         assert!(group[0] > 0 && group[1] > 0 && group[2] > 0, "a group has threads in each dimension");
         let names = [""; MOST_PARAMETERS];

@@ -58,6 +58,7 @@ impl Program {
     /// # Panics
     /// If there are more than eleven.
     #[must_use]
+    #[track_caller]
     pub const fn header(mut self, name: &'static str, text: &'static str) -> Self {
         assert!(self.text_count < MOST_TEXTS, "a program has at most eleven headers");
         let own = self.texts[self.text_count - 1];
@@ -72,6 +73,7 @@ impl Program {
     /// # Panics
     /// If there are more than 32.
     #[must_use]
+    #[track_caller]
     pub const fn define(mut self, name: &'static str, value: i64) -> Self {
         assert!(self.define_count < MOST_DEFINES, "a program has at most 32 macros");
         self.defines[self.define_count] = (name, value);
@@ -198,6 +200,7 @@ impl<P: Parameters> Kernel<P> {
     /// # Panics
     /// If there is none, its parameters differ, its head does not say how many elements of a buffer it may touch, or
     /// its body lacks a `REGION`; in a constant or static that is an error of compilation.
+    #[track_caller]
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {
             Ok(kernel) => kernel,

@@ -80,6 +80,7 @@ pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = 
 ///
 /// # Panics
 /// If it includes the largest value of its type, behind which there is no end.
+#[track_caller]
 pub fn half_open<T: Whole>(range: impl Into<HalfOpen<T>>) -> Range<T> {
     range.into().0
 }

@@ -28,6 +28,7 @@ impl<P: Parameters> Variants<P> {
     ///
     /// # Panics
     /// As [`Kernel::new`].
+    #[track_caller]
     pub const fn new(program: &'static Program, name: &'static str) -> Self {
         let any = program.define("TEAM_X", 1).define("TEAM_Y", 1).define("TEAM_Z", 1);
         let _: Kernel<P> = Kernel::new(&any, name);

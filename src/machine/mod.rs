@@ -121,8 +121,12 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
+    #[track_caller]
     pub fn unit(&self, id: UnitId) -> &ComputeUnit {
-        &self.units[id.index()]
+        match self.units.get(id.index()) {
+            Some(unit) => unit,
+            None => panic!("there is no {id}: the machine has {} units", self.num_units()),
+        }
     }
 
     /// The CPU units, ids `0..NCPU`.
@@ -171,6 +175,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
+    #[track_caller]
     pub fn space_of(&self, id: UnitId) -> SpaceId {
         let first = self.unit(id).devices.first();
         first.map_or(SpaceId::HOST, |device| device.space())
@@ -181,6 +186,7 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such unit.
+    #[track_caller]
     pub fn spaces_of(&self, id: UnitId) -> impl Iterator<Item = SpaceId> + '_ {
         let unit = self.unit(id);
         let host = unit.is_cpu().then_some(SpaceId::HOST);
@@ -192,8 +198,12 @@ impl Machine {
     /// # Panics
     ///
     /// When this machine has no such device.
+    #[track_caller]
     pub fn unit_of_device(&self, id: DeviceId) -> UnitId {
-        self.device_units[id.index()]
+        match self.device_units.get(id.index()) {
+            Some(unit) => *unit,
+            None => panic!("there is no {id}: the machine has {} devices", self.num_devices()),
+        }
     }
 }
 

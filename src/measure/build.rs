@@ -91,6 +91,7 @@ pub enum MeasureError {
 /// assert_eq!(built[0].points[0].runs, 3, "the fewest that the rule allows");
 /// # Ok::<(), thalweg::measure::MeasureError>(())
 /// ```
+#[track_caller]
 pub fn build_profiles(
     mut components: Vec<Component<'_>>,
     sizes: &[u64],

@@ -141,6 +141,7 @@ impl OpId {
     ///
     /// # Panics
     /// If there are none left: after 2^30.
+    #[track_caller]
     pub fn unique() -> Self {
         let next = |id: u32| (id < Self::LIMIT).then_some(id + 1);
         match NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {

@@ -208,6 +208,7 @@ impl Tensor {
     ///
     /// # Panics
     /// If it is null.
+    #[track_caller]
     pub unsafe fn from_raw(tensor: *mut DlManagedTensor) -> Self {
         Self { raw: NonNull::new(tensor).expect("a tensor has an address"), is_shared: false }
     }

@@ -111,6 +111,7 @@ impl<T: AtomicElement> Shared<'_, T> {
         self.len == 0
     }
 
+    #[track_caller]
     fn address(&self, index: usize) -> *mut T {
         assert!(index < self.len, "index {index} of a shared region of {}", self.len);
         self.first.wrapping_add(index)
@@ -121,6 +122,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// # Panics
     /// If `index` is not less than `len`.
     #[inline]
+    #[track_caller]
     pub fn load(&self, index: usize) -> T {
         // SAFETY: in bounds, and every access to the region is atomic.
         unsafe { T::atomic_load(self.address(index)) }
@@ -131,6 +133,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// # Panics
     /// If `index` is not less than `len`.
     #[inline]
+    #[track_caller]
     pub fn store(&self, index: usize, value: T) {
         self.update(index, |_| value);
     }
@@ -140,6 +143,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// # Panics
     /// If `index` is not less than `len`.
     #[inline]
+    #[track_caller]
     pub fn update(&self, index: usize, f: impl Fn(T) -> T) {
         let address = self.address(index);
         loop {

@@ -34,6 +34,7 @@ impl Block {
     ///
     /// # Panics
     /// If there are more than [`MAX_DIMS`] ranges.
+    #[track_caller]
     pub fn new(ranges: &[Range<usize>]) -> Self {
         assert!(ranges.len() <= MAX_DIMS, "a block has at most {MAX_DIMS} dimensions");
         let mut block = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };

@@ -93,6 +93,7 @@ impl Door {
         self.register(|_| HostBuffer::new(elements), &shape)
     }
 
+    #[track_caller]
     pub(super) fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
@@ -106,6 +107,7 @@ impl Door {
         self.register(|id| HostBuffer::zeros::<T>(len, id.0), shape.slice())
     }
 
+    #[track_caller]
     pub(super) fn zeros_together<T: Element, I: IntoDimension>(
         &self,
         shapes: impl IntoIterator<Item = I>,
@@ -114,10 +116,13 @@ impl Door {
         I::Dim: Shape,
     {
         let shapes: Vec<I::Dim> = shapes.into_iter().map(IntoDimension::into_dimension).collect();
+        let mut lens = Vec::with_capacity(shapes.len());
+        for shape in &shapes {
+            lens.push(elements_of::<T>(shape.slice())); // not in a closure, which does not pass the caller's place on
+        }
         if self.driver.simulated().is_some() {
             return shapes.into_iter().map(|shape| self.zeros(shape)).collect();
         }
-        let lens: Vec<usize> = shapes.iter().map(|shape| elements_of::<T>(shape.slice())).collect();
         let parts = together::zeros::<T>(&lens, self.next_data.load(Ordering::Relaxed));
         let register = |(shape, part): (I::Dim, _)| {
             let cell = DataCell::together::<T>(self.id, self.next_data(), shape.slice(), part);
@@ -126,6 +131,7 @@ impl Door {
         shapes.into_iter().zip(parts).map(register).collect()
     }
 
+    #[track_caller]
     pub(super) fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
@@ -138,6 +144,7 @@ impl Door {
         Data::new(self.enter(DataCell::reserved::<T>(self.id, self.next_data(), shape.slice())), self.owner())
     }
 
+    #[track_caller]
     pub(super) fn unified<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
@@ -210,6 +217,7 @@ impl Door {
 ///
 /// # Panics
 /// If they cannot be counted.
+#[track_caller]
 fn elements_of<T>(shape: &[usize]) -> usize {
     // An extent of 0 must not hide the others, which strides are made of.
     let most =

@@ -56,6 +56,7 @@ impl Runtime {
     /// # Panics
     /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the system has
     /// left for this process.
+    #[track_caller]
     pub fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
@@ -88,6 +89,7 @@ impl Runtime {
     ///
     /// # Panics
     /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    #[track_caller]
     pub fn unified<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,

@@ -43,6 +43,7 @@ impl Context {
     /// # Panics
     /// If one of the calls does, after both have ended; with the first's panic if both do. If the first panics before
     /// anybody has come for the second, that is dropped.
+    #[track_caller]
     pub fn join<A: Send, B: Send>(
         &self,
         first: impl FnOnce(&Self) -> A + Send,

@@ -15,14 +15,11 @@ use ndarray::{Array, IntoDimension};
 use std::sync::Arc;
 
 impl Context {
+    #[track_caller]
     pub(super) fn entrance(&self) -> Arc<Entrance> {
         self.entrance
             .upgrade()
             .expect("a context is used while its runtime is there: what a body has left behind is too late")
-    }
-
-    fn at_door<R>(&self, f: impl FnOnce(&Door) -> R) -> R {
-        f(door(&self.entrance()))
     }
 
     /// Registers a vector for the task's children, as [`Runtime::data`](crate::Runtime::data) does for all tasks.
@@ -49,18 +46,21 @@ impl Context {
     ///
     /// # Panics
     /// If the runtime is gone: in what a body has left behind with its context.
+    #[track_caller]
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
-        self.at_door(|door| door.vector(elements))
+        door(&self.entrance()).vector(elements)
     }
 
     /// Registers one value of an array's element type for the task's children; see [`data`](Self::data).
+    #[track_caller]
     pub fn scalar<T: Element>(&self, value: T) -> Data<T> {
         self.data(vec![value])
     }
 
     /// Registers an array of one to four dimensions for the task's children; see [`data`](Self::data).
+    #[track_caller]
     pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
-        self.at_door(|door| door.array(array))
+        door(&self.entrance()).array(array)
     }
 
     /// Registers an array of zeros for the task's children; see [`data`](Self::data) and
@@ -68,11 +68,12 @@ impl Context {
     ///
     /// # Panics
     /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    #[track_caller]
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
     {
-        self.at_door(|door| door.zeros(shape))
+        door(&self.entrance()).zeros(shape)
     }
 
     /// Registers a value of any type for the task's children; see [`data`](Self::data) and
@@ -91,13 +92,15 @@ impl Context {
     /// assert_eq!(names.submit()?.get()?.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[track_caller]
     pub fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
-        self.at_door(|door| door.value(value))
+        door(&self.entrance()).value(value)
     }
 
     /// A token for the task's children; see [`data`](Self::data) and [`Runtime::token`](crate::Runtime::token).
+    #[track_caller]
     pub fn token(&self) -> Token {
-        self.at_door(Door::token)
+        door(&self.entrance()).token()
     }
 
     /// Waits for the last writer of an array or a value, and gives it back; the thread executes other tasks meanwhile. As

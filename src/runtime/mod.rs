@@ -139,6 +139,7 @@ impl Runtime {
     ///
     /// # Panics
     /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    #[track_caller]
     pub fn zeros<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
         I::Dim: Shape,
@@ -167,6 +168,7 @@ impl Runtime {
     /// # Panics
     /// If one of the arrays would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or if the system
     /// has not so many addresses left for all of them.
+    #[track_caller]
     pub fn zeros_together<T: Element, I: IntoDimension>(
         &self,
         shapes: impl IntoIterator<Item = I>,
@@ -189,6 +191,10 @@ impl Runtime {
     }
 
     /// Makes an iteration space with one index per weight; a weight is the relative work at its index.
+    ///
+    /// # Panics
+    /// If a weight is negative, infinite or NaN.
+    #[track_caller]
     pub fn iteration_space(&self, name: impl Into<String>, weights: Vec<f64>) -> IterationSpace {
         IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
     }

@@ -28,6 +28,9 @@ use std::time::Duration;
 pub struct Statistics {
     /// Tasks finished by each unit.
     pub tasks: Vec<(UnitId, u64)>,
+    /// Tasks that ran on the hosting cores of device units, in host memory: no device could run them, and there is no CPU
+    /// unit. [`tasks`](Self::tasks) counts them for their units as well.
+    pub tasks_on_hosts: u64,
     /// How long each unit has run tasks; empty where nobody measures it (the fast path of CPU units).
     pub busy: Vec<(UnitId, Duration)>,
     /// What moved between address spaces.
@@ -90,6 +93,7 @@ impl Statistics {
         let busy: Vec<_> = units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect();
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
+            tasks_on_hosts: shared.on_hosts.load(Ordering::Relaxed),
             energy: account.statistics(elapsed, &busy),
             busy,
             links: traffic.into_iter().map(link).collect(),
@@ -112,6 +116,9 @@ impl fmt::Display for Statistics {
                 Some((_, busy)) => writeln!(f, " {:>12.3} s", busy.as_secs_f64())?,
                 None => writeln!(f)?,
             }
+        }
+        if self.tasks_on_hosts > 0 {
+            writeln!(f, "{} of them on hosting cores, in host memory", self.tasks_on_hosts)?;
         }
         for link in &self.links {
             writeln!(f, "{} -> {}: {} copies, {} bytes", link.from, link.to, link.copies, link.bytes)?;

@@ -156,7 +156,8 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
         self
     }
 
-    /// How much work the task is, in any unit that is the same for all tasks. A hint for schedulers.
+    /// How much work the task is, in any unit that is the same for all tasks: a finite number from 0 upwards. A hint for
+    /// schedulers.
     pub fn cost(mut self, cost: f64) -> Self {
         self.hints.cost = Some(cost);
         self
@@ -448,6 +449,9 @@ where
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
+        if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
+            return Err(SubmitError::Cost { task: self.name.clone().into_owned(), cost });
+        }
         let place = match &self.hints.at {
             Some((space, index)) if *index >= space.len() => {
                 return Err(SubmitError::Index {

@@ -151,6 +151,7 @@ impl SimulatedMachine {
     /// # Panics
     /// If the deviation is not between 0 and 1.
     #[must_use]
+    #[track_caller]
     pub fn with_noise(self, seed: u64, relative_deviation: f64) -> Self {
         assert!((0.0..=1.0).contains(&relative_deviation), "a relative deviation is between 0 and 1");
         let noise = Noise { seed, relative_deviation };

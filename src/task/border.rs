@@ -140,6 +140,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// # Panics
     /// If the data object has no such dimension.
     #[must_use]
+    #[track_caller]
     pub fn border(self, face: Face, width: usize) -> Self {
         let (mut lo, mut hi, d) = (*self.block.lo(), *self.block.hi(), self.across(face));
         match face.side {
@@ -166,6 +167,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// # Panics
     /// If the data object has no such dimension.
     #[must_use]
+    #[track_caller]
     pub fn halo(self, face: Face, width: usize) -> Self {
         let (mut lo, mut hi, d) = (*self.block.lo(), *self.block.hi(), self.across(face));
         match face.side {
@@ -178,6 +180,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         Self { block: Block::from_corners(lo, hi), ..self }
     }
 
+    #[track_caller]
     fn across(&self, face: Face) -> usize {
         let (d, ndim) = (face.dimension, S::NDIM.unwrap_or(1));
         assert!(d < ndim, "{self:?} has no face across dimension {d}: try one below {ndim}");

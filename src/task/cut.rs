@@ -41,6 +41,7 @@ pub struct Halo {
 
 impl Cut {
     /// Parts of this size, one number per dimension; dimensions that are not named stay whole.
+    #[track_caller]
     pub(super) fn new(region: Block, size: &[usize]) -> Self {
         assert!(!size.contains(&0), "cannot cut {region:?} into blocks of {size:?}: try sizes of 1 or more");
         let mut sizes = [usize::MAX; MAX_DIMS];

@@ -40,7 +40,15 @@ struct Inner {
 }
 
 impl IterationSpace {
+    #[track_caller]
     pub(crate) fn new(id: u32, name: String, weights: Vec<f64>) -> Self {
+        let odd = weights.iter().position(|weight| !weight.is_finite() || *weight < 0.0);
+        if let Some(index) = odd {
+            let weight = weights[index];
+            panic!(
+                "cannot weigh index {index} of iteration space `{name}` by {weight}: try a finite number from 0 upwards"
+            );
+        }
         Self {
             inner: Arc::new(Inner {
                 id,
@@ -67,6 +75,7 @@ impl IterationSpace {
     /// # Panics
     /// If there is not one list per index, or an index that does not exist is named.
     #[must_use]
+    #[track_caller]
     pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
         let alike = |mut list: Vec<usize>| {
             list.sort_unstable();
@@ -94,6 +103,7 @@ impl IterationSpace {
     /// # Panics
     /// If there is not one list per index, or an index that does not exist is named.
     #[must_use]
+    #[track_caller]
     pub fn with_exchange(self, neighbours: Vec<Vec<Neighbour>>) -> Self {
         let (name, len) = (self.name(), self.len());
         assert_eq!(neighbours.len(), len, "iteration space `{name}` has {len} indices");

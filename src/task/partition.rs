@@ -221,6 +221,7 @@ parts! { Partition }
 parts! { Grown }
 
 impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
+    #[track_caller]
     fn new(region: Region<'d, T, S>, size: &[usize]) -> Self {
         Self { data: region.data, cut: Cut::new(region.block, size) }
     }

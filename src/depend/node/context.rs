@@ -59,17 +59,18 @@ impl Context {
         self.unit
     }
 
-    /// The unit's kind.
+    /// The kind of what runs the body: the unit's, but [`Cpu`](UnitKind::Cpu) where the hosting core of a device unit runs it
+    /// in host memory. That core does so if no device can run the task and the machine has no CPU unit.
     pub fn kind(&self) -> UnitKind {
         self.kind
     }
 
-    /// Whether the unit is a CPU unit.
+    /// Whether cores run the body, in host memory.
     pub fn is_cpu(&self) -> bool {
         self.kind == UnitKind::Cpu
     }
 
-    /// The device that the task runs on, on a device unit.
+    /// The device that the task runs on; none if cores run it.
     pub fn device(&self) -> Option<DeviceId> {
         self.device
     }

@@ -16,6 +16,7 @@ use crate::engine::{Event, Launch, Outcome, Span};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::machine::UnitKind;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 /// After so many launches in a row, a device's hosting thread looks what has ended.
@@ -160,6 +161,9 @@ impl Threads {
     /// Runs a placed task in host memory.
     fn execute_launch(&self, host: &Host, Launch { mut task, .. }: Launch) {
         // The hosting thread of a device unit stands in for a core.
+        if !host.devices.is_empty() {
+            self.note_stand_in(host, &task);
+        }
         let context = Context { device: None, kind: UnitKind::Cpu, ..host.context.clone() };
         let (env, slot) = (Env { context: &context, sites: None }, Some(host.slot()));
         let (start, waited_ns) = (Instant::now(), host.own.get().waited_ns);
@@ -167,6 +171,19 @@ impl Threads {
         let waited_ns = host.own.get().waited_ns.saturating_sub(waited_ns);
         let elapsed_ns = (start.elapsed().as_nanos() as u64).saturating_sub(waited_ns);
         self.end_launch(host, task, ran, elapsed_ns);
+    }
+
+    /// Counts a task that the hosting core of a device unit runs, and logs the first one.
+    fn note_stand_in(&self, host: &Host, task: &OwnedTask) {
+        if self.shared.on_hosts.fetch_add(1, Ordering::Relaxed) == 0 {
+            log!(
+                warn,
+                "task `{}` and others like it run on the core that hosts {}, in host memory: no device can run them, and \
+                 there is no CPU unit; add one, such as 1:CPU:1",
+                task.shared().name,
+                host.context.unit()
+            );
+        }
     }
 
     /// Runs a placed task on its replicas in the memory of a device that runs it here.

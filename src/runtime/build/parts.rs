@@ -76,9 +76,15 @@ impl Builder {
     }
 
     /// The meters, from now on.
-    pub(super) fn meters(&mut self, machine: &Machine) -> Vec<Metered> {
+    pub(super) fn meters(&mut self, machine: &Machine) -> Result<Vec<Metered>, BuildError> {
+        let odd = |static_w: &f64| !static_w.is_finite() || *static_w < 0.0;
+        if let Some(static_w) = self.meters.iter().filter_map(|(_, static_w)| *static_w).find(odd) {
+            let problem =
+                format!("nothing uses {static_w} W while it does nothing; try a finite number from 0 upwards");
+            return Err(BuildError::Argument { argument: "energy_meter", problem });
+        }
         let given = std::mem::take(&mut self.meters).into_iter();
-        given.map(|(meter, static_w)| Metered::new(meter, static_w, machine)).collect()
+        Ok(given.map(|(meter, static_w)| Metered::new(meter, static_w, machine)).collect())
     }
 
     /// What all threads will share.

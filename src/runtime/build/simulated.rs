@@ -33,7 +33,7 @@ impl Builder {
         capacities_bytes.extend(machine.device_units().flat_map(of_device));
         let powers = self.powers(&machine, |kind| model.power(kind))?;
         let rest_w = model.rest_w(&machine);
-        let meters = self.meters(&machine);
+        let meters = self.meters(&machine)?;
         let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?)
             .with_power(dynamic_w(&powers));
         let shared = self.shared(machine, Some(placement))?;

@@ -32,7 +32,7 @@ impl Builder {
         let mut capacities_bytes = vec![u64::MAX];
         capacities_bytes.extend(devices.iter().map(|device| device.capacity_bytes().min(self.device_memory_bytes)));
         let powers = self.powers(&machine, |_| None)?;
-        let meters = self.all_meters(&machine, &meters_of, &mut warnings);
+        let meters = self.all_meters(&machine, &meters_of, &mut warnings)?;
         let policy = self.take_scheduler(&machine, &config)?;
         let fast_path = devices.is_empty() && policy.fast_path();
         let placement = (!fast_path).then(|| {
@@ -54,10 +54,15 @@ impl Builder {
     }
 
     /// The meters that were given, and those that are found if they are to be; if there is none then, a warning.
-    fn all_meters(&mut self, machine: &Machine, meters_of: &[MeterOf], warnings: &mut Vec<Warning>) -> Vec<Metered> {
-        let mut all = self.meters(machine);
+    fn all_meters(
+        &mut self,
+        machine: &Machine,
+        meters_of: &[MeterOf],
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<Metered>, BuildError> {
+        let mut all = self.meters(machine)?;
         if !self.find_meters {
-            return all;
+            return Ok(all);
         }
         let mut found = energy::meters();
         for unit in machine.device_units() {
@@ -74,7 +79,7 @@ impl Builder {
             log!(warn, "{warning}");
             warnings.push(warning);
         }
-        all
+        Ok(all)
     }
 
     fn style(&self, bindings: Option<Vec<Vec<usize>>>) -> Result<ThreadStyle, BuildError> {

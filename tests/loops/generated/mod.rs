@@ -181,9 +181,10 @@ fn statements_of_a_team_are_done_once() {
     does_what_it_says(&rt, &choices, &Shape { team: [8, 1, 4], teams: 6, checked: true, once: true }).unwrap();
 }
 
-/// PoCL 3.1 let one thread's condition be dropped in this text: elements of a team were updated once by each of its threads.
+/// PoCL 3.1 dropped the condition that one thread stores for its team: each thread of the team updated the element. In the first
+/// text a loop without iterations and barriers around it follow, in the second one a loop that fills arrays of the team.
 #[test]
-fn statements_after_a_private_loop_are_done_by_one_thread() {
+fn statements_before_a_loop_of_barriers_are_done_by_one_thread() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     #[rustfmt::skip]
     let choices = [
@@ -195,4 +196,10 @@ fn statements_after_a_private_loop_are_done_by_one_thread() {
         4889, 8443, 49482, 26621, 57622, 10161, 782, 32866, 34158, 13201, 64728, 42109,
     ];
     does_what_it_says(&rt, &choices, &Shape { team: [8, 4, 4], teams: 5, checked: true, once: false }).unwrap();
+    #[rustfmt::skip]
+    let choices = [
+        38609, 0, 0, 0, 0, 0, 0, 0, 0, 36, 26401, 0, 44536, 0, 48520, 0, 13263, 3698, 0, 0, 29301, 9908, 0, 31, 42411, 40555, 0, 0, 0,
+        0, 24672, 0, 874, 11055, 0, 0, 1616, 2247, 44467, 98, 18981, 8573, 0, 0, 0, 0, 12197, 0, 13000, 0, 8397, 0, 0, 0,
+    ];
+    does_what_it_says(&rt, &choices, &Shape { team: [3, 1, 1], teams: 1, checked: true, once: false }).unwrap();
 }

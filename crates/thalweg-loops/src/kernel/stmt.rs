@@ -120,7 +120,8 @@ impl Writer<'_> {
         if self.is_team && !is_own {
             // One thread writes for its team, when the others have read, and before they read again.
             self.barrier();
-            self.line(format!("if (FIRST_THREAD) {store}"));
+            let is_one_condition = store.starts_with("STORE");
+            self.line(format!("{}{store}", if is_one_condition { "FIRST_" } else { "if (FIRST_THREAD) " }));
             self.barrier();
         } else {
             self.line(store);
