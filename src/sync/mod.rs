@@ -32,6 +32,7 @@ mod pool;
 mod pooled;
 mod prefetch;
 mod readers;
+mod ref_count;
 mod rounds;
 mod scope;
 mod sleep;

@@ -32,7 +32,7 @@ pub struct IterationSpace {
 
 #[derive(Debug)]
 struct Inner {
-    id: u32,
+    id: u64,
     name: String,
     weights: Arc<[f64]>,
     neighbours: OnceLock<Arc<[Vec<Neighbour>]>>,
@@ -40,7 +40,7 @@ struct Inner {
 }
 
 impl IterationSpace {
-    pub(crate) fn new(id: u32, name: String, weights: Vec<f64>) -> Self {
+    pub(crate) fn new(id: u64, name: String, weights: Vec<f64>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 id,
@@ -149,7 +149,7 @@ impl IterationSpace {
         }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u64 {
         self.inner.id
     }
 }
