@@ -110,7 +110,7 @@ pub struct TaskId(pub u64);
 /// assert_eq!(thalweg::ids::DataId(3).to_string(), "data 3");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DataId(pub u32);
+pub struct DataId(pub u64);
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

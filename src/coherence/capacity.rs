@@ -229,7 +229,7 @@ mod tests {
         let mut memories = Memories::new(&[0, 4 * BYTES]);
         let mut directories = FxHashMap::default();
         for (n, last_use) in (1..).zip(uses) {
-            let (data, replica, whole) = (DataId(n), ReplicaId(n.into()), Block::interval(0..10));
+            let (data, replica, whole) = (DataId(n), ReplicaId(n), Block::interval(0..10));
             let mut directory = Directory::new(data, whole, 8);
             directory.add(replica, DEVICE, whole);
             directories.insert(data, directory);
@@ -239,8 +239,8 @@ mod tests {
         (memories, directories)
     }
 
-    fn leaving(numbers: &[u32]) -> Room {
-        Room::After(numbers.iter().map(|&n| (DataId(n), ReplicaId(n.into()))).collect())
+    fn leaving(numbers: &[u64]) -> Room {
+        Room::After(numbers.iter().map(|&n| (DataId(n), ReplicaId(n))).collect())
     }
 
     #[test]

@@ -59,7 +59,7 @@ mod tests {
     proptest! {
         /// Against a list that is sorted; and what is kept is in proportion to what is there.
         #[test]
-        fn the_order_is_that_of_the_last_uses(steps in prop::collection::vec((0..6u32, 0..3u64, 0..5u8), 1..200)) {
+        fn the_order_is_that_of_the_last_uses(steps in prop::collection::vec((0..6u64, 0..3u64, 0..5u8), 1..200)) {
             let (mut recency, mut known, mut now) = (Recency::default(), BTreeMap::new(), 0);
             for (data, replica, what) in steps {
                 let key = (DataId(data), ReplicaId(replica));

@@ -176,7 +176,7 @@ impl Shared {
             Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
         // As a rule every access leaves one reference behind, in one fragment.
-        let shares = accesses.len() as u32;
+        let shares = accesses.len() as u16; // truncated: more cost an increment each
         let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
         if is_weak {

@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Awaited {
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// 0 while nobody asks for attention; else a number that changes with everybody who does.
-    attention: AtomicU32,
+    attention: AtomicU64,
     list: Mutex<List>,
 }
 
@@ -71,7 +71,7 @@ struct List {
     /// Those that ask to be told.
     asking: Vec<u64>,
     /// How often somebody has asked.
-    asked: u32,
+    asked: u64,
     /// How many have entered.
     entered: u64,
 }
@@ -100,7 +100,7 @@ impl Waiters {
     /// From now on this one asks to be told, or does not.
     pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
-        list.asked = list.asked.wrapping_add(1).max(1);
+        list.asked += 1;
         if list.waiting.get(&id).is_some_and(|own| !matches!(own.awaited, Awaited::Told)) {
             list.asking.retain(|asking| *asking != id);
             list.asking.extend(asks.then_some(id));
@@ -127,7 +127,7 @@ impl Waiters {
 
     /// What hosts compare with what they saw last.
     #[inline]
-    pub(crate) fn attention(&self) -> u32 {
+    pub(crate) fn attention(&self) -> u64 {
         self.attention.load(Ordering::Relaxed)
     }
 

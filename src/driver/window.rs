@@ -138,7 +138,7 @@ impl Window {
     pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);
-        state.grants += 1;
+        state.grants = state.grants.saturating_add(1);
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) const PAGE_BYTES: usize = LINES * LINE_BYTES;
 const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
 
 /// How far behind the beginning of a page the `number`-th large array begins, in bytes: at another line than its neighbours.
-pub(super) fn line_in_page(number: u32) -> usize {
+pub(super) fn line_in_page(number: u64) -> usize {
     // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
     number as usize * 17 % LINES * LINE_BYTES
 }
@@ -62,7 +62,7 @@ impl HostBuffer {
     ///
     /// # Panics
     /// If they would take more bytes than any allocation can have.
-    pub(crate) fn zeros<T: Element>(len: usize, number: u32) -> Self {
+    pub(crate) fn zeros<T: Element>(len: usize, number: u64) -> Self {
         let bytes = size_of::<T>();
         let spare_lines = match len.saturating_mul(bytes) {
             // What is aligned to more than a line begins at one anyhow.

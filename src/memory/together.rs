@@ -40,7 +40,7 @@ unsafe impl Sync for Piece {}
 ///
 /// # Panics
 /// If they would take more bytes than the process has addresses left.
-pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u32) -> Vec<Part> {
+pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u64) -> Vec<Part> {
     let align = align_of::<T>().max(PAGE_BYTES);
     let mut end = 0usize;
     let begins: Vec<usize> = (first_number..)

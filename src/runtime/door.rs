@@ -14,7 +14,7 @@ use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, together};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Where tasks and data objects enter; see the module.
@@ -26,7 +26,7 @@ pub(crate) struct Door {
     pub(super) configuration: String,
     pub(super) capacities: Capacities,
     owner: Arc<Releaser>,
-    next_data: AtomicU32,
+    next_data: AtomicU64,
     /// For those that outlive the runtime.
     this: Weak<Self>,
 }
@@ -38,7 +38,7 @@ impl Door {
             id: driver.shared().id,
             on_fast_path: driver.on_fast_path(),
             owner: Arc::new(Releaser::new(&driver)),
-            next_data: AtomicU32::new(0),
+            next_data: AtomicU64::new(0),
             configuration,
             capacities,
             driver,
@@ -231,4 +231,31 @@ fn elements_of<T>(shape: &[usize]) -> usize {
         size_of::<T>()
     );
     shape.iter().product()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::prelude::*;
+    use std::sync::atomic::Ordering;
+
+    /// Numbers of 32 bits came back to those of live data objects, whose accesses then were taken for each other's.
+    #[test]
+    fn data_numbers_exceed_32_bits() {
+        let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+        let first = rt.data(vec![1u8]);
+        rt.door.next_data.store(u32::MAX.into(), Ordering::Relaxed);
+        let others = [rt.data(vec![2u8]), rt.data(vec![3u8])];
+        let (x, y) = (first.inout(), others[1].inout());
+        rt.task("both", (x, y)).cpu(|_, (x, y)| std::mem::swap(&mut x[0], &mut y[0])).submit().unwrap();
+        assert_eq!((rt.read(&first).unwrap(), rt.read(&others[1]).unwrap()), (vec![3], vec![1]));
+    }
+
+    #[test]
+    fn iteration_space_numbers_exceed_32_bits() {
+        let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+        let first = rt.iteration_space("first", vec![1.0]);
+        rt.next_space.store(u32::MAX.into(), Ordering::Relaxed);
+        let others = ["last of 32 bits", "next"].map(|name| rt.iteration_space(name, vec![1.0]));
+        assert!(others.iter().all(|other| other.id() != first.id()));
+    }
 }

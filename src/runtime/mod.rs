@@ -71,7 +71,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// A dataflow task-graph runtime.
@@ -100,7 +100,7 @@ pub struct Runtime {
     model_file: Option<PathBuf>,
     /// What is recorded of where tasks run.
     schedule: Option<Arc<Mutex<Schedule>>>,
-    next_space: AtomicU32,
+    next_space: AtomicU64,
     scopes: OpenScopes,
     energy: Account,
 }

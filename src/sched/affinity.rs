@@ -52,7 +52,7 @@ impl AddAssign for AffinityStatistics {
 /// ```
 #[derive(Debug, Default)]
 pub struct Affinity {
-    last: FxHashMap<u32, Vec<Option<Last>>>,
+    last: FxHashMap<u64, Vec<Option<Last>>>,
     statistics: AffinityStatistics,
 }
 
@@ -70,7 +70,7 @@ impl Affinity {
     }
 
     /// The unit that an index ran on last.
-    pub fn unit_of(&self, space: u32, index: usize) -> Option<UnitId> {
+    pub fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         self.last.get(&space)?.get(index)?.map(|last| last.unit)
     }
 

@@ -142,9 +142,9 @@ pub struct Auto {
     choice: Option<Choice>,
     affinity: Affinity,
     /// The latest instance of each space that anything is known of.
-    latest: BTreeMap<u32, u64>,
+    latest: BTreeMap<u64, u64>,
     /// Tasks up to these instances have no place for the present policy.
-    without_place: BTreeMap<u32, u64>,
+    without_place: BTreeMap<u64, u64>,
 }
 
 impl fmt::Debug for Auto {
@@ -286,7 +286,7 @@ impl Auto {
 
     /// A task as the present policy sees it.
     fn shown(&self, mut task: ReadyTask) -> ReadyTask {
-        let begun = |space: u32| self.without_place.get(&space);
+        let begun = |space: u64| self.without_place.get(&space);
         if task.place.as_ref().is_some_and(|place| begun(place.space).is_some_and(|begun| place.instance <= *begun)) {
             task.place = None;
         }
@@ -295,7 +295,7 @@ impl Auto {
 
     fn shown_sample(&self, sample: &Sample) -> Sample {
         let mut sample = sample.clone();
-        let begun = |space: u32| self.without_place.get(&space);
+        let begun = |space: u64| self.without_place.get(&space);
         if sample.place.as_ref().is_some_and(|place| begun(place.space).is_some_and(|begun| place.instance <= *begun)) {
             sample.place = None;
         }

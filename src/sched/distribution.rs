@@ -65,7 +65,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct Distributed<D> {
     prototype: D,
-    spaces: BTreeMap<u32, Space<D>>,
+    spaces: BTreeMap<u64, Space<D>>,
     queues: Queues,
     held: usize,
     affinity: Affinity,
@@ -98,7 +98,7 @@ impl<D: Distribution + Clone> Distributed<D> {
     }
 
     /// Decides what can be decided in a space, and queues what was held back for it.
-    fn decide(&mut self, space: u32, idle: bool) {
+    fn decide(&mut self, space: u64, idle: bool) {
         let Some(state) = self.spaces.get_mut(&space) else { return };
         let released = state.decide(idle);
         self.held -= released.len();
@@ -132,7 +132,7 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         if self.held > 0 && self.queues.is_empty() && view.is_idle() {
-            let spaces: Vec<u32> = self.spaces.keys().copied().collect();
+            let spaces: Vec<u64> = self.spaces.keys().copied().collect();
             spaces.into_iter().for_each(|space| self.decide(space, true));
         }
         let task = self.queues.pop(unit)?;

@@ -54,7 +54,7 @@ struct Common {
 }
 
 /// An iteration space, an instance, and the first index.
-type Block = (u32, u64, usize);
+type Block = (u64, u64, usize);
 
 impl Common {
     fn insert(&mut self, task: ReadyTask, block: Option<Block>) {

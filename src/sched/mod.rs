@@ -357,7 +357,7 @@ pub struct RegionUse {
 #[derive(Debug, Clone)]
 pub struct Place {
     /// Which iteration space.
-    pub space: u32,
+    pub space: u64,
     /// Which index of it.
     pub index: usize,
     /// Which instance, counted from 0.
@@ -377,7 +377,7 @@ pub struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beside {
     /// Which iteration space.
-    pub space: u32,
+    pub space: u64,
     /// Which index of it.
     pub index: usize,
 }

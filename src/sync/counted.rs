@@ -5,8 +5,8 @@
 //!
 //! Invariant: `refs` counts the [`Counted`]s; the value lives as long as there is one.
 
-use super::atomic::{AtomicU32, Ordering, fence};
 use super::pool;
+use super::ref_count::RefCount;
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ use std::ptr::{self, NonNull};
 pub(crate) struct Counted<T>(NonNull<Inner<T>>, PhantomData<Inner<T>>);
 
 struct Inner<T> {
-    refs: AtomicU32,
+    refs: RefCount,
     value: T,
 }
 
@@ -49,8 +49,17 @@ impl<T> Counted<T> {
     pub(crate) fn pair(value: T) -> (Self, Self) {
         let block = pool::allocate(Block::<T>::LAYOUT, Block::<T>::CLASS).cast::<Inner<T>>();
         // SAFETY: the block is ours, large enough and aligned.
-        unsafe { block.write(Inner { refs: AtomicU32::new(2), value }) };
+        unsafe { block.write(Inner { refs: RefCount::new(2), value }) };
         (Self(block, PhantomData), Self(block, PhantomData))
+    }
+}
+
+#[cfg(test)]
+impl<T> Counted<T> {
+    /// Pretends that there are this many references.
+    pub(super) fn set_references(&self, references: u32) {
+        // SAFETY: the value lives by this reference.
+        unsafe { self.0.as_ref() }.refs.set(references);
     }
 }
 
@@ -58,10 +67,7 @@ impl<T> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Self {
         // SAFETY: the value lives by this reference.
-        let before = unsafe { self.0.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
-        if before > u32::MAX / 2 {
-            std::process::abort(); // one that is counted twice would be freed too early
-        }
+        unsafe { self.0.as_ref() }.refs.increase();
         Self(self.0, PhantomData)
     }
 }
@@ -80,12 +86,9 @@ impl<T> Drop for Counted<T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: the value lives by this reference.
-        let refs = unsafe { &self.0.as_ref().refs };
-        // Who has the only reference needs no locked instruction: nobody is left who could make another.
-        if refs.load(Ordering::Acquire) == 1 || refs.fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
+        if unsafe { self.0.as_ref() }.refs.decrease() {
             let _block = Block(self.0); // freed after the value, also if its destructor panics
-            // SAFETY: the last reference is gone, and the fence orders every use before.
+            // SAFETY: the last reference is gone, and every use comes before.
             unsafe { ptr::drop_in_place(self.0.as_ptr()) };
         }
     }

@@ -10,12 +10,14 @@
 use super::fixed::Place;
 use super::successors::Edge;
 use super::tail::{MORE_EDGES, Tail};
-use super::task::{Flow, Kind, Task};
+use super::task::{BIAS, Flow, Kind, Task};
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
 
 const INLINE_EDGES: usize = 3;
 const CHUNK_EDGES: usize = 15;
+/// A task with fewer edges beyond its block keeps its countdown below the bias.
+const MOST_EDGES: usize = (BIAS / 2) as usize;
 
 pub(super) type Slot<K> = MaybeUninit<Edge<Link<K>>>;
 
@@ -105,6 +107,7 @@ impl<K: Kind> EdgeStore<K> {
             }
             let number = n / CHUNK_EDGES;
             if last.is_null() || (*last).number < number {
+                assert!(n < MOST_EDGES, "a task waits for more tasks than can be counted");
                 let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];
                 (*store).last = Box::into_raw(Box::new(Chunk { edges, number, before: last }));
             }

@@ -156,7 +156,7 @@ impl<K: Kind> Rounds<K> {
         for task in &self.all {
             // SAFETY: as for `task`.
             let task = unsafe { task.as_ref() };
-            if task.refs.load(Ordering::Acquire) != 1 {
+            if !task.refs.is_one() {
                 return false;
             }
             let poison = task.poison.swap(ptr::null_mut(), Ordering::AcqRel);

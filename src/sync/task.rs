@@ -21,9 +21,10 @@
 //! - The body lies behind the header, where no `&Task` reaches; references to it are made from `body` alone, as shared or
 //!   as unique ones as the owner is borrowed. Behind it lies the tail ([`super::tail`]), of which anyone may read and take notes.
 
-use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell, fence};
+use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use super::edges::{EdgeStore, Link};
 use super::pool;
+use super::ref_count::RefCount;
 use super::successors::{Closed, Edge, Successors};
 use super::tail::Tail;
 use std::alloc::Layout;
@@ -66,14 +67,15 @@ thread_local! {
     pub(crate) static LINKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-const BIAS: u32 = 1 << 31;
+/// More than the edges of one task, whose number [`EdgeStore::slot`] limits.
+pub(super) const BIAS: u32 = 1 << 31;
 
 /// The header of a task's block, which begins at a cache line; the body follows without a gap, in the header's last line.
 #[repr(C)]
 pub(crate) struct Task<K: Kind> {
     pub(super) successors: Successors<Link<K>>,
     pub(super) blockers: AtomicU32,
-    pub(super) refs: AtomicU32,
+    pub(super) refs: RefCount,
     pub(super) poison: AtomicPtr<K::Cause>,
     stamp: AtomicU64,
     body: NonNull<K::Body>,
@@ -176,7 +178,7 @@ impl<K: Kind> Task<K> {
                     true => link.open_place().0.as_ref().task(),
                     false => link.open().0,
                 };
-                successor.as_ref().refs.fetch_add(1, Ordering::Relaxed);
+                successor.as_ref().refs.increase();
                 each(TaskRef(successor));
             });
         }
@@ -236,7 +238,7 @@ impl<K: Kind> Deref for TaskRef<K> {
 impl<K: Kind> Clone for TaskRef<K> {
     #[inline]
     fn clone(&self) -> Self {
-        self.refs.fetch_add(1, Ordering::Relaxed);
+        self.refs.increase();
         Self(self.0)
     }
 }
@@ -244,10 +246,8 @@ impl<K: Kind> Clone for TaskRef<K> {
 impl<K: Kind> Drop for TaskRef<K> {
     #[inline]
     fn drop(&mut self) {
-        // Who has the only reference needs no locked instruction: nobody is left who could make another.
-        if self.refs.load(Ordering::Acquire) == 1 || self.refs.fetch_sub(1, Ordering::Release) == 1 {
-            fence(Ordering::Acquire);
-            // SAFETY: the last reference is gone, and the fence orders every use before.
+        if self.refs.decrease() {
+            // SAFETY: the last reference is gone, and every use comes before.
             unsafe { destroy(self.0) };
         }
     }
@@ -279,7 +279,7 @@ impl<K: Kind> TaskRef<K> {
     /// It lives, by another reference.
     pub(super) unsafe fn to(task: NonNull<Task<K>>) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { task.as_ref() }.refs.fetch_add(1, Ordering::Relaxed);
+        unsafe { task.as_ref() }.refs.increase();
         Self(task)
     }
 }
@@ -320,7 +320,7 @@ pub(crate) struct Submitting<K: Kind> {
 
 impl<K: Kind> Submitting<K> {
     /// A new task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
-    /// [`Self::share`] cost nothing.
+    /// [`Self::share`] cost nothing. Any number is right, so callers may truncate theirs.
     ///
     /// `shared` is called when there is memory for the task: what it counts is a task then.
     #[inline]
@@ -328,7 +328,7 @@ impl<K: Kind> Submitting<K> {
         shared: impl FnOnce() -> K::Shared,
         owned: K::Owned,
         body: P,
-        shares: u32,
+        shares: u16,
         unsize: impl FnOnce(*mut P) -> *mut K::Body,
     ) -> Self {
         let (layout, offset, class) = const {
@@ -347,7 +347,7 @@ impl<K: Kind> Submitting<K> {
             task.write(Task {
                 successors: Successors::new(),
                 blockers: AtomicU32::new(BIAS),
-                refs: AtomicU32::new(1 + shares),
+                refs: RefCount::new(1 + u32::from(shares)),
                 poison: AtomicPtr::new(ptr::null_mut()),
                 stamp: AtomicU64::new(0),
                 body: NonNull::new_unchecked(unsize(place.as_ptr())),
@@ -366,7 +366,7 @@ impl<K: Kind> Submitting<K> {
             // SAFETY: the block is ours.
             unsafe { Tail::begin(tail) };
         }
-        Self { task: ManuallyDrop::new(task), prepaid: shares }
+        Self { task: ManuallyDrop::new(task), prepaid: shares.into() }
     }
 
     /// Another reference to the task.
@@ -390,7 +390,7 @@ impl<K: Kind> Submitting<K> {
     #[inline]
     fn settle(&mut self) {
         if self.prepaid > 0 {
-            self.task.refs.fetch_sub(std::mem::take(&mut self.prepaid), Ordering::Release);
+            self.task.refs.give_back(std::mem::take(&mut self.prepaid));
         }
     }
 

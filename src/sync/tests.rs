@@ -357,3 +357,64 @@ fn a_graph_that_is_dropped_in_a_round_touches_nothing() {
     drop(ready);
     assert_eq!(Arc::strong_count(&share), 5, "those that wait for nobody were owned");
 }
+
+/// Calls `code` in a child process, which has to abort instead of returning.
+fn assert_aborts(code: impl FnOnce()) {
+    const IN_CHILD: &str = "THALWEG_TEST_ABORTS";
+    if std::env::var_os(IN_CHILD).is_some() {
+        code();
+        std::process::exit(0);
+    }
+    let name = std::thread::current().name().expect("tests run on threads with their names").to_owned();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = child.args(["--exact", &name, "--nocapture"]).env(IN_CHILD, "1").output().unwrap();
+    assert_eq!(output.status.code(), None, "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// 2^32 clones that were forgotten would bring the count back to zero, and the next drop would free the task in use.
+#[test]
+fn task_reference_beyond_the_limit_aborts() {
+    assert_aborts(|| {
+        let task = task(1, ()).commit().unwrap();
+        task.refs.set(u32::MAX / 2 + 1);
+        std::mem::forget(task.share());
+    });
+}
+
+#[test]
+fn successor_reference_beyond_the_limit_aborts() {
+    assert_aborts(|| {
+        let task = task(1, ()).commit().unwrap();
+        task.refs.set(u32::MAX / 2 + 1);
+        // SAFETY: the task lives by its owner.
+        std::mem::forget(unsafe { TaskRef::to(task.address_of()) });
+    });
+}
+
+#[test]
+fn task_reference_below_the_limit_is_counted() {
+    let task = task(1, ()).commit().unwrap();
+    task.refs.set(u32::MAX / 2 - 1);
+    let shares = [task.share(), task.share()];
+    task.refs.set(3);
+    drop(shares);
+    assert!(task.refs.is_one());
+}
+
+#[test]
+fn shared_value_reference_beyond_the_limit_aborts() {
+    assert_aborts(|| {
+        let (one, _other) = super::Counted::pair(());
+        one.set_references(u32::MAX / 2 + 1);
+        std::mem::forget(one.clone());
+    });
+}
+
+#[test]
+fn reader_beyond_the_limit_aborts() {
+    assert_aborts(|| {
+        let readers = super::Readers::<()>::new();
+        readers.set((1 << 30) + 1);
+        readers.enter();
+    });
+}

@@ -32,7 +32,7 @@ pub struct IterationSpace {
 
 #[derive(Debug)]
 struct Inner {
-    id: u32,
+    id: u64,
     name: String,
     weights: Arc<[f64]>,
     neighbours: OnceLock<Arc<[Vec<Neighbour>]>>,
@@ -41,7 +41,7 @@ struct Inner {
 
 impl IterationSpace {
     #[track_caller]
-    pub(crate) fn new(id: u32, name: String, weights: Vec<f64>) -> Self {
+    pub(crate) fn new(id: u64, name: String, weights: Vec<f64>) -> Self {
         let odd = weights.iter().position(|weight| !weight.is_finite() || *weight < 0.0);
         if let Some(index) = odd {
             let weight = weights[index];
@@ -159,7 +159,7 @@ impl IterationSpace {
         }
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u64 {
         self.inner.id
     }
 }

@@ -72,6 +72,8 @@ mod fork;
 mod prefetch;
 #[path = "../../src/sync/readers.rs"]
 mod readers;
+#[path = "../../src/sync/ref_count.rs"]
+mod ref_count;
 #[path = "../../src/sync/rounds.rs"]
 mod rounds;
 #[path = "../../src/sync/sleep.rs"]

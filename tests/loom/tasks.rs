@@ -29,7 +29,7 @@ impl Kind for Modelled {
 }
 
 /// A task that has paid for so many shares.
-pub(super) fn submitting(shares: u32) -> Submitting<Modelled> {
+pub(super) fn submitting(shares: u16) -> Submitting<Modelled> {
     Submitting::new(|| Common(Traced::new(1)), 0, Traced::new(0), shares, |body| body)
 }
 

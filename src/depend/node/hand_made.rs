@@ -11,7 +11,7 @@ use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
 /// A data object of so many elements of 8 bytes.
-pub(crate) fn datum(id: u32, len: usize) -> Arc<Datum> {
+pub(crate) fn datum(id: u64, len: usize) -> Arc<Datum> {
     Arc::new(Datum::new(DataId(id), &[len], 8, false))
 }
 

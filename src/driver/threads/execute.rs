@@ -244,7 +244,7 @@ impl Threads {
     }
 
     #[cold]
-    fn look_after_waiters(&self, host: &Host, attention: u32) {
+    fn look_after_waiters(&self, host: &Host, attention: u64) {
         if host.attention.replace(attention) == attention && host.until_told.get() > 0 {
             return host.until_told.set(host.until_told.get() - 1);
         }

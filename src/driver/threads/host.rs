@@ -45,7 +45,7 @@ pub(super) struct Host {
     pub(super) until_look: Cell<u32>,
     /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
     pub(super) until_told: Cell<u64>,
-    pub(super) attention: Cell<u32>,
+    pub(super) attention: Cell<u64>,
 }
 
 thread_local! {

@@ -45,7 +45,7 @@ impl Threads {
         let (mut queues, mut shares) = (false, 0);
         if !numbers.is_empty() {
             accesses.model(numbers.start, |records| {
-                (queues, shares) = (records.iter().any(|access| access.mode.queues()), records.len() as u32);
+                (queues, shares) = (records.iter().any(|access| access.mode.queues()), records.len() as u16);
             });
         }
         let most = self.shared.window.stride().min(MOST_TOGETHER);

@@ -16,7 +16,7 @@ use crate::runtime::capacities::Capacities;
 use crate::runtime::scope::OpenScopes;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
 const WINDOW_PER_UNIT: usize = 512;
@@ -122,7 +122,7 @@ impl Builder {
             #[cfg(not(feature = "sim"))]
             model_file: None,
             schedule: self.schedule,
-            next_space: AtomicU32::new(0),
+            next_space: AtomicU64::new(0),
             scopes: OpenScopes::default(),
             energy,
         }

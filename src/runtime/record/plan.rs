@@ -159,7 +159,7 @@ fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place
 enum PlaceOf {
     Device(DeviceId),
     /// Of an iteration space, and whether the task runs beside it.
-    Index(u32, usize, bool),
+    Index(u64, usize, bool),
 }
 
 impl PlaceOf {

@@ -30,7 +30,7 @@ fn drive(
             while waiting.front().is_some_and(|(_, of)| *of == batch)
                 && let Some((task, _)) = waiting.pop_front()
             {
-                let data = DataId(task.place.as_ref().map_or(task.id.0 as u32, |place| place.index as u32));
+                let data = DataId(task.place.as_ref().map_or(task.id.0, |place| place.index as u64));
                 let block = Block::interval(0..8);
                 let regions = [RegionUse { data, block, is_whole: true, bytes: 64, reads: true, writes: true }];
                 let place = task.place.as_ref();

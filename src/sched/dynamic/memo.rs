@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Memo {
     instances: u64,
-    spaces: FxHashMap<u32, Space>,
+    spaces: FxHashMap<u64, Space>,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Memo {
     }
 
     /// The unit that an index is locked to.
-    pub(super) fn unit_of(&self, space: u32, index: usize) -> Option<UnitId> {
+    pub(super) fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         match self.spaces.get(&space)? {
             Space::Locked(units) => *units.get(index)?,
             Space::Measures(_) => None,

@@ -1,0 +1,72 @@
+//! Reference count of 32 bits, which a task's header has room for.
+//!
+//! A program can forget references without limit, so the count could wrap, and the next drop would free a value in use.
+//! An increment beyond half of the range therefore aborts the process, as `Arc` does.
+//!
+//! Invariant: between the check and the abort at most one increment per thread happens. The upper half of the range
+//! absorbs these, because no machine has 2³¹ threads; so the count never wraps.
+
+use super::atomic::{AtomicU32, Ordering, fence};
+
+/// The number of references from which on an increment aborts.
+const LIMIT: u32 = u32::MAX / 2;
+
+/// The number of references to one value.
+pub(super) struct RefCount(AtomicU32);
+
+impl RefCount {
+    /// A count that starts at `references`.
+    #[inline]
+    pub(super) fn new(references: u32) -> Self {
+        Self(AtomicU32::new(references))
+    }
+
+    /// Counts one more reference, on behalf of a caller that has one.
+    ///
+    /// # Aborts
+    /// If the program holds or has forgotten 2³¹ references.
+    #[inline]
+    pub(super) fn increase(&self) {
+        if self.0.fetch_add(1, Ordering::Relaxed) > LIMIT {
+            too_many();
+        }
+    }
+
+    /// Gives one reference back. Returns true for the last one: every earlier use of the value is then visible.
+    #[inline]
+    #[must_use = "the last reference frees the value"]
+    pub(super) fn decrease(&self) -> bool {
+        // The holder of the only reference needs no locked instruction: no other thread could make another.
+        if self.0.load(Ordering::Acquire) == 1 || self.0.fetch_sub(1, Ordering::Release) == 1 {
+            fence(Ordering::Acquire);
+            return true;
+        }
+        false
+    }
+
+    /// Gives several references back, none of which is the last.
+    #[inline]
+    pub(super) fn give_back(&self, references: u32) {
+        self.0.fetch_sub(references, Ordering::Release);
+    }
+
+    /// Whether the caller's reference is the only one.
+    pub(super) fn is_one(&self) -> bool {
+        self.0.load(Ordering::Acquire) == 1
+    }
+
+    /// Pretends that there are this many references.
+    #[cfg(test)]
+    pub(super) fn set(&self, references: u32) {
+        self.0.store(references, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn too_many() -> ! {
+    eprintln!(
+        "thalweg: cannot make another reference to a value: 2³¹ of them were made and never dropped; try dropping clones of handles instead of forgetting them"
+    );
+    std::process::abort()
+}
