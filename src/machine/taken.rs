@@ -3,6 +3,7 @@
 //! Other processes, and threads that are not a runtime's, are not seen.
 
 use super::{ConfigError, Machine, Places, Topology, UnitConfig, Warning};
+use crate::sync::share;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ impl CoresTaken {
         places: Option<&Places>,
         topology: &Topology,
     ) -> Result<(Machine, Vec<Warning>, Self), ConfigError> {
-        let mut taken = TAKEN.lock();
+        let (_unforked, mut taken) = (share(), TAKEN.lock());
         let (mut machine, mut warnings) = Machine::plan(config, places, topology)?;
         if places.is_none() {
             machine.reorder_cores(topology, |core| taken.contains_key(&core));
@@ -38,7 +39,7 @@ impl CoresTaken {
 
 impl Drop for CoresTaken {
     fn drop(&mut self) {
-        let mut taken = TAKEN.lock();
+        let (_unforked, mut taken) = (share(), TAKEN.lock());
         for core in &self.0 {
             if let Some(runtimes) = taken.get_mut(core) {
                 *runtimes -= 1;

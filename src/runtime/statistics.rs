@@ -90,7 +90,7 @@ impl Statistics {
         let busy: Vec<_> = units().zip(busy_ns.into_iter().map(Duration::from_nanos)).collect();
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
-            energy: account.statistics(elapsed, &busy),
+            energy: if shared.is_in_child() { Vec::new() } else { account.statistics(elapsed, &busy) },
             busy,
             links: traffic.into_iter().map(link).collect(),
             evictions,
