@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(super) suspended: SuspendedTasks,
     /// No further body is run: the program is unwinding.
     pub(crate) cancelled: AtomicBool,
+    /// This process is a child of the one that has the runtime's threads.
+    is_in_child: AtomicBool,
     /// The graph that is replayed, and what to call when somebody submits meanwhile.
     pub(super) session: Session,
     pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
@@ -124,6 +126,7 @@ impl Shared {
             away: Away::new(machine.num_units()),
             suspended: SuspendedTasks::default(),
             cancelled: AtomicBool::new(false),
+            is_in_child: AtomicBool::new(false),
             session: Session::default(),
             interrupt: OnceLock::new(),
             watch,
@@ -179,13 +182,16 @@ impl Shared {
         let shares = accesses.len() as u16; // truncated: more cost an increment each
         let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
+        if !open && let Err(refusal) = self.admit_late(task.shared().lane.get(), internal) {
+            if self.is_in_child() {
+                std::mem::forget(task); // its group may be locked for ever
+            }
+            return Err(refusal);
+        }
         if is_weak {
             let visit = |visit: &mut dyn FnMut(AccessRecord<'_>)| accesses.iter().copied().for_each(visit);
             let domain = Domain::new(task.shared(), task.owned().child.as_ref(), visit);
             let _first = task.shared().domain.set(Arc::new(domain));
-        }
-        if !open {
-            self.admit_late(task.shared().lane.get(), internal)?;
         }
         Ok(task)
     }
@@ -202,6 +208,9 @@ impl Shared {
     /// Whether a task is admitted after all that was counted when not all are; replays are told that it comes.
     #[cold]
     pub(super) fn stays_open(&self, internal: bool) -> bool {
+        if self.is_in_child() {
+            return false;
+        }
         if self.progress.is_replaying()
             && let Some(interrupt) = self.interrupt.get()
         {
@@ -259,6 +268,9 @@ impl Shared {
             1 => running::as_body_of(self.id, waits, task, run),
             _ => running::as_body_with_team(self.id, waits, task, run),
         };
+        if self.is_in_child() {
+            self.end_child(task);
+        }
         match ran {
             Ok(Ok(())) => Ok(()),
             Ok(Err(stop)) => Err(Self::stopped(*stop, running)),
@@ -376,7 +388,7 @@ impl Shared {
     /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
     pub(super) fn tell_waiters(&self) {
         fence(Ordering::SeqCst);
-        if self.waiters.attention() != 0 {
+        if self.waiters.attention() != 0 && !self.is_in_child() {
             self.waiters.look(&self.progress);
         }
     }
@@ -410,11 +422,36 @@ impl Shared {
 
     /// Whether tasks may never finish.
     pub(crate) fn is_broken(&self) -> bool {
-        self.broken.get().is_some()
+        self.is_in_child() || self.broken.get().is_some()
+    }
+
+    /// Whether this process is a child made by `fork`, in which the runtime has no threads, and locks may stay locked.
+    #[inline]
+    pub(crate) fn is_in_child(&self) -> bool {
+        self.is_in_child.load(Ordering::Relaxed)
+    }
+
+    /// From here on the runtime refuses everything: see [`crate::sync::InChild`].
+    pub(crate) fn enter_child(&self) {
+        self.is_in_child.store(true, Ordering::SeqCst);
+        self.progress.close();
+    }
+
+    /// Refuses what a child of `fork` asks for.
+    pub(crate) fn in_own_process(&self) -> Result<(), SubmitError> {
+        if self.is_in_child() { Err(SubmitError::Forked) } else { Ok(()) }
+    }
+
+    /// A body has forked, and its child process has come to the body's end, where there is nothing to go on with.
+    #[cold]
+    fn end_child(&self, task: &OwnedTask) -> ! {
+        let Meta { name, location, .. } = task.shared();
+        end_child(&format!("return from the body of task `{name}`, submitted at {location},"))
     }
 
     /// Why tasks may never finish, if so.
     pub(crate) fn broken(&self) -> Result<(), SubmitError> {
+        self.in_own_process()?;
         self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
     }
 
@@ -422,6 +459,9 @@ impl Shared {
     /// it.
     #[cold]
     pub(crate) fn keep(&self, cell: Arc<DataCell>) {
+        if self.is_in_child() {
+            return std::mem::forget(cell); // a body that has forked may have views of it
+        }
         if self.progress.is_closed() && self.progress.pending() == 0 {
             self.drop_home(cell.take_home()); // nobody does, or will
         } else {
@@ -439,6 +479,16 @@ impl Shared {
     fn drop_home(&self, home: Option<Home>) {
         running::inside(self.id, || drop_quietly(|| drop(home)));
     }
+}
+
+/// Ends a child process that has no thread which could `go_on` as it was about to.
+#[cold]
+pub(super) fn end_child(go_on: &str) -> ! {
+    eprintln!(
+        "thalweg: cannot {go_on} in a child of `fork`: the runtime's threads are in the parent process, so this one is \
+         aborted; try `exec` or `_exit` in the child before that"
+    );
+    std::process::abort();
 }
 
 /// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.

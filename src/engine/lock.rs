@@ -3,19 +3,26 @@
 use super::failures::FailureLog;
 use super::placement::Placement;
 use super::scheduler::is_asked_by;
+use crate::sync::Birth;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
 /// The state between ready and finished, for one thread at a time.
 pub(crate) struct PlacementLock {
     runtime: u64,
+    birth: Birth,
     placement: Mutex<Placement>,
 }
 
 impl PlacementLock {
     pub(super) fn new(runtime: u64, mut placement: Placement, failures: &Arc<FailureLog>) -> Self {
         placement.belongs_to(runtime, failures);
-        Self { runtime, placement: Mutex::new(placement) }
+        Self { runtime, birth: Birth::here(), placement: Mutex::new(placement) }
+    }
+
+    /// The same for a question; nothing in a child of `fork`, where it may stay locked.
+    pub(super) fn look(&self) -> Option<MutexGuard<'_, Placement>> {
+        self.birth.is_here().then(|| self.lock())
     }
 
     /// # Panics

@@ -91,6 +91,6 @@ impl Engine {
     }
 
     fn ask<R>(&self, question: impl FnOnce(&Placement) -> R) -> Option<R> {
-        self.placement.as_ref().map(|placement| question(&placement.lock()))
+        self.placement.as_ref()?.look().map(|placement| question(&placement))
     }
 }

@@ -363,6 +363,12 @@ pub enum SubmitError {
     /// The runtime has ended.
     #[error("cannot submit: the runtime was shut down or dropped; try submitting before that")]
     ShutDown,
+    /// This process was made by `fork`, and the runtime by its parent. The runtime's threads are in the parent alone.
+    #[error(
+        "cannot use this runtime in a child of `fork`: its threads are in the parent process alone; try building a \
+         runtime in the child, or forking before the first one is built"
+    )]
+    Forked,
     /// A thread of the runtime's own died of an error in the runtime.
     #[error(
         "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"

@@ -7,6 +7,7 @@
 
 use super::claim::Claim;
 use super::{ConfigError, Machine, Places, Topology, UnitConfig, Warning};
+use crate::sync::share;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,6 +64,7 @@ impl Taken {
         topology: &Topology,
         asked: bool,
     ) -> Result<(Machine, Vec<Warning>, Option<CoresTaken>), ConfigError> {
+        let _unforked = share();
         let (mut machine, mut warnings) = Machine::plan(config, places, topology)?;
         if !asked && !machine.fills(topology) {
             return Ok((machine, warnings, None));
@@ -103,7 +105,7 @@ impl Taken {
 
 impl Drop for CoresTaken {
     fn drop(&mut self) {
-        let mut table = self.taken.cores.lock();
+        let (_unforked, mut table) = (share(), self.taken.cores.lock());
         for core in &self.cores {
             if let Some(holders) = table.get_mut(core) {
                 holders.runtimes -= 1;

@@ -13,6 +13,7 @@ use super::dlpack::{DlElement, Layout, Tensor};
 use super::{BoxCopy, Element, Reserved, copy_box, strides_of};
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
+use crate::sync::share;
 use parking_lot::Mutex;
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ impl Claim {
         if bytes == 0 {
             return Ok(Self(None));
         }
-        let (mut claimed, end) = (CLAIMED.lock(), first + bytes);
+        let (_unforked, mut claimed, end) = (share(), CLAIMED.lock(), first + bytes);
         if let Some((_, (other_end, other))) = claimed.range(..end).next_back()
             && *other_end > first
         {
@@ -50,6 +51,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(first) = self.0 {
+            let _unforked = share();
             CLAIMED.lock().remove(&first);
         }
     }

@@ -135,7 +135,7 @@ impl AnyDriver {
 
     /// Page-locks a data object's home, if that helps; whether it is locked.
     pub(super) fn page_lock(&self, cell: &DataCell) -> bool {
-        matches!(self, Self::Threads(threads) if threads.page_lock(cell))
+        matches!(self, Self::Threads(threads) if !threads.shared().is_in_child() && threads.page_lock(cell))
     }
 
     /// The threads, if there are some: they have memory.
@@ -145,6 +145,9 @@ impl AnyDriver {
 
     /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.
     pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
+        if self.shared().is_in_child() {
+            return;
+        }
         match self {
             Self::Threads(threads) => threads.advance(awaited, left),
             Self::Simulated(simulated) => simulated.advance(awaited, left),
@@ -156,6 +159,9 @@ impl AnyDriver {
     /// # Errors
     /// If the code that runs here is a body for whose end that waits: then some is left.
     pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+        if self.shared().is_in_child() {
+            return Ok(());
+        }
         match self {
             Self::Threads(threads) => threads.await_told(key, left),
             Self::Simulated(simulated) => {

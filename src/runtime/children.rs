@@ -163,6 +163,7 @@ impl Context {
     pub fn wait(&self) -> Result<(), RunError> {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
+        door.shared().in_own_process()?;
         if !door.driver.may_wait_for_children() {
             return Err(door.unsuspended("Context::wait").into());
         }

@@ -12,6 +12,7 @@ use crate::ids::{DataId, DeviceId};
 use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
 use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
 use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, together};
+use crate::sync::{InChild, tell_in_child};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,7 @@ pub(crate) struct Door {
 
 impl Door {
     pub(super) fn new(driver: AnyDriver, configuration: String, capacities: Capacities) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
+        let door = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             id: driver.shared().id,
             on_fast_path: driver.on_fast_path(),
@@ -42,7 +43,9 @@ impl Door {
             configuration,
             capacities,
             driver,
-        })
+        });
+        tell_in_child(Arc::downgrade(&door) as Weak<dyn InChild>);
+        door
     }
 
     /// The door, for as long as others keep it.
@@ -71,7 +74,9 @@ impl Door {
         if let Some(task) = running::task_here(self.id) {
             cell.datum.set_made_by(task);
         }
-        self.driver.register(&cell);
+        if !self.shared().is_in_child() {
+            self.driver.register(&cell);
+        }
         cell
     }
 
@@ -151,7 +156,8 @@ impl Door {
     {
         let shape = shape.into_dimension();
         let len = elements_of::<T>(shape.slice());
-        let home = self.driver.real().and_then(|threads| {
+        let real = self.driver.real().filter(|_| !self.shared().is_in_child());
+        let home = real.and_then(|threads| {
             let home = Unified::zeros::<T>(threads.unified(len * size_of::<T>())?, len)?;
             Some((threads, home))
         });
@@ -164,6 +170,7 @@ impl Door {
     pub(super) fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         let id = self.next_data();
         let to_adopt = || {
+            self.shared().in_own_process().map_err(|forked| forked.to_string())?;
             let layout = tensor.check::<T, S>()?;
             let on = self.device_of(tensor.device(), &layout)?;
             let claim = Claim::of(layout.first.addr(), layout.span_bytes, &format!("data object {}", id.0))?;
@@ -210,6 +217,12 @@ impl Door {
     /// Who frees data objects whose handles are gone.
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
+    }
+}
+
+impl InChild for Door {
+    fn is_in_child(&self) {
+        self.shared().enter_child();
     }
 }
 

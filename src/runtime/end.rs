@@ -16,6 +16,9 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.shared().is_in_child() {
+            return; // the threads are in another process, and what tasks have stays as it is
+        }
         if !inside::in_body(self.door.id) {
             if std::thread::panicking() {
                 self.shared().cancelled.store(true, Ordering::Relaxed);

@@ -47,9 +47,9 @@ impl Runtime {
         let refused = self.outside_body("wait_async").err();
         let shared = self.shared();
         Everything {
-            begun: Some(shared.engine.failures().begin()),
+            begun: refused.is_none().then(|| shared.engine.failures().begin()),
             nested: shared.nested.load(Ordering::Acquire),
-            round: shared.progress.so_far(),
+            round: if refused.is_none() { shared.progress.so_far() } else { Ok(SoFar::none()) },
             seat: Seat::new(&self.door),
             refused,
         }
@@ -162,7 +162,9 @@ impl Seat {
     }
 
     fn leave(&mut self) {
-        self.entry.take().into_iter().for_each(|entry| self.door.shared().waiters.leave(entry));
+        if !self.door.shared().is_in_child() {
+            self.entry.take().into_iter().for_each(|entry| self.door.shared().waiters.leave(entry));
+        }
     }
 }
 
@@ -191,10 +193,13 @@ impl Future for Everything {
         if inside::in_body(door.id) {
             refused.get_or_insert(SubmitError::InsideTask { call: "wait_async" });
         }
+        let shared = door.shared();
+        if let Err(forked) = shared.in_own_process() {
+            refused.get_or_insert(forked);
+        }
         if let Some(refusal) = refused {
             return Poll::Ready(Err(refusal.clone().into()));
         }
-        let shared = door.shared();
         let boundary = loop {
             let (Ok(tasks) | Err(tasks)) = &*round;
             let left = || shared.progress.left(tasks);
@@ -218,8 +223,10 @@ impl Future for Everything {
 
 impl Drop for Everything {
     fn drop(&mut self) {
-        let failures = self.seat.door.shared().engine.failures();
-        self.begun.take().into_iter().for_each(|begun| failures.give_up(begun));
+        let shared = self.seat.door.shared();
+        if !shared.is_in_child() {
+            self.begun.take().into_iter().for_each(|begun| shared.engine.failures().give_up(begun));
+        }
     }
 }
 
@@ -242,6 +249,7 @@ impl<T: Element, S: Shape> Future for Reading<T, S> {
             Ok(task) => task,
             Err(refusal) => return Poll::Ready(Err(refusal.clone().into())),
         };
+        seat.door.shared().in_own_process()?;
         if seat.poll(cx, || Awaited::Told, || u64::from(!task.is_finished())).is_pending() {
             return Poll::Pending;
         }

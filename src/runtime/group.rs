@@ -103,6 +103,7 @@ impl<'rt> TaskGroup<'rt> {
     /// # Errors
     /// If the runtime is broken, and some are left.
     pub(super) fn wait_until_empty(&self) -> Result<(), SubmitError> {
+        self.runtime.shared().in_own_process()?;
         let told = self.group.tell(own_waker());
         self.runtime.door.driver.advance(Awaited::Told, || self.group.left());
         drop(told);

@@ -9,6 +9,7 @@
 use super::Runtime;
 use super::wait::{circular, internal};
 use crate::depend::{Detachment, Hold, Side, Submitting, running};
+use crate::driver::Driver;
 use crate::driver::circle::key_of_task;
 use crate::driver::threads::Threads;
 use crate::driver::waiters::own_waker;
@@ -138,7 +139,9 @@ struct Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        if let Some(device) = self.device {
+        if let Some(device) = self.device
+            && !self.threads.shared().is_in_child()
+        {
             self.threads.settle_device(device);
         }
     }

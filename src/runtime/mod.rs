@@ -241,15 +241,16 @@ impl Runtime {
     /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
-        self.shared().engine.graph()
+        if self.shared().is_in_child() { None } else { self.shared().engine.graph() }
     }
 
     /// Which unit has run which task so far, if [`Builder::record_schedule`] was asked for.
     pub fn schedule(&self) -> Option<Schedule> {
-        self.schedule.as_ref().map(|schedule| schedule.lock().clone())
+        let schedule = self.schedule.as_ref().filter(|_| !self.shared().is_in_child());
+        schedule.map(|schedule| schedule.lock().clone())
     }
 
-    /// What ran where, and what moved.
+    /// What ran where, and what moved. In a child of `fork`, only how many tasks each unit had finished before.
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.shared(), &self.energy, self.now())
     }
@@ -257,13 +258,17 @@ impl Runtime {
     /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is
     /// wrong.
     pub fn conflicts(&self) -> Vec<String> {
-        self.shared().conflicts.as_ref().map_or_else(Vec::new, |detector| detector.found())
+        let conflicts = self.shared().conflicts.as_ref().filter(|_| !self.shared().is_in_child());
+        conflicts.map_or_else(Vec::new, |detector| detector.found())
     }
 }
 
 impl fmt::Debug for Runtime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { engine, progress, waiters, .. } = self.shared();
+        if self.shared().is_in_child() {
+            return f.debug_struct("Runtime").field("units", &self.door.configuration).finish_non_exhaustive();
+        }
         f.debug_struct("Runtime")
             .field("units", &self.door.configuration)
             .field("pending", &progress.pending())

@@ -187,6 +187,7 @@ impl<R> ResultFuture<R> {
             return Poll::Ready(Ok(()));
         }
         let door = pending.door.upgrade().ok_or(SubmitError::ShutDown)?;
+        door.shared().in_own_process()?;
         let seat = match &mut self.seat {
             Some(seat) => seat,
             none => {

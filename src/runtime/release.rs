@@ -25,6 +25,9 @@ impl Releaser {
 impl Owner for Releaser {
     fn release(&self, ReleasedCell(cell): ReleasedCell) {
         let Some(driver) = self.0.upgrade() else { return };
+        if driver.shared().is_in_child() {
+            return driver.shared().keep(cell);
+        }
         let released = release(&driver, cell.clone(), false);
         // Otherwise it was taken between the last look and now, and there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {

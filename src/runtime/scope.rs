@@ -298,6 +298,9 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     #[cold]
     fn give_up(&self) {
         let driver = &self.group.runtime.door.driver;
+        if driver.shared().is_in_child() {
+            return; // no thread is left that could use what is borrowed
+        }
         if !driver.may_wait_in_body() {
             driver.stop(); // its threads end; what they run they run to the end
         }

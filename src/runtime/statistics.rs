@@ -94,7 +94,7 @@ impl Statistics {
         Self {
             tasks: units().zip(shared.finished_by_unit()).collect(),
             tasks_on_hosts: shared.on_hosts.load(Ordering::Relaxed),
-            energy: account.statistics(elapsed, &busy),
+            energy: if shared.is_in_child() { Vec::new() } else { account.statistics(elapsed, &busy) },
             busy,
             links: traffic.into_iter().map(link).collect(),
             evictions,

@@ -330,6 +330,7 @@ impl Door {
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.shared().in_own_process()?;
         self.outside_body_or(call, SubmitError::InsideTask { call })
     }
 
@@ -350,6 +351,7 @@ impl Door {
 
     /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.shared().in_own_process()?;
         if self.driver.may_wait_in_body() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ use super::batch::{Batches, Cache, List};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::ptr::NonNull;
+use std::sync::MutexGuard;
 
 /// Alignment of every block, and the step between size classes: one cache line.
 pub(super) const ALIGN: usize = 64;
@@ -36,6 +37,11 @@ impl Drop for Caches {
 
 thread_local! {
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches([const { Cache::new() }; CLASSES])) };
+}
+
+/// Takes all locks of the pool, for the time of a fork.
+pub(super) fn hold() -> impl IntoIterator<Item = MutexGuard<'static, Vec<List>>> {
+    SHARED.each_ref().map(|shared| shared.full.lock().unwrap_or_else(|e| e.into_inner()))
 }
 
 /// The class of a block with this layout.

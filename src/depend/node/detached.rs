@@ -15,7 +15,7 @@
 use super::OwnedTask;
 use crate::error::{BoxError, FailureReason};
 use crate::ids::UnitId;
-use crate::sync::{Detached, drop_quietly};
+use crate::sync::{Birth, Detached, drop_quietly};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub(crate) struct Detachment {
     elapsed_ns: AtomicU64,
     /// A guard that is dropped without a word fails the task.
     strict: bool,
+    birth: Birth,
     /// The driver, once the body has returned. Kept until the task ends, since with it goes what the task consists of.
     reception: Mutex<Option<Arc<dyn Reception>>>,
 }
@@ -66,6 +67,7 @@ impl Detachment {
             failure: Mutex::default(),
             elapsed_ns: AtomicU64::new(0),
             strict,
+            birth: Birth::here(),
             reception: Mutex::default(),
         })
     }
@@ -78,6 +80,9 @@ impl Detachment {
 
     /// The task will have failed.
     pub(crate) fn fail(&self, reason: FailureReason) {
+        if !self.birth.is_here() {
+            return; // in a child of `fork` nothing of the runtime's goes on
+        }
         let mut failure = self.failure.lock();
         let unwanted = match &*failure {
             None | Some(FailureReason::Abandoned) => failure.replace(reason),
@@ -139,6 +144,9 @@ impl Detachment {
     }
 
     fn give_back(&self) {
+        if !self.birth.is_here() {
+            return;
+        }
         if let Some(Parked { task, unit }) = self.state.give_back() {
             let reception = self.reception.lock().take().expect("what is parked comes back to its driver");
             reception.ended(task, self.away(unit));
@@ -152,6 +160,9 @@ impl Wake for Detachment {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
+        if !self.birth.is_here() {
+            return;
+        }
         if let Some(Parked { task, unit }) = self.state.wake() {
             let reception = self.reception.lock().clone().expect("what is parked comes back to its driver");
             reception.woken(task, unit);

@@ -43,7 +43,8 @@ impl Simulated {
     /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
     /// there is a time for.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        self.world.lock().kinds(name, bodies, portable)
+        let world = if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) };
+        world.map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child all the same
     }
 
     /// Lets time pass until fewer tasks are pending, if they are more than the window.
@@ -87,7 +88,8 @@ impl Driver for Simulated {
     }
 
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.world.lock().now())
+        let world = if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) };
+        world.map_or(Duration::ZERO, |world| Duration::from_nanos(world.now()))
     }
 
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {

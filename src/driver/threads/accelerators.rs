@@ -12,10 +12,12 @@ use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark};
 use crate::driver::Driver;
 use crate::driver::shared::Shared;
+use crate::driver::shared::end_child;
 use crate::engine::{CopyTime, Event, Launch, Outcome};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::kernel::{DeviceSite, Enqueue, Launcher};
+use crate::sync::Birth;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Threads {
@@ -160,8 +162,12 @@ pub(super) fn call_body(
     onto: &mut dyn Enqueue,
     sites: &[DeviceSite],
 ) -> Result<(), FailureReason> {
-    let body = AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(onto), sites));
-    match running::as_part_of(runtime, task, || catch_unwind(body)) {
+    let (birth, body) = (Birth::here(), AssertUnwindSafe(|| task.body().enqueue(&mut Launcher::new(onto), sites)));
+    let called = running::as_part_of(runtime, task, || catch_unwind(body));
+    if !birth.is_here() {
+        end_child("return from a task's body");
+    }
+    match called {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(match error.downcast::<DeviceError>() {
             Ok(error) => FailureReason::Device(*error),

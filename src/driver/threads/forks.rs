@@ -18,6 +18,7 @@
 use super::host::Host;
 use super::run::Lookout;
 use crate::depend::{Context, running};
+use crate::driver::shared::end_child;
 use crate::driver::waiters::own_parker;
 use crate::machine::Machine;
 use crate::sync::{End, Market, Offer, Sleep, fork};
@@ -85,7 +86,17 @@ impl Host {
         let offer = if self.helps_forks() { self.queue.forks.steal() } else { None };
         let found = offer.is_some();
         offer.into_iter().for_each(|offer| offer.run(&self.context));
+        if found {
+            self.expect_own_process();
+        }
         found
+    }
+
+    /// Ends a child of `fork`, in which nobody else makes or awaits calls.
+    fn expect_own_process(&self) {
+        if self.threads.upgrade().is_some_and(|threads| threads.is_in_child()) {
+            end_child("go on with a call of `Context::join`");
+        }
     }
 
     /// Whether it would find one.
@@ -112,6 +123,7 @@ impl Host {
         let parker = own_parker();
         let mut lookout = Lookout::default();
         while !end.is_reached() {
+            self.expect_own_process();
             let helps = self.helps_forks() && self.has_room_on_top();
             if helps && self.help_fork() {
                 lookout = Lookout::default();

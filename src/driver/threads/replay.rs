@@ -45,6 +45,9 @@ impl Threads {
     /// Somebody submits: ends the session of replays, if there is one, of this graph or of any.
     #[cold]
     pub(crate) fn interrupt_replays(&self, only: Option<&Arc<Replays>>) {
+        if self.shared.is_in_child() {
+            return;
+        }
         let aftermath = self.shared.session.interrupt(only, &self.shared.progress);
         Host::with(self.shared.id, |host| self.clear_up(host, aftermath));
     }

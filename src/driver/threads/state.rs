@@ -99,6 +99,11 @@ impl Threads {
         self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
     }
 
+    /// Whether this process is a child that has none of the threads.
+    pub(super) fn is_in_child(&self) -> bool {
+        self.shared.is_in_child()
+    }
+
     /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
     /// such unit.
     pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {

@@ -67,6 +67,7 @@ impl Runtime {
         program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
     ) -> Result<Recording, SubmitError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        self.shared().in_own_process()?;
         let (steps, spaces, settings) = (RefCell::default(), RefCell::default(), RefCell::default());
         let recorder = Recorder { door: &self.door, id: NEXT.fetch_add(1, Ordering::Relaxed), steps, spaces, settings };
         program(&recorder)?;
@@ -164,6 +165,7 @@ impl Recording {
     /// is submitted then, unless another thread takes a data object meanwhile: then those before the refused one are.
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
+        door.shared().in_own_process()?;
         self.explanation = match self.replay_frozen(&door)? {
             None => Explanation::Frozen,
             Some(Obstacle::Placement) => self.replay_placed(&door)?,

@@ -1,0 +1,109 @@
+//! Processes that call `fork`: a child refuses its parent's runtimes, ends promptly, and may build runtimes of its own.
+//!
+//! Each case is a process of its own, which this program starts by running itself: what a child does with locks that other
+//! threads held, and at the end of `main`, cannot be seen beside a test harness. A child that hangs is killed after a while,
+//! and has failed.
+
+#![cfg(unix)]
+#![allow(unsafe_code)] // `fork` itself
+
+mod cases;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+use wait_timeout::ChildExt;
+
+/// Names the case that this process is.
+const CASE: &str = "THALWEG_FORK_CASE";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    if let Ok(name) = std::env::var(CASE) {
+        let (_, run) = cases::ALL.iter().find(|(case, _)| *case == name).expect("the case is known");
+        run();
+        return ExitCode::SUCCESS; // of the parent and, in most cases, of its children
+    }
+    let trials = cases::ALL.iter().map(|(name, _)| Trial::test(*name, || passes(name)));
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
+}
+
+/// Runs a case, and all that it forks off, as a group of processes.
+fn passes(name: &str) -> Result<(), Failed> {
+    let mut process = Command::new(std::env::current_exe()?);
+    let mut process = process.env(CASE, name).process_group(0).stderr(Stdio::inherit()).spawn()?;
+    match process.wait_timeout(PATIENCE)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("{name}: {status}").into()),
+        None => {
+            // SAFETY: a system call; the group is the one that was made above, whose leader was not waited for.
+            unsafe { libc::kill(-(process.id() as libc::pid_t), libc::SIGKILL) };
+            process.wait()?;
+            Err(format!("{name}: hangs").into())
+        }
+    }
+}
+
+/// Which process returns from a fork.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Child,
+    Parent(libc::pid_t),
+}
+
+fn fork() -> Side {
+    // SAFETY: that a child with one thread does not hang in this library is what is tested; of others it uses little.
+    match unsafe { libc::fork() } {
+        0 => Side::Child,
+        pid => {
+            assert!(pid > 0, "the system gives a process");
+            Side::Parent(pid)
+        }
+    }
+}
+
+impl Side {
+    fn is_child(self) -> bool {
+        self == Self::Child
+    }
+
+    /// In the parent, waits for the child.
+    fn outcome(self) -> Option<std::process::ExitStatus> {
+        let Self::Parent(pid) = self else { return None };
+        let mut status = 0;
+        // SAFETY: a system call that writes to `status`; the child was not waited for.
+        let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!(waited, pid);
+        Some(std::process::ExitStatus::from_raw(status))
+    }
+
+    /// In the parent, waits for the child, which must have ended well.
+    fn expect_success(self) {
+        let outcome = self.outcome();
+        assert!(outcome.is_none_or(|status| status.success()), "{outcome:?}");
+    }
+
+    /// The same for a child that is aborted.
+    fn expect_abort(self) {
+        let outcome = self.outcome().expect("it is the parent");
+        assert_eq!(outcome.signal(), Some(libc::SIGABRT), "{outcome:?}");
+    }
+}
+
+/// Ends this process at once.
+fn leave(code: i32) -> ! {
+    // SAFETY: a system call.
+    unsafe { libc::_exit(code) }
+}
+
+/// Calls `child` in a child process, which ends then, well unless that panics; waits for it.
+fn in_child(child: impl FnOnce()) {
+    match fork() {
+        Side::Child => {
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child));
+            leave(i32::from(ended.is_err()));
+        }
+        parent => parent.expect_success(),
+    }
+}
