@@ -13,6 +13,7 @@ fn machine_files_that_cannot_be() {
         (good.replace("count = 2", "count = 0"), "machine, line 3, `count`: 0 of a kind; there may be 1 to 1024"),
         (good.replace("count", "cuont"), "machine, line 3, `cuont`: unknown field `cuont`"),
         (good.replace("1e9", "-1"), "line 4, `bytes_per_s`: -1 is not a finite number above 0"),
+        (good.replace("1e9", "5e-324"), "line 4, `bytes_per_s`: 5e-324 is not a number from 1e-18 to 1e18"),
         (good.replace("1e9", "nan"), "line 4, `bytes_per_s`: NaN is not a finite number above 0"),
         (good.replace("CPU", "CPV"), "`CPV` is no kind of unit; the kinds are CPU, EMU"),
         (format!("{good}memory_bytes = 5\n"), "line 5, `memory_bytes`: the memory of CPU units is the host's"),

@@ -184,9 +184,15 @@ time_ns.GPU = { 1 = 12.5 }
 ";
     let simulated = |machine| Runtime::builder().simulate(machine).scheduler("eft");
     for figure in file.split([' ', '\n']).filter(|word| word.contains('.') && word.parse::<f64>().is_ok()) {
-        for number in ODD {
+        for number in ODD.into_iter().chain([1e-18, 1e18]) {
             let text = file.replacen(&format!(" {figure}"), &format!(" {number:e}"), 1);
-            let Ok(machine) = text.parse::<thalweg::SimulatedMachine>() else { continue };
+            let machine = match text.parse::<thalweg::SimulatedMachine>() {
+                Ok(machine) => machine,
+                Err(error) => {
+                    assert!(error.to_string().contains(", line "), "{error}");
+                    continue;
+                }
+            };
             watched(&format!("{figure} is {number:e}"), move || assert_eq!(run(simulated(machine)), None));
         }
     }

@@ -72,6 +72,14 @@ pub(super) struct TaskTable {
     pub(super) speed_up: BTreeMap<Busy, Positive>,
 }
 
+/// Figures are from 1 / `MOST` to this, or 0, so that quotients of two of them, and sums of times, are numbers.
+const MOST: f64 = 1e18;
+
+fn in_range(value: f64) -> Result<f64, String> {
+    let is_right = value == 0.0 || (1.0 / MOST..=MOST).contains(&value);
+    is_right.then_some(value).ok_or_else(|| format!("{value:e} is not a number from {:e} to {MOST:e}", 1.0 / MOST))
+}
+
 /// A finite number above 0.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
@@ -82,7 +90,8 @@ impl TryFrom<f64> for Positive {
 
     fn try_from(value: f64) -> Result<Self, String> {
         let right = value > 0.0 && value.is_finite();
-        right.then_some(Self(value)).ok_or_else(|| format!("{value} is not a finite number above 0"))
+        let above = right.then_some(value).ok_or_else(|| format!("{value} is not a finite number above 0"))?;
+        in_range(above).map(Self)
     }
 }
 
@@ -96,7 +105,8 @@ impl TryFrom<f64> for NotNegative {
 
     fn try_from(value: f64) -> Result<Self, String> {
         let right = value >= 0.0 && value.is_finite();
-        right.then_some(Self(value)).ok_or_else(|| format!("{value} is not a finite number from 0 upwards"))
+        let from_0 = right.then_some(value).ok_or_else(|| format!("{value} is not a finite number from 0 upwards"))?;
+        in_range(from_0).map(Self)
     }
 }
 

@@ -85,7 +85,7 @@ impl Links {
         let lane = &mut self.lanes[lane];
         let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;
         let begins = lane.free_at.max(now);
-        lane.free_at = begins + takes.ceil() as Nanos;
+        lane.free_at = begins.saturating_add(takes.ceil() as Nanos);
         (begins - now, lane.free_at)
     }
 }

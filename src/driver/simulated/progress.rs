@@ -79,7 +79,7 @@ impl Class {
     fn next_end(&self) -> Option<Nanos> {
         let Reverse(first) = self.running.peek()?;
         let missing = (first.ends_at_service - self.service).max(0.0);
-        Some(self.since + (missing * self.factor).ceil() as Nanos)
+        Some(self.since.saturating_add((missing * self.factor).ceil() as Nanos))
     }
 }
 
