@@ -1,4 +1,4 @@
-//! Numbers at the edges of their types: each is refused with an error that names it, or does what it says. None ends a
+//! Numbers at the edges of their types: each is refused with an error that names it, or has its plain meaning. None ends a
 //! program by a panic inside the library, and none makes it wait for ever.
 
 mod common;
@@ -152,7 +152,7 @@ fn longest_times_and_windows_do_what_they_say() {
     watched("window", || assert_eq!(run(Runtime::builder().compute_units("1:CPU:1").window(usize::MAX)), None));
 }
 
-/// Each figure of a machine file by turns is an odd number.
+/// Every figure of a machine file is replaced by every odd number, one at a time.
 #[cfg(feature = "sim")]
 #[test]
 fn odd_figures_of_simulated_machines_are_refused_or_simulated() {

@@ -162,5 +162,5 @@ fn panics_name_the_line_of_the_body() {
     assert_eq!(file_of(|| made(left.token())).as_deref(), Some(file!()));
 }
 
-/// A context that a body has left behind.
+/// A context that outlives its body.
 static LEFT: Mutex<Vec<thalweg::Context>> = Mutex::new(Vec::new());

@@ -16,7 +16,7 @@ pub(crate) enum Granule {
     Threads,
     /// `cores`: all logical cores of its physical cores.
     Cores,
-    /// `ll_caches`: all cores that share an L3 cache with one of its own.
+    /// `ll_caches`: all cores that share an L3 cache with the unit's cores.
     LastLevelCaches,
     /// `numa_domains`: all cores of its NUMA nodes.
     NumaDomains,
@@ -40,8 +40,8 @@ impl FromStr for Granule {
 }
 
 impl Machine {
-    /// The cores that the threads of each unit are bound to, its own first. A core of which the system does not tell the
-    /// neighbours is alone.
+    /// The cores that the threads of each unit are bound to, those of the unit first. A core whose neighbours are unknown
+    /// is alone.
     pub(crate) fn bindings(&self, granule: Granule, topology: &Topology) -> Vec<Vec<usize>> {
         let group = |core: &Core| match granule {
             Granule::Threads => None,

@@ -42,9 +42,9 @@ impl std::fmt::Debug for CoresTaken {
 
 impl CoresTaken {
     /// Plans a machine ([`Machine::plan`]) and takes its cores if its threads are to be bound: always if that is `asked`
-    /// for, otherwise only if the units fill all cores that the process may use, and nobody else has one of them.
+    /// for, otherwise only if the units fill all cores that the process may use, and no other runtime has one of them.
     ///
-    /// Without places, a core that somebody else has is replaced by a free one. Cores that remain shared are a
+    /// Without places, a core that another runtime has is replaced by a free one. Cores that remain shared are a
     /// [`Warning::CoresTaken`].
     pub(crate) fn plan(
         config: &UnitConfig,
@@ -141,7 +141,7 @@ mod tests {
 
     type Planned = (Vec<usize>, Vec<Warning>, Option<CoresTaken>);
 
-    /// A process of its own, which shares the names of its claims with others of that name.
+    /// A separate process, whose claims have the same names as those of others with that name.
     fn process(name: &str) -> &'static Taken {
         // Two checkouts may be tested at once.
         let name = format!("thalweg-test-{}-{name}", std::process::id());

@@ -265,13 +265,13 @@ impl Builder {
     /// threads that a body starts. The thread that hosts a unit by [`submitter_hosts_unit`](Self::submitter_hosts_unit) is
     /// never bound.
     ///
-    /// | who says so, the first that does | threads are bound |
+    /// | the first of these that is there | threads are bound |
     /// | --- | --- |
     /// | `pin_threads(yes)` | if `yes` |
     /// | [`places`](Self::places) | always |
     /// | the variable `OMP_PROC_BIND` | unless it is `false` |
     /// | the variable `OMP_PLACES` | always |
-    /// | nobody | if the units use each core of the process once, and no other runtime has bound threads to one of them |
+    /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
     ///
     /// Other runtimes are those of this process and, on Linux, of other processes. If cores remain shared with one, that
     /// is a [warning](Runtime::warnings), which the first time is also written to the standard error output.

@@ -27,6 +27,7 @@ impl Builder {
         };
         let Bound { machine, mut warnings, cores, bindings } = self.bind(&config, &topology)?;
         warnings.iter().for_each(tell);
+        log!(info, "runtime of {config} starts; its threads are bound to {bindings:?}");
         let opened = device::open(&machine, &self.emulated)?.into_iter();
         let (devices, meters_of): (Vec<_>, Vec<_>) = opened.map(|Opened { device, meter }| (device, meter)).unzip();
         let mut capacities_bytes = vec![u64::MAX];

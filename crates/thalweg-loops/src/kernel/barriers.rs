@@ -60,7 +60,7 @@ impl Writer<'_> {
         self.has_met = true; // no path goes on from here
     }
 
-    /// Two ways, of which all threads of a team go the same.
+    /// Two branches; all threads of a team take the same one.
     pub(super) fn either(
         &mut self,
         condition: &str,
@@ -119,8 +119,8 @@ impl Writer<'_> {
         self.has_met = false;
     }
 
-    /// Iterations that teams, or threads, take by themselves: what is before tells nothing of what is in them, and the other way
-    /// round.
+    /// Iterations that teams, or threads, take by themselves. Nothing is known of the barriers around them inside, nor of those
+    /// inside behind them.
     pub(super) fn apart(&mut self, head: &str, brackets: &str, body: impl FnOnce(&mut Self)) {
         self.open(head);
         self.has_met = false;
