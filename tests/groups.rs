@@ -355,6 +355,41 @@ fn a_task_has_several_turns_where_a_group_was_cut_in_parts() {
     });
 }
 
+/// Two sums into an array of which several parts are read in between, submitted and replayed.
+#[test]
+fn sums_with_reads_between_them_end_on_any_size() {
+    const ROUNDS: usize = 3;
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        // Around as many elements as may always wait for their turn, 2²⁰.
+        for (len, reads) in [(30_000, 60), (1 << 20, 2), ((1 << 20) + 1, 2), (2 << 20, 3)] {
+            watched(&format!("{len} elements on {units}"), move || {
+                let rt = runtime(units);
+                let x = rt.data(vec![0.0f64; len]);
+                let all = x.clone();
+                let record = move |r: &thalweg::Recorder<'_>| {
+                    r.task("open", all.inout()).cpu(|_, _| ()).submit()?;
+                    r.task("sum", all.reduction(Sum)).cpu(|_, x| x.fill(1.0)).submit()?;
+                    for at in (0..reads).map(|n| 100 * n + 10) {
+                        r.task("read", all.slice(at..at + 10).input()).cpu(|_, _| ()).submit()?;
+                    }
+                    (0..2).try_for_each(|_| r.task("sum", all.reduction(Sum)).cpu(|_, x| x.fill(1.0)).submit())
+                };
+                let mut step = rt.record(record).unwrap();
+                (0..ROUNDS).for_each(|_| _ = step.replay().unwrap());
+                drop(step);
+                for _ in 0..ROUNDS {
+                    rt.task("sum", x.reduction(Sum)).cpu(|_, x| x.fill(1.0)).submit().unwrap();
+                    for at in (0..reads).map(|n| 100 * n + 20) {
+                        rt.task("read", x.slice(at..at + 10).input()).cpu(|_, _| ()).submit().unwrap();
+                    }
+                }
+                let sum = 4.0 * ROUNDS as f64;
+                assert!(rt.take(x).unwrap().iter().all(|x| *x == sum));
+            });
+        }
+    }
+}
+
 #[test]
 fn in_any_order_nobody_waits_for_an_earlier_submission() {
     let rt = runtime("2:CPU:1");

@@ -23,7 +23,7 @@
 use super::accumulation::Accumulation;
 use super::commutative::Line;
 use super::join::{MOST, Predecessor, Tasks, WORTH_A_JOIN, matters};
-use super::reduction::{Lane, Ticket};
+use super::reduction::Lane;
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::Part;
@@ -288,7 +288,7 @@ impl Fragment {
                 *line = line.within(part.block());
                 newcomer.side().turns.join(line);
             }
-            Some(Order::Lane(lane)) => newcomer.side().tickets.push(Ticket::new(lane.clone(), access, part.block())),
+            Some(Order::Lane(lane)) => newcomer.take_ticket(access, lane, part.block()),
             Some(Order::Replicas(group)) => newcomer.enlist(access, group, &part.block()),
             Some(Order::Free | Order::Weak) | None => {}
         }
@@ -320,7 +320,7 @@ impl Fragment {
         let order = match mode {
             Mode::Commutative => Order::Line(Line::new(part.block())),
             Mode::Reduction(operation) if operation.is_accumulated() => Order::Replicas(Accumulation::new()),
-            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order(), part.block().volume())),
+            Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
             _ => Order::Free,
         };
         self.replace(newcomer);

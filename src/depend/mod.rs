@@ -36,6 +36,8 @@ mod mode;
 mod node;
 mod recent;
 mod reduction;
+#[cfg(test)]
+mod reduction_tests;
 mod register;
 mod replay;
 mod settled;

@@ -7,13 +7,19 @@
 //! there, without any lock: who comes meanwhile leaves its task to that thread and goes on. As a rule the order is that of
 //! submission, so a sum of floating-point numbers comes out the same whatever ran where; who is early waits for its turn.
 //! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits in the
-//! lane until fewer are before it, as many as run at once, or whose replicas together are small. Otherwise a thread that takes its
-//! latest task first would make all replicas before it combined one.
+//! lane until fewer members are before it: as many as run at once, or as many as have small replicas together. Otherwise a
+//! thread that takes its latest task first would make all replicas before it combined one.
 //! Where the operation allows any order nobody waits for a turn, and who finds a thread at work and another replica
 //! waiting combines the two first: so there are never more replicas than threads, or so, and threads combine side by side.
 //!
 //! When a part is split, both halves go on with the same lane: that orders a little more than necessary and is always
-//! right. Waiting always is for an earlier submission or for a thread at work, so there is no circle.
+//! right. A task that meets several halves has several tickets of one lane, which count as one member.
+//!
+//! Invariants:
+//! 1. All of a member's tickets of a lane come after all those of earlier members: they are issued under one lock of the
+//!    data object. A task uses its tickets in the order in which they were issued.
+//! 2. A member is early because of earlier members alone, never because of its own tickets.
+//! 3. Hence a task waits for earlier submissions or for a thread at work, and there is no cycle.
 //!
 //! Operations are the user's code. They may take long, panic, or submit tasks, which may join the very group.
 
@@ -24,7 +30,6 @@ use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Elements of replicas that may wait for their turn, whatever runs at once.
 const FEW_ELEMENTS: usize = 1 << 20;
@@ -32,22 +37,38 @@ const FEW_ELEMENTS: usize = 1 << 20;
 /// Where one group of reductions is combined, at one part.
 pub(crate) struct Lane {
     any_order: bool,
-    /// So many turns ahead of its own a task is early, unless more run at once.
-    ahead: u64,
-    /// How many tickets there are. Submitters take them under the lock of the data object and no other.
-    issued: AtomicU64,
+    issued: Mutex<Issued>,
     queue: Mutex<Queue>,
+}
+
+/// How many tickets there are, and whose. The lock of the data object orders those that take them.
+#[derive(Default)]
+struct Issued {
+    tickets: u64,
+    members: u64,
+    /// The latest ticket's place among those of its task.
+    latest: usize,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// Whose turn it is, where the order is that of submission.
+    /// The ticket whose turn it is, where the order is that of submission.
     turn: u64,
+    /// How many members have had all their turns.
+    past: u64,
     /// Whether a thread is at work: it will come back and look for more.
     combining: bool,
     waiting: BTreeMap<u64, Contribution>,
-    /// Tasks that are ready, and which of their tickets, counted from the first to be used, they wait to be let in for.
-    early: BTreeMap<u64, (OwnedTask, usize)>,
+    /// Ready tasks by their number among the members.
+    early: BTreeMap<u64, Early>,
+}
+
+/// A ready task that waits to be let in.
+struct Early {
+    task: OwnedTask,
+    /// Which of its tickets it waits with, counted from the first to be used.
+    ticket: usize,
+    ahead: u64,
 }
 
 /// Of one task; most have one.
@@ -58,6 +79,13 @@ pub(super) type Tickets = SmallVec<[Ticket; 1]>;
 pub(crate) struct Ticket {
     lane: Arc<Lane>,
     number: u64,
+    /// The task's number among the lane's members.
+    member: u64,
+    /// Whether it is the task's first and last ticket of the lane.
+    is_first: bool,
+    is_last: bool,
+    /// With this many members before it the task is early, unless more run at once.
+    ahead: u64,
     access: usize,
     block: Block,
 }
@@ -68,6 +96,8 @@ pub(crate) struct Contribution {
     pub(crate) access: usize,
     pub(crate) block: Block,
     number: u64,
+    /// Whether it is the last of its task in its lane.
+    is_last: bool,
     /// Tasks whose contribution this one holds as well.
     riders: Vec<OwnedTask>,
 }
@@ -99,40 +129,33 @@ enum Step {
 }
 
 impl Lane {
-    /// That of a group that begins at a part of so many elements.
-    pub(super) fn new(any_order: bool, elements: usize) -> Arc<Self> {
-        let ahead = (FEW_ELEMENTS / elements.max(1)) as u64;
-        Arc::new(Self { any_order, ahead, issued: AtomicU64::new(0), queue: Mutex::default() })
+    /// That of a group that begins.
+    pub(super) fn new(any_order: bool) -> Arc<Self> {
+        Arc::new(Self { any_order, issued: Mutex::default(), queue: Mutex::default() })
     }
 
     /// It is the first one's turn again. Nobody is at work here.
     fn begin_anew(&self) {
         let mut queue = self.queue.lock();
         debug_assert!(queue.waiting.is_empty() && queue.early.is_empty() && !queue.combining);
-        queue.turn = 0;
-    }
-
-    /// Whether the turn with this number is so far ahead that who has it is early.
-    fn is_early(&self, number: u64, turn: u64, width: usize) -> bool {
-        number >= turn + self.ahead.max(width as u64)
+        (queue.turn, queue.past) = (0, 0);
     }
 
     /// Gives a ready task back that is not early; else it waits inside.
-    fn let_in(&self, number: u64, ticket: usize, task: OwnedTask, width: usize) -> Option<OwnedTask> {
+    fn let_in(&self, member: u64, early: Early, width: usize) -> Option<OwnedTask> {
         let mut queue = self.queue.lock();
-        if !self.is_early(number, queue.turn, width) {
-            return Some(task);
+        if !queue.is_early(member, early.ahead, width) {
+            return Some(early.task);
         }
-        queue.early.insert(number, (task, ticket));
+        queue.early.insert(member, early);
         None
     }
 
-    /// One who is not early any more.
-    fn next_let_in(&self, width: usize) -> Option<(OwnedTask, usize)> {
+    /// A task that is not early any more.
+    fn next_let_in(&self, width: usize) -> Option<Early> {
         let mut queue = self.queue.lock();
-        let turn = queue.turn;
-        let first = queue.early.first_entry()?;
-        (!self.is_early(*first.key(), turn, width)).then(|| first.remove())
+        let (&member, Early { ahead, .. }) = queue.early.first_key_value()?;
+        if queue.is_early(member, *ahead, width) { None } else { queue.early.pop_first().map(|(_, early)| early) }
     }
 
     /// A contribution is there; none if another thread will see to it.
@@ -154,10 +177,11 @@ impl Lane {
         None
     }
 
-    /// One has been combined: the next, if there is one.
-    fn next(&self) -> Option<Contribution> {
+    /// One has been combined, the last of its task or not: the next, if there is one.
+    fn next(&self, is_last: bool) -> Option<Contribution> {
         let mut queue = self.queue.lock();
         queue.turn += 1;
+        queue.past += u64::from(is_last);
         let turn = queue.turn;
         let next = match self.any_order {
             // Nobody is early.
@@ -169,19 +193,36 @@ impl Lane {
     }
 }
 
+impl Queue {
+    /// Whether a member comes long before its turn.
+    fn is_early(&self, member: u64, ahead: u64, width: usize) -> bool {
+        member >= self.past + ahead.max(width.max(1) as u64)
+    }
+}
+
 impl fmt::Debug for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let queue = self.queue.lock();
-        let issued = self.issued.load(Ordering::Relaxed);
+        let issued = self.issued.lock().tickets;
         let (turn, waiting, early) = (queue.turn, queue.waiting.len(), queue.early.len());
         write!(f, "Lane({issued} issued, turn {turn}, {waiting} waiting, {early} early)")
     }
 }
 
 impl Ticket {
-    pub(super) fn new(lane: Arc<Lane>, access: usize, block: Block) -> Self {
-        let number = lane.issued.fetch_add(1, Ordering::Relaxed); // the data object's lock orders them
-        Self { lane, number, access, block }
+    /// Adds a ticket to those of a task, for a part of an access to this many elements. The data object is locked.
+    pub(super) fn issue(tickets: &mut Tickets, lane: &Arc<Lane>, access: usize, elements: usize, block: Block) {
+        let mut issued = lane.issued.lock();
+        let before = tickets.get_mut(issued.latest).filter(|before| Arc::ptr_eq(&before.lane, lane));
+        let is_first = before.is_none();
+        match before {
+            Some(before) => before.is_last = false,
+            None => issued.members += 1,
+        }
+        let (number, member) = (issued.tickets, issued.members - 1);
+        (issued.tickets, issued.latest) = (number + 1, tickets.len());
+        let ahead = (FEW_ELEMENTS / elements.max(1)) as u64;
+        tickets.push(Self { lane: lane.clone(), number, member, is_first, is_last: true, ahead, access, block });
     }
 }
 
@@ -202,14 +243,14 @@ pub(crate) fn let_in(task: OwnedTask, width: usize) -> Option<OwnedTask> {
     let_in_from(0, task, width)
 }
 
-/// As [`let_in`], for a task that has been let in to this many of its lanes.
+/// As [`let_in`], for a task that has been let in with this many of its tickets.
 fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedTask> {
     for ticket in first.. {
         let tickets = task.owned().as_ref().map_or(&[][..], |side| &side.tickets);
-        let Some(Ticket { lane, number, .. }) = tickets.iter().rev().nth(ticket) else { break };
-        if !lane.any_order {
-            let (lane, number) = (lane.clone(), *number);
-            task = lane.let_in(number, ticket, task, width)?;
+        let Some(next) = tickets.iter().rev().nth(ticket) else { break };
+        if next.is_first && !next.lane.any_order {
+            let (lane, member, ahead) = (next.lane.clone(), next.member, next.ahead);
+            task = lane.let_in(member, Early { task, ticket, ahead }, width)?;
         }
     }
     Some(task)
@@ -220,8 +261,8 @@ pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
     let mut moving = Vec::new();
     move_on(task, by, &mut moving);
     while let Some((ticket, task)) = moving.pop() {
-        let Ticket { lane, number, access, block } = ticket;
-        let mut contribution = Contribution { task, access, block, number, riders: Vec::new() };
+        let Ticket { lane, number, is_last, access, block, .. } = ticket;
+        let mut contribution = Contribution { task, access, block, number, is_last, riders: Vec::new() };
         let mut ours = loop {
             match lane.hand_in(contribution) {
                 Some(Step::Combine(ours)) => break Some(ours),
@@ -240,9 +281,9 @@ pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
             if !contribution.is_poisoned() {
                 by.combine(&mut contribution);
             }
-            ours = lane.next();
-            while let Some((early, ticket)) = lane.next_let_in(by.width()) {
-                if let Some(task) = let_in_from(ticket + 1, early, by.width()) {
+            ours = lane.next(contribution.is_last);
+            while let Some(Early { task, ticket, .. }) = lane.next_let_in(by.width()) {
+                if let Some(task) = let_in_from(ticket + 1, task, by.width()) {
                     by.admitted(task);
                 }
             }

@@ -6,6 +6,7 @@ use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
 use super::node::Piece;
+use super::reduction::{Lane, Ticket};
 use super::{AccessRecord, Accumulation, Datum, Mode, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
@@ -385,6 +386,12 @@ impl Newcomer<'_> {
     #[cold]
     pub(super) fn leave(&mut self, group: Arc<Accumulation>) {
         self.leftover.get_or_insert_default().groups.push(group);
+    }
+
+    /// The access gets a turn in this lane, for `part`.
+    pub(super) fn take_ticket(&mut self, access: usize, lane: &Arc<Lane>, part: Block) {
+        let elements = self.accesses[access].block.volume();
+        Ticket::issue(&mut self.side().tickets, lane, access, elements, part);
     }
 
     /// The access is a member of this group, at `part`.
