@@ -1,5 +1,6 @@
 //! Recordings: a replay is what submitting the same tasks again would be, on every kind of unit.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use thalweg::Explanation;
@@ -578,5 +579,260 @@ fn what_was_taken_cannot_be_recorded() -> Outcome {
     rt.take(x)?;
     let refused = rt.record(|r| r.task("late", again.inout()).cpu(|_, _| ()).submit()).map(drop).unwrap_err();
     assert!(matches!(refused, SubmitError::Taken { .. }), "{refused}");
+    Ok(())
+}
+
+/// Opens a gate when it goes out of scope, so that a test that fails does not hang.
+struct Open(Option<std::sync::mpsc::Sender<()>>);
+
+impl Open {
+    fn new() -> (Self, std::sync::mpsc::Receiver<()>) {
+        let (open, opened) = std::sync::mpsc::channel();
+        (Self(Some(open)), opened)
+    }
+
+    fn open(&mut self) {
+        self.0 = None;
+    }
+}
+
+/// Looks at `data` until a gate is opened from outside, and says whether it has stayed as it was.
+fn stays(data: &[u64], steps: usize) -> bool {
+    (0..steps).all(|_| {
+        std::thread::yield_now();
+        std::hint::black_box(data).iter().all(|x| *x == data[0])
+    })
+}
+
+/// What a task reads is read by its children until they end, by whatever access its history remembers it.
+#[test]
+fn replay_waits_for_children_of_earlier_readers() -> Outcome {
+    for parents in [1, 3, 40] {
+        for (reads, is_empty) in [("part", false), ("all", false), ("all", true)] {
+            let rt = on("2:CPU:1");
+            let x = rt.data(vec![0u64; 64]);
+            let mut write = rt.record(|r| {
+                if is_empty {
+                    r.task("looks on", x.slice(3..3).input()).cpu(|_, _| ()).submit()?;
+                }
+                r.task("writer", x.inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x += 1)).submit()
+            })?;
+            let torn = Arc::new(AtomicUsize::new(0));
+            let (mut gate, opened) = Open::new();
+            let (begun, begins) = std::sync::mpsc::channel();
+            let opened = Arc::new(Mutex::new(opened));
+            for number in 0..parents {
+                let (y, torn, begun, opened) = (x.clone(), torn.clone(), begun.clone(), opened.clone());
+                let part = if reads == "part" { 8..24 } else { 0..64 };
+                rt.task("parent", x.slice(part.clone()).input())
+                    .cpu(move |cx, _| {
+                        let child = cx.task("child", y.slice(part).input());
+                        child
+                            .cpu(move |_, y| {
+                                begun.send(()).unwrap();
+                                let before = y.to_vec();
+                                if number == 0 {
+                                    let _ = opened.lock().unwrap().recv(); // until the parent has ended
+                                }
+                                torn.fetch_add(usize::from(!stays(y, 2000) || before != y), Ordering::Relaxed);
+                            })
+                            .submit()
+                            .map(drop)
+                    })
+                    .submit()?;
+            }
+            begins.recv()?; // a child runs
+            write.replay()?;
+            assert_eq!(write.explain(), &Explanation::Frozen);
+            gate.open();
+            assert_eq!(rt.read(&x)?, [1; 64]);
+            assert_eq!(torn.load(Ordering::Relaxed), 0, "{parents} parents that read {reads}");
+        }
+    }
+    Ok(())
+}
+
+/// A recorded task that fails, or panics, leaves children as one that succeeds does; a successor inside the recording, a
+/// task after the replay and the end of the data all come after them.
+#[test]
+fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
+    for panics in [false, true] {
+        for successor_inside in [false, true] {
+            let rt = on("2:CPU:1");
+            let x = rt.data(vec![7u64; 64]);
+            let wrong = Arc::new(AtomicUsize::new(0));
+            let (mut gate, opened) = Open::new();
+            let (begun, begins) = std::sync::mpsc::channel();
+            let (opened, begun) = (Arc::new(Mutex::new(opened)), Mutex::new(begun));
+            let (y, counted) = (x.clone(), wrong.clone());
+            let mut step = rt.record(|r| {
+                r.task("parent", y.clone().input())
+                    .cpu(move |cx, _| {
+                        let (wrong, begun, opened) = (counted.clone(), begun.lock().unwrap().clone(), opened.clone());
+                        cx.task("child", y.input())
+                            .cpu(move |_, y| {
+                                begun.send(()).unwrap();
+                                let _ = opened.lock().unwrap().recv(); // until a successor was submitted
+                                wrong.fetch_add(usize::from(!stays(y, 2000) || y[0] != 7), Ordering::Relaxed);
+                            })
+                            .submit()?;
+                        assert!(!panics, "as it was told");
+                        Err::<(), Box<dyn std::error::Error + Send + Sync>>("as it was told".into())
+                    })
+                    .submit()?;
+                match successor_inside {
+                    true => r.task("writer", x.output()).cpu(|_, x| x.fill(8)).submit(),
+                    false => Ok(()),
+                }
+            })?;
+            step.replay()?;
+            assert_eq!(step.explain(), &Explanation::Frozen);
+            begins.recv()?;
+            if !successor_inside {
+                rt.task("writer", x.output()).cpu(|_, x| x.fill(8)).submit()?;
+            }
+            gate.open();
+            assert_eq!(rt.read(&x)?, [8; 64]);
+            assert_eq!(wrong.load(Ordering::Relaxed), 0);
+            assert!(rt.wait().is_err());
+        }
+    }
+    Ok(())
+}
+
+/// The children of one round are no matter to the next: neither their failures nor who read there.
+#[test]
+fn failures_of_children_are_told_in_their_own_replay_alone() -> Outcome {
+    let rt = on("2:CPU:1");
+    let (x, round) = (rt.scalar(1u64), Arc::new(AtomicUsize::new(0)));
+    let (told, seen) = (Arc::new(Mutex::new(Vec::new())), round.clone());
+    let (held, noted) = (x.clone(), told.clone());
+    let mut step = rt.record(|r| {
+        r.task("parent", x.input())
+            .cpu(move |cx, _| {
+                let fails = seen.load(Ordering::Relaxed) == 0;
+                let child = cx.task("child", held.input());
+                child.cpu(move |_, _| if fails { Err("as it was told") } else { Ok(()) }).submit().unwrap();
+                if !fails {
+                    noted.lock().unwrap().push(cx.wait().is_ok());
+                }
+            })
+            .submit()
+    })?;
+    for number in 0..3 {
+        round.store(number, Ordering::Relaxed);
+        step.replay()?;
+        assert_eq!(rt.wait().is_err(), number == 0);
+    }
+    assert_eq!(*told.lock().unwrap(), [true, true]);
+    Ok(())
+}
+
+/// A task description that outlives the body it was made in.
+#[test]
+fn child_submitted_after_the_body_of_a_recorded_task_is_refused() -> Outcome {
+    let rt = on("2:CPU:1");
+    let x: &'static Data<u64> = Box::leak(Box::new(rt.data(vec![1u64; 8])));
+    let (send, late) = std::sync::mpsc::channel();
+    let send = Mutex::new(send);
+    let mut step = rt.record(|r| {
+        r.task("parent", x.input())
+            .cpu(move |cx, _| {
+                cx.task("child", x.input()).cpu(|_, _| ()).submit().unwrap();
+                let late: &'static Context = Box::leak(Box::new(cx.clone()));
+                send.lock().unwrap().send(late.task("late", x.input())).unwrap();
+            })
+            .submit()
+    })?;
+    for _ in 0..3 {
+        step.replay()?;
+        rt.wait()?;
+        let refused = late.recv()?.cpu(|_, _| ()).submit().unwrap_err();
+        assert!(matches!(refused, SubmitError::NoParent { .. }), "{refused}");
+    }
+    Ok(())
+}
+
+/// In a replay, in the body of a recorded task or in a child of it, every way to wait for a later task of the round, or for a
+/// task that comes after the replay, is refused; submitted one by one, the same tasks end. Tasks that descend from the same
+/// recorded task are waited for in both.
+#[test]
+fn waits_inside_a_replay_are_refused_unless_they_are_for_its_own_children() -> Outcome {
+    for in_child in [false, true] {
+        for frozen in [false, true] {
+            let rt = Arc::new(if frozen {
+                on("2:CPU:1")
+            } else {
+                Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").build()?
+            });
+            let (x, y, value) = (rt.scalar(1u64), rt.scalar(0u64), rt.value(0u64));
+            // Comes after the replay, by what it reads.
+            let (send, receive) = std::sync::mpsc::channel::<(TaskHandle, Pending<u64>, Pending<u64>)>();
+            let (receive, seen) = (Arc::new(Mutex::new(receive)), Arc::new(Mutex::new(Vec::new())));
+            let (inner, held, later, later_value) = (rt.clone(), x.clone(), y.clone(), value.clone());
+            let noted = seen.clone();
+            let mut step = rt.record(|r| {
+                let waits = move |cx: &Context| {
+                    let (handle, result, used) = receive.lock().unwrap().recv().unwrap();
+                    let refused = |error: RunError| match error {
+                        RunError::Refused(SubmitError::InsideReplay { call }) => call.to_owned(),
+                        other => other.to_string(),
+                    };
+                    let mut all = vec![
+                        inner.read(&later).map_or_else(refused, |y| y[0].to_string()),
+                        inner.read_value(&later_value, |y| *y).map_or_else(refused, |y| y.to_string()),
+                        inner.wait_on(&later).map_or_else(refused, |()| "done".into()),
+                        inner.wait_for(&handle).map_or_else(refused, |()| "done".into()),
+                        inner.scope(|_| 3).map_or_else(refused, |three| three.to_string()),
+                        inner.group().wait().map_or_else(refused, |()| "done".into()),
+                        result.get().map_or_else(refused, |y| y.to_string()),
+                    ];
+                    let child = cx.task("uses", used.input()).cpu(|_, _| ()).submit();
+                    all.push(child.map_or_else(|error| refused(error.into()), |_| "done".into()));
+                    // Of the same recorded task.
+                    let own = cx.task("own", ()).returns(|_, ()| 5u64).submit().unwrap();
+                    let next = cx.task("next", own.input()).returns(|_, own| own + 1).submit().unwrap();
+                    let third = cx.task("third", ()).cpu(|_, ()| ()).submit_handle().unwrap();
+                    inner.wait_for(&third).unwrap();
+                    all.push((next.get().unwrap() + own.get().unwrap()).to_string());
+                    cx.wait().unwrap();
+                    noted.lock().unwrap().push(all);
+                };
+                let waits = Arc::new(waits);
+                r.task("parent", x.input())
+                    .cpu(move |cx, _| match in_child {
+                        false => waits(cx),
+                        true => {
+                            let waits = waits.clone();
+                            cx.task("child", held.input()).cpu(move |cx, _| waits(cx)).submit().unwrap();
+                        }
+                    })
+                    .submit()?;
+                r.task("later", (y.inout(), value.inout()))
+                    .cpu(|_, (y, value)| {
+                        y[0] += 1;
+                        *value += 1;
+                    })
+                    .submit()
+            })?;
+            for _ in 0..2 {
+                step.replay()?;
+                assert_eq!(step.explain() == &Explanation::Frozen, frozen);
+                let after = rt.task("after", y.input()).cpu(|_, _| ()).submit_handle()?;
+                let results = [0, 1].map(|_| rt.task("after", y.input()).returns(|_, y| y[0]).submit());
+                let [first, second] = results;
+                send.send((after, first?, second?))?;
+                rt.wait()?;
+            }
+            let calls = ["read", "read_value", "wait_on", "wait_for", "scope", "wait", "get", "submit", "11"];
+            for (round, found) in (1..).zip(&*seen.lock().unwrap()) {
+                let n = round.to_string();
+                let values = [&n, &n, "done", "done", "3", "done", &n, "done", "11"];
+                assert_eq!(found, if frozen { &calls } else { &values });
+            }
+            assert_eq!(seen.lock().unwrap().len(), 2);
+            drop(step); // which holds the runtime
+        }
+    }
     Ok(())
 }

@@ -19,7 +19,9 @@
 //! 1. Children are entered while the parent's body runs; others look into the domain when the body has ended. It is *sealed*
 //!    then: a child that comes later, from a thread that the body has left behind, is refused. Locks are taken in the order:
 //!    a domain whose body runs, data, domains whose bodies have ended, from the outside in.
-//! 2. `pending` counts the children that are not complete, and the body. It comes to 0 once.
+//! 2. `pending` counts the children that are not complete, and the body. It comes to 0 once. A task that runs in rounds keeps
+//!    its domain, which counts its body for ever: it is sealed from the end of one body to the first child of the next, and
+//!    emptied in between, when all children are complete.
 //! 3. A domain is live as long as somebody in it may have to be waited for, or passes a failure on.
 //! 4. Whoever meets a task here asks once whether it has finished. If so, its failure and its own domain are looked at after
 //!    that; if not, it is waited for, and linking the edge finds out whether it has finished since.
@@ -33,7 +35,7 @@ use super::{AccessRecord, Datum, Meta, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS, Part, RegionMap};
-use crate::sync::{DeferredDrop, Flow};
+use crate::sync::{DeferredDrop, Flow, drop_quietly};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::fmt;
@@ -49,6 +51,8 @@ pub(crate) struct Domain {
     held: Box<[Piece]>,
     /// Of the task's own parent, until all here is complete: its histories may have this domain's task for longer.
     outer: Mutex<Option<Arc<Domain>>>,
+    /// The task of a frozen graph that this task is, or descends from.
+    replayed: Option<TaskId>,
     histories: Mutex<Histories>,
     live: AtomicBool,
     pending: AtomicUsize,
@@ -128,6 +132,7 @@ impl Domain {
             name: task.name.clone(),
             held: held.into(),
             outer: Mutex::new(outer.map(|child| child.0.clone())),
+            replayed: outer.and_then(|child| child.0.replayed),
             histories: Mutex::default(),
             live: AtomicBool::new(true),
             pending: AtomicUsize::new(1),
@@ -139,9 +144,34 @@ impl Domain {
     /// That of a task whose body runs.
     #[cold]
     pub(crate) fn of(task: &OwnedTask) -> Arc<Self> {
-        let make =
-            || Arc::new(Self::new(task.shared(), task.owned().child.as_ref(), |visit| task.body().accesses(visit)));
-        task.shared().domain.get_or_init(make).clone()
+        let make = || {
+            let mut own = Self::new(task.shared(), task.owned().child.as_ref(), |visit| task.body().accesses(visit));
+            own.replayed = own.replayed.or_else(|| task.is_in_rounds().then(|| task.shared().id));
+            Arc::new(own)
+        };
+        let domain = task.shared().domain.get_or_init(make);
+        if task.is_in_rounds() {
+            domain.histories.lock().sealed = false; // since its last round
+        }
+        domain.clone()
+    }
+
+    /// The body of a task that stays for the next round has ended: no further child is admitted before that.
+    pub(crate) fn seal(&self) {
+        self.histories.lock().sealed = true;
+    }
+
+    /// Forgets the children of a round, all of which are complete. To be called under no lock, as if inside a body: failures
+    /// may be dropped.
+    pub(crate) fn begin_again(&self) {
+        let of_data = std::mem::take(&mut self.histories.lock().of_data);
+        let failures = self.take_failures();
+        drop_quietly(|| drop((of_data, failures)));
+    }
+
+    /// The task of a frozen graph that this task is, or descends from. A replay ends after all of these tasks have ended.
+    pub(crate) fn replayed(&self) -> Option<TaskId> {
+        self.replayed
     }
 
     /// Whose domain it is.

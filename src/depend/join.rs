@@ -107,22 +107,22 @@ fn make_plain(
     join
 }
 
-/// A task without a body, in nobody's order yet; its number is no other task's.
-pub(super) fn bodiless(own: Own) -> Submitting {
-    helper(own, true)
+/// A task without a body that shows these accesses, in nobody's order yet; its number is no other task's.
+pub(super) fn bodiless(own: Own, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
+    helper(own, true, accesses)
 }
 
 /// The same, which is run as a task is, and does nothing.
 pub(super) fn starter(own: Own) -> Submitting {
-    helper(own, false)
+    helper(own, false, |_| ())
 }
 
-fn helper(own: Own, join: bool) -> Submitting {
+fn helper(own: Own, join: bool, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
     /// Above all numbers that tasks are given.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
     let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
-    let body = Bodiless::new(Kinds::NONE, |_| ());
+    let body = Bodiless::new(Kinds::NONE, accesses);
     Submitting::new(|| meta, own, body, 1, |body| body as *mut (dyn Body + 'static))
 }
 

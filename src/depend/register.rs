@@ -330,6 +330,13 @@ impl Newcomer<'_> {
         if histories.sealed {
             return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into_owned() });
         }
+        if parent.replayed().is_some() {
+            // Others ask a task whether it belongs to a replay, and only a domain can tell.
+            let visit =
+                |visit: &mut dyn FnMut(AccessRecord<'_>)| self.accesses.iter().for_each(|access| visit(*access));
+            let own = || Arc::new(Domain::new(self.task.shared(), self.task.owned().child.as_ref(), visit));
+            self.task.shared().domain.get_or_init(own);
+        }
         // Who gives up what the parent has declared comes after the parent, and so after its children.
         let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.takes(access);
         if let Some(access) = self.accesses.iter().find(is_gone) {

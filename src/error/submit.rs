@@ -300,11 +300,12 @@ pub enum SubmitError {
         /// The region that the ancestor declared, with its mode.
         held: Box<str>,
     },
-    /// A waiting call inside the body of a recorded task that stays from replay to replay: those that come behind would wait
-    /// for all of the replay, this body included.
+    /// A wait inside a task that is replayed as a whole, in its body or in a child: for something that does not descend from
+    /// the same recorded task, and so may come after the replay. The replay ends after this task, so the wait might never end.
+    /// `submit` is refused in the same way to a child that uses the result of such a task.
     #[error(
-        "cannot `{call}` inside the body of a recorded task: what it waits for may wait for the whole replay; try \
-         `Context::wait`, which waits for children, or calling it outside"
+        "cannot `{call}` inside a task that is replayed as a whole: what it waits for may come after the replay, which \
+         ends after this task; try waiting for children of this task, as `Context::wait` does, or calling it outside"
     )]
     InsideReplay {
         /// The method.

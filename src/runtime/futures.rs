@@ -83,6 +83,9 @@ impl Runtime {
         let access = region.input();
         let submit = || {
             access.check(self.door.id).map_err(|refusal| refusal.of_task("read_async"))?;
+            if running::replayed_here(self.door.id).is_some() {
+                return Err(SubmitError::InsideReplay { call: "read_async" });
+            }
             let Recorded(record) = access.record();
             running::ancestry(self.door.id).admit("read_async", &[record])?; // it would wait for itself
             let (result, waker) = (value.clone(), seat.waker());

@@ -95,7 +95,7 @@ impl Runtime {
     /// error of the runtime's own, or because the task is another runtime's.
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
-        self.may_wait("wait_for")?;
+        self.door.may_wait_for(&task.task, "wait_for")?;
         if task.runtime != self.door.id {
             return Err(SubmitError::ForeignTask { task: task.name().to_owned() }.into());
         }

@@ -6,6 +6,7 @@
 use super::Door;
 use super::futures::Seat;
 use super::handle::TaskHandle;
+use crate::depend::running;
 use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{RunError, SubmitError};
@@ -108,7 +109,7 @@ impl<R> Pending<R> {
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
         // A runtime that is gone has ended its tasks before.
         if let Some(door) = self.door.upgrade() {
-            door.may_wait(call)?;
+            door.may_wait_for(self.promise.task(), call)?;
             if !self.is_finished() {
                 door.wait_behind(self.promise.task(), call)?;
             }
@@ -188,6 +189,9 @@ impl<R> ResultFuture<R> {
         }
         let door = pending.door.upgrade().ok_or(SubmitError::ShutDown)?;
         door.shared().in_own_process()?;
+        if let Some(replayed) = running::replayed_here(door.id) {
+            door.is_within(replayed, pending.promise.task(), "await")?;
+        }
         let seat = match &mut self.seat {
             Some(seat) => seat,
             none => {

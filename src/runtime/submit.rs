@@ -387,6 +387,9 @@ where
             Kin::Missing => return Err(no_parent()),
             Kin::Child(parent) => {
                 parent.admit(&self.name, records)?;
+                if A::HAS_RESULTS {
+                    self.entrance.admit_results(&parent, &self.accesses)?;
+                }
                 Some(Child::of(parent).ok_or_else(no_parent)?)
             }
         };

@@ -4,7 +4,7 @@
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
 use super::{Door, Runtime};
-use crate::depend::{Side, Submitting, TaskRef, running};
+use crate::depend::{Domain, Side, Submitting, TaskRef, running};
 use crate::driver::circle::{Circle, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
@@ -16,7 +16,7 @@ use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
 use crate::sync::Pooled;
-use crate::task::{AccessSpec, Data, Input, IntoRegion, Recorded, Region};
+use crate::task::{AccessSpec, Data, Input, IntoRegion, Predecessor, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::panic::Location;
@@ -355,10 +355,40 @@ impl Door {
         if self.driver.may_wait_in_body() {
             return Ok(());
         }
-        match running::with_task(self.id, |task| task.is_in_rounds()) {
-            Some(true) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
+        match running::replayed_here(self.id) {
+            Some(_) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
             _ => self.outside_body_or(call, SubmitError::Unsuspended { call }),
         }
+    }
+
+    /// As [`Self::may_wait`], for this task alone. Inside a replay, descendants of the same recorded task can be waited for.
+    pub(super) fn may_wait_for(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
+        match running::replayed_here(self.id) {
+            Some(replayed) if self.driver.may_wait_for_children() => self.is_within(replayed, task, call),
+            _ => self.may_wait(call),
+        }
+    }
+
+    /// Refuses to let a task inside a replay wait for a task that does not descend from the same recorded one.
+    pub(super) fn is_within(&self, replayed: TaskId, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
+        let of_task = || task.shared().domain.get().and_then(|domain| domain.replayed());
+        if task.is_finished() || of_task() == Some(replayed) { Ok(()) } else { Err(SubmitError::InsideReplay { call }) }
+    }
+
+    /// Refuses results that a child of this parent must not wait for.
+    pub(super) fn admit_results(
+        &self,
+        parent: &Domain,
+        accesses: &impl crate::task::Accesses,
+    ) -> Result<(), SubmitError> {
+        let Some(replayed) = parent.replayed() else { return Ok(()) };
+        let mut admitted = Ok(());
+        accesses.predecessors(&mut |Predecessor(task)| {
+            if admitted.is_ok() {
+                admitted = self.is_within(replayed, task, "submit");
+            }
+        });
+        admitted
     }
 }
 

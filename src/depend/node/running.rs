@@ -138,6 +138,15 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
     innermost.flatten()
 }
 
+/// The task of a frozen graph whose body runs here, or whose descendant's body does.
+pub(crate) fn replayed_here(runtime: u64) -> Option<TaskId> {
+    let replayed = |task: &OwnedTask| match task.is_in_rounds() {
+        true => Some(task.shared().id),
+        false => task.owned().child.as_ref().and_then(|child| child.parent().replayed()),
+    };
+    with_task(runtime, replayed).flatten()
+}
+
 /// Calls `look` with all tasks of this runtime whose code is on this stack, innermost first.
 pub(crate) fn with_all_tasks<R>(runtime: u64, look: impl FnOnce(&[&OwnedTask]) -> R) -> R {
     RUNNING.with(|running| running.with_all(runtime, look))
@@ -165,12 +174,15 @@ pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
     with_task(runtime, is_of).unwrap_or(false)
 }
 
-/// The domain of the task whose body, or a part of it, runs here; its children are entered there.
+/// The domain of the task whose body, or a part of it, runs here; its children are entered there. A task that runs in rounds
+/// has awaited its children when its body has ended, so code that runs for it after that has none.
 pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
+    let has_children = |task: &&OwnedTask| !task.is_in_rounds() || may_wait(runtime);
     let here = RUNNING.with(|running| {
         running.find(|domain, task, note| {
             let of_part = || note.get().and_then(|part| part.domain.clone());
-            Some((domain == runtime).then(|| task.map(Domain::of).or_else(of_part)).flatten())
+            let of_task = || task.filter(has_children).map(Domain::of);
+            Some((domain == runtime).then(|| of_task().or_else(of_part)).flatten())
         })
     });
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.0.lock().domain.clone()))

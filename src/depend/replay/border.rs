@@ -1,8 +1,8 @@
 //! Where a frozen graph meets what comes before and after it: parts of data, and who uses them first and last.
 
-use super::{Frozen, Gate, Poison, Replays};
+use super::{Frozen, Gate, Keeps, Poison, Replays};
 use crate::depend::join::bodiless;
-use crate::depend::node::{Own, OwnedTask, Side};
+use crate::depend::node::{Own, OwnedTask, Side, Submitting};
 use crate::depend::register::{Newcomer, taken};
 use crate::depend::{AccessRecord, Mode};
 use crate::error::SubmitError;
@@ -92,6 +92,12 @@ impl Part {
     }
 }
 
+/// A task without a body that shows the access by which it is entered. If it waits for a task that reads the part and leaves
+/// children, it then waits for those that read the part too.
+fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitting {
+    bodiless(own, move |visit| visit(AccessRecord { datum: kept.datum(), block: &block, mode }))
+}
+
 /// Enters the border of a batch into the histories of all its data at once. What is known not to be good is so for all who
 /// come later; with entries, it is found out whether what is read there is good. Where there is no batch, nothing is held.
 ///
@@ -111,7 +117,7 @@ pub(super) fn enter(
         let datum = frozen.datum(data);
         let history = datum.history.lock();
         if datum.is_taken() {
-            return Err(taken(&bodiless(Own::default()), datum));
+            return Err(taken(&bodiless(Own::default(), |_| ()), datum));
         }
         histories[data] = Some(history);
     }
@@ -121,7 +127,7 @@ pub(super) fn enter(
         let history = histories[part.data].as_mut().expect("all of them are locked");
         let mut enter = |mode, gate: Option<Gate>| {
             let side = gate.map(|gate| Pooled::new(Side { gate: Some(gate), ..Side::default() }));
-            let mut task = bodiless(Own { side, child: None });
+            let mut task = gate_at(Own { side, child: None }, frozen.kept(part.data), part.block, mode);
             let records = [AccessRecord { datum: frozen.datum(part.data), block: &part.block, mode }];
             if let Some(Some(cause)) = poison.get(number) {
                 task.set_poison(cause.clone());

@@ -10,9 +10,10 @@ use crate::depend::register::register;
 use crate::depend::{AccessRecord, Datum, Mode};
 use crate::region::Block;
 use crate::sync::{Helper, Pooled, Rounds};
+use std::sync::Arc;
 
 /// What keeps a data object registered.
-pub(crate) trait Keeps: Send {
+pub(crate) trait Keeps: Send + Sync {
     fn datum(&self) -> &Datum;
 }
 
@@ -34,7 +35,7 @@ struct Queued {
 
 /// A data object of a recording.
 struct FrozenData {
-    keeps: Box<dyn Keeps>,
+    keeps: Arc<dyn Keeps>,
     /// With a history of its own.
     apart: Box<Datum>,
     /// An empty region of it that a task declares.
@@ -44,7 +45,7 @@ struct FrozenData {
 /// A graph that runs any number of times.
 pub(crate) struct Frozen {
     pub(super) rounds: Rounds<Node>,
-    data: Vec<Box<dyn Keeps>>,
+    data: Vec<Arc<dyn Keeps>>,
     pub(super) border: Vec<Part>,
     queued: Vec<Queued>,
 }
@@ -67,7 +68,7 @@ impl Freezer {
             let at = self.fringe.number_of(keeps.datum().id);
             if at == self.data.len() {
                 let apart = Box::new(keeps.datum().alike());
-                self.data.push(FrozenData { keeps: Box::new(keeps), apart, nothing: None });
+                self.data.push(FrozenData { keeps: Arc::new(keeps), apart, nothing: None });
             }
             places.push((at, block, mode));
         }
@@ -104,7 +105,7 @@ impl Freezer {
             let gate = if helper == Helper::Last { last.take() } else { None };
             let side = gate.map(|gate| Pooled::new(Side { gate: Some(gate), ..Side::default() }));
             let own = Own { side, child: None };
-            if helper == Helper::Starter { starter(own) } else { bodiless(own) }
+            if helper == Helper::Starter { starter(own) } else { bodiless(own, |_| ()) }
         });
         Frozen { rounds, data: kept, border, queued }
     }
@@ -119,6 +120,11 @@ impl Frozen {
     /// The data object with this number.
     pub(super) fn datum(&self, number: usize) -> &Datum {
         self.data[number].datum()
+    }
+
+    /// The handle that keeps this data object registered.
+    pub(super) fn kept(&self, number: usize) -> Arc<dyn Keeps> {
+        self.data[number].clone()
     }
 
     /// How many data objects there are.

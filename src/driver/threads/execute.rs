@@ -97,9 +97,7 @@ impl Threads {
                 self.shared.progress.finish(slot, lane, false);
             }
             Ok(()) if task.is_in_rounds() => {
-                if let Some(domain) = task.shared().domain.get() {
-                    self.await_children(&task, domain);
-                }
+                self.end_children(&task);
                 let (lane, counts) = (task.shared().lane.get(), !task.shared().internal);
                 self.shared.engine.done_again(task, &mut ready);
                 if counts {
@@ -108,6 +106,7 @@ impl Threads {
             }
             Ok(()) => self.shared.end_anywhere(task, Outcome::Done(Span::default()), slot, ready),
             Err(ran) => {
+                self.end_children(&task);
                 if let Some((task, outcome)) = self.settle(task, ran, host.unit, 0) {
                     self.shared.end_anywhere(task, outcome, slot, ready);
                 }

@@ -69,15 +69,24 @@ impl Threads {
         result
     }
 
-    /// The body of a task that stays has ended, and has left children: they end first, as the task is no more to be waited for
-    /// in the next round.
+    /// Waits for the children of a task whose body has ended, however it ended, if the task stays for the next round. In a
+    /// round no successor can wait for them in the task's place, and the next round uses the same domain.
+    #[inline]
+    pub(super) fn end_children(&self, task: &OwnedTask) {
+        if let Some(domain) = task.shared().domain.get().filter(|_| task.is_in_rounds()) {
+            self.await_children(task, domain);
+        }
+    }
+
     #[cold]
-    pub(super) fn await_children(&self, task: &OwnedTask, domain: &Arc<Domain>) {
+    fn await_children(&self, task: &OwnedTask, domain: &Arc<Domain>) {
+        domain.seal();
         running::as_body_of(self.shared.id, true, task, || {
             while domain.children() > 0 && !self.shared.is_broken() {
                 domain.set_waiter(own_waker());
-                let _circle = self.await_told(key_of_children(domain), || domain.children());
+                let _cycle = self.await_told(key_of_children(domain), || domain.children());
             }
         });
+        running::inside(self.shared.id, || domain.begin_again());
     }
 }

@@ -75,10 +75,10 @@ fn here() -> usize {
 }
 
 impl Threads {
-    /// Whether the code that runs here is a body that may wait for anything. What stays from replay to replay may not: whoever
-    /// comes behind the replay comes behind all of it, that body too.
+    /// Whether the code that runs here is a body that may wait for anything. A task of a frozen graph may not, nor may its
+    /// descendants: successors of the replay come after all of these.
     pub(crate) fn may_wait_in_body(&self) -> bool {
-        self.may_wait_for_children() && running::with_task(self.shared.id, |task| task.is_in_rounds()) != Some(true)
+        self.may_wait_for_children() && running::replayed_here(self.shared.id).is_none()
     }
 
     /// Whether the code that runs here is a body that may wait for its children.
