@@ -33,7 +33,7 @@ use super::{AccessRecord, Datum, Meta, Mode, OwnedTask, Task, TaskRef};
 use crate::error::{SubmitError, TaskFailure};
 use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS, Part, RegionMap};
-use crate::sync::Flow;
+use crate::sync::{DeferredDrop, Flow};
 use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::fmt;
@@ -47,8 +47,8 @@ pub(crate) struct Domain {
     name: Cow<'static, str>,
     /// What children may access.
     held: Box<[Piece]>,
-    /// Of the task's own parent.
-    outer: Option<Arc<Domain>>,
+    /// Of the task's own parent, until all here is complete: its histories may have this domain's task for longer.
+    outer: Mutex<Option<Arc<Domain>>>,
     histories: Mutex<Histories>,
     live: AtomicBool,
     pending: AtomicUsize,
@@ -127,7 +127,7 @@ impl Domain {
             task: task.id,
             name: task.name.clone(),
             held: held.into(),
-            outer: outer.map(|child| child.0.clone()),
+            outer: Mutex::new(outer.map(|child| child.0.clone())),
             histories: Mutex::default(),
             live: AtomicBool::new(true),
             pending: AtomicUsize::new(1),
@@ -149,9 +149,9 @@ impl Domain {
         self.task
     }
 
-    /// The domain around this one.
-    pub(crate) fn outer(&self) -> Option<&Arc<Domain>> {
-        self.outer.as_ref()
+    /// The domain around this one, unless all here is complete.
+    pub(crate) fn outer(&self) -> Option<Arc<Domain>> {
+        self.outer.lock().clone()
     }
 
     /// Whether the task has declared something of this data object for its children.
@@ -189,13 +189,14 @@ impl Domain {
 
     /// A child is complete, or will not come after all; or the body has ended.
     fn leave(self: &Arc<Self>) {
-        let mut domain = self;
+        let mut domain = Cow::Borrowed(self);
         loop {
             match domain.pending.fetch_sub(1, Ordering::AcqRel) {
                 1 => {
                     domain.prune();
-                    match &domain.outer {
-                        Some(outer) => domain = outer,
+                    let outer = domain.outer.lock().take();
+                    match outer {
+                        Some(outer) => domain = Cow::Owned(outer),
                         None => return,
                     }
                 }
@@ -349,6 +350,19 @@ impl Histories {
 
     fn find(&self, data: DataId) -> Option<&RegionMap<Fragment>> {
         self.of_data.iter().find(|(own, _)| *own == data).map(|(_, history)| history)
+    }
+}
+
+impl Drop for Domain {
+    /// Drops what is here after the domains that own this one: tasks in the histories have domains as well, and so on.
+    fn drop(&mut self) {
+        thread_local! {
+            static CONTENTS: DeferredDrop<(Histories, Option<Arc<Domain>>)> = const { DeferredDrop::new() };
+        }
+        let (histories, outer) = (std::mem::take(self.histories.get_mut()), self.outer.get_mut().take());
+        if !histories.of_data.is_empty() || outer.is_some() {
+            DeferredDrop::drop(&CONTENTS, (histories, outer));
+        }
     }
 }
 

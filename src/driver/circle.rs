@@ -79,8 +79,8 @@ fn keys(
 ) {
     is_known(key_of_task(task));
     body.group().into_iter().flat_map(Group::line).for_each(|group| _ = is_known(key_of_group(group)));
-    let mut parents = std::iter::successors(parent.and_then(Option::as_ref), |domain| domain.outer()).take(MOST_LEVELS);
-    parents.any(|domain| is_known(key_of_children(domain)));
+    let mut parents = std::iter::successors(parent.cloned().flatten(), |domain| domain.outer()).take(MOST_LEVELS);
+    parents.any(|domain| is_known(key_of_children(&domain)));
 }
 
 /// The way in words, from the task that waits to what it waits for.

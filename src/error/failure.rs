@@ -1,8 +1,8 @@
 //! Tasks that failed, and why.
 
-use super::{BoxError, DeviceError, RunError};
+use super::chain::{Chain, Level};
+use super::{BoxError, DeviceError};
 use crate::ids::TaskId;
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
@@ -50,16 +50,6 @@ pub enum FailureReason {
 }
 
 impl FailureReason {
-    /// The failure that a body was told of and has returned as its own error, the first if there were several.
-    fn cause(&self) -> Option<&Arc<TaskFailure>> {
-        let Self::Returned(error) = self else { return None };
-        match error.downcast_ref()? {
-            RunError::Failed(failures) => failures.0.first(),
-            RunError::Poisoned(failure) | RunError::NoResult { failure, .. } => Some(failure),
-            _ => None,
-        }
-    }
-
     /// Why a body has returned an error, which it may have done for us.
     pub(crate) fn from_returned(error: BoxError) -> Self {
         if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
@@ -119,9 +109,8 @@ pub struct TaskFailure {
     name: String,
     submitted_at: &'static Location<'static>,
     reason: FailureReason,
-    /// What a line of failures began with, each of which was returned as the error of the next; and how many come before
-    /// this one.
-    first: Option<(usize, Arc<Self>)>,
+    /// The failures that led to this one.
+    chain: Option<Chain>,
     skipped: AtomicU64,
 }
 
@@ -132,11 +121,8 @@ impl TaskFailure {
         submitted_at: &'static Location<'static>,
         reason: FailureReason,
     ) -> Self {
-        let first = reason.cause().map(|cause| match &cause.first {
-            Some((before, first)) => (before + 1, first.clone()),
-            None => (1, cause.clone()),
-        });
-        Self { task, name: name.to_owned(), submitted_at, reason, first, skipped: AtomicU64::new(0) }
+        let (reason, chain) = Chain::of(reason);
+        Self { task, name: name.to_owned(), submitted_at, reason, chain, skipped: AtomicU64::new(0) }
     }
 
     #[cfg(test)]
@@ -170,6 +156,11 @@ impl TaskFailure {
         self.skipped.load(Ordering::Relaxed)
     }
 
+    /// The failures that led to this one.
+    pub(super) fn chain(&self) -> Option<&Chain> {
+        self.chain.as_ref()
+    }
+
     /// Whether it is no task's failure but the policy's.
     pub(crate) fn is_the_policys(&self) -> bool {
         matches!(self.reason, FailureReason::Policy { .. })
@@ -180,31 +171,13 @@ impl TaskFailure {
     }
 }
 
-/// How deeply failures are written within each other on this thread: a text of all that a recursion has returned would be
-/// longer the deeper it is, for each of its failures.
-struct Level(usize);
-
-impl Level {
-    /// So many are written within each other.
-    const MOST: usize = 8;
-
-    fn enter() -> Self {
-        Self(LEVEL.replace(LEVEL.get() + 1))
-    }
-
-    fn is_last(&self) -> bool {
-        self.0 + 1 >= Self::MOST
-    }
-}
-
-impl Drop for Level {
+impl Drop for TaskFailure {
+    /// Drops an error that may own other failures after those that own this one.
     fn drop(&mut self) {
-        LEVEL.set(self.0);
+        if let FailureReason::Returned(error) = std::mem::replace(&mut self.reason, FailureReason::Cancelled) {
+            Chain::drop_error(error);
+        }
     }
-}
-
-thread_local! {
-    static LEVEL: Cell<usize> = const { Cell::new(0) };
 }
 
 impl fmt::Debug for TaskFailure {
@@ -212,8 +185,9 @@ impl fmt::Debug for TaskFailure {
         let mut debug = f.debug_struct("TaskFailure");
         debug.field("task", &self.task).field("name", &self.name).field("submitted_at", &self.submitted_at);
         let level = Level::enter();
-        match &self.first {
-            Some((_, first)) if level.is_last() => debug.field("first", first),
+        match &self.chain {
+            Some(Chain { first: Some(first), is_cut, .. }) if level.is_last() || *is_cut => debug.field("first", first),
+            _ if level.is_beyond() => debug.field("reason", &format_args!("..")),
             _ => debug.field("reason", &self.reason),
         };
         debug.field("skipped", &self.skipped()).finish()
@@ -227,9 +201,16 @@ impl fmt::Display for TaskFailure {
         }
         write!(f, "{} `{}`, submitted at {}, ", self.task, self.name, self.submitted_at)?;
         let level = Level::enter();
-        match &self.first {
-            Some((tasks, first)) if level.is_last() => {
-                write!(f, "failed: by a line of {tasks} tasks, which begins with {first}")?;
+        match &self.chain {
+            Some(Chain { first: Some(first), tasks, is_cut, .. }) if level.is_last() || *is_cut => {
+                let left_out = tasks - 1;
+                write!(
+                    f,
+                    "failed: by a line of {tasks} tasks ({left_out} are left out here), which begins with {first}"
+                )?;
+            }
+            _ if level.is_beyond() => {
+                f.write_str("failed: by errors within each other (the innermost are left out here)")?
             }
             _ => write!(f, "{}", self.reason)?,
         }

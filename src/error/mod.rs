@@ -4,6 +4,7 @@
 //! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
 
 mod build;
+mod chain;
 mod device;
 mod failure;
 mod run;

@@ -21,6 +21,7 @@ mod atomic;
 mod barrier;
 mod batch;
 mod counted;
+mod deferred_drop;
 mod detached;
 mod edges;
 mod exposed;
@@ -46,6 +47,7 @@ mod tests;
 
 pub(crate) use barrier::prepare_fences;
 pub(crate) use counted::Counted;
+pub(crate) use deferred_drop::DeferredDrop;
 pub(crate) use detached::Detached;
 pub(crate) use exposed::Exposed;
 pub(crate) use fork::{End, Market, Offer, fork};

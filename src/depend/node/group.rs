@@ -69,7 +69,9 @@ impl Causes {
 impl Group {
     /// A group that is a part of this one.
     pub(crate) fn part(self: &Arc<Self>) -> Self {
-        Self { parent: Some(self.clone()), ..Self::default() }
+        let mut part = Self::default();
+        part.parent = Some(self.clone());
+        part
     }
 
     /// This group, the one that it is a part of, and so on.
@@ -122,6 +124,16 @@ impl Group {
             if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
                 group.state.lock().waiting.iter().for_each(Waker::wake_by_ref);
             }
+        }
+    }
+}
+
+impl Drop for Group {
+    /// Drops the groups that this one is a part of in a loop, as there may be more of them than a stack has room for.
+    fn drop(&mut self) {
+        let mut next = self.parent.take();
+        while let Some(mut group) = next.and_then(Arc::into_inner) {
+            next = group.parent.take();
         }
     }
 }

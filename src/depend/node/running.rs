@@ -155,11 +155,12 @@ pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
 pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
     /// Whoever is further down is taken for nobody's child: it gets a stack of its own.
     const MOST_LEVELS: usize = 64;
-    let mut domains = std::iter::successors(task.owned().child.as_ref().map(Child::parent), |domain| domain.outer())
-        .take(MOST_LEVELS);
+    let mut domains =
+        std::iter::successors(task.owned().child.as_ref().map(Child::parent).cloned(), |domain| domain.outer())
+            .take(MOST_LEVELS);
     let is_of = |own: &OwnedTask| {
         let own = own.shared().domain.get();
-        own.is_some_and(|own| domains.any(|domain| Arc::ptr_eq(domain, own)))
+        own.is_some_and(|own| domains.any(|domain| Arc::ptr_eq(&domain, own)))
     };
     with_task(runtime, is_of).unwrap_or(false)
 }
