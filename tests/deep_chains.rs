@@ -149,13 +149,18 @@ fn domains_with_failed_children_are_freed_with_their_data() {
             let (x, alive) = (Arc::new(rt.scalar(0u64)), alive.clone());
             let below = x.clone();
             let body = move |cx: &Context, _| {
-                let own = alive.clone();
-                let child = cx.task("child", (below.inout(),));
-                child.host(move |_, _| Err::<(), _>(Owns(own))).submit().map(drop)
+                let (own, inner) = (alive.clone(), below.clone());
+                let child = cx.task("child", (below.weak_inout(),));
+                let body = move |cx: &Context, _| {
+                    let own = own.clone();
+                    let leaf = cx.task("leaf", (inner.inout(),));
+                    leaf.host(move |_, _| Err::<(), _>(Owns(own))).submit().map(drop)
+                };
+                child.host(body).submit().map(drop)
             };
             rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         }
-        assert_eq!(failed(rt.wait()), ["child"; 100]);
+        assert_eq!(failed(rt.wait()), ["leaf"; 100]);
         // The releases of the arrays are awaited, and with the second call the failures have no other owner.
         (0..4).for_each(|_| rt.wait().unwrap());
         assert_eq!(Arc::strong_count(&alive), 1);

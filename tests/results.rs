@@ -174,7 +174,7 @@ fn an_error_fails_the_task_and_who_uses_its_result_is_skipped() {
         assert!(error.to_string().contains("`parse`") && error.to_string().contains("invalid digit"), "{error}");
         assert_eq!(good.get().unwrap(), 42);
         assert!(rt.take(ran).is_err());
-        assert_eq!(failed(rt.wait()), ["parse"]);
+        rt.wait().unwrap(); // reported above
     });
 }
 
@@ -199,7 +199,7 @@ fn a_panic_is_a_failure_and_destructors_of_results_may_panic() {
     for_each_mix(|rt| {
         let number = rt.task("panics", ()).returns(|_, ()| -> u8 { resume_unwind(Box::new("no")) }).submit().unwrap();
         assert!(number.get().unwrap_err().to_string().contains("panicked: no"));
-        assert_eq!(failed(rt.wait()), ["panics"]);
+        rt.wait().unwrap(); // reported above
         let (drops, dropped) = counter();
         for read in [false, true] {
             let (open, closed) = gate();

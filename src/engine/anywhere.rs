@@ -77,6 +77,7 @@ impl Engine {
     pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
         if task.is_in_rounds() {
             let _ = self.note(&task, outcome);
+            self.failures.tell();
             return self.done_again(task, &mut ready);
         }
         match outcome {

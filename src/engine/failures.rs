@@ -1,43 +1,61 @@
-//! Which failures have been reported to whom.
+//! The failures of a runtime, and the calls that have reported them.
 //!
-//! Every failure is reported by each `wait` that it concerns: by the first one to end after it, and by all others that were
-//! under way when it was reported and waited for its task. A failure that nobody can need any more is let go.
+//! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group or a
+//! value. So do all waits for everything that were under way at that moment and waited for its task. Then it is let go.
 //!
 //! A failure may hold an error of the user's, whose destructor can do anything, submit tasks included. Tasks, histories and
 //! directories have shares of it and give them up under their locks. So one share of each failure is kept here, and given up
 //! under no lock, once it is the last. Looking for such shares is spread over the calls that ask for it: each looks at a few,
-//! in turn.
+//! in turn. The callback of the user's is called under no lock either: failures wait here until [`FailureLog::tell`].
 //!
 //! Time here is a count of waits' beginnings and ends. Invariant: a reported failure is kept among the entries exactly as
 //! long as there is a wait that began before it was reported.
 
-use crate::error::TaskFailure;
+use crate::error::{FailureReason, TaskFailure};
 use crate::ids::TaskId;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
-use std::collections::VecDeque;
-use std::sync::Arc;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// How many failures each wait looks at, to let them go.
 const SWEEP_AT_WAIT: usize = 64;
+/// The same, for a call that reports one failure. Each failure comes once, so looking at two keeps up with them.
+const SWEEP_AT_REPORT: usize = 2;
+
+/// A function of the user's that is called for each failure.
+pub(crate) type Tell = Box<dyn Fn(&TaskFailure) + Send + Sync>;
 
 /// The failures of a runtime that somebody may still have to be told.
-#[derive(Debug, Default)]
-pub(crate) struct FailureLog(Mutex<Log>, AtomicU64);
+#[derive(Default)]
+pub(crate) struct FailureLog {
+    log: Mutex<Log>,
+    count: AtomicU64,
+    callback: OnceLock<Tell>,
+}
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Log {
-    entries: Vec<Entry>,
+    /// By the order in which they happened.
+    entries: BTreeMap<u64, Entry>,
+    /// Where they are among the entries, by their addresses.
+    known: FxHashMap<usize, u64>,
+    /// When those of them that were reported were, and which they are.
+    reported: VecDeque<(u64, u64)>,
     /// When each wait under way began.
     waits: Vec<u64>,
     now: u64,
+    /// The number of failures so far.
+    next: u64,
     /// One share of each failure, those looked at last at the end.
     shares: VecDeque<Arc<TaskFailure>>,
+    /// Those that the callback has yet to be called for.
+    untold: VecDeque<Arc<TaskFailure>>,
 }
 
-#[derive(Debug)]
 struct Entry {
     failure: Arc<TaskFailure>,
     /// When it was first reported.
@@ -53,76 +71,118 @@ pub(crate) struct WaitBegun(u64);
 pub(crate) const NO_TASK: TaskId = TaskId(u64::MAX);
 
 impl Log {
+    /// The next moment.
+    fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// Notes that the failures with these numbers are reported now.
+    fn report(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        let now = self.tick();
+        for number in numbers {
+            if let Some(entry) = self.entries.get_mut(&number)
+                && entry.reported.is_none()
+            {
+                entry.reported = Some(now);
+                self.reported.push_back((now, number));
+            }
+        }
+        self.forget();
+    }
+
     /// Lets go of the failures that nobody has to be told any more. Each has a share left.
     fn forget(&mut self) {
         let first = self.waits.iter().copied().min().unwrap_or(u64::MAX);
-        self.entries.retain(|entry| entry.reported.is_none_or(|at| at > first));
+        while let Some((at, number)) = self.reported.front().copied()
+            && at <= first
+        {
+            self.reported.pop_front();
+            if let Some(entry) = self.entries.remove(&number) {
+                self.known.remove(&Arc::as_ptr(&entry.failure).addr());
+            }
+        }
+    }
+
+    fn end_wait(&mut self, began: u64) {
+        if let Some(own) = self.waits.iter().position(|wait| *wait == began) {
+            self.waits.swap_remove(own);
+        }
     }
 }
 
 impl FailureLog {
+    /// From now on, [`Self::tell`] calls this for each failure.
+    pub(crate) fn set_callback(&self, callback: Tell) {
+        let _first = self.callback.set(callback);
+    }
+
     /// A task failed.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
-        self.1.fetch_add(1, Ordering::Relaxed); // whoever comes behind the task sees it
-        let mut log = self.0.lock();
+        self.count.fetch_add(1, Ordering::Relaxed); // whoever comes behind the task sees it
+        let mut log = self.log.lock();
+        let number = log.next;
+        log.next += 1;
         log.shares.push_back(failure.clone());
-        log.entries.push(Entry { failure, reported: None });
+        if self.callback.get().is_some() && !matches!(failure.reason(), FailureReason::Cancelled) {
+            log.untold.push_back(failure.clone());
+        }
+        log.known.insert(Arc::as_ptr(&failure).addr(), number);
+        log.entries.insert(number, Entry { failure, reported: None });
+    }
+
+    /// Calls the callback for the failures that it was not called for. No lock may be held.
+    pub(crate) fn tell(&self) {
+        let Some(callback) = self.callback.get() else { return };
+        loop {
+            let Some(failure) = self.log.lock().untold.pop_front() else { return };
+            drop_quietly(|| callback(&failure)); // a panic ends here
+        }
     }
 
     /// How many tasks have failed so far.
     pub(crate) fn count(&self) -> u64 {
-        self.1.load(Ordering::Relaxed)
+        self.count.load(Ordering::Relaxed)
     }
 
     /// A wait begins. What has been reported before does not concern it.
     pub(crate) fn begin(&self) -> WaitBegun {
-        let mut log = self.0.lock();
-        log.now += 1;
-        let now = log.now;
+        let mut log = self.log.lock();
+        let now = log.tick();
         log.waits.push(now);
         WaitBegun(now)
     }
 
     /// A wait for all tasks before `boundary` ends: the failures that concern it, in the order in which they happened.
     pub(crate) fn end(&self, WaitBegun(began): WaitBegun, boundary: TaskId) -> Vec<Arc<TaskFailure>> {
-        let mut log = self.0.lock();
-        log.now += 1;
-        let now = log.now;
-        let mut failures = Vec::new();
-        for Entry { failure, reported } in &mut log.entries {
+        let mut log = self.log.lock();
+        let concerns = |(number, Entry { failure, reported }): (&u64, &Entry)| {
             let concerns_all = failure.task() == NO_TASK || failure.is_the_policys();
             let waited_for = failure.task() < boundary || concerns_all;
-            if waited_for && reported.is_none_or(|at| at > began) {
-                failures.push(failure.clone());
-                reported.get_or_insert(now);
-            }
-        }
-        if let Some(own) = log.waits.iter().position(|wait| *wait == began) {
-            log.waits.swap_remove(own);
-        }
-        log.forget();
+            (waited_for && reported.is_none_or(|at| at > began)).then(|| (*number, failure.clone()))
+        };
+        let (numbers, failures): (Vec<_>, Vec<_>) = log.entries.iter().filter_map(concerns).unzip();
+        log.end_wait(began);
+        log.report(numbers);
         drop(log);
         self.sweep(SWEEP_AT_WAIT);
         failures
     }
 
-    /// These have been told to somebody who waited for their tasks alone: who begins to wait now is not told again.
+    /// A call that did not wait for everything returns these: a wait that begins now does not report them again.
     pub(crate) fn told(&self, failures: &[Arc<TaskFailure>]) {
-        let mut log = self.0.lock();
-        log.now += 1;
-        let now = log.now;
-        let told: FxHashSet<_> = failures.iter().map(Arc::as_ptr).collect();
-        let concerned = log.entries.iter_mut().filter(|entry| told.contains(&Arc::as_ptr(&entry.failure)));
-        concerned.for_each(|entry| _ = entry.reported.get_or_insert(now));
-        log.forget();
+        let mut log = self.log.lock();
+        let numbers: Vec<u64> =
+            failures.iter().filter_map(|failure| log.known.get(&Arc::as_ptr(failure).addr()).copied()).collect();
+        log.report(numbers);
+        drop(log);
+        self.sweep(SWEEP_AT_REPORT * failures.len());
     }
 
     /// A wait is given up: nobody was told of anything.
     pub(crate) fn give_up(&self, WaitBegun(began): WaitBegun) {
-        let mut log = self.0.lock();
-        if let Some(own) = log.waits.iter().position(|wait| *wait == began) {
-            log.waits.swap_remove(own);
-        }
+        let mut log = self.log.lock();
+        log.end_wait(began);
         log.forget();
     }
 
@@ -130,7 +190,7 @@ impl FailureLog {
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();
         {
-            let Log { shares, .. } = &mut *self.0.lock();
+            let Log { shares, .. } = &mut *self.log.lock();
             for _ in 0..count.min(shares.len()) {
                 let Some(share) = shares.pop_front() else { break };
                 // Nobody can make another share of what nobody else has one of.
@@ -140,17 +200,28 @@ impl FailureLog {
         last.into_iter().for_each(|failure| drop_quietly(|| drop(failure)));
     }
 
-    /// What nobody has been told.
+    /// The failures that no call has reported and no callback was told of.
     pub(crate) fn take_unreported(&self) -> Vec<Arc<TaskFailure>> {
-        let entries = std::mem::take(&mut self.0.lock().entries);
-        entries.into_iter().filter(|entry| entry.reported.is_none()).map(|entry| entry.failure).collect()
+        let mut log = self.log.lock();
+        log.known.clear();
+        let entries = std::mem::take(&mut log.entries);
+        drop(log);
+        let unreported = entries.into_values().filter(|entry| entry.reported.is_none());
+        unreported.filter(|_| self.callback.get().is_none()).map(|entry| entry.failure).collect()
+    }
+}
+
+impl fmt::Debug for FailureLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FailureLog").field("count", &self.count()).finish_non_exhaustive()
     }
 }
 
 impl Drop for FailureLog {
     fn drop(&mut self) {
-        let Log { entries, shares, .. } = self.0.get_mut();
+        let Log { entries, untold, shares, .. } = self.log.get_mut();
         entries.clear();
+        untold.clear();
         shares.drain(..).for_each(|failure| drop_quietly(|| drop(failure)));
     }
 }
@@ -182,7 +253,7 @@ mod tests {
         let third = log.begin();
         assert_eq!(end(&log, second, 6), [0, 3, 5, 1]);
         assert_eq!(end(&log, third, 6), [5, 1], "unreported when it began");
-        assert!(log.0.lock().entries.is_empty(), "nobody can need them any more");
+        assert!(log.log.lock().entries.is_empty(), "nobody can need them any more");
         let last = log.begin();
         assert!(end(&log, last, 100).is_empty());
     }
@@ -206,7 +277,7 @@ mod tests {
             log.push(Arc::new(TaskFailure::for_tests("gone")));
         }
         assert_eq!(log.take_unreported().len(), 20);
-        let shares = || log.0.lock().shares.len();
+        let shares = || log.log.lock().shares.len();
         assert_eq!(shares(), 20);
         log.sweep(5);
         assert!((17..=18).contains(&shares()), "of five in turn every second one is gone");
@@ -215,5 +286,43 @@ mod tests {
         drop(kept);
         log.sweep(usize::MAX);
         assert_eq!(shares(), 0);
+    }
+
+    #[test]
+    fn failures_told_one_by_one_leave_nothing() {
+        let log = FailureLog::default();
+        for task in 0..10_000 {
+            let failure = Arc::new(TaskFailure::for_tests("requested"));
+            log.push(failure.clone());
+            if task % 2 == 0 {
+                log.told(&[failure]);
+            } else {
+                let wait = log.begin();
+                log.told(std::slice::from_ref(&failure));
+                drop(failure);
+                assert_eq!(end(&log, wait, 1).len(), 1, "the wait was under way");
+            }
+        }
+        let log = log.log.lock();
+        assert!(log.entries.is_empty() && log.known.is_empty() && log.reported.is_empty());
+        assert!(log.shares.len() < 100, "{} shares are left", log.shares.len());
+    }
+
+    #[test]
+    fn callback_is_called_once_under_no_lock_and_may_panic() {
+        let log = Arc::new(FailureLog::default());
+        let (calls, weak) = (Arc::new(AtomicU64::new(0)), Arc::downgrade(&log));
+        let counted = calls.clone();
+        log.set_callback(Box::new(move |failure| {
+            assert!(weak.upgrade().is_some_and(|log| log.log.try_lock().is_some()));
+            counted.fetch_add(1, Ordering::Relaxed);
+            panic!("as a user's may: {failure}");
+        }));
+        let reason = || FailureReason::Returned("no".into());
+        (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", Location::caller(), reason()))));
+        fail(&log, 3); // cancelled, so it did not fail by itself
+        (0..2).for_each(|_| log.tell());
+        assert_eq!(calls.load(Ordering::Relaxed), 3);
+        assert!(log.take_unreported().is_empty());
     }
 }

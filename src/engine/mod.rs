@@ -17,7 +17,7 @@ mod anywhere;
 mod combining;
 mod command;
 mod event;
-mod failures;
+pub(crate) mod failures;
 #[cfg(test)]
 mod issued_tests;
 mod lock;
@@ -155,6 +155,7 @@ impl Engine {
         if let Some(parts) = task.body().parts() {
             parts.failures().into_iter().for_each(|failure| self.failures.push(failure));
             self.failures.sweep(SWEEP_AT_FAILURE);
+            self.failures.tell();
         }
     }
 
@@ -169,6 +170,7 @@ impl Engine {
         if let Some(placement) = &self.placement {
             placement.lock().finished(&task, began, None, device_lost.as_ref(), out);
         }
+        self.failures.tell();
         self.finished(task, out);
     }
 

@@ -5,6 +5,7 @@ use crate::depend::Recorder;
 use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
 use crate::energy::{EnergyMeter, Power};
+use crate::engine::failures;
 use crate::machine::UnitKind;
 use crate::sched::{Policy, Schedule};
 use parking_lot::Mutex;
@@ -46,6 +47,7 @@ pub struct Builder {
     pub(super) stack_bytes: Option<usize>,
     pub(super) report_stalls_after: Option<Duration>,
     pub(super) on_stall: Option<Tell>,
+    pub(super) on_failure: Option<failures::Tell>,
     pub(super) recorder: Option<Recorder>,
     pub(super) schedule: Option<Arc<Mutex<Schedule>>>,
     pub(super) detect_conflicts: bool,
@@ -101,6 +103,7 @@ impl Builder {
             stack_bytes: None,
             report_stalls_after: Some(REPORT_AFTER),
             on_stall: None,
+            on_failure: None,
             recorder: None,
             schedule: None,
             detect_conflicts: false,
@@ -353,6 +356,26 @@ impl Builder {
     /// ```
     pub fn on_stall(mut self, tell: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
         self.on_stall = Some(Box::new(tell));
+        self
+    }
+
+    /// Calls `tell` once for each task that fails by itself: not for those that are skipped because of it, nor for those that
+    /// were cancelled. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no harm. The
+    /// calls that wait report failures all the same, but what they leave is not written to stderr at the end.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use thalweg::prelude::*;
+    /// let (failed, failures) = channel();
+    /// let tell = move |failure: &thalweg::error::TaskFailure| _ = failed.send(failure.to_string());
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").on_failure(tell).build()?;
+    /// rt.task("fails", ()).cpu(|_, ()| Err("no")).submit()?;
+    /// rt.wait().unwrap_err();
+    /// assert!(failures.recv()?.contains("`fails`"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_failure(mut self, tell: impl Fn(&crate::error::TaskFailure) + Send + Sync + 'static) -> Self {
+        self.on_failure = Some(Box::new(tell));
         self
     }
 

@@ -4,6 +4,8 @@ use super::Runtime;
 use super::any_driver::AnyDriver;
 use crate::driver::inside;
 use crate::driver::waiters::Awaited;
+use crate::error::FailureReason;
+use crate::log::tell;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -61,10 +63,20 @@ fn wait_for_quiescence(driver: &AnyDriver) {
     driver.advance(Awaited::AtMost(0), || driver.shared().progress.pending());
 }
 
-/// Failures that nobody waited for go to the log.
+/// As many failures are written one by one.
+const MOST_WRITTEN: usize = 8;
+
+/// Writes the failures that no call has reported to stderr: a program that waits for nothing would end as if all had gone well. Cancelled tasks were given up by the program itself.
 fn report(driver: &AnyDriver) {
-    for failure in driver.shared().engine.failures().take_unreported() {
-        log!(warn, "{failure}, and nobody waited for it");
+    let mut failures = driver.shared().engine.failures().take_unreported();
+    failures.retain(|failure| !matches!(failure.reason(), FailureReason::Cancelled));
+    for failure in failures.iter().take(MOST_WRITTEN) {
+        tell(format_args!("{failure}, and no call waited for it"));
+    }
+    if let Some(others @ 1..) = failures.len().checked_sub(MOST_WRITTEN) {
+        tell(format_args!(
+            "{others} more tasks failed that no call waited for; try `Runtime::wait` or `Builder::on_failure`"
+        ));
     }
 }
 

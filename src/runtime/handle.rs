@@ -76,7 +76,7 @@ impl Runtime {
     /// Waits until this task has run, failed or been skipped; not for what its body submits. A thread that hosts a unit
     /// executes tasks meanwhile.
     ///
-    /// [`wait`](Self::wait) tells of the task's failure all the same.
+    /// [`wait`](Self::wait) does not report the task's failure again.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -102,7 +102,9 @@ impl Runtime {
         if !task.is_finished() {
             self.door.wait_behind(&task.task, "wait_for")?;
         }
-        task.failure().map_or(Ok(()), |failure| Err(RunError::Failed(Failures(vec![failure]))))
+        let Some(failure) = task.failure() else { return Ok(()) };
+        self.shared().engine.failures().told(std::slice::from_ref(&failure));
+        Err(RunError::Failed(Failures(vec![failure])))
     }
 }
 

@@ -89,7 +89,7 @@ impl<R> Pending<R> {
     ///
     /// # Errors
     /// The failure because of which there is no result ([`RunError::NoResult`]); the errors that led to it are its
-    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) tells of it all the same. Or that the
+    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report it again. Or that the
     /// call is refused: inside a body, or after an error of the runtime's own. In a simulation there are no results
     /// ([`RunError::NotComputed`]).
     #[track_caller]
@@ -122,7 +122,12 @@ impl<R> Pending<R> {
         let task = self.promise.task();
         match task.poison() {
             _ if !task.is_finished() => Err(SubmitError::ShutDown.into()),
-            Some(failure) => Err(RunError::NoResult { task: task.shared().name.clone().into_owned(), failure }),
+            Some(failure) => {
+                if let Some(door) = self.door.upgrade() {
+                    door.shared().engine.failures().told(std::slice::from_ref(&failure));
+                }
+                Err(RunError::NoResult { task: task.shared().name.clone().into_owned(), failure })
+            }
             None => Ok(()),
         }
     }
