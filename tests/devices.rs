@@ -419,3 +419,34 @@ fn what_is_discarded_is_not_copied_to_make_room() {
         });
     }
 }
+
+/// A body with unsafe code that wrote outside of its views damaged the heap, and the program failed much later or span.
+#[cfg(debug_assertions)]
+#[test]
+fn write_outside_of_a_view_on_an_emulated_device_is_a_failure_that_names_data_and_task() {
+    #[allow(unsafe_code)]
+    fn write_behind(x: &mut [f64]) {
+        // SAFETY: there is none, which is the point; guard zones take the write.
+        unsafe { x.as_mut_ptr().add(x.len()).write(1.0) };
+    }
+    let rt = Runtime::builder().compute_units("1:EMU:1").build().unwrap();
+    let (x, y) = (rt.data(vec![1.0; 10]).named("x"), rt.data(vec![1.0; 10]).named("y"));
+    rt.task("behind", (y.inout(), x.inout())).cpu(|_, (_, x)| write_behind(x)).submit().unwrap();
+    let failures = rt.wait().unwrap_err().to_string();
+    assert!(failures.contains("`behind`"), "{failures}");
+    assert!(failures.contains("the body wrote outside of data `x` on "), "{failures}");
+    assert!(failures.contains(": 8 bytes after its memory have changed"), "{failures}");
+    rt.task("fine", (y.output(),)).cpu(|_, (y,)| y.fill(2.0)).submit().unwrap();
+    assert_eq!(rt.take(y).unwrap(), [2.0; 10], "the next task is not blamed");
+}
+
+/// Memory of emulated devices was zeroed, so an output that a body leaves unwritten looked right.
+#[cfg(debug_assertions)]
+#[test]
+fn unwritten_output_on_an_emulated_device_is_not_zero() {
+    let rt = Runtime::builder().compute_units("1:EMU:1").build().unwrap();
+    let x = rt.zeros::<f64, _>(4);
+    rt.task("half", (x.output(),)).cpu(|_, (x,)| x[..2].fill(1.0)).submit().unwrap();
+    let x = rt.take(x).unwrap();
+    assert!(x[0] == 1.0 && x[3].is_nan(), "{x:?}");
+}

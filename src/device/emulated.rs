@@ -211,8 +211,8 @@ impl Device for Emulated {
             let device = self.name.clone();
             return Err(DeviceError::OutOfMemory { device, needed_bytes: bytes, in_use_bytes: 0, api: API, code: -1 });
         }
-        let memory = Buffer::in_host_memory(usize::try_from(bytes).expect("a replica fits the address space"), align);
-        Ok(Buffer::new(memory.base(), Counted { bytes, used_bytes: used.clone(), _memory: memory }))
+        let memory = Buffer::guarded(usize::try_from(bytes).expect("a replica fits the address space"), align);
+        Ok(memory.owned_by(|memory| Counted { bytes, used_bytes: used.clone(), _memory: memory }))
     }
 
     fn end(&self, DeviceSite { base, offset_bytes, strides, .. }: DeviceSite) -> End {

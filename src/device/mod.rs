@@ -23,6 +23,7 @@ mod emulated;
 mod functions;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 mod gpu;
+mod guarded;
 #[cfg(feature = "hip")]
 mod hip;
 mod interfaces;
@@ -40,6 +41,7 @@ pub(crate) use device::{
 pub(crate) use discover::{MeterOf, Opened, open};
 use emulated::Emulated;
 pub use emulated::EmulatedDevice;
+pub(crate) use guarded::Overrun;
 pub use interfaces::interfaces;
 #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
 pub use measure::{Measurement, measurement};
@@ -52,13 +54,15 @@ use std::ptr::NonNull;
 pub(crate) struct Buffer {
     /// Its address, or what the device's interface has instead.
     base: usize,
+    /// Zones around it that nobody is to write.
+    guards: Option<guarded::Guards>,
     _owner: Box<dyn Send + Sync>,
 }
 
 impl Buffer {
     /// Memory that `owner` frees when it is dropped.
     pub(crate) fn new(base: usize, owner: impl Send + Sync + 'static) -> Self {
-        Self { base, _owner: Box::new(owner) }
+        Self { base, guards: None, _owner: Box::new(owner) }
     }
 
     /// Zeroed host memory, aligned to 64 bytes, or to `align` if that is more.
@@ -69,6 +73,12 @@ impl Buffer {
         let base = unsafe { std::alloc::alloc_zeroed(layout) };
         let base = NonNull::new(base).unwrap_or_else(|| std::alloc::handle_alloc_error(layout));
         Self::new(base.as_ptr().expose_provenance(), HostMemory { base, layout })
+    }
+
+    /// The same memory, whose owner is in another one.
+    fn owned_by<T: Send + Sync + 'static>(self, owner: impl FnOnce(Self) -> T) -> Self {
+        let (base, guards) = (self.base, self.guards);
+        Self { guards, ..Self::new(base, owner(self)) }
     }
 
     /// The handle.

@@ -11,6 +11,22 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
+    /// A task wrote outside of a data object's memory. Only builds with debug assertions notice, where the memory has guard
+    /// zones.
+    #[error(
+        "the body wrote outside of {data} on {device}: {bytes} bytes {side} its memory have changed; try checking the body's \
+         unsafe code"
+    )]
+    Overrun {
+        /// The device.
+        device: String,
+        /// The data object's name.
+        data: String,
+        /// How many bytes of the guard zone have changed.
+        bytes: usize,
+        /// Which zone: before or after.
+        side: &'static str,
+    },
     /// The device has too little memory left, though everything idle was given up.
     #[error(
         "cannot allocate {needed_bytes} bytes on {device}: {in_use_bytes} bytes are in use there by tasks, and nothing that is \

@@ -125,7 +125,7 @@ impl Machine {
     pub fn unit(&self, id: UnitId) -> &ComputeUnit {
         match self.units.get(id.index()) {
             Some(unit) => unit,
-            None => panic!("there is no {id}: the machine has {} units", self.num_units()),
+            None => panic!("{id} is out of bounds: the machine has {} units", self.num_units()),
         }
     }
 
@@ -202,7 +202,7 @@ impl Machine {
     pub fn unit_of_device(&self, id: DeviceId) -> UnitId {
         match self.device_units.get(id.index()) {
             Some(unit) => *unit,
-            None => panic!("there is no {id}: the machine has {} devices", self.num_devices()),
+            None => panic!("{id} is out of bounds: the machine has {} devices", self.num_devices()),
         }
     }
 }

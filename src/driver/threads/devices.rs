@@ -240,6 +240,20 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
+    /// The first data object of a task that its body wrote outside of, on an emulated device that looks for that.
+    pub(super) fn overrun(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<DeviceError> {
+        let (mut places, mut found) = (places.iter(), None);
+        task.body().accesses(&mut |AccessRecord { datum, .. }| {
+            let place = places.next().filter(|place| !place.space.is_host());
+            let overrun = place.and_then(|place| self.replicas.get(&place.replica)?.buffer.overrun());
+            if let (Some(crate::device::Overrun { bytes, side }), Some(place)) = (overrun, place) {
+                let device = place.space.to_string();
+                found.get_or_insert(DeviceError::Overrun { device, data: datum.to_string(), bytes, side });
+            }
+        });
+        found
+    }
+
     /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
     /// anything.
     pub(super) fn device_sites(

@@ -209,7 +209,12 @@ impl Threads {
         // What the device's speed adds to the body is part of its time.
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         let ran = match began {
-            Ok(()) => ended.expect("a device runs the body it is given"),
+            Ok(()) => {
+                let ran = ended.expect("a device runs the body it is given");
+                // A body that goes on without its thread is not looked at.
+                let overrun = ran.is_ok().then(|| devices.overrun(&task, &places)).flatten();
+                overrun.map_or(ran, |error| Err(Ran::Ended(Outcome::Failed(FailureReason::Device(error)))))
+            }
             Err((device, error)) => {
                 devices.lose(Some(device), &error);
                 self.shared.discard(&task);

@@ -1,0 +1,96 @@
+//! Host memory of emulated devices, with guard zones and a pattern in builds with debug assertions.
+//!
+//! A body with unsafe code may write outside of its views. In host memory that damages the heap, and the program fails much
+//! later. Guard zones around each replica take the damage and show it. Fresh memory has a pattern, not zeros, so a task that
+//! leaves elements of an output unwritten is noticed as on a real device.
+//!
+//! Nothing here knows of tasks: the driver looks after each body.
+//!
+//! Invariant: outside of the replica's bytes, the memory has the pattern whenever no body runs on it.
+
+#![allow(unsafe_code)] // guard zones are read and repaired by address
+
+use super::Buffer;
+
+/// Bytes of each guard zone; none in builds without debug assertions.
+const GUARD_BYTES: usize = if cfg!(debug_assertions) { 256 } else { 0 };
+/// Every byte of fresh memory in builds with debug assertions: NaN as a floating-point number.
+const PATTERN: u8 = 0xff;
+
+/// The guard zones around a replica.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Guards {
+    /// The first byte of the replica.
+    first: usize,
+    bytes: usize,
+    /// Bytes in front of it.
+    front: usize,
+}
+
+/// Damage to a guard zone.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Overrun {
+    pub(crate) bytes: usize,
+    pub(crate) side: &'static str,
+}
+
+impl Buffer {
+    /// Host memory of so many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard zones in
+    /// builds with debug assertions, and else zeros.
+    pub(super) fn guarded(bytes: usize, align: usize) -> Self {
+        if GUARD_BYTES == 0 {
+            return Self::in_host_memory(bytes, align);
+        }
+        let front = GUARD_BYTES.next_multiple_of(align.max(64));
+        let all = bytes.checked_add(front + GUARD_BYTES).expect("a replica fits the address space");
+        let whole = Self::in_host_memory(all, align);
+        let guards = Guards { first: whole.base() + front, bytes, front };
+        let base: *mut u8 = std::ptr::with_exposed_provenance_mut(whole.base());
+        // SAFETY: `in_host_memory` gave `all` bytes there, which nobody else knows of yet.
+        unsafe { base.write_bytes(PATTERN, all) };
+        Self { guards: Some(guards), ..Self::new(guards.first, whole) }
+    }
+
+    /// Damage to one of the guard zones, which this repairs. No body may run on the memory meanwhile, but for
+    /// bodies that have the replica as well and keep to it.
+    pub(crate) fn overrun(&self) -> Option<Overrun> {
+        let Guards { first, bytes, front } = self.guards?;
+        let repair = |from: usize, len: usize, side: &'static str| {
+            let zone: *mut u8 = std::ptr::with_exposed_provenance_mut(from);
+            // SAFETY: `guarded` made the zones part of the memory that this buffer owns. Nothing else has a reference to them:
+            // replicas lie between them, and what runs writes there alone, unless it is what is looked for here.
+            let zone = unsafe { std::slice::from_raw_parts_mut(zone, len) };
+            let changed = zone.iter().filter(|byte| **byte != PATTERN).count();
+            if changed > 0 {
+                zone.fill(PATTERN);
+            }
+            (changed > 0).then_some(Overrun { bytes: changed, side })
+        };
+        repair(first - front, front, "before").or_else(|| repair(first + bytes, GUARD_BYTES, "after"))
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_outside_of_a_replica_is_seen_once_on_either_side() {
+        let memory = Buffer::guarded(24, 128);
+        assert!(memory.base().is_multiple_of(128));
+        let base: *mut u8 = std::ptr::with_exposed_provenance_mut(memory.base());
+        // SAFETY: all of these addresses are in the memory, with its guard zones.
+        unsafe {
+            assert_eq!(*base.add(23), PATTERN, "fresh memory is not zeroed");
+            base.write_bytes(1, 24);
+            assert_eq!(memory.overrun(), None);
+            base.sub(1).write(7);
+            base.add(24).write_bytes(7, 8);
+        }
+        assert_eq!(memory.overrun(), Some(Overrun { bytes: 1, side: "before" }));
+        assert_eq!(memory.overrun(), Some(Overrun { bytes: 8, side: "after" }));
+        assert_eq!(memory.overrun(), None);
+        // SAFETY: as above.
+        assert_eq!(unsafe { *base.add(23) }, 1);
+    }
+}
