@@ -61,7 +61,7 @@ fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
 fn consumers_run_before_further_producers() {
     for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
         for units in ["1:CPU:1", "1:EMU:1", "2:CPU:1", "4:CPU:1", "1:CPU:1,1:EMU:1"] {
-            // These never move a task that they have given to a unit. Where the system stops that unit's thread, consumers
+            // These never move a task that they have given to a unit. If the system stops that unit's thread, consumers
             // wait there while other units produce, and order alone bounds nothing.
             let stays = matches!(scheduler, "eft" | "static");
             if stays && (!units.starts_with("1:") || units.contains(',')) {
