@@ -29,7 +29,7 @@ impl depend::Combine for Combining<'_> {
 
     fn admitted(&mut self, task: OwnedTask) {
         if let Some(task) = depend::take_turns(task) {
-            self.engine.place(task, self.out);
+            self.engine.place(task, true, self.out);
         }
     }
 

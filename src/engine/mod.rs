@@ -100,7 +100,7 @@ impl Engine {
             self.clear_up(*leftover, out);
         }
         if let Some(task) = task {
-            self.ready(task, out);
+            self.ready(task, false, out);
         }
         Ok(())
     }
@@ -302,18 +302,19 @@ impl Engine {
         });
         if !ends_here {
             placement.lock().issued(task, share, out);
-            task.release(|successor| self.ready(successor, out));
+            task.release(|successor| self.ready(successor, true, out));
         }
     }
 
-    /// Nothing is left to wait for but others of its groups, and a place.
+    /// Nothing is left to wait for but others of its groups, and a place. It `follows` a task that has just ended, or was
+    /// ready when it was submitted.
     #[inline]
-    fn ready(&self, task: OwnedTask, out: &mut Vec<Command>) {
+    fn ready(&self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         if task.shared().join {
             return self.pass(task, out);
         }
         if let Some(task) = self.in_turn(task) {
-            self.place(task, out);
+            self.place(task, follows, out);
         }
     }
 
@@ -340,7 +341,7 @@ impl Engine {
             let Some(join) = self.arrived(join, &mut joins, out) else { continue };
             let successors = |successor: OwnedTask| match successor.shared().join {
                 true => joins.push(successor),
-                false => self.ready(successor, out),
+                false => self.ready(successor, true, out),
             };
             if join.drops_body() {
                 self.complete(&join);
@@ -363,7 +364,7 @@ impl Engine {
 
     fn finished(&self, mut task: OwnedTask, out: &mut Vec<Command>) {
         if task.shared().queues {
-            depend::give_up_turns(&mut task, |next| self.place(next, out));
+            depend::give_up_turns(&mut task, |next| self.place(next, true, out));
         }
         if !has_contributions(&task) {
             return self.let_go(task, out);
@@ -376,16 +377,16 @@ impl Engine {
     fn let_go(&self, task: OwnedTask, out: &mut Vec<Command>) {
         match task.is_in_rounds() {
             true => self.done_round(task, &mut |task| out.push(Command::Run(task))),
-            false => depend::finish(task, |successor| self.ready(successor, out)),
+            false => depend::finish(task, |successor| self.ready(successor, true, out)),
         }
     }
 
     #[inline]
-    fn place(&self, task: OwnedTask, out: &mut Vec<Command>) {
+    fn place(&self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         match &self.placement {
             Some(_) if task.is_poisoned() => out.push(Command::Skip(task)),
             None => out.push(Command::Run(task)),
-            Some(placement) => placement.lock().ready(task, out),
+            Some(placement) => placement.lock().ready(task, follows, out),
         }
     }
 

@@ -89,6 +89,7 @@ use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
 use crate::region::Block;
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Decides which unit gets which ready task.
@@ -260,6 +261,9 @@ pub struct ReadyTask {
     pub place: Option<Place>,
     /// The index whose data it works on without taking part in how the indices are shared out.
     pub beside: Option<Beside>,
+    /// Whether it became ready when another task ended, and not when it was submitted. Such a task is likely to be the
+    /// consumer of what the other has produced: run first, it lets memory go before others take more.
+    pub follows: bool,
     pub(crate) units: Arc<[bool]>,
 }
 
@@ -268,7 +272,13 @@ impl ReadyTask {
     /// and no place.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
-        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, units }
+        Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, follows: false, units }
+    }
+
+    /// Smaller goes first: the more urgent and, of equals, those that follow others. Tasks with a place in an iteration
+    /// space keep the order in which they became ready.
+    pub(crate) fn order(&self) -> (Reverse<i32>, bool) {
+        (Reverse(self.priority), !self.follows || self.place.is_some())
     }
 
     /// Whether the task has a body for this unit, and its data fit into the unit's memory.

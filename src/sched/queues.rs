@@ -1,4 +1,5 @@
-//! A queue of ready tasks per unit: urgent tasks first, equals in the order in which they became ready.
+//! A queue of ready tasks per unit: urgent tasks first, then those that follow others, equals in the order in which they
+//! became ready.
 
 use super::{ReadyTask, UnitSet};
 use crate::ids::UnitId;
@@ -46,11 +47,11 @@ impl Queues {
     }
 }
 
-/// Puts a task behind all that are as urgent.
+/// Inserts a task after all that go before it or are its equals ([`ReadyTask::order`]).
 pub(crate) fn insert(queue: &mut VecDeque<ReadyTask>, task: ReadyTask) {
-    if queue.back().is_none_or(|last| last.priority >= task.priority) {
+    if queue.back().is_none_or(|last| last.order() <= task.order()) {
         return queue.push_back(task);
     }
-    let position = queue.partition_point(|other| other.priority >= task.priority);
+    let position = queue.partition_point(|other| other.order() <= task.order());
     queue.insert(position, task);
 }

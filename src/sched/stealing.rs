@@ -44,8 +44,8 @@ struct Class {
     fullest: BTreeSet<(usize, Reverse<usize>)>,
 }
 
-/// A task's rank, by urgency and then by arrival, and its id.
-type Queued = ((Reverse<i32>, u64), TaskId);
+/// A task's rank, by [`ReadyTask::order`] and then by arrival, and its id.
+type Queued = (((Reverse<i32>, bool), u64), TaskId);
 
 impl Stealing {
     /// For this many units.
@@ -102,7 +102,7 @@ impl Policy for Stealing {
             (missing, *load, unit.id)
         };
         let Some((_, unit)) = self.loads.least(&task.units, view).min_by_key(cost) else { return };
-        let rank = (Reverse(task.priority), self.arrived);
+        let rank = (task.order(), self.arrived);
         self.arrived += 1;
         let class = self.class_of(&task.units);
         self.change(class, unit.id.index(), |queue| {

@@ -4,7 +4,7 @@
 //! each runtime asks to be told ([`tell_in_child`]), and refuses everything from then on. Parts that cannot ask their
 //! runtime compare a number of forks instead ([`Birth`]). The number changes in the child only.
 //!
-//! What the process shares among its runtimes must stay usable, as the child may build runtimes of its own. Therefore
+//! State that all runtimes of a process share must stay usable, as the child may build its own runtimes. Therefore
 //! `fork` waits until no thread holds such a lock: it takes them itself, and gives them back in both processes.
 //!
 //! Nothing here is called by `vfork`, `posix_spawn` or a bare `clone`: what these start has to call `exec`.
@@ -67,12 +67,12 @@ pub(crate) fn tell_in_child(member: Weak<dyn InChild>) {
     members.all.push(member);
 }
 
-/// No thread forks, and no other thread has this, until what is returned is dropped.
+/// Until the returned guard is dropped, no thread forks and no other thread has such a guard.
 pub(crate) fn share() -> MutexGuard<'static, ()> {
     SHARED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// What the forking thread holds meanwhile.
+/// The locks that the forking thread holds meanwhile.
 struct Held {
     _shared: MutexGuard<'static, ()>,
     _pool: Vec<Box<dyn Any>>,
@@ -83,7 +83,7 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Before the fork. A thread that is ending has no place to keep what it would hold, and takes nothing.
+/// Before the fork. An ending thread has no place to keep guards, and takes no lock.
 extern "C" fn before() {
     let _ = HELD.try_with(|held| {
         let shared = share();

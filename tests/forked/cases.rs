@@ -159,7 +159,7 @@ fn refuses_everything(rt: Runtime) {
     });
 }
 
-/// What a child may do: all, with a runtime of its own.
+/// Uses a new runtime, as a child may.
 fn sums() {
     let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
     let x = rt.data(vec![1u64; 1000]);

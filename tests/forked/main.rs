@@ -1,8 +1,7 @@
-//! Processes that call `fork`: a child refuses its parent's runtimes, ends promptly, and may build runtimes of its own.
+//! Processes that call `fork`: a child refuses its parent's runtimes, ends promptly, and may build new runtimes.
 //!
-//! Each case is a process of its own, which this program starts by running itself: what a child does with locks that other
-//! threads held, and at the end of `main`, cannot be seen beside a test harness. A child that hangs is killed after a while,
-//! and has failed.
+//! Each case is a separate process, in which this program runs itself: a test harness would hide how a child treats the
+//! locks of other threads and how it leaves `main`. A child that hangs is killed after a while, and has failed.
 
 #![cfg(unix)]
 #![allow(unsafe_code)] // `fork` itself
@@ -53,7 +52,7 @@ enum Side {
 }
 
 fn fork() -> Side {
-    // SAFETY: that a child with one thread does not hang in this library is what is tested; of others it uses little.
+    // SAFETY: a system call. The child uses this library, whose behaviour there is under test, and the allocator.
     match unsafe { libc::fork() } {
         0 => Side::Child,
         pid => {

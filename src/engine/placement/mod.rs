@@ -118,8 +118,9 @@ impl Placement {
         self.flow.launched(task).map(|launched| launched.reserved.replicas.clone())
     }
 
-    /// A task is ready: to the policy, or, if it is bound to a space, straight there.
-    pub(super) fn ready(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
+    /// A task is ready: to the policy, or, if it is bound to a space, straight there. It `follows` a task that has ended, or
+    /// was ready when it was submitted.
+    pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
@@ -130,7 +131,7 @@ impl Placement {
                 }
             }
         } else if let Some(task) = self.poison_if_hopeless(task, out) {
-            self.queue.enter(task, &self.residency);
+            self.queue.enter(task, follows, &self.residency);
         }
         self.dispatch(out);
     }

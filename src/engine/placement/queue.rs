@@ -90,8 +90,8 @@ impl Queue {
     }
 
     /// Tells the policy of a ready task.
-    pub(super) fn enter(&mut self, task: OwnedTask, residency: &Residency) {
-        let ready = self.describe_to_policy(&task, residency);
+    pub(super) fn enter(&mut self, task: OwnedTask, follows: bool, residency: &Residency) {
+        let ready = ReadyTask { follows, ..self.describe_to_policy(&task, residency) };
         let id = ready.id;
         self.queued.insert(id, task);
         let Self { policy, units, queued, .. } = self;
@@ -117,6 +117,7 @@ impl Queue {
             cost: task.owned().as_ref().and_then(|side| side.cost),
             place: place_of(task),
             beside: beside(task),
+            follows: false,
             units: self.suited_for(task, &needs, residency).units,
         }
     }
@@ -241,7 +242,7 @@ impl Queue {
         (0..self.units.len()).for_each(|unit| self.tell(unit));
         let mut tasks: Vec<_> = self.queued.drain().collect();
         tasks.sort_unstable_by_key(|(id, _)| *id);
-        tasks.into_iter().for_each(|(_, task)| self.enter(task, residency));
+        tasks.into_iter().for_each(|(_, task)| self.enter(task, false, residency));
         true
     }
 

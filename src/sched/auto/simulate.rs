@@ -204,6 +204,7 @@ impl<'a> Run<'a> {
             cost: job.cost,
             place: job.place.clone(),
             beside: job.beside,
+            follows: !job.after.is_empty(),
             units: job.units.clone(),
         };
         let missing = |task: TaskId, space: SpaceId| self.places.missing(&self.jobs[task.0 as usize], space);
