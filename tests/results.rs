@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MIXES, builder, failed, for_each_mix, gate, runtime, watched};
+use common::{MIXES, builder, for_each_mix, gate, runtime, watched};
 use std::error::Error;
 use std::future::IntoFuture;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -275,7 +275,7 @@ mod tests {
         memories.refused(DEVICE, 3 * BYTES);
         assert_eq!(memories.room_alone(DEVICE, BYTES, &own, &directories), leaving(&[2, 4, 3]));
         for n in [2, 4, 3] {
-            memories.leaves(DEVICE, DataId(n), ReplicaId(n.into()), BYTES);
+            memories.leaves(DEVICE, DataId(n), ReplicaId(n), BYTES);
             memories.left(DEVICE, BYTES);
         }
         assert_eq!(memories.room(DEVICE, BYTES, &directories), Room::Never);

@@ -116,9 +116,7 @@ mod system {
         let failed =
             unsafe { libc::pthread_atfork(Some(super::before), Some(super::in_parent), Some(super::in_child)) };
         if failed != 0 {
-            tracing::warn!(
-                "the system tells nobody of forks (error {failed}): a child must not use its parent's runtimes"
-            );
+            log!(warn, "the system tells nobody of forks (error {failed}): a child must not use its parent's runtimes");
         }
     }
 }
