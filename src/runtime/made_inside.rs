@@ -4,7 +4,6 @@
 //! ado, and it has a history of its own as any other (`depend/domain.rs`). Nothing else is different: it goes with its
 //! last handle, and may outlive the body that made it.
 
-use super::Door;
 use super::children::door;
 use crate::Context;
 use crate::depend::Entrance;
