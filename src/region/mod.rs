@@ -116,9 +116,9 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Gives every part inside `block` this value, after splitting those that cross its faces. If they are too many they
-    /// become one.
-    pub(crate) fn assign(&mut self, block: &Block, value: &V) {
+    /// Gives every part inside `block` this value, after splitting those that cross its faces; how many there were. If they
+    /// are too many they become one.
+    pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         match self {
             Self::Line(map) => map.visit(block.range(0), |_, of_part| {
@@ -128,6 +128,7 @@ impl<V: Clone> RegionMap<V> {
             Self::Grid(map) => parts = map.assign(block, value),
         }
         self.unite_if_many(block, parts);
+        parts
     }
 
     /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
