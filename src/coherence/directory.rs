@@ -5,7 +5,7 @@ use super::issued::{IssuedUse, IssuedUses};
 use super::replicas::{Replica, ReplicaId, Replicas, dimensions};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
-use crate::region::{Block, RegionMap};
+use crate::region::{Block, Part, RegionMap};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ impl Directory {
         if self.all_at_home() || self.complete == Some(to) && *block == self.whole() {
             return;
         }
-        let replicas = &self.replicas;
+        let (replicas, mut parts) = (&self.replicas, 0);
         let space_of = |id: ReplicaId| replicas.get(id).map_or(SpaceId::HOST, |replica| replica.space);
         let distance = |id: ReplicaId| {
             let (space, target) = (space_of(id), space_of(to));
@@ -208,7 +208,7 @@ impl Directory {
         let nearer = |one: ReplicaId, other: ReplicaId| {
             if (distance(other), other) < (distance(one), one) { other } else { one }
         };
-        self.holders.visit(block, |part, holders| match holders.iter().find(|(id, _)| *id == to) {
+        let mut bring = |part: Part<'_>, holders: &mut Holders| match holders.iter().find(|(id, _)| *id == to) {
             Some((_, State::Valid)) => {}
             Some((_, State::Filling(copy))) => pending.push(*copy),
             None => {
@@ -228,7 +228,12 @@ impl Directory {
                 holders.push((to, State::Filling(copy)));
                 transfers.push(Transfer { copy, from: nearest, to, block: part.block() });
             }
+        };
+        self.holders.visit(block, |part, holders| {
+            parts += 1;
+            bring(part, holders);
         });
+        self.holders.wear(parts, |_| (), are_alike);
     }
 
     /// Plans the copies home of what no replica holds that stays when `id` is gone.
@@ -402,7 +407,11 @@ impl Directory {
     /// A task wrote `block` in replica `id`: it alone is valid now.
     pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
         if let Some(lost) = &mut self.lost {
-            lost.visit(block, |_, lost| *lost = None);
+            let is_like = |one: &Option<Arc<TaskFailure>>, other: &Option<_>| {
+                one.as_ref().map(Arc::as_ptr) == other.as_ref().map(Arc::as_ptr)
+            };
+            let parts = lost.assign(block, &None);
+            lost.wear(parts, |_| (), is_like);
         }
         if self.all_at_home() {
             return;
@@ -412,7 +421,8 @@ impl Directory {
         } else if self.complete != Some(id) {
             self.complete = None;
         }
-        self.holders.assign(block, &Holders::from_slice(&[(id, State::Valid)]));
+        let parts = self.holders.assign(block, &Holders::from_slice(&[(id, State::Valid)]));
+        self.holders.wear(parts, |_| (), are_alike);
     }
 
     /// Drops a replica; what it held is valid elsewhere, or lost.
@@ -434,108 +444,16 @@ impl Directory {
     }
 }
 
+/// Whether two parts are, or are about to be, valid in the same replicas.
+fn are_alike(one: &Holders, other: &Holders) -> bool {
+    one.len() == other.len() && one.iter().all(|holder| other.contains(holder))
+}
+
 /// All parts are valid at home alone.
 fn at_home(whole: &Block) -> RegionMap<Holders> {
     RegionMap::new(*whole, dimensions(whole), Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DEVICE: SpaceId = SpaceId(1);
-    const PEER: SpaceId = SpaceId(2);
-
-    fn filled(directory: &mut Directory, to: u64, space: SpaceId, block: Block) -> Transfers {
-        let (mut pending, mut transfers) = (vec![], Transfers::new());
-        if directory.covering(space, &block) != Some(ReplicaId(to)) {
-            directory.add(ReplicaId(to), space, block);
-        }
-        directory.fill(ReplicaId(to), &block, &mut (to * 100), &mut pending, &mut transfers);
-        transfers.iter().for_each(|transfer| directory.arrived(transfer));
-        transfers
-    }
-
-    #[test]
-    fn copies_come_from_the_nearest_valid_replica() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
-        let half = Block::interval(0..50);
-        assert_eq!(filled(&mut directory, 1, DEVICE, half)[0].from, ReplicaId::HOME);
-        directory.written(ReplicaId(1), &half);
-        assert_eq!(directory.missing_bytes(SpaceId::HOST, &Block::interval(0..100)), 400);
-        let transfers = filled(&mut directory, 2, PEER, Block::interval(25..75));
-        let sources: Vec<_> = transfers.iter().map(|t| (t.from, t.block.range(0))).collect();
-        assert_eq!(
-            sources,
-            [(ReplicaId(1), 25..50), (ReplicaId::HOME, 50..75)],
-            "device to device, the rest from home"
-        );
-    }
-
-    #[test]
-    fn a_part_under_way_is_waited_for_and_not_copied_twice() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
-        let block = Block::interval(0..100);
-        directory.add(ReplicaId(1), DEVICE, block);
-        let (mut pending, mut transfers) = (vec![], Transfers::new());
-        directory.fill(ReplicaId(1), &block, &mut 7, &mut pending, &mut transfers);
-        directory.fill(ReplicaId(1), &block, &mut 8, &mut pending, &mut transfers);
-        assert_eq!((transfers.len(), pending), (1, vec![CopyId(7)]));
-    }
-
-    #[test]
-    fn two_replicas_that_leave_together_do_not_rely_on_each_other() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
-        let block = Block::interval(0..10);
-        filled(&mut directory, 1, DEVICE, block);
-        directory.written(ReplicaId(1), &block);
-        filled(&mut directory, 2, PEER, block);
-        let mut transfers = Transfers::new();
-        for id in [1, 2].map(ReplicaId) {
-            directory.leave(id);
-            directory.write_back(id, &mut 9, &mut transfers);
-        }
-        assert_eq!(transfers.iter().map(|t| t.from).collect::<Vec<_>>(), [ReplicaId(2)]);
-    }
-
-    #[test]
-    fn what_is_adopted_is_valid_there_alone_and_takes_no_bytes() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
-        directory.adopt(ReplicaId(1), DEVICE);
-        let part = Block::interval(2..5);
-        assert_eq!(directory.covering(DEVICE, &part), Some(ReplicaId(1)));
-        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &part), [DEVICE]);
-        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(1))), 0);
-        assert_eq!(filled(&mut directory, 2, PEER, part)[0].from, ReplicaId(1));
-        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(2))), 24);
-    }
-
-    #[test]
-    fn an_alias_is_filled_from_home_and_takes_no_bytes() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
-        for (id, space) in [(1, DEVICE), (2, PEER)] {
-            directory.alias(ReplicaId(id), space);
-        }
-        let part = Block::interval(2..5);
-        assert!(directory.is_unified());
-        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &part), [SpaceId::HOST]);
-        assert_eq!(filled(&mut directory, 1, DEVICE, part)[0].from, ReplicaId::HOME);
-        directory.written(ReplicaId(1), &part);
-        assert_eq!(filled(&mut directory, 2, PEER, part)[0].from, ReplicaId(1));
-        assert_eq!(directory.bytes_of(directory.replica(ReplicaId(2))), 0);
-    }
-
-    #[test]
-    fn a_late_write_back_does_not_revive_what_was_overwritten() {
-        let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
-        let block = Block::interval(0..10);
-        filled(&mut directory, 1, DEVICE, block);
-        directory.written(ReplicaId(1), &block);
-        assert!(directory.holds_the_only_copy(ReplicaId(1)));
-        let mut transfers = Transfers::new();
-        directory.write_back(ReplicaId(1), &mut 9, &mut transfers);
-        directory.written(ReplicaId(1), &block);
-        directory.arrived(&transfers[0]);
-        assert_eq!(directory.valid_in([SpaceId::HOST, DEVICE].into_iter(), &block), [DEVICE]);
-    }
-}
+#[path = "directory_tests.rs"]
+mod tests;

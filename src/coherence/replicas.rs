@@ -156,7 +156,12 @@ impl Replicas {
         });
         let there = &mut self.spaces[known];
         (there.count, there.staying) = (there.count + 1, there.staying + 1);
-        there.at.visit(&block, |_, ids| ids.push(id));
+        let mut visited = 0;
+        there.at.visit(&block, |_, ids| {
+            ids.push(id);
+            visited += 1;
+        });
+        there.at.wear(visited, |_| (), are_alike);
         self.away.insert(id, replica);
     }
 
@@ -182,6 +187,7 @@ impl Replicas {
         if nobody {
             there.at.unite_if_many(block, visited);
         }
+        there.at.wear(visited, |_| (), are_alike);
     }
 
     /// The replica is gone.
@@ -206,6 +212,11 @@ impl Replicas {
     pub(super) fn are_home_alone(&self) -> bool {
         self.away.is_empty()
     }
+}
+
+/// Whether the same replicas hold two parts.
+fn are_alike(one: &SmallVec<[ReplicaId; 2]>, other: &SmallVec<[ReplicaId; 2]>) -> bool {
+    one.len() == other.len() && one.iter().all(|id| other.contains(id))
 }
 
 /// Boxes of one-dimensional data are intervals; a map needs only to know whether one dimension suffices.

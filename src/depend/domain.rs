@@ -37,6 +37,7 @@ use crate::ids::{DataId, TaskId};
 use crate::region::{Block, MAX_DIMS, Part, RegionMap};
 use crate::sync::{DeferredDrop, Flow, drop_quietly};
 use parking_lot::{Mutex, MutexGuard};
+use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -324,6 +325,26 @@ impl Domain {
         out.dedup_by_key(|(task, _)| task.address());
     }
 
+    /// As [`Self::prune`], after the domains of those that this one still knows of.
+    ///
+    /// Not by recursion: tasks that hold data weakly, one after the other, are a long way.
+    #[cold]
+    pub(super) fn forget_ended(self: &Arc<Self>) {
+        let (mut visited, mut known, mut next) = (vec![self.clone()], FxHashSet::default(), 0);
+        while let Some(domain) = visited.get(next).cloned() {
+            next += 1;
+            for (_, history) in &domain.histories.lock().of_data {
+                history.peek(&Block::whole(&[usize::MAX; MAX_DIMS]), |_, fragment| {
+                    fragment.predecessors(Mode::Inout, |(task, _), _| {
+                        let inner = live_domain(&task).filter(|_| task.is_finished());
+                        visited.extend(inner.filter(|inner| known.insert(inner.task)).cloned());
+                    });
+                });
+            }
+        }
+        visited.iter().rev().for_each(|domain| domain.prune());
+    }
+
     /// Forgets those who do not matter, if all is complete.
     fn prune(&self) {
         if self.pending.load(Ordering::Acquire) > 0 || !self.is_live() {
@@ -335,7 +356,7 @@ impl Domain {
             history.peek(&Block::whole(&[usize::MAX; MAX_DIMS]), |_, fragment| matters |= fragment.matters());
         }
         if !matters {
-            histories.of_data.clear();
+            histories.of_data = Vec::new();
             self.live.store(false, Ordering::Release);
         }
     }

@@ -22,6 +22,7 @@
 
 use super::accumulation::Accumulation;
 use super::commutative::Line;
+use super::domain::live_domain;
 use super::join::{MOST, Predecessor, Tasks, WORTH_A_JOIN, matters};
 use super::reduction::Lane;
 use super::register::Newcomer;
@@ -165,6 +166,34 @@ impl Fragment {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).any(|task| matters(task, Flow::Value))
             || self.readers.iter().any(|task| matters(task, Flow::Order))
+    }
+
+    /// Forgets tasks that no newcomer has to wait for, or learns a failure of.
+    pub(super) fn forget_ended(&mut self, newcomer: &Newcomer<'_>) {
+        let is_accumulated = matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Replicas(_), .. }));
+        if newcomer.keeps_finished() || is_accumulated {
+            return;
+        }
+        let others = self.open.iter().flat_map(|open| &open.others);
+        if !self.first.iter().chain(others).any(|task| still_matters(task, Flow::Value)) {
+            (self.first, self.open) = (None, None);
+        }
+        self.readers.retain(|task| still_matters(task, Flow::Order));
+        self.has_weak_readers &= !self.readers.is_empty();
+    }
+
+    /// Whether no newcomer can tell the two apart.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let (one, two) = (self.first.as_ref(), other.first.as_ref());
+        let have_one_group = match (self.open.as_deref(), other.open.as_deref()) {
+            (None, None) => true,
+            (Some(one), Some(two)) => one.is_like(two),
+            _ => false,
+        };
+        one.map(TaskRef::address) == two.map(TaskRef::address)
+            && are_the_same(&self.readers, &other.readers)
+            && self.has_weak_readers == other.has_weak_readers
+            && have_one_group
     }
 
     /// Enters tasks that have been entered before, in another form of the history.
@@ -364,6 +393,23 @@ impl Fragment {
 }
 
 impl OpenGroup {
+    /// Whether nobody can tell the two apart, their first members being the same.
+    fn is_like(&self, other: &Self) -> bool {
+        let waits_alike =
+            |(one, two): (&Predecessor, &Predecessor)| (one.0.address(), one.1) == (two.0.address(), two.1);
+        let are_one = match (&self.order, &other.order) {
+            (Order::Free, Order::Free) | (Order::Weak, Order::Weak) => true,
+            (Order::Line(one), Order::Line(two)) => Arc::ptr_eq(one, two),
+            (Order::Lane(one), Order::Lane(two)) => Arc::ptr_eq(one, two),
+            _ => false, // replicas know their group's parts as they are
+        };
+        are_one
+            && self.mode == other.mode
+            && are_the_same(&self.others, &other.others)
+            && self.before.len() == other.before.len()
+            && self.before.iter().zip(&other.before).all(waits_alike)
+    }
+
     /// The newcomer waits for the group, of which this is the `first`.
     #[inline(never)]
     fn wait_for(&self, first: &TaskRef, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
@@ -382,6 +428,21 @@ impl Order {
             newcomer.leave(group);
         }
     }
+}
+
+/// As [`matters`]; what has ended within a task's domain is forgotten there first.
+fn still_matters(task: &TaskRef, flow: Flow) -> bool {
+    if task.is_finished()
+        && let Some(domain) = live_domain(task)
+    {
+        domain.forget_ended();
+    }
+    matters(task, flow)
+}
+
+/// Whether two lists are of the same tasks, in one order.
+fn are_the_same(one: &[TaskRef], other: &[TaskRef]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.address() == other.address())
 }
 
 /// What an access with this mode takes over from the last group.

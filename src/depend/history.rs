@@ -201,6 +201,18 @@ impl History {
         if let Form::Tiled(tiled) = &self.form { Some(tiled) } else { None }
     }
 
+    /// How many parts, or entries, there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        match &self.form {
+            Form::Whole(_) => 1,
+            Form::Parts(parts) => parts.len(),
+            Form::Recent(recent) => recent.len(),
+            Form::Indexed(indexed) => indexed.len(),
+            Form::Tiled(tiled) => tiled.len(),
+        }
+    }
+
     /// The room that the longest list of a history by parts takes.
     #[cfg(test)]
     pub(super) fn longest_list(&self) -> usize {
@@ -249,6 +261,9 @@ pub(super) fn enter_parts(
     });
     if matches!(access.mode, Mode::Out | Mode::Inout | Mode::Accept) {
         parts.unite_if_many(access.block, visited);
+    }
+    if parts.wear(visited, |fragment| fragment.forget_ended(newcomer), Fragment::is_like) {
+        newcomer.forget_latest();
     }
     visited
 }

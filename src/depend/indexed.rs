@@ -99,6 +99,12 @@ impl Indexed {
         since < recent::MOST as u64
     }
 
+    /// How many parts were written, and blocks were read.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.written.len() + self.read.len()
+    }
+
     /// Whether accesses of this mode can be entered.
     #[inline]
     pub(super) fn takes(mode: Mode) -> bool {
@@ -221,13 +227,15 @@ impl Indexed {
     }
 
     fn enter_reader(&mut self, block: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
-        let mut oldest = u64::MAX;
+        let (mut oldest, mut parts) = (u64::MAX, 0);
         self.written.look(block, |written| {
+            parts += 1;
             oldest = oldest.min(written.at);
             if let Some(task) = &written.by {
                 newcomer.wait_for(task, flow);
             }
         });
+        self.wear(parts, newcomer);
         // Stencils come back to all of their blocks, about one for each part: those stay, however long a sweep takes.
         let is_full = self.read.len() >= self.sweep_at.max(4 * self.written.len());
         if is_full && !self.by_block.contains_key(block) {
@@ -280,8 +288,28 @@ impl Indexed {
         if parts > PARTS_LEFT_APART {
             written.unite(block);
         }
+        self.wear(parts, newcomer);
         if vacant > FIRST_SWEEP / 2 && vacant > self.read.len() / 2 {
             self.sweep(!newcomer.keeps_finished());
+        }
+    }
+
+    /// Counts an access that has met this many parts. Now and then, parts whose writers do not matter any more become one.
+    ///
+    /// Such a part counts as never written. Readers that its writer has waited for have ended, so nobody waits for them.
+    #[inline]
+    fn wear(&mut self, parts: usize, newcomer: &mut Newcomer<'_>) {
+        let keeps_finished = newcomer.keeps_finished();
+        let settle = |written: &mut Written| {
+            let is_over = written.by.as_ref().is_none_or(|task| !matters(task, Flow::Value));
+            if is_over && !keeps_finished {
+                *written = Written { by: None, at: 0, before: 0 };
+            }
+        };
+        let address = |written: &Written| written.by.as_ref().map(TaskRef::address);
+        let alike = |one: &Written, other: &Written| one.at == other.at && address(one) == address(other);
+        if self.written.wear(parts, settle, alike) {
+            newcomer.forget_latest();
         }
     }
 

@@ -23,6 +23,8 @@ mod commutative;
 mod datum;
 mod disjoint;
 mod domain;
+#[cfg(test)]
+mod ended_tests;
 mod fragment;
 #[cfg(feature = "graph")]
 mod graph;

@@ -63,6 +63,12 @@ impl Recent {
         Self(entries.map(|(writes, tasks)| Entry { block, writes, tasks: tasks.iter().cloned().collect() }).collect())
     }
 
+    /// How many entries there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether an access of this mode can be entered.
     #[inline]
     pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {

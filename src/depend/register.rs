@@ -416,6 +416,11 @@ impl Newcomer<'_> {
         self.task.address()
     }
 
+    /// Tasks may have gone, and others may come to be at their addresses.
+    pub(super) fn forget_latest(&mut self) {
+        self.latest = 0;
+    }
+
     /// A reference to leave behind.
     #[inline]
     pub(super) fn share(&mut self) -> TaskRef {

@@ -9,10 +9,14 @@
 use super::Block;
 use super::block::MAX_DIMS;
 use super::box_set::BoxSet;
+use super::wear::{Wear, commonest, unite_alike};
 use rustc_hash::FxHashMap;
 
 /// The most parts under one block that are left apart after a write of all of it.
 pub(super) const PARTS_LEFT_APART: usize = 64;
+
+/// One box in so many may differ from the others where these are cut anew around it.
+const MUCH_COMMON: usize = 16;
 
 /// Values over disjoint boxes that cover one box.
 #[derive(Debug)]
@@ -24,6 +28,7 @@ pub(crate) struct BlockMap<V> {
     exact: FxHashMap<Block, u32>,
     boxes: BoxSet,
     found: Vec<u32>,
+    wear: Wear,
 }
 
 #[derive(Debug)]
@@ -42,6 +47,7 @@ impl<V: Clone> BlockMap<V> {
             exact: FxHashMap::default(),
             boxes: BoxSet::new(&whole),
             found: Vec::new(),
+            wear: Wear::new(),
         };
         if !whole.is_empty() {
             map.add(whole, value, |boxes, index| boxes.insert(&whole, index));
@@ -144,6 +150,39 @@ impl<V: Clone> BlockMap<V> {
             self.boxes.set(kept, &block);
             part.block = block;
         }
+    }
+
+    /// As [`RegionMap::wear`](super::RegionMap::wear).
+    #[inline]
+    pub(crate) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
+        let is_due = self.wear.count(met, self.parts.len() - self.free.len());
+        if is_due {
+            self.merge(settle, alike);
+        }
+        is_due
+    }
+
+    #[cold]
+    fn merge(&mut self, mut settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) {
+        let parts = std::mem::take(&mut self.parts).into_iter().flatten();
+        let mut parts: Vec<_> = parts.map(|Entry { block, value }| (block, value)).collect();
+        parts.iter_mut().for_each(|(_, value)| settle(value));
+        unite_alike(&mut parts, &alike);
+        let Some(common) = commonest(&parts, &alike).cloned() else { return };
+        let others = |parts: &[(Block, V)]| parts.iter().filter(|(_, value)| !alike(&common, value)).count();
+        if MUCH_COMMON * others(&parts) < parts.len() {
+            // Few boxes cut the rest, whatever cut it before.
+            parts.retain(|(_, value)| !alike(&common, value));
+            *self = Self::new(self.whole, common);
+            parts.iter().for_each(|(block, value)| self.visit(block, |_, of_part| of_part.clone_from(value)));
+        } else {
+            *self = Self { parts: Vec::with_capacity(parts.len()), ..Self::new(self.whole, common) };
+            (self.boxes, self.exact) = (BoxSet::new(&self.whole), FxHashMap::default());
+            for (block, value) in parts {
+                self.add(block, value, |boxes, index| boxes.insert(&block, index));
+            }
+        }
+        self.wear.merged(self.len());
     }
 
     /// All boxes, in no particular (but deterministic) order.

@@ -88,6 +88,17 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
+    /// As [`RegionMap::wear`](super::RegionMap::wear).
+    #[inline]
+    pub(super) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
+        let Parts::Many(leaves) = &mut self.parts else { return false };
+        let is_due = leaves.is_worn(met);
+        if is_due && let Some((whole, value)) = leaves.merge(settle, alike) {
+            self.parts = Parts::One(whole, value);
+        }
+        is_due
+    }
+
     /// How many intervals there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

@@ -13,6 +13,7 @@
 //! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them, and no
 //!    neighbour is taken for one that has left.
 
+use super::wear::Wear;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -28,6 +29,7 @@ pub(super) struct Leaves<V> {
     /// Places of leaves that are not in the tree.
     free: Vec<usize>,
     finger: Finger,
+    wear: Wear,
 }
 
 /// Where an interval may be found that is looked for: what lies there tells whether it is.
@@ -54,7 +56,7 @@ impl<V: Clone> Leaves<V> {
     pub(super) fn new(whole: Range<usize>, value: V) -> Self {
         let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value], next: 0 };
         let tree = BTreeMap::from([(whole.start, 0)]);
-        Self { tree, leaves: vec![leaf], free: Vec::new(), finger: Finger::default() }
+        Self { tree, leaves: vec![leaf], free: Vec::new(), finger: Finger::default(), wear: Wear::new() }
     }
 
     /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends. What lies
@@ -169,6 +171,50 @@ impl<V: Clone> Leaves<V> {
             }
         }
         self.join_small(first);
+    }
+
+    /// Counts a visit that has met this many intervals; whether a [merge](Self::merge) is due.
+    #[inline]
+    pub(super) fn is_worn(&mut self, met: usize) -> bool {
+        let most = self.tree.len() * MOST;
+        self.wear.count(met, most)
+    }
+
+    /// Settles all values, and makes one interval of neighbours alike. Returns the only one if one is left.
+    #[cold]
+    pub(super) fn merge(
+        &mut self,
+        mut settle: impl FnMut(&mut V),
+        alike: impl Fn(&V, &V) -> bool,
+    ) -> Option<(Range<usize>, V)> {
+        let (tree, mut old) = (std::mem::take(&mut self.tree), std::mem::take(&mut self.leaves));
+        (self.free, self.finger) = (Vec::new(), Finger::default());
+        let empty = || Leaf { starts: Vec::new(), end: 0, values: Vec::new(), next: 0 };
+        let (mut leaf, mut end) = (empty(), 0);
+        for (_, place) in tree {
+            end = old[place].end;
+            let starts = std::mem::take(&mut old[place].starts);
+            for (start, mut value) in starts.into_iter().zip(std::mem::take(&mut old[place].values)) {
+                settle(&mut value);
+                let last = leaf.values.last();
+                if last.is_some_and(|last| alike(last, &value)) {
+                    continue;
+                }
+                if leaf.starts.len() == MOST / 2 {
+                    leaf.end = start;
+                    self.insert(std::mem::replace(&mut leaf, empty()));
+                }
+                leaf.starts.push(start);
+                leaf.values.push(value);
+            }
+        }
+        leaf.end = end;
+        if self.tree.is_empty() && leaf.starts.len() == 1 {
+            return leaf.values.pop().map(|value| (leaf.starts[0]..end, value));
+        }
+        self.insert(leaf);
+        self.wear.merged(self.tree.len() * MOST);
+        None
     }
 
     /// Joins the leaf at `first`, which has become small, with its neighbours if they are small together.

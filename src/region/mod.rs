@@ -6,7 +6,8 @@
 //!
 //! Invariants of both maps:
 //! 1. The parts are disjoint and together cover the whole data, always.
-//! 2. A part is split only where a visited block crosses it, so a block that was visited once is found whole.
+//! 2. A part is split only where a visited block crosses it. So a block that was visited once is found whole until parts
+//!    become one: where the caller says so, or where their values are alike and the map is worn.
 
 mod block;
 mod block_map;
@@ -20,6 +21,7 @@ mod interval_map;
 mod leaves;
 mod narrow;
 mod tiling;
+mod wear;
 
 pub use block::{Block, MAX_DIMS};
 pub(crate) use block_map::BlockMap;
@@ -96,6 +98,15 @@ impl<V: Clone> RegionMap<V> {
         if let Self::Grid(map) = self { Some(map.len()) } else { None }
     }
 
+    /// How many parts there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Line(map) => map.len(),
+            Self::Grid(map) => map.len(),
+        }
+    }
+
     /// Visits every part inside `block`, after splitting the parts that cross its faces.
     #[inline]
     pub(crate) fn visit(&mut self, block: &Block, mut visit: impl FnMut(Part<'_>, &mut V)) {
@@ -105,9 +116,9 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Gives every part inside `block` this value, after splitting those that cross its faces. If they are too many they
-    /// become one.
-    pub(crate) fn assign(&mut self, block: &Block, value: &V) {
+    /// Gives every part inside `block` this value, after splitting those that cross its faces; how many there were. If they
+    /// are too many they become one.
+    pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         match self {
             Self::Line(map) => map.visit(block.range(0), |_, of_part| {
@@ -117,6 +128,7 @@ impl<V: Clone> RegionMap<V> {
             Self::Grid(map) => parts = map.assign(block, value),
         }
         self.unite_if_many(block, parts);
+        parts
     }
 
     /// Visits every part that overlaps `block`, splitting nothing; the visitor sees the overlap, not the whole part.
@@ -124,6 +136,18 @@ impl<V: Clone> RegionMap<V> {
         match self {
             Self::Line(map) => map.peek(block.range(0), |range, value| visit(Block::interval(range), value)),
             Self::Grid(map) => map.peek(block, visit),
+        }
+    }
+
+    /// Counts a visit that has met this many parts. If many visits have met many parts, or there are many, all values are
+    /// settled, and neighbours alike become one part; whether that was done.
+    ///
+    /// Invariant: `alike` says that no later visit can tell one value from the other.
+    #[inline]
+    pub(crate) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
+        match self {
+            Self::Line(map) => map.wear(met, settle, alike),
+            Self::Grid(map) => map.wear(met, settle, alike),
         }
     }
 

@@ -64,6 +64,12 @@ impl Tiled {
         Self { whole, tiling, chunks, others, own: 0, has_groups: false, strips: Strips::default(), wide_writes: 0 }
     }
 
+    /// How many tiles have a fragment, and strips there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.own + self.strips.len()
+    }
+
     /// Enters an access of `newcomer` to a block that is not empty; false, and nothing is entered, if it does not suit the tiles.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
