@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{failed, for_each_mix, runtime, watched};
+use common::{MIXES, SCHEDULERS, failed, for_each_mix, runtime, watched};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -323,5 +323,95 @@ fn many_futures_are_woken_from_many_threads() {
             drop(send);
             thread.join().unwrap();
         });
+    });
+}
+
+/// As `for_each_mix`, for tests whose submitter blocks outside the runtime and so hosts no unit.
+fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
+    for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
+        let test = test.clone();
+        watched(&format!("{units} {scheduler}"), move || {
+            test(&Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap());
+        });
+    }
+}
+
+/// Says when it is dropped.
+struct Dropped(Sender<&'static str>, &'static str);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.send(self.1).unwrap();
+    }
+}
+
+#[test]
+fn cancelled_group_drops_begun_futures_and_ends() {
+    for_each_free_mix(|rt| {
+        let (x, all) = (rt.data(vec![1u64; 4]), rt.group());
+        let (part, (dropped, drops), (begins, begun)) = (all.group(), channel(), channel());
+        let task = part.task("waits", (x.inout(),)).host_async(move |cx, (mut x,)| {
+            let dropped = Dropped(dropped, "future");
+            async move {
+                begins.send(cx.clone()).unwrap();
+                std::future::pending::<()>().await;
+                x[0] = 2;
+                drop(dropped);
+            }
+        });
+        let task = task.submit_handle().unwrap();
+        let context = begun.recv().unwrap();
+        assert!(!context.is_cancelled());
+        all.cancel();
+        assert!(context.is_cancelled(), "a clone of the context knows of the group and of those around it");
+        assert_eq!(failed(part.wait()), ["waits"]);
+        assert_eq!(drops.try_recv(), Ok("future"), "it is dropped before the group ends");
+        assert!(task.failure().unwrap().to_string().contains("cancelled"));
+        rt.accept(&x).unwrap();
+        assert_eq!(rt.take(x).unwrap(), [1; 4]);
+    });
+}
+
+#[test]
+fn future_cancelled_during_its_poll_is_dropped_after_the_poll() {
+    for_each_free_mix(|rt| {
+        let (group, other) = (rt.group(), rt.group());
+        let ((begins, begun), (go_on, gone_on)) = (channel(), channel::<()>());
+        let first_poll = move || {
+            begins.send(()).unwrap();
+            gone_on.recv().unwrap();
+        };
+        let body = group.task("waits", ()).host_async(move |_, ()| async move {
+            first_poll();
+            std::future::pending::<()>().await;
+        });
+        body.submit().unwrap();
+        let ends = other.task("ends", ()).host_async(|_, ()| std::future::ready(()));
+        ends.submit().unwrap();
+        begun.recv().unwrap();
+        group.cancel();
+        go_on.send(()).unwrap();
+        assert_eq!(failed(group.wait()), ["waits"]);
+        other.wait().unwrap();
+    });
+}
+
+#[test]
+fn cancelled_future_ends_when_its_guards_are_back() {
+    for_each_free_mix(|rt| {
+        let (x, group, (lend, lent)) = (rt.data(vec![1u64; 4]), rt.group(), channel());
+        let body = group.task("lends", (x.inout(),)).host_async(move |_, (x,)| async move {
+            lend.send(x).unwrap();
+            std::future::pending::<()>().await;
+        });
+        body.submit().unwrap();
+        let mut guard = lent.recv().unwrap();
+        group.cancel();
+        guard[3] = 7; // still valid
+        assert_eq!(group.pending(), 1);
+        guard.finish();
+        assert_eq!(failed(group.wait()), ["lends"]);
+        rt.accept(&x).unwrap();
+        assert_eq!(rt.take(x).unwrap(), [1, 1, 1, 7]);
     });
 }

@@ -58,7 +58,7 @@ pub(crate) struct Shared {
     /// Tasks whose bodies wait and have nothing else to do.
     pub(super) suspended: SuspendedTasks,
     /// No further body is run: the program is unwinding.
-    pub(crate) cancelled: AtomicBool,
+    cancelled: AtomicBool,
     /// This process is a child of the one that has the runtime's threads.
     is_in_child: AtomicBool,
     /// The graph that is replayed, and what to call when somebody submits meanwhile.
@@ -137,6 +137,7 @@ impl Shared {
                 kind: UnitKind::Cpu,
                 device: None,
                 inner_cores: 1,
+                group: None,
             },
             broken: OnceLock::new(),
             kept: Mutex::default(),
@@ -294,10 +295,20 @@ impl Shared {
         Ran::Ended(Outcome::Failed(FailureReason::from_panic(payload)))
     }
 
+    /// Runs no further body. Those that have begun run to their ends, futures too.
+    pub(crate) fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no further body is run.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
     /// How a task ends that must not run; its body is dropped.
     #[inline]
     pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
-        let is_refused = task.is_poisoned() || self.cancelled.load(Ordering::Relaxed);
+        let is_refused = task.is_poisoned() || self.is_cancelled();
         if is_refused { self.refuse(task) } else { None }
     }
 

@@ -110,7 +110,15 @@ where
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, Place(env): Place<'_>) -> Result<(), Stopped> {
         let Self(stage) = bodies.take().expect("a future that is ready is not polled");
         let (mut future, detachment) = match stage {
-            Stage::Begun(future, detachment) => (future, detachment),
+            Stage::Begun(future, detachment) => {
+                detachment.run();
+                if detachment.is_cancelled() {
+                    detachment.fail(FailureReason::Cancelled);
+                    drop_quietly(|| drop(future));
+                    return Err(leave(detachment, false));
+                }
+                (future, detachment)
+            }
             Stage::Body(body) => {
                 let detachment = Detachment::new(false);
                 let begin = || {
@@ -127,7 +135,6 @@ where
                 }
             }
         };
-        detachment.run();
         let waker = detachment.waker();
         let poll = || future.as_mut().poll(&mut std::task::Context::from_waker(&waker)).map(IntoOutcome::into_outcome);
         let ended = match catch_unwind(AssertUnwindSafe(poll)) {

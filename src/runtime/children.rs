@@ -133,6 +133,36 @@ impl Context {
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
+    /// Whether the work of this body is no longer wanted: the task's group was cancelled, or a group that it is a part of; or the
+    /// runtime is being dropped while the program unwinds from a panic.
+    ///
+    /// The runtime never interrupts a body. A long body asks from time to time and returns early; the call takes some nanoseconds.
+    /// Its task ends as the body says: return an error, unless what it has written so far is good. A clone of the context can be
+    /// asked as well, by a thread that has a guard of [`host_detached`](TaskBuilder::host_detached) for instance.
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (group, (begins, begun)) = (rt.group(), channel());
+    /// let search = group.task("search", ()).cpu(move |cx, ()| {
+    ///     _ = begins.send(());
+    ///     while !cx.is_cancelled() {
+    ///         std::hint::spin_loop(); // a piece of the work
+    ///     }
+    ///     Err("given up")
+    /// });
+    /// search.submit()?;
+    /// begun.recv()?;
+    /// group.cancel();
+    /// assert!(group.wait().unwrap_err().to_string().contains("given up"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_cancelled(&self) -> bool {
+        let by_runtime = || self.entrance.upgrade().is_some_and(|entrance| door(&entrance).shared().is_cancelled());
+        self.group.as_ref().is_some_and(|group| group.is_cancelled()) || by_runtime()
+    }
+
     /// Waits until all children of this task that were submitted so far are complete, with their children. The thread
     /// executes other tasks meanwhile.
     ///

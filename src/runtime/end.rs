@@ -23,7 +23,7 @@ impl Drop for Runtime {
         }
         if !inside::in_body(self.door.id) {
             if std::thread::panicking() {
-                self.shared().cancelled.store(true, Ordering::Relaxed);
+                self.shared().cancel();
             }
             self.end();
             if self.shared().is_broken() && self.shared().progress.pending() > 0 {

@@ -112,10 +112,14 @@ impl<'rt> TaskGroup<'rt> {
 
     /// Gives the group up: tasks that have not begun will not run. They fail as cancelled
     /// ([`FailureReason::Cancelled`](crate::error::FailureReason)) when it would be their turn, and what they should
-    /// have written is poisoned, as after any failure. Those that run are not disturbed. Further tasks are refused
-    /// ([`SubmitError::Cancelled`]), here and in groups that are parts of this one.
+    /// have written is poisoned, as after any failure. Further tasks are refused ([`SubmitError::Cancelled`]), here and in
+    /// groups that are parts of this one. Returns at once.
     ///
-    /// Returns at once. To stop what is running, let bodies look at a flag of your own.
+    /// A body that runs is not disturbed; it can ask [`Context::is_cancelled`](crate::Context::is_cancelled). A future
+    /// ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread instead of being
+    /// polled again, and its task fails as cancelled. If it has given guards to other threads, the task ends when these are
+    /// back. So does a task of [`host_detached`](TaskBuilder::host_detached) whose body has returned: nobody can take a guard
+    /// away from the thread that has it, and the task ends as its guards say.
     ///
     /// ```
     /// use thalweg::prelude::*;

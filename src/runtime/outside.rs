@@ -21,6 +21,9 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     /// A task without accesses, or whose end depends on more, asks its first argument for a
     /// [`completion`](Lending::completion). If nothing is out when the body returns, the task has ended.
     ///
+    /// Cancelling the task's group does not end it once its body has begun: a thread that has a guard may be using it. Such a
+    /// thread can ask a clone of the body's context ([`Context::is_cancelled`]) and give its guard back early.
+    ///
     /// Until then its accesses are held: whoever depends on the task waits, a `commutative` one keeps its turn, a
     /// reduction its replica. Schedulers see the time that the body took. In a simulation the body is not run, and the
     /// task takes what the machine file says.
@@ -65,7 +68,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     /// The future owns a guard of each region ([`Lent`]), so it can be polled by any thread. The task ends as the future
     /// does, with its error if it returns one, when all guards are back. Here a guard that is dropped is given back;
     /// [`fail`](crate::memory::Lent::fail) fails the task all the same. A panic fails it too. A future that nobody wakes
-    /// keeps its task from ending, as a forgotten guard does; a task that has begun is not cancelled.
+    /// keeps its task from ending, as a forgotten guard does. If the task's group is
+    /// [cancelled](crate::TaskGroup::cancel), a unit's thread drops the future instead of polling it again.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -1,5 +1,6 @@
 //! Where a body runs: what it can ask, and what its views are made of.
 
+use super::Group;
 use crate::ids::{DeviceId, UnitId};
 use crate::machine::UnitKind;
 use crate::region::MAX_DIMS;
@@ -51,9 +52,16 @@ pub struct Context {
     pub(crate) kind: UnitKind,
     pub(crate) device: Option<DeviceId>,
     pub(crate) inner_cores: usize,
+    /// The group of the task whose body got this context, if the task is a member of one.
+    pub(crate) group: Option<Arc<Group>>,
 }
 
 impl Context {
+    /// The same for the body of a member of this group.
+    pub(crate) fn in_group(&self, group: &Arc<Group>) -> Self {
+        Self { group: Some(group.clone()), ..self.clone() }
+    }
+
     /// The id of the compute unit.
     pub fn unit(&self) -> UnitId {
         self.unit

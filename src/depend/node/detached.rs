@@ -19,7 +19,7 @@ use crate::sync::{Birth, Detached, drop_quietly};
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
 /// To whom a task comes back that has gone on without a thread: its driver.
@@ -52,6 +52,8 @@ pub(crate) struct Detachment {
     state: Detached<Parked>,
     failure: Mutex<Option<FailureReason>>,
     elapsed_ns: AtomicU64,
+    /// The future is to be dropped at its next poll.
+    cancelled: AtomicBool,
     /// A guard that is dropped without a word fails the task.
     strict: bool,
     birth: Birth,
@@ -66,6 +68,7 @@ impl Detachment {
             state: Detached::new(),
             failure: Mutex::default(),
             elapsed_ns: AtomicU64::new(0),
+            cancelled: AtomicBool::new(false),
             strict,
             birth: Birth::here(),
             reception: Mutex::default(),
@@ -95,6 +98,17 @@ impl Detachment {
     /// The task is about to be run on.
     pub(crate) fn run(&self) {
         self.state.run();
+    }
+
+    /// Has a unit's thread drop the task's future instead of polling it again. Guards that are lent out stay valid.
+    pub(crate) fn cancel(self: &Arc<Self>) {
+        self.cancelled.store(true, Ordering::Release);
+        self.wake_by_ref();
+    }
+
+    /// Whether the future is to be dropped; to be asked after [`Self::run`], so that a later [`Self::cancel`] wakes it again.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
     }
 
     /// Wakes the task's future.

@@ -4,6 +4,9 @@
 //! dropped: at the very end, when what the body captured is gone and those that waited for the task have been let go. So a
 //! task without a group meets nothing of this but the question whether it has one.
 //!
+//! A future that has begun is kept in the groups of its task, without a count, so that cancelling one finds it. It is then
+//! woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
+//!
 //! What never happens here: nobody waits, nothing is run on a group's behalf.
 //!
 //! Invariants:
@@ -11,18 +14,18 @@
 //!    owner does with the task: its body is gone, and who has a handle sees it finished. What it has failed by was noted
 //!    before.
 //! 2. What a member counts for, all groups above its group are counted for too.
-//! 3. Under the lock references are moved, and no failure is dropped.
+//! 3. Under the lock references are moved, and no failure is dropped; no future is woken there.
 
-use super::{Body, Env, Kinds, Stop};
+use super::{Body, Context, Detachment, Env, Kinds, Leaving, Stop};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use parking_lot::Mutex;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 /// What the tasks of one group share.
@@ -42,6 +45,8 @@ struct State {
     failures: Causes,
     /// Whoever waits until there is no member left.
     waiting: Vec<Waker>,
+    /// Members whose futures have begun and not ended, by their addresses.
+    futures: FxHashMap<usize, Weak<Detachment>>,
 }
 
 /// Failures in the order in which they happened, each once.
@@ -84,9 +89,30 @@ impl Group {
         self.members.load(Ordering::Acquire)
     }
 
-    /// Members that have not begun are not to run any more.
+    /// Cancels members that have not begun, and those whose futures have.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
+        let begun: Vec<_> = self.state.lock().futures.values().filter_map(Weak::upgrade).collect();
+        begun.iter().for_each(Detachment::cancel);
+    }
+
+    /// A member's future has been polled, for the first time unless it had `begun` before.
+    #[cold]
+    fn polled(&self, begun: bool, Leaving { detachment, waits }: &Leaving) {
+        let address = Arc::as_ptr(detachment).addr();
+        match (begun, *waits) {
+            (false, true) => {
+                for group in self.line() {
+                    group.state.lock().futures.insert(address, Arc::downgrade(detachment));
+                }
+                // Either `cancel` finds the future in the map, or its flag is visible here: both sides take the lock.
+                if self.is_cancelled() {
+                    detachment.cancel();
+                }
+            }
+            (true, false) => self.line().for_each(|group| _ = group.state.lock().futures.remove(&address)),
+            _ => {}
+        }
     }
 
     /// Whether it was cancelled, or a group that it is a part of.
@@ -198,10 +224,20 @@ impl Body for Member {
     }
 
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
-        if !self.body.has_begun() {
+        let begun = self.body.has_begun();
+        let ran = if begun {
+            self.body.run(env) // a future has the context from its first poll
+        } else {
             self.begin().map_err(|cancelled| Box::new(Stop::Failed(cancelled)))?;
+            let context = env.context.in_group(&self.group);
+            self.body.run(&Env { context: &context, ..*env })
+        };
+        if let Err(stop) = &ran
+            && let Stop::Detached(leaving) = &**stop
+        {
+            self.group.polled(begun, leaving);
         }
-        self.body.run(env)
+        ran
     }
 
     fn has_begun(&self) -> bool {

@@ -174,22 +174,26 @@ pub(crate) fn join<A: Send, B: Send>(
     second: impl FnOnce(&Context) -> B + Send,
 ) -> (A, B) {
     let runtime = context.runtime;
+    let second = |at: &Context, elsewhere: bool| match &context.group {
+        Some(group) if elsewhere => second(&at.in_group(group)),
+        _ => second(at),
+    };
     if context.is_cpu() && context.inner_cores() > 1 {
         return running::with_part(runtime, |part| match part {
-            None => rayon::join(|| first(context), || second(context)),
+            None => rayon::join(|| first(context), || second(context, false)),
             Some(part) => rayon::join(
                 || running::as_part(runtime, part, || first(context)),
-                || running::as_part(runtime, part, || second(context)),
+                || running::as_part(runtime, part, || second(context, false)),
             ),
         });
     }
     Host::with(runtime, |host| {
         let host = host.filter(|_| context.is_cpu());
         running::with_part(runtime, |part| match host.zip(part) {
-            None => (first(context), second(context)),
+            None => (first(context), second(context, false)),
             Some((host, part)) => fork(host, context, first, |at, elsewhere| match elsewhere {
-                true => running::as_part(runtime, part, || second(at)),
-                false => second(at),
+                true => running::as_part(runtime, part, || second(at, true)),
+                false => second(at, false),
             }),
         })
     })

@@ -73,6 +73,7 @@ impl Host {
             kind: unit.kind,
             device: unit.devices.first().copied(),
             inner_cores: unit.inner_cores(),
+            group: None,
         };
         Self {
             runtime,
