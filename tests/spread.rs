@@ -191,7 +191,7 @@ fn others_stand_in_for_a_device_that_is_lost() {
                     // What the others have is right, and what was lost is made anew by those that are left.
                     assert_eq!(rt.read(&x.slice(..N / 3)).unwrap(), [8; N / 3]);
                     assert!(matches!(rt.read(&x.slice(N / 3..2 * N / 3)), Err(RunError::Poisoned(_))));
-                    rt.clear(&x.slice(N / 3..2 * N / 3)).unwrap();
+                    rt.clear(x.slice(N / 3..2 * N / 3)).unwrap();
                     let fill = rt.for_each("fill", x.blocks(N / 3).output());
                     fill.cpu(|_, x| x.fill(5)).spread(&all).submit().unwrap();
                     (0..3).for_each(|_| step());

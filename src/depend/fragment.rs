@@ -7,7 +7,7 @@
 //! | newcomer | waits for | then |
 //! | --- | --- | --- |
 //! | `in` | the group (value) | is one of the readers |
-//! | `after` | the group (order) | is one of the readers |
+//! | `after`, `outcome` | the group (order) | is one of the readers |
 //! | `out` | the readers, or else the group (order) | is the new group; no readers |
 //! | `inout` | the readers (order) and the group (value) | is the new group; no readers |
 //! | `accept` | the readers and the group (order) | is the new group; no readers |
@@ -74,7 +74,7 @@ impl Fragment {
     #[inline(always)] // on the way of every task
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
-            Mode::In | Mode::After => {
+            Mode::In | Mode::After | Mode::Outcome => {
                 if self.open.is_some() {
                     self.close_group(part, newcomer);
                 }

@@ -25,6 +25,8 @@ pub enum Mode {
     Commutative,
     /// Adds a private contribution by an associative operation.
     Reduction(OpId),
+    /// Reads, or learns why there is nothing to read.
+    Outcome,
     /// Is ordered like a reader, and reads nothing.
     After,
     /// Waits for nothing and sees nothing; the task's children read.
@@ -77,7 +79,7 @@ impl Mode {
     /// Whether the access, or what the task's children do in its place, may change the region.
     #[inline]
     pub fn writes(self) -> bool {
-        !matches!(self, Mode::In | Mode::After | Mode::WeakIn)
+        !matches!(self, Mode::In | Mode::Outcome | Mode::After | Mode::WeakIn)
     }
 
     /// Whether the access uses what the region held before.
@@ -89,7 +91,7 @@ impl Mode {
     /// Whether the access fails too if the task that should have written the region has failed.
     #[inline]
     pub(crate) fn relies_on_value(self) -> bool {
-        !matches!(self, Mode::Out | Mode::Accept) && !self.sees_nothing()
+        !matches!(self, Mode::Out | Mode::Accept | Mode::Outcome) && !self.sees_nothing()
     }
 
     /// Whether the task gets no view of the region, so that its bytes are not needed.
@@ -102,6 +104,11 @@ impl Mode {
     #[inline]
     pub(crate) fn is_weak(self) -> bool {
         matches!(self, Mode::WeakIn | Mode::WeakInout)
+    }
+
+    /// Whether a task with this access is entered into histories by itself, never in a batch of tasks.
+    pub(crate) fn is_entered_alone(self) -> bool {
+        self.is_weak() || self == Mode::Outcome
     }
 
     /// Whether a task with this access that has no predecessor left may still have to wait for others of its group.
@@ -126,6 +133,7 @@ impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Mode::In => "in",
+            Mode::Outcome => "outcome",
             Mode::Out => "out",
             Mode::Inout => "inout",
             Mode::Concurrent => "concurrent",

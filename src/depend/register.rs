@@ -5,7 +5,7 @@ use super::fragment::Fragment;
 use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
-use super::node::Piece;
+use super::node::{Own, Piece};
 use super::reduction::{Lane, Ticket};
 use super::{AccessRecord, Accumulation, Datum, Mode, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
@@ -142,7 +142,7 @@ impl<'a> Newcomer<'a> {
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
             self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
-            predecessors.iter().for_each(|task| self.wait_for(task, Flow::Value));
+            predecessors.iter().for_each(|(task, flow)| self.wait_for(task, *flow));
         }
         self.last_join.forget();
         self.leftover.take()
@@ -232,6 +232,10 @@ impl Newcomer<'_> {
             }
             return Ok(false);
         }
+        if side.has_outcomes {
+            self.ask_at(datum, |probe, record| history.enter(0, record, probe));
+            return Ok(false);
+        }
         let (gives_up, is_behind_all) = (side.forget == Some(datum.id), side.behind_all);
         if gives_up {
             datum.set_taken(true);
@@ -267,7 +271,7 @@ impl Newcomer<'_> {
             return; // another newcomer may have overwritten it: then there are two edges, which does no harm
         }
         predecessor.set_stamp(this);
-        if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join) {
+        if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join && !self.task.shared().join) {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
@@ -343,12 +347,51 @@ impl Newcomer<'_> {
             return Err(taken(self.task, access.datum));
         }
         for (i, access) in self.accesses.iter().enumerate() {
+            if access.mode == Mode::Outcome {
+                self.ask(i, |probe, record| {
+                    if !parent.enter(&mut histories, 0, record, probe) {
+                        record.datum.history.lock().enter(0, record, probe);
+                    }
+                });
+            }
             (self.current, self.latest) = (i, 0);
             if !parent.enter(&mut histories, i, access, self) {
                 access.datum.history.lock().enter(i, access, self);
             }
         }
         Ok(())
+    }
+
+    /// [Asks](Self::ask) for each outcome of this data object.
+    #[cold]
+    fn ask_at(&mut self, datum: &Datum, mut enter: impl FnMut(&mut Newcomer<'_>, &AccessRecord<'_>)) {
+        for (i, access) in self.accesses.iter().enumerate() {
+            if access.mode == Mode::Outcome && std::ptr::eq(access.datum, datum) {
+                self.ask(i, &mut enter);
+            }
+        }
+    }
+
+    /// Makes a probe for an outcome: a join that `enter` enters as a task that reads what the access does. So whatever would have
+    /// poisoned a reader poisons the probe. The newcomer waits for the probe, and takes over no poison.
+    ///
+    /// No edge is linked here: the newcomer may yet be refused. A probe that is left behind in a history ends by itself.
+    #[cold]
+    fn ask(&mut self, access: usize, enter: impl FnOnce(&mut Newcomer<'_>, &AccessRecord<'_>)) {
+        let record = AccessRecord { mode: Mode::In, ..self.accesses[access] };
+        let mut probe = join::bodiless(Own::default(), |_| ());
+        let records = [record];
+        let mut reader = Newcomer::new(&mut probe, &records, self.recorder);
+        enter(&mut reader, &record);
+        if let Some(left) = reader.settle() {
+            self.leftover.get_or_insert_default().add(*left);
+        }
+        let asked = probe.share();
+        if let Some(ended) = probe.commit() {
+            ended.finish(|_| unreachable!("nothing waits for a new probe"));
+        }
+        self.task.body().ask(access, asked.clone());
+        self.side().predecessors.push((asked, Flow::Order));
     }
 
     /// Whether finished tasks must be kept: the recorded graph shows them too.

@@ -99,6 +99,15 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
+    /// A recorded task has an `outcome` access.
+    #[error(
+        "cannot record task `{task}`: it has an `outcome` access, and replays pass failures on as they were recorded; try \
+         submitting it between replays"
+    )]
+    RecordedOutcome {
+        /// The task's name.
+        task: String,
+    },
     /// A recording has no such parameter.
     #[error("cannot use parameter `{parameter}`: {problem}")]
     Parameter {
@@ -151,6 +160,15 @@ pub enum SubmitError {
          try two tasks"
     )]
     ResultOnDevice {
+        /// The task's name.
+        task: String,
+    },
+    /// The task has an `outcome` access and a body for accelerators.
+    #[error(
+        "cannot submit task `{task}`: it has an `outcome` access and a body for accelerators, which would be called before the \
+         kernels enqueued before it have ended; try .host(..) or .cpu(..) alone"
+    )]
+    OutcomeOnDevice {
         /// The task's name.
         task: String,
     },

@@ -3,9 +3,11 @@
 use super::buffer::{DataCell, strides_of};
 use super::combine::operation;
 use super::copy::{BoxCopy, copy_box};
+use super::outcome::Probe;
 use super::replica::Replica;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};
 use crate::depend::{AccessRecord, Accumulation, Mode, Site};
+use crate::error::TaskFailure;
 use crate::kernel::{DeviceSite, DeviceView, DeviceViewMut};
 use crate::region::{Block, MAX_DIMS};
 use crate::sealed::{Internal, Sealed};
@@ -99,6 +101,20 @@ pub trait Replicated: Sealed {
     /// The task is being submitted.
     #[doc(hidden)]
     unsafe fn enlist(&self, _group: Group) {}
+
+    /// Names the join by which an `outcome` learns whether there is a value. The task is being submitted.
+    #[doc(hidden)]
+    fn ask(&self, _probe: Probe) {}
+
+    /// An `outcome` finds no value because of this.
+    #[doc(hidden)]
+    fn spoil(&self, _cause: &Arc<TaskFailure>) {}
+
+    /// Whether it was spoiled.
+    #[doc(hidden)]
+    fn is_spoiled(&self) -> bool {
+        false
+    }
 
     /// What the body changes of the region, and will find again if it is run once more: a copy, if it finds anything.
     ///

@@ -28,6 +28,7 @@ mod iteration;
 mod lease;
 mod lent;
 mod lent_value;
+mod outcome;
 mod outside;
 mod parameter;
 mod payload;
@@ -42,8 +43,8 @@ mod unified;
 mod value;
 
 pub use crate::depend::OpId;
-pub(crate) use access::Declared;
 pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
+pub(crate) use access::{Declared, Record};
 pub(crate) use access_list::both;
 pub use access_list::{AccessList, List, Span};
 pub use accumulate::Accumulate;
@@ -60,6 +61,7 @@ pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
+pub use outcome::OutcomeOf;
 pub(crate) use outside::LentOut;
 pub use outside::{Async, Detached};
 pub use parameter::ReadParameter;
@@ -67,14 +69,15 @@ pub(crate) use parameter::{AnySetting, Setting, settle};
 pub(crate) use payload::{HostBody, Payload, Several, nothing};
 pub use payload::{IntoOutcome, NoBody, Slot, With};
 pub(crate) use reserved::{Reserved, resident_bytes};
-pub use result::{Always, Fallibly, Producing, ReadResult, Yields};
+pub use result::{Always, Fallibly, Producing, ReadOutcome, ReadResult, Yields};
 pub(crate) use result::{Producer, Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 pub(crate) use staying::{ForDevices, Staying};
 pub(crate) use unified::Unified;
 pub use value::{
-    Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads, WeaklyUpdates,
+    Accepts, Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads,
+    WeaklyUpdates,
 };
 
 /// What an array can be made of: plain bytes that may be copied to any memory.

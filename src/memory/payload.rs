@@ -2,9 +2,10 @@
 
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
+use super::outcome::Probe;
 use super::{Access, AccessList, LentOut};
-use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop};
-use crate::error::BoxError;
+use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop, TaskRef};
+use crate::error::{BoxError, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
@@ -375,6 +376,18 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         // SAFETY: the dependence layer does so while the task is being submitted.
         unsafe { self.accesses.at(access).enlist(Group(group.clone(), *part)) }
+    }
+
+    fn ask(&self, access: usize, probe: TaskRef) {
+        self.accesses.at(access).ask(Probe(probe));
+    }
+
+    fn spoil(&self, access: usize, cause: &Arc<TaskFailure>) {
+        self.accesses.at(access).spoil(cause);
+    }
+
+    fn is_spoiled(&self, access: usize) -> bool {
+        self.accesses.at(access).is_spoiled()
     }
 
     #[inline]

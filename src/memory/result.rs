@@ -7,20 +7,23 @@
 //! 1. The [`Producer`] writes while its task runs; it is used up by that.
 //! 2. Everybody else comes after the end of the task: readers by their edges, who takes the result because it asks
 //!    ([`Promise::take`]).
-//! 3. Who takes the result is the only one with the [`Promise`], so no more readers come; those that came are counted, from
+//! 3. A task that mends a missing result writes it only if the first task has failed. It comes after that task, and before all that
+//!    read the mended result. Those that came before read nothing: they are skipped, or get the failure ([`Promise::mend`]).
+//! 4. Who takes the result is the only one with the [`Promise`], so no more readers come; those that came are counted, from
 //!    their submission until their bodies are gone.
 
 use super::Replicated;
 use super::access::Record;
 use super::access_list::{AccessList, DeviceSites, Sites, Span};
-use super::payload::Slot;
-use crate::depend::{Context, TaskRef};
-use crate::error::BoxError;
+use super::payload::{Payload, Slot};
+use crate::depend::{Context, Kinds, TaskRef};
+use crate::error::{BoxError, TaskFailure};
 use crate::sealed::{Internal, Sealed};
 use crate::sync::{Counted, Readers, drop_quietly};
-use std::cell::UnsafeCell;
+use std::cell::{OnceCell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::task::Waker;
 
 /// What the two ends share. The last who has it drops a result that nobody took.
@@ -35,7 +38,7 @@ unsafe impl<R: Send + Sync> Sync for ResultCell<R> {}
 /// The end where the result is written.
 pub(crate) struct Producer<R>(Counted<ResultCell<R>>);
 
-/// The end where it is read or taken. Not to be cloned: see rule 3.
+/// The end where it is read or taken. Not to be cloned: see rule 4.
 pub(crate) struct Promise<R> {
     cell: Counted<ResultCell<R>>,
     task: TaskRef,
@@ -71,6 +74,21 @@ impl<R> Promise<R> {
         ReadResult(self.cell.clone())
     }
 
+    /// A later task reads the result, or gets the failure because of which there is none.
+    pub(crate) fn read_outcome(&self) -> ReadOutcome<R> {
+        ReadOutcome { result: self.read(), task: self.task.clone(), failure: OnceCell::new() }
+    }
+
+    /// The end by which a later task writes the result if the first has failed.
+    pub(crate) fn mend(&self) -> Mending<R> {
+        Mending { cell: self.cell.clone(), failed: self.task.clone() }
+    }
+
+    /// Another task stands for the result from here on: one that has a [`Mending`] of it.
+    pub(crate) fn stand_in(&mut self, task: TaskRef) {
+        self.task = task;
+    }
+
     /// Whether no task that reads the result is pending.
     pub(crate) fn is_unread(&self) -> bool {
         self.cell.readers.is_empty()
@@ -87,7 +105,7 @@ impl<R> Promise<R> {
     /// If the task, or one that reads the result, has not ended.
     pub(crate) fn take(self) -> Option<R> {
         assert!(self.task.is_finished() && self.is_unread(), "the result is in use");
-        // SAFETY: the task has ended, and with it the writer; so have all readers, and no more can come (rule 3). Both are
+        // SAFETY: the task has ended, and with it the writer; so have all readers, and no more can come (rule 4). Both are
         // asserted, and what they did is visible.
         unsafe { (*self.cell.result.get()).take() }
     }
@@ -101,7 +119,7 @@ impl<R> ReadResult<R> {
     /// The task that writes the result has ended.
     #[inline]
     pub(super) unsafe fn result(&self) -> &R {
-        // SAFETY: nobody writes any more, and nobody takes the result while this is there (rules 2 and 3).
+        // SAFETY: nobody writes any more, and nobody takes the result while this is there (rules 2 and 4).
         let result = unsafe { &*self.0.result.get() };
         result.as_ref().expect("a task that has not failed has left its result")
     }
@@ -157,6 +175,113 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
 impl<R> fmt::Debug for ReadResult<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReadResult(..)")
+    }
+}
+
+/// A task's access to the outcome of another, stored in it: its result, or its failure.
+pub struct ReadOutcome<R> {
+    result: ReadResult<R>,
+    task: TaskRef,
+    failure: OnceCell<Arc<TaskFailure>>,
+}
+
+impl<R> ReadOutcome<R> {
+    /// # Safety
+    /// The task that writes the result has ended.
+    unsafe fn outcome(&self) -> Result<&R, &TaskFailure> {
+        if let Some(cause) = self.task.poison() {
+            return Err(self.failure.get_or_init(|| cause));
+        }
+        // SAFETY: the caller's promise.
+        Ok(unsafe { self.result.result() })
+    }
+}
+
+impl<R> Sealed for ReadOutcome<R> {}
+
+impl<R: Send + Sync + 'static> AccessList for ReadOutcome<R> {
+    type Views<'a> = Result<&'a R, &'a TaskFailure>;
+    type DeviceViews<'a> = Result<&'a R, &'a TaskFailure>;
+
+    const COUNT: Option<usize> = Some(0);
+
+    fn count(&self) -> usize {
+        0
+    }
+
+    unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> Self::Views<'a> {
+        // SAFETY: the engine runs a body when all that its task waits for has ended.
+        unsafe { self.outcome() }
+    }
+
+    fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> Self::DeviceViews<'a> {
+        // SAFETY: as for `views`: a body that enqueues work runs when others would.
+        unsafe { self.outcome() }
+    }
+
+    fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
+
+    fn at(&self, index: usize) -> &dyn Replicated {
+        unreachable!("a result has no region {index}")
+    }
+
+    unsafe fn keep(&self) {}
+
+    fn again(&self, _: Internal, _: Span) -> Self {
+        unreachable!("tasks that use results are not recorded")
+    }
+}
+
+impl<R> fmt::Debug for ReadOutcome<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ReadOutcome(..)")
+    }
+}
+
+/// The end by which a missing result is written after all.
+pub(crate) struct Mending<R> {
+    cell: Counted<ResultCell<R>>,
+    failed: TaskRef,
+}
+
+impl<R> Mending<R> {
+    /// Writes the result that `make` makes, if the task that should have written it has failed.
+    ///
+    /// # Safety
+    /// That task has ended. Tasks that were given the result to read before this end was made are its readers, and those that are
+    /// given it later come after the caller.
+    pub(crate) unsafe fn mend(self, make: impl FnOnce() -> R) {
+        if self.failed.is_poisoned() {
+            let result = make();
+            // SAFETY: the first writer has ended, and the caller is the only other (rule 3). No earlier reader looks: all of them are
+            // readers of a task that has failed.
+            let before = unsafe { (*self.cell.result.get()).replace(result) };
+            drop_quietly(|| drop(before));
+        }
+    }
+}
+
+/// The body of the task that mends a result.
+pub(crate) struct MendsResult<R, F>(Mending<R>, F);
+
+impl<R, F> Sealed for MendsResult<R, F> {}
+
+impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Slot<()> for MendsResult<R, F> {
+    const PRESENT: bool = true;
+
+    fn call(self, _: &Context, (): ()) -> Result<(), BoxError> {
+        let Self(mending, make) = self;
+        // SAFETY: the engine runs this behind the task that should have written the result: `Pending::mend` has it wait for that. From
+        // then on this task stands for the result, so readers that come later wait for it.
+        unsafe { mending.mend(make) };
+        Ok(())
+    }
+}
+
+impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Payload<(), MendsResult<R, F>> {
+    /// One of the runtime's own tasks, which mends a result.
+    pub(crate) fn mending(mending: Mending<R>, make: F) -> Self {
+        Self::new((), MendsResult(mending, make), Kinds::CPU)
     }
 }
 

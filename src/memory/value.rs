@@ -106,6 +106,8 @@ macro_rules! modes_without_view {
 modes_without_view! {
     /// `after`: gives nothing.
     Follows, Mode::After;
+    /// The runtime's own: takes what is there for good.
+    Accepts, Mode::Accept;
     /// Weak `in`: gives nothing; the task's children read.
     WeaklyReads, Mode::WeakIn;
     /// Weak `inout`: gives nothing; the task's children use it as they like.

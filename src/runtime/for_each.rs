@@ -292,7 +292,7 @@ impl<A: LoopAccesses> Rest<A> {
         let iterations = self.check(door)?;
         let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
         let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
-        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.is_weak()) {
+        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.are_entered_alone()) {
             let (name, location) = (self.name.clone(), Location::caller());
             let (priority, internal, side, child) = (self.bodies.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };

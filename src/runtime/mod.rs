@@ -49,6 +49,7 @@ pub use group::TaskGroup;
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
 pub use record::{Explanation, LoopRecorder, Obstacle, Recorder, Recording, TaskRecorder};
+pub use recovery::{Accept, Clear};
 pub use returning::Returning;
 pub use scope::Scope;
 pub use scoped::ScopedTask;

@@ -3,15 +3,19 @@
 //! A [`Pending`] is a reference to its task and one end of the result. As for any task, nobody is told of the end unless
 //! somebody asks: then a task of the runtime's own behind it tells the thread, or wakes the future.
 
-use super::Door;
 use super::futures::Seat;
 use super::handle::TaskHandle;
-use crate::depend::running;
+use super::wait::internal;
+use super::{Door, Runtime};
+use crate::depend::{Side, Submitting, running};
 use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{RunError, SubmitError};
-use crate::memory::Promise;
-use crate::task::ResultInput;
+use crate::ids::SpaceId;
+use crate::memory::{Payload, Promise};
+use crate::sealed::Sealed;
+use crate::sync::Flow;
+use crate::task::{Accesses, ResultAfter, ResultInput, ResultOutcome};
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -54,6 +58,43 @@ impl<R> Pending<R> {
     #[inline]
     pub fn input(&self) -> ResultInput<'_, R> {
         ResultInput::new(&self.promise, self.runtime)
+    }
+
+    /// `outcome`: a later task reads the result, or gets the failure because of which there is none. It is not skipped.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let texts = ["1", "two", "3"];
+    /// let numbers: Vec<_> = texts
+    ///     .iter()
+    ///     .map(|text| rt.task("parse", ()).try_returns(|_, ()| text.parse::<u32>()).submit())
+    ///     .collect::<Result<_, _>>()?;
+    /// let inputs: Vec<_> = numbers.iter().map(Pending::outcome).collect();
+    /// let sum = rt.task("add", inputs).returns(|_, numbers| numbers.into_iter().flatten().sum::<u32>()).submit()?;
+    /// assert_eq!(sum.get()?, 4);
+    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn outcome(&self) -> ResultOutcome<'_, R> {
+        ResultOutcome::new(&self.promise, self.runtime)
+    }
+
+    /// `after`: a later task comes after the one that returns the result, and runs even if that has failed. Its body gets `()`, and
+    /// the result can be [taken](Self::get) without waiting for it.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let log = rt.value(Vec::new());
+    /// let answer = rt.task("ask", log.inout()).returns(|_, log| { log.push("asked"); 42 }).submit()?;
+    /// rt.task("hang up", (answer.after(), log.inout())).cpu(|_, ((), log)| log.push("hung up")).submit()?;
+    /// assert_eq!(answer.get()?, 42);
+    /// assert_eq!(rt.take(log)?, ["asked", "hung up"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn after(&self) -> ResultAfter<'_, R> {
+        ResultAfter::new(&self.promise, self.runtime)
     }
 
     /// Whether the task has run, failed or been skipped.
@@ -105,6 +146,27 @@ impl<R> Pending<R> {
         self.take()
     }
 
+    /// Has a task of the runtime's own write the result that `make` makes, if the task that should have returned it fails. That task
+    /// stands for the result from here on.
+    #[track_caller]
+    pub(super) fn mend(
+        &mut self,
+        rt: &Runtime,
+        make: impl FnOnce() -> R + Send + 'static,
+        name: &'static str,
+    ) -> Result<(), SubmitError>
+    where
+        R: Send + Sync + 'static,
+    {
+        ResultOutcome::new(&self.promise, self.runtime).check(rt.door.id).map_err(|refusal| refusal.of_task(name))?;
+        let failed = (self.promise.task().clone(), Flow::Order);
+        let side = Side { space: Some(SpaceId::HOST), predecessors: vec![failed], ..Side::default() };
+        let payload = Payload::mending(self.promise.mend(), make);
+        let task = rt.door.driver.submit(internal(name, side), payload, &[], Submitting::share)?;
+        self.promise.stand_in(task);
+        Ok(())
+    }
+
     #[track_caller]
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
         // A runtime that is gone has ended its tasks before.
@@ -114,11 +176,11 @@ impl<R> Pending<R> {
                 door.wait_behind(self.promise.task(), call)?;
             }
         }
-        self.outcome()
+        self.ended()
     }
 
     /// What has become of the task.
-    fn outcome(&self) -> Result<(), RunError> {
+    fn ended(&self) -> Result<(), RunError> {
         let task = self.promise.task();
         match task.poison() {
             _ if !task.is_finished() => Err(SubmitError::ShutDown.into()),
@@ -134,12 +196,14 @@ impl<R> Pending<R> {
 
     /// The result of a task that has ended; nobody reads it any more.
     fn take(self) -> Result<R, RunError> {
-        self.outcome()?;
+        self.ended()?;
         let task = self.promise.task().clone();
         let name = || task.shared().name.clone().into_owned();
         self.promise.take().ok_or_else(|| RunError::NotComputed { task: name() })
     }
 }
+
+impl<R> Sealed for &mut Pending<R> {}
 
 impl<R> fmt::Debug for Pending<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,18 +1,21 @@
-//! Mending what failures have left: regions are made zero, or taken as they are; and saying that what is in one is not needed.
+//! Mending what failures have left: regions, values and results are cleared, or accepted as they are; and saying that what is in a
+//! region is not needed.
 //!
 //! All are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
 //! graph of dependences, and in the directory what is lost.
 
-use super::Runtime;
 use super::wait::internal;
+use super::{Pending, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
-use crate::memory::{Accept, Declared, Element, Out, Payload, Shape};
-use crate::task::{IntoRegion, Region};
+use crate::memory::{self, Accepts, Declared, Element, OfValue, Out, Overwrites, Payload, Record, Shape, Unseen};
+use crate::sealed::{INTERNAL, Internal, Sealed};
+use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Recorded, Region, Token, Value};
 
 impl Runtime {
-    /// Makes a region good again after a failure, with zeros: what would use it is not skipped any more from here on.
+    /// Makes a region good again after a failure, with zeros: what would use it is not skipped any more from here on. So it does with a
+    /// [`Value`] and the default of its type, and with the result of a task that fails, a [`Pending`]; see [`Clear`].
     ///
     /// A task like any other: it comes after those submitted before it, which may still be skipped, and before those
     /// submitted after it. Nothing is waited for. Where nothing has failed, it only writes zeros.
@@ -44,9 +47,8 @@ impl Runtime {
     /// If the region is out of bounds, belongs to another runtime or was taken; or if this is called inside a task that
     /// holds the region.
     #[track_caller]
-    pub fn clear<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        let zero = |view: S::ViewMut<'_, T>| S::clear(view);
-        self.mend(region.into_region(), "clear", Mode::Out, Out, zero)
+    pub fn clear(&self, what: impl Clear) -> Result<(), SubmitError> {
+        what.clear(self, INTERNAL)
     }
 
     /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
@@ -56,12 +58,15 @@ impl Runtime {
     /// replica there is meant, and is copied home. If that device is lost, what was valid nowhere else is gone with it, and
     /// the home's bytes, of some time before, are what is accepted.
     ///
+    /// A [`Value`] is accepted as the failed task has left it, a [`Token`] as one that has nothing in it; see [`Accept`](trait@Accept).
+    /// Of a result that is missing nothing is there to be accepted: it is [cleared](Self::clear), or its
+    /// [outcome](Pending::outcome) is read.
+    ///
     /// # Errors
     /// As for [`clear`](Self::clear).
     #[track_caller]
-    pub fn accept<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        let look = |_: S::View<'_, T>| ();
-        self.mend(region.into_region(), "accept", Mode::Accept, Accept, look)
+    pub fn accept(&self, what: impl Accept) -> Result<(), SubmitError> {
+        what.accept(self, INTERNAL)
     }
 
     /// Says that nobody needs what is in a region any more, as in an array of intermediate results between two steps: no
@@ -91,11 +96,11 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn discard<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        self.mend(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
+        self.mend_region(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
     }
 
     #[track_caller]
-    fn mend<T: Element, S: Shape, A: crate::memory::Access>(
+    fn mend_region<T: Element, S: Shape, A: memory::Access>(
         &self,
         region: Region<'_, T, S>,
         name: &'static str,
@@ -106,8 +111,130 @@ impl Runtime {
         region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
+        self.mend(name, record, access, body)
+    }
+
+    #[track_caller]
+    fn mend_whole<A: memory::Access>(
+        &self,
+        spec: &impl AccessSpec,
+        name: &'static str,
+        access: A,
+        body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
+    ) -> Result<(), SubmitError> {
+        spec.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        let (Recorded(record), mut mode) = (spec.record(), Mode::Accept);
+        access.visit(&mut |Record(stored)| mode = stored.mode);
+        self.mend(name, AccessRecord { mode, ..record }, access, body)
+    }
+
+    #[track_caller]
+    fn mend<A: memory::Access>(
+        &self,
+        name: &'static str,
+        record: AccessRecord<'_>,
+        access: A,
+        body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
+    ) -> Result<(), SubmitError> {
         running::ancestry(self.door.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
         self.door.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
+    }
+}
+
+/// What [`Runtime::clear`] makes good: regions and arrays, values, and results that are missing.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let list = rt.value(vec![1, 2, 3]);
+/// rt.task("fails", list.inout()).cpu(|_, _| Err("no")).submit()?;
+/// rt.clear(&list)?; // the default of its type
+/// rt.task("push", list.inout()).cpu(|_, list| list.push(4)).submit()?;
+/// let mut count = rt.task("fails too", ()).try_returns(|_, ()| "x".parse::<u32>()).submit()?;
+/// rt.clear(&mut count)?; // had the task not failed, its result would stay
+/// assert_eq!(count.get()?, 0);
+/// assert!(rt.wait().is_err()); // tells of both failures
+/// assert_eq!(rt.take(list)?, [4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Clear: Sealed {
+    #[doc(hidden)]
+    #[track_caller]
+    fn clear(self, rt: &Runtime, right: Internal) -> Result<(), SubmitError>;
+}
+
+/// What [`Runtime::accept`] takes for good as it is: regions and arrays, values, and tokens.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let list = rt.value(vec![1, 2, 3]);
+/// rt.task("fails", list.inout()).cpu(|_, list| { list.pop(); Err("no") }).submit()?;
+/// rt.accept(&list)?;
+/// assert!(rt.wait().is_err()); // tells of the failure, once
+/// assert_eq!(rt.take(list)?, [1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Accept: Sealed {
+    #[doc(hidden)]
+    #[track_caller]
+    fn accept(self, rt: &Runtime, right: Internal) -> Result<(), SubmitError>;
+}
+
+macro_rules! regions {
+    ($([$($generics:tt)*] $region:ty;)*) => {$(
+        impl<$($generics)* T: Element, S: Shape> Clear for $region {
+            #[track_caller]
+            fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+                let zero = |view: S::ViewMut<'_, T>| S::clear(view);
+                rt.mend_region(self.into_region(), "clear", Mode::Out, Out, zero)
+            }
+        }
+
+        impl<$($generics)* T: Element, S: Shape> Accept for $region {
+            #[track_caller]
+            fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+                let look = |_: S::View<'_, T>| ();
+                rt.mend_region(self.into_region(), "accept", Mode::Accept, memory::Accept, look)
+            }
+        }
+    )*};
+}
+
+regions! {
+    [] Region<'_, T, S>;
+    [] &Region<'_, T, S>;
+    [] &Data<T, S>;
+    [] &&Data<T, S>;
+    [] &BorrowedMut<'_, T, S>;
+}
+
+impl<T: Default + Send + Sync + 'static> Clear for &Value<T> {
+    #[track_caller]
+    fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+        let default = |value: &mut T| *value = T::default();
+        rt.mend_whole(&self.output(), "clear", OfValue::<T, Overwrites>::new(&self.cell), default)
+    }
+}
+
+impl<R: Default + Send + Sync + 'static> Clear for &mut Pending<R> {
+    #[track_caller]
+    fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+        self.mend(rt, R::default, "clear")
+    }
+}
+
+impl<T: Send + Sync + 'static> Accept for &Value<T> {
+    #[track_caller]
+    fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+        rt.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
+    }
+}
+
+impl Accept for &Token {
+    #[track_caller]
+    fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
+        rt.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
     }
 }

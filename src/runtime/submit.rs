@@ -365,6 +365,7 @@ where
         if let Some((first, second)) = overlap(records) {
             return Err(overlapping(&self.name, first, second));
         }
+        self.check_outcomes()?;
         let mut kinds = self.kinds;
         let simulation = driver.simulated();
         if let Some(simulation) = simulation {
@@ -404,7 +405,10 @@ where
         }
         if A::HAS_RESULTS {
             let predecessors = &mut side.get_or_insert_default().predecessors;
-            self.accesses.predecessors(&mut |Predecessor(task)| predecessors.push(task.clone()));
+            self.accesses.predecessors(&mut |Predecessor(task, flow)| predecessors.push((task.clone(), flow)));
+        }
+        if A::HAS_OUTCOMES {
+            side.get_or_insert_default().has_outcomes = true;
         }
         if awaited && !*on_fast_path {
             side.get_or_insert_default().awaited = true;
@@ -448,6 +452,15 @@ where
             super::on_device::check(&self.entrance, &self.name, device, kinds, &records)?;
         }
         self.side().map(drop)
+    }
+
+    /// Refuses a task that may have to give a failure in a body for accelerators: that would be called before it is known how the
+    /// work ends that is enqueued before it.
+    fn check_outcomes(&self) -> Result<(), SubmitError> {
+        if A::HAS_OUTCOMES && self.kinds.meets(Kinds::ACCELERATED) {
+            return Err(SubmitError::OutcomeOnDevice { task: self.name.clone().into_owned() });
+        }
+        Ok(())
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.

@@ -383,7 +383,7 @@ impl Door {
     ) -> Result<(), SubmitError> {
         let Some(replayed) = parent.replayed() else { return Ok(()) };
         let mut admitted = Ok(());
-        accesses.predecessors(&mut |Predecessor(task)| {
+        accesses.predecessors(&mut |Predecessor(task, _)| {
             if admitted.is_ok() {
                 admitted = self.is_within(replayed, task, "submit");
             }

@@ -27,6 +27,9 @@ use ndarray::Ix1;
 pub trait AccessSpec: Sealed {
     /// What the task keeps of it.
     type Stored: Access;
+    /// Whether it gives the failure when there is no value.
+    #[doc(hidden)]
+    const IS_OUTCOME: bool = false;
 
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;

@@ -6,6 +6,7 @@ use crate::depend::TaskRef;
 use crate::error::SubmitError;
 use crate::memory::{AccessList, AnySetting, List, both};
 use crate::sealed::{Internal, Sealed};
+use crate::sync::Flow;
 use std::fmt;
 
 /// All accesses of one task: one access, a tuple of up to twelve, a list, or any of these in each other.
@@ -54,6 +55,9 @@ pub trait Accesses: Sealed {
     /// Whether there may be results of other tasks among them.
     #[doc(hidden)]
     const HAS_RESULTS: bool = false;
+    /// Whether there are `outcome` accesses to data among them.
+    #[doc(hidden)]
+    const HAS_OUTCOMES: bool = false;
 
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
@@ -90,12 +94,13 @@ impl fmt::Debug for AnyParameter<'_> {
 /// A task whose result is accessed, wrapped as [`Recorded`] is.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Predecessor<'a>(pub(crate) &'a TaskRef);
+pub struct Predecessor<'a>(pub(crate) &'a TaskRef, pub(crate) Flow);
 
 impl<P: AccessSpec> Accesses for P {
     type Stored = P::Stored;
 
     const COUNT: Option<usize> = Some(1);
+    const HAS_OUTCOMES: bool = P::IS_OUTCOME;
 
     #[inline]
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
@@ -129,6 +134,7 @@ macro_rules! tuples {
                 count
             };
             const HAS_RESULTS: bool = false $(|| $a::HAS_RESULTS)*;
+            const HAS_OUTCOMES: bool = false $(|| $a::HAS_OUTCOMES)*;
 
             #[inline]
             fn check(&self, runtime: u64) -> Result<(), SubmitError> {
@@ -172,6 +178,7 @@ macro_rules! lists {
 
             const COUNT: Option<usize> = None;
             const HAS_RESULTS: bool = P::HAS_RESULTS;
+            const HAS_OUTCOMES: bool = P::HAS_OUTCOMES;
 
             fn check(&self, runtime: u64) -> Result<(), SubmitError> {
                 self.iter().try_for_each(|access| access.check(runtime))

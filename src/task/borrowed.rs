@@ -4,8 +4,8 @@
 //! What is borrowed to be read offers no access that writes.
 
 use super::{
-    Accumulating, After, Commutative, Concurrent, Data, IndexRange, Inout, Input, IntoRegion, Output, Ranges, Reducing,
-    Region,
+    Accumulating, After, Commutative, Concurrent, Data, IndexRange, Inout, Input, IntoRegion, Outcome, Output, Ranges,
+    Reducing, Region,
 };
 use crate::memory::{DataCell, Element, Shape};
 use crate::sealed::Sealed;
@@ -136,6 +136,11 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
         self.data.inout()
     }
 
+    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
+        self.data.outcome()
+    }
+
     /// Comes after the tasks that write any of it, without a view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.data.after()
@@ -193,6 +198,11 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
         self.data.input()
     }
 
+    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
+        self.data.outcome()
+    }
+
     /// Is ordered as if it read all of it, without a view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.data.after()
@@ -225,6 +235,11 @@ impl<'d, T: Element, S: Shape> BorrowedRegion<'d, T, S> {
     /// `in`: the task reads the region.
     pub fn input(self) -> Input<'d, T, S> {
         self.0.input()
+    }
+
+    /// `outcome`: see [`Region::outcome`].
+    pub fn outcome(self) -> Outcome<Input<'d, T, S>> {
+        self.0.outcome()
     }
 
     /// `after`: see [`Region::after`].

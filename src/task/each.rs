@@ -86,9 +86,9 @@ pub trait LoopAccesses: Sealed {
     #[doc(hidden)]
     fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String));
 
-    /// Whether some of them are for the tasks' children.
+    /// Whether each task has to be entered by itself: some of them are for its children, or may give a failure.
     #[doc(hidden)]
-    fn is_weak(&self) -> bool;
+    fn are_entered_alone(&self) -> bool;
 
     /// Those of an iteration, which there is.
     #[doc(hidden)]
@@ -171,8 +171,8 @@ impl<A: PartSpec> LoopAccesses for Each<A> {
         visit(self.cut.len(), &|| self.whole.describe());
     }
 
-    fn is_weak(&self) -> bool {
-        self.whole.record().0.mode.is_weak()
+    fn are_entered_alone(&self) -> bool {
+        self.whole.record().0.mode.is_entered_alone()
     }
 
     #[inline]
@@ -197,6 +197,8 @@ impl<P> Sealed for Same<'_, P> {}
 
 impl<P: AccessSpec> AccessSpec for Same<'_, P> {
     type Stored = P::Stored;
+
+    const IS_OUTCOME: bool = P::IS_OUTCOME;
 
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         self.0.check(runtime)
@@ -230,8 +232,8 @@ impl<P: AccessSpec> LoopAccesses for P {
 
     fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
 
-    fn is_weak(&self) -> bool {
-        self.record().0.mode.is_weak()
+    fn are_entered_alone(&self) -> bool {
+        self.record().0.mode.is_entered_alone()
     }
 
     #[inline]
@@ -258,8 +260,8 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
 
     fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
 
-    fn is_weak(&self) -> bool {
-        self.iter().any(|access| access.record().0.mode.is_weak())
+    fn are_entered_alone(&self) -> bool {
+        self.iter().any(|access| access.record().0.mode.is_entered_alone())
     }
 
     fn one(&self, _: usize) -> &[P] {
@@ -313,7 +315,7 @@ macro_rules! ranges {
                 $lengths
             }
 
-            fn is_weak(&self) -> bool {
+            fn are_entered_alone(&self) -> bool {
                 false
             }
 
@@ -349,8 +351,8 @@ macro_rules! tuples {
                 $(self.$i.lengths(visit);)*
             }
 
-            fn is_weak(&self) -> bool {
-                false $(|| self.$i.is_weak())*
+            fn are_entered_alone(&self) -> bool {
+                false $(|| self.$i.are_entered_alone())*
             }
 
             #[inline]

@@ -1,7 +1,7 @@
 //! The handle of a registered data object.
 
 use super::{
-    Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Output, Ranges, Reducing, Region,
+    Accumulating, After, Commutative, Concurrent, IndexRange, Inout, Input, Outcome, Output, Ranges, Reducing, Region,
     WeakInout, WeakInput,
 };
 use crate::memory::{DataCell, Element, Shape};
@@ -157,6 +157,11 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Reads and writes all of it.
     pub fn inout(&self) -> Inout<'_, T, S> {
         self.all().inout()
+    }
+
+    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
+        self.all().outcome()
     }
 
     /// Comes after the tasks that write any of it, without a view of it.

@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static> LoopAccesses for ParameterInput<'_, T> {
 
     fn lengths(&self, _: &mut dyn FnMut(usize, &dyn Fn() -> String)) {}
 
-    fn is_weak(&self) -> bool {
+    fn are_entered_alone(&self) -> bool {
         false
     }
 

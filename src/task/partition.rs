@@ -10,8 +10,8 @@
 use super::cut::Cut;
 use super::each::Each;
 use super::{
-    Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, Region, WeakInout, WeakInput,
-    Widths,
+    Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Outcome, Output, Reducing, Region, WeakInout,
+    WeakInput, Widths,
 };
 use crate::memory::{Element, Shape};
 use crate::sealed::Sealed;
@@ -161,6 +161,12 @@ macro_rules! parts {
             /// `in`: each iteration of a loop reads its part.
             pub fn input(self) -> Each<Input<'d, T, S>> {
                 self.each(Region::input)
+            }
+
+            /// `outcome`: each iteration of a loop reads its part, or gets the failure because of which there is nothing to read.
+            /// See [`Region::outcome`].
+            pub fn outcome(self) -> Each<Outcome<Input<'d, T, S>>> {
+                self.each(Region::outcome)
             }
 
             /// `after`: each iteration of a loop comes after the writers of its part, without a view of it.

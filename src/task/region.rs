@@ -1,6 +1,8 @@
 //! A box in a data object.
 
-use super::{Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Output, Reducing, WeakInout, WeakInput};
+use super::{
+    Accumulating, After, Commutative, Concurrent, Data, Inout, Input, Outcome, Output, Reducing, WeakInout, WeakInput,
+};
 use crate::memory::{Element, Shape};
 use crate::region::Block;
 use crate::sealed::Sealed;
@@ -78,6 +80,39 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// ```
     pub fn after(self) -> After<'d, T, S> {
         After(self)
+    }
+
+    /// `outcome`: the task is ordered as if it read the region, and runs even if the task that should have written the region has
+    /// failed. Its body gets a `Result`: a view of the region, or the [`TaskFailure`](crate::error::TaskFailure) that a reader would
+    /// have been skipped for. If only a part of the region is poisoned, the result is that failure; of several failures it is one.
+    ///
+    /// Poison ends at such a task: what the task writes is good, unless the task fails itself.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (frame, written) = (rt.scalar(0u32), rt.value(Vec::new()));
+    /// for text in ["1", "two", "3"] {
+    ///     rt.task("parse", frame.output()).cpu(move |_, frame| text.parse().map(|n| frame[0] = n)).submit()?;
+    ///     rt.task("write", (frame.outcome(), written.inout()))
+    ///         .cpu(|_, (frame, written)| match frame {
+    ///             Ok(frame) => written.push(Some(frame[0])),
+    ///             Err(failure) => {
+    ///                 assert_eq!(failure.name(), "parse");
+    ///                 written.push(None);
+    ///             }
+    ///         })
+    ///         .submit()?;
+    /// }
+    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert_eq!(rt.take(written)?, [Some(1), None, Some(3)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Such a task has bodies for CPU units and emulated devices only, and is not recorded. Its children cannot access the region,
+    /// as they could not with [`after`](Self::after).
+    pub fn outcome(self) -> Outcome<Input<'d, T, S>> {
+        Outcome(self.input())
     }
 
     /// Weak `in`: the task's children may read the region ([`Context::task`](crate::Context::task)); the task itself waits

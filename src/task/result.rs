@@ -4,44 +4,18 @@ use super::access::Recorded;
 use super::accesses::{Accesses, Predecessor};
 use super::handle::Kept;
 use crate::error::SubmitError;
-use crate::memory::{Promise, ReadResult};
+use crate::memory::{Promise, ReadOutcome, ReadResult};
 use crate::sealed::{Internal, Sealed};
+use crate::sync::Flow;
 use std::fmt;
 
-/// The result of an earlier task, which the task reads: what [`Pending::input`](crate::Pending::input) makes.
-///
-/// The body gets `&R`, bodies for accelerators too: what they pass to kernels may be results.
-///
-/// ```
-/// use thalweg::prelude::*;
-/// use thalweg::task::ResultInput;
-/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-/// let text = rt.task("say", ()).returns(|_, ()| "hello".to_owned()).submit()?;
-/// let access: ResultInput<'_, String> = text.input();
-/// rt.task("print", access).cpu(|_, text| println!("{text}")).submit()?;
-/// rt.wait()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct ResultInput<'p, R> {
+/// The task that writes a result, and the runtime that it was submitted to.
+struct Source<'p, R> {
     promise: &'p Promise<R>,
-    /// Where the task was submitted that returns it.
     runtime: u64,
 }
 
-impl<'p, R> ResultInput<'p, R> {
-    pub(crate) fn new(promise: &'p Promise<R>, runtime: u64) -> Self {
-        Self { promise, runtime }
-    }
-}
-
-impl<R> Sealed for ResultInput<'_, R> {}
-
-impl<R: Send + Sync + 'static> Accesses for ResultInput<'_, R> {
-    type Stored = ReadResult<R>;
-
-    const COUNT: Option<usize> = Some(0);
-    const HAS_RESULTS: bool = true;
-
+impl<R> Source<'_, R> {
     fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         if self.runtime == runtime {
             return Ok(());
@@ -49,33 +23,116 @@ impl<R: Send + Sync + 'static> Accesses for ResultInput<'_, R> {
         let producer = self.promise.task().shared().name.clone().into_owned();
         Err(SubmitError::ForeignResult { task: String::new(), producer }) // the caller knows the task's name
     }
-
-    #[inline]
-    fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
-
-    #[inline]
-    fn predecessors<'a>(&'a self, visit: &mut dyn FnMut(Predecessor<'a>)) {
-        visit(Predecessor(self.promise.task()));
-    }
-
-    #[inline]
-    fn store(&self, _: Internal) -> ReadResult<R> {
-        self.promise.read()
-    }
-
-    fn kept(&self, _: &mut dyn FnMut(Kept)) {}
 }
 
-impl<R> Clone for ResultInput<'_, R> {
+impl<R> Clone for Source<'_, R> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<R> Copy for ResultInput<'_, R> {}
+impl<R> Copy for Source<'_, R> {}
 
-impl<R> fmt::Debug for ResultInput<'_, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "result of {}", self.promise.task().shared().id)
-    }
+macro_rules! accesses {
+    ($($(#[$doc:meta])* $name:ident => $stored:ty, $flow:expr, |$promise:ident| $store:expr;)*) => {$(
+        $(#[$doc])*
+        pub struct $name<'p, R>(Source<'p, R>);
+
+        impl<'p, R> $name<'p, R> {
+            pub(crate) fn new(promise: &'p Promise<R>, runtime: u64) -> Self {
+                Self(Source { promise, runtime })
+            }
+        }
+
+        impl<R> Sealed for $name<'_, R> {}
+
+        impl<R: Send + Sync + 'static> Accesses for $name<'_, R> {
+            type Stored = $stored;
+
+            const COUNT: Option<usize> = Some(0);
+            const HAS_RESULTS: bool = true;
+
+            fn check(&self, runtime: u64) -> Result<(), SubmitError> {
+                self.0.check(runtime)
+            }
+
+            #[inline]
+            fn visit<'a>(&'a self, _: &mut dyn FnMut(Recorded<'a>)) {}
+
+            #[inline]
+            fn predecessors<'a>(&'a self, visit: &mut dyn FnMut(Predecessor<'a>)) {
+                visit(Predecessor(self.0.promise.task(), $flow));
+            }
+
+            #[inline]
+            fn store(&self, _: Internal) -> $stored {
+                let $promise = self.0.promise;
+                $store
+            }
+
+            fn kept(&self, _: &mut dyn FnMut(Kept)) {}
+        }
+
+        impl<R> Clone for $name<'_, R> {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+
+        impl<R> Copy for $name<'_, R> {}
+
+        impl<R> fmt::Debug for $name<'_, R> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "result of {}", self.0.promise.task().shared().id)
+            }
+        }
+    )*};
+}
+
+accesses! {
+    /// The result of an earlier task, which the task reads: what [`Pending::input`](crate::Pending::input) makes.
+    ///
+    /// The body gets `&R`, bodies for accelerators too: what they pass to kernels may be results.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::ResultInput;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let text = rt.task("say", ()).returns(|_, ()| "hello".to_owned()).submit()?;
+    /// let access: ResultInput<'_, String> = text.input();
+    /// rt.task("print", access).cpu(|_, text| println!("{text}")).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ResultInput => ReadResult<R>, Flow::Value, |promise| promise.read();
+    /// The outcome of an earlier task: its result or its failure. What [`Pending::outcome`](crate::Pending::outcome) makes.
+    ///
+    /// The body gets `Result<&R, &TaskFailure>`.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::ResultOutcome;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let number = rt.task("parse", ()).try_returns(|_, ()| "x".parse::<u8>()).submit()?;
+    /// let access: ResultOutcome<'_, u8> = number.outcome();
+    /// rt.task("print", access).cpu(|_, number| assert!(number.is_err())).submit()?;
+    /// # assert!(rt.wait().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ResultOutcome => ReadOutcome<R>, Flow::Order, |promise| promise.read_outcome();
+    /// An earlier task that returns a result, which the task comes after. What [`Pending::after`](crate::Pending::after) makes.
+    ///
+    /// The body gets `()`.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// use thalweg::task::ResultAfter;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let text = rt.task("say", ()).returns(|_, ()| "hello").submit()?;
+    /// let access: ResultAfter<'_, &str> = text.after();
+    /// rt.task("log", access).cpu(|_, ()| println!("it has been said")).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ResultAfter => (), Flow::Order, |_promise| ();
 }

@@ -2,6 +2,7 @@
 
 use super::access::{AccessSpec, Recorded};
 use super::handle::{Handle, Kept, Owner};
+use super::outcome::Outcome;
 use crate::depend::{AccessRecord, Datum};
 use crate::error::SubmitError;
 use crate::memory::{
@@ -60,7 +61,7 @@ pub struct Value<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Token {
-    cell: Arc<DataCell>,
+    pub(crate) cell: Arc<DataCell>,
     handle: Arc<Handle>,
 }
 
@@ -151,6 +152,26 @@ impl<T: Send + Sync + 'static> Value<T> {
         ValueAccess(self, PhantomData)
     }
 
+    /// `outcome`: the task reads the value, and runs even if the tasks that change it have failed. Its body gets `Result<&T,
+    /// &TaskFailure>`; see [`Region::outcome`](super::Region::outcome).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let list = rt.value(vec![1]);
+    /// rt.task("fails", list.inout()).cpu(|_, _| "x".parse::<u8>().map(drop)).submit()?;
+    /// let look = rt.task("look", list.outcome()).returns(|_, list| match list {
+    ///     Ok(list) => list.len().to_string(),
+    ///     Err(failure) => failure.to_string(),
+    /// });
+    /// assert!(look.submit()?.get()?.contains("invalid digit"));
+    /// # assert!(rt.wait().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn outcome(&self) -> Outcome<ValueAccess<'_, T, Reads>> {
+        Outcome(self.input())
+    }
+
     /// Weak `in`: the task waits for nothing, gets `()` and can run on any unit; its [children](crate::Context::task) read
     /// the value.
     pub fn weak_input(&self) -> ValueAccess<'_, T, WeaklyReads> {
@@ -223,6 +244,12 @@ impl Token {
         TokenAccess(self, PhantomData)
     }
 
+    /// `outcome`: as [`input`](Self::input), also if those that it comes after have failed: the body gets `Result<(),
+    /// &TaskFailure>`.
+    pub fn outcome(&self) -> Outcome<TokenAccess<'_, Reads>> {
+        Outcome(self.input())
+    }
+
     /// Weak `in`: the task waits for nothing; its children access the token as [`input`](Self::input) or
     /// [`after`](Self::after).
     pub fn weak_input(&self) -> TokenAccess<'_, WeaklyReads> {
@@ -250,6 +277,7 @@ fn refuse(cell: &DataCell) -> Result<(), SubmitError> {
 }
 
 impl<T, M> Sealed for ValueAccess<'_, T, M> {}
+impl Sealed for Token {}
 impl<M> Sealed for TokenAccess<'_, M> {}
 
 macro_rules! specs {

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use thalweg::memory::{Commutes, Follows, Overwrites, Reads, Shares, Updates, WeaklyReads, WeaklyUpdates};
 use thalweg::prelude::*;
 use thalweg::task::{
-    Accumulating, After, BorrowedMut, Commutative, Concurrent, Inout, Input, Output, Reducing, ResultInput,
+    Accumulating, After, BorrowedMut, Commutative, Concurrent, Inout, Input, Outcome, Output, Reducing, ResultInput,
     TokenAccess, ValueAccess, WeakInout, WeakInput,
 };
 
@@ -90,6 +90,7 @@ macro_rules! by_dimension {
 
 by_dimension! {
     Inputs = Input;
+    Outcomes = OutcomeOf;
     Afters = After;
     Outputs = Output;
     Inouts = Inout;
@@ -102,6 +103,7 @@ by_dimension! {
 
 type Arrays<'a> = (Inputs<'a>, Afters<'a>, Outputs<'a>, Inouts<'a>, Commutatives<'a>, Sums<'a>, Accumulations<'a>);
 
+type OutcomeOf<'a, T, S> = Outcome<Input<'a, T, S>>;
 type OfValue<'a, M> = Vec<ValueAccess<'a, Content, M>>;
 type OfToken<'a, M> = Vec<TokenAccess<'a, M>>;
 
@@ -133,12 +135,14 @@ pub(crate) type Others<'a> = (
     Vec<Concurrent<'a, u64, Ix1>>,
     (OfValue<'a, WeaklyReads>, OfValue<'a, WeaklyUpdates>),
     (OfToken<'a, WeaklyReads>, OfToken<'a, WeaklyUpdates>),
+    (Outcomes<'a>, Vec<Outcome<ValueAccess<'a, Content, Reads>>>, Vec<Outcome<TokenAccess<'a, Reads>>>),
 );
 
 macro_rules! sort {
     ($region:ident, $mode:ident, $arrays:ident, $others:ident, $d:tt, $concurrent:expr) => {
         match $mode {
             Mode::In => $arrays.0.$d.push($region.input()),
+            Mode::Outcome => $others.5.0.$d.push($region.outcome()),
             Mode::After => $arrays.1.$d.push($region.after()),
             Mode::Out => $arrays.2.$d.push($region.output()),
             Mode::Inout => $arrays.3.$d.push($region.inout()),
@@ -153,9 +157,10 @@ macro_rules! sort {
 }
 
 macro_rules! sort_whole {
-    ($object:ident, $mode:ident, $lists:expr, $weak:expr) => {
+    ($object:ident, $mode:ident, $lists:expr, $weak:expr, $outcomes:expr) => {
         match $mode {
             Mode::In => $lists.0.push($object.input()),
+            Mode::Outcome => $outcomes.push($object.outcome()),
             Mode::After => $lists.1.push($object.after()),
             Mode::Out => $lists.2.push($object.output()),
             Mode::Inout => $lists.3.push($object.inout()),
@@ -177,8 +182,8 @@ pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Lendable<'a>,
             (_, Some(Place::Line(x))) => sort!(x, mode, arrays, others, 0, others.2.push(x.concurrent())),
             (_, Some(Place::Square(x))) => sort!(x, mode, arrays, others, 1, unreachable!("of lines alone")),
             (_, Some(Place::Cube(x))) => sort!(x, mode, arrays, others, 2, unreachable!("of lines alone")),
-            (Handle::Value(x), _) => sort_whole!(x, mode, whole.0, others.3),
-            (Handle::Token(x), _) => sort_whole!(x, mode, whole.1, others.4),
+            (Handle::Value(x), _) => sort_whole!(x, mode, whole.0, others.3, others.5.1),
+            (Handle::Token(x), _) => sort_whole!(x, mode, whole.1, others.4, others.5.2),
             _ => unreachable!("results are not among a task's regions"),
         }
     }

@@ -279,7 +279,7 @@ impl Draw {
         let is_line = matches!(known.kind, Kind::Line(_));
         let modes: &[Mode] = match (known.may, known.kind.is_array()) {
             (May::Read, _) if is_parent => &[Mode::WeakIn, Mode::WeakIn, Mode::In],
-            (May::Read, _) => &[Mode::In, Mode::In, Mode::In, Mode::After],
+            (May::Read, _) => &[Mode::In, Mode::In, Mode::In, Mode::Outcome, Mode::After],
             (_, true) if is_parent => {
                 &[Mode::WeakInout, Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout, Mode::Out]
             }
@@ -287,6 +287,8 @@ impl Draw {
                 Mode::In,
                 Mode::In,
                 Mode::In,
+                Mode::Outcome,
+                Mode::Outcome,
                 Mode::After,
                 Mode::Out,
                 Mode::Inout,
@@ -298,7 +300,16 @@ impl Draw {
                 Mode::Accumulate,
             ],
             _ if is_parent => &[Mode::WeakInout, Mode::WeakInout, Mode::WeakIn, Mode::In, Mode::Inout],
-            _ => &[Mode::In, Mode::In, Mode::After, Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent],
+            _ => &[
+                Mode::In,
+                Mode::In,
+                Mode::Outcome,
+                Mode::After,
+                Mode::Out,
+                Mode::Inout,
+                Mode::Commutative,
+                Mode::Concurrent,
+            ],
         };
         match self.random.of(modes) {
             Mode::Concurrent if known.kind.is_array() && !is_line => Mode::Commutative,
@@ -341,7 +352,7 @@ impl Draw {
         let has_concurrent = is_of(|mode| mode == Mode::Concurrent);
         let is_concurrent_array =
             |(access, known): &(Access, Known)| access.mode == Mode::Concurrent && known.kind.is_array();
-        let can_lend = !is_weak && !accesses.iter().any(is_concurrent_array);
+        let can_lend = !is_weak && !is_of(|mode| mode == Mode::Outcome) && !accesses.iter().any(is_concurrent_array);
         let stays = |(access, known): &(Access, Known)| match access.mode {
             Mode::Concurrent | Mode::Accumulate | Mode::WeakIn | Mode::WeakInout => true,
             Mode::Inout | Mode::Commutative => known.kind == Kind::Value,

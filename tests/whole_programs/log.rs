@@ -27,6 +27,8 @@ pub(crate) enum Seen {
 pub(crate) struct Log {
     seen: HashMap<usize, Seen>,
     runs: HashMap<usize, u32>,
+    /// The failures that bodies were given instead of values.
+    outcomes: HashMap<usize, BTreeSet<usize>>,
     refused: HashSet<usize>,
     errors: Vec<String>,
     /// How often each of those that live has died.
@@ -42,6 +44,11 @@ impl Log {
     /// How often the body of a task has begun.
     pub(crate) fn runs(&self, n: usize) -> u32 {
         self.runs.get(&n).copied().unwrap_or(0)
+    }
+
+    /// The tasks because of which the body of a task was given no value.
+    pub(crate) fn outcomes(&self, n: usize) -> BTreeSet<usize> {
+        self.outcomes.get(&n).cloned().unwrap_or_default()
     }
 
     /// Whether a task came too late for its group.
@@ -84,6 +91,14 @@ impl Recorder {
         let runs = log.runs.entry(n).or_default();
         *runs += 1;
         *runs - 1
+    }
+
+    /// A body is given the failure of the task with this name.
+    pub(crate) fn outcome(&self, n: usize, name: &str) {
+        match name.parse() {
+            Ok(name) => _ = self.0.lock().unwrap().outcomes.entry(n).or_default().insert(name),
+            Err(_) => self.error(format!("{n} was given the failure of {name}")),
+        }
     }
 
     pub(crate) fn refused(&self, n: usize) {

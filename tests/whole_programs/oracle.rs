@@ -21,6 +21,9 @@ pub(crate) fn taken(x: u64, k: usize) -> u64 {
     mix(x, k as u64)
 }
 
+/// What a body takes from a region of which it is told that there is no value.
+pub(crate) const MISSING: u64 = 0x5eed;
+
 /// What the elements of a new object are.
 pub(crate) fn start(object: Object, e: usize) -> u64 {
     mix(object as u64, e as u64)
@@ -244,7 +247,15 @@ impl<'a> Oracle<'a> {
         };
         let (mut h, mut is_lost) = (task.n as u64, true);
         if begins {
-            for Access { part, .. } in task.accesses.iter().filter(|access| access.mode == Mode::In) {
+            self.are_failures(task.n, &self.log().outcomes(task.n))?;
+            let reads = |access: &&Access| matches!(access.mode, Mode::In | Mode::Outcome);
+            for Access { part, .. } in task.accesses.iter().filter(reads) {
+                let mut is_missing = false;
+                self.each(part, |x, _| is_missing |= x.is_poisoned);
+                if is_missing {
+                    h = h.wrapping_add(MISSING); // an outcome: what reads it otherwise is skipped
+                    continue;
+                }
                 let is_token = self.objects.get(&part.data).is_some_and(|(kind, _)| *kind == Kind::Token);
                 self.each(part, |x, k| h = h.wrapping_add(if is_token { 0 } else { taken(x.value, k) }));
             }
@@ -289,7 +300,7 @@ impl<'a> Oracle<'a> {
             Mode::WeakIn => {}
             // Children join no reductions from before their parent; what is accumulated is combined before they come.
             Mode::WeakInout => x.group = x.group.filter(|(mode, _)| !matches!(mode, Mode::Accumulate | Mode::Sum)),
-            Mode::After | Mode::Out => x.group = None,
+            Mode::After | Mode::Outcome | Mode::Out => x.group = None,
             Mode::In | Mode::Inout => {
                 is_skipped |= x.is_poisoned;
                 x.group = None;
@@ -334,7 +345,7 @@ impl<'a> Oracle<'a> {
 /// What an access leaves of an element.
 fn leave(mode: Mode, x: &mut Element, h: u64, k: usize, is_lost: bool) {
     match mode {
-        Mode::In | Mode::After => {}
+        Mode::In | Mode::Outcome | Mode::After => {}
         Mode::WeakIn => x.group = None,
         Mode::WeakInout => {
             (x.group, x.is_weak) = (None, true);

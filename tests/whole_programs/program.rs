@@ -93,6 +93,7 @@ pub(crate) struct Access {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Mode {
     In,
+    Outcome,
     After,
     Out,
     Inout,
@@ -160,7 +161,7 @@ impl Kind {
 
 impl Mode {
     pub(crate) fn writes(self) -> bool {
-        !matches!(self, Self::In | Self::After | Self::WeakIn)
+        !matches!(self, Self::In | Self::Outcome | Self::After | Self::WeakIn)
     }
 
     pub(crate) fn is_weak(self) -> bool {

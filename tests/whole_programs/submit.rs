@@ -2,13 +2,14 @@
 
 use crate::access::{Content, Handles, Returned, lists};
 use crate::log::Living;
-use crate::oracle::{taken, updated};
+use crate::oracle::{MISSING, taken, updated};
 use crate::program::{Body, Mode, Task, Units};
 use crate::run::{At, Run, perform};
 use crate::steps::{AsTheProgramSays, End, end, outside};
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use thalweg::error::TaskFailure;
 use thalweg::memory::ReadOnly;
 use thalweg::prelude::*;
 
@@ -44,6 +45,17 @@ impl Work {
         match self.task.body {
             Body::Retried(_, failing) if run >= failing => Ok(()),
             _ => end(self.task.end),
+        }
+    }
+
+    /// Takes from a region what `fold` does, or notes why there is nothing.
+    fn look<T>(&self, h: &mut u64, outcome: Result<T, &TaskFailure>, fold: impl FnOnce(&mut u64, T)) {
+        match outcome {
+            Ok(x) => fold(h, x),
+            Err(failure) => {
+                self.run.log.outcome(self.task.n, failure.name());
+                *h = h.wrapping_add(MISSING);
+            }
         }
     }
 
@@ -123,6 +135,19 @@ macro_rules! read_whole {
     };
 }
 
+/// What comes of what may be missing.
+macro_rules! read_outcomes {
+    ($h:ident, $outcomes:ident, $work:ident) => {
+        let (arrays, values, tokens) = $outcomes;
+        let number = |x: &Content| x.value.load(Ordering::Relaxed);
+        arrays.0.into_iter().for_each(|x| $work.look(&mut $h, x, |h, x| fold(h, x)));
+        arrays.1.into_iter().for_each(|x| $work.look(&mut $h, x, |h, x| fold(h, x.iter())));
+        arrays.2.into_iter().for_each(|x| $work.look(&mut $h, x, |h, x| fold(h, x.iter())));
+        values.into_iter().for_each(|x| $work.look(&mut $h, x, |h, x| *h = h.wrapping_add(taken(number(x), 0))));
+        tokens.into_iter().for_each(|x| $work.look(&mut $h, x, |_, ()| ()));
+    };
+}
+
 /// Changes all values.
 macro_rules! write_whole {
     ($h:ident, $values:ident, $work:expr) => {
@@ -153,11 +178,12 @@ fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
 /// A body that gets all its views; `$end` is what it returns of what it has computed.
 macro_rules! body {
     ($work:ident, |$computed:ident| $end:expr) => {
-        move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _))| {
+        move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _, outcomes))| {
             let (mut h, run) = $work.begin();
             let mut values: OfValues<'_> = values;
             read!(h, arrays.0);
             read_whole!(h, values, results);
+            read_outcomes!(h, outcomes, $work);
             $work.act(at);
             write!(h, arrays);
             concurrent.iter().for_each(|x| (0..x.len()).for_each(|k| x.update(k, |x| x.wrapping_add(h))));

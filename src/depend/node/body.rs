@@ -1,6 +1,6 @@
 //! What the engine and the drivers need of a task's body, whatever its types.
 
-use super::{Env, Group, Kinds, Parts, Piece, Stop};
+use super::{Env, Group, Kinds, Parts, Piece, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
@@ -53,6 +53,17 @@ pub(crate) trait Body: Send {
 
     /// The `access`-th access accumulates in this group, at this part. Called at submission, under a lock.
     fn enlist(&self, _access: usize, _group: &Arc<Accumulation>, _part: &Block) {}
+
+    /// The `access`-th access, an `outcome`, finds a good value unless `probe` is poisoned. Called at submission, under a lock.
+    fn ask(&self, _access: usize, _probe: TaskRef) {}
+
+    /// The `access`-th access, if it is an `outcome`, finds no value because of this. Called under a lock, by the task's owner.
+    fn spoil(&self, _access: usize, _cause: &Arc<TaskFailure>) {}
+
+    /// Whether [`Self::spoil`] has been called for the `access`-th access.
+    fn is_spoiled(&self, _access: usize) -> bool {
+        false
+    }
 
     /// The work that was enqueued has ended well: gives replicas that are shared back. [`Self::run`] does so by itself.
     fn keep(&self) {}

@@ -16,7 +16,7 @@
 //! 2. What a member counts for, all groups above its group are counted for too.
 //! 3. Under the lock references are moved, and no failure is dropped; no future is woken there.
 
-use super::{Body, Context, Detachment, Env, Kinds, Leaving, Stop};
+use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
 use crate::kernel::{DeviceSite, Launcher};
@@ -275,6 +275,18 @@ impl Body for Member {
 
     fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         self.body.enlist(access, group, part);
+    }
+
+    fn ask(&self, access: usize, probe: TaskRef) {
+        self.body.ask(access, probe);
+    }
+
+    fn spoil(&self, access: usize, cause: &Arc<TaskFailure>) {
+        self.body.spoil(access, cause);
+    }
+
+    fn is_spoiled(&self, access: usize) -> bool {
+        self.body.is_spoiled(access)
     }
 
     fn keep(&self) {

@@ -39,6 +39,11 @@ impl Kinds {
         self.0 & 1 << kind as u8 != 0
     }
 
+    /// Whether one of these is among others.
+    pub(crate) fn meets(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+
     /// Whether all of these are among others.
     pub(crate) fn are_among(self, others: Self) -> bool {
         self.0 & !others.0 == 0

@@ -35,6 +35,7 @@ pub(crate) use running::Team;
 
 use super::commutative::Turns;
 use super::domain::{Child, Domain};
+use super::join::Predecessor;
 use super::reduction::Tickets;
 use super::replay::Gate;
 use super::sources::Sources;
@@ -185,8 +186,10 @@ pub(crate) struct Side {
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.
     pub(crate) awaited: bool,
-    /// Tasks whose results it uses, until they are entered as those it waits for.
-    pub(crate) predecessors: Vec<TaskRef>,
+    /// Tasks that it waits for besides those it finds by its accesses: producers of results, and probes. Until they are entered.
+    pub(crate) predecessors: Vec<Predecessor>,
+    /// Whether one of its accesses is an `outcome`.
+    pub(crate) has_outcomes: bool,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
     /// If it is in a group and has not ended.

@@ -80,7 +80,7 @@ impl Tiled {
                 self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
             }
             _ if span.is_exact() => return self.enter_several(&span, access, record, newcomer),
-            _ if self.has_groups || !matches!(record.mode, Mode::In | Mode::After) => return false,
+            _ if self.has_groups || !matches!(record.mode, Mode::In | Mode::After | Mode::Outcome) => return false,
             _ if self.has_few_of(&span) => return false,
             _ => {
                 // Of a part there is no need: nothing is open.

@@ -179,7 +179,9 @@ impl Placement {
                 let failures: SmallVec<[_; 2]> = (self.flow.waiting_for(&ended))
                     .map(|task| {
                         let failure = fail(Some(task));
-                        task.set_poison(failure.clone());
+                        if !self.residency.spoil(task, ended.data, &ended.transfer.block, &failure) {
+                            task.set_poison(failure.clone());
+                        }
                         failure
                     })
                     .collect();

@@ -328,6 +328,9 @@ impl Recorder<'_> {
         if A::HAS_RESULTS {
             return Err(SubmitError::RecordedResult { task: name.into_owned() });
         }
+        if A::HAS_OUTCOMES {
+            return Err(SubmitError::RecordedOutcome { task: name.into_owned() });
+        }
         let mut foreign = None;
         accesses.parameters(&mut |AnyParameter(parameter)| {
             if parameter.recording() != self.id {

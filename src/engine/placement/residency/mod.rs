@@ -167,9 +167,10 @@ impl Residency {
     /// Plans the copies that a task with memory still needs. Copies under way already that it needs go to `pending`.
     pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Orders {
         let (mut orders, mut transfers) = (Orders::new(), Transfers::new());
-        let mut places = placed.reserved.replicas.iter();
-        placed.assigned.task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let Some(place) = places.next() else { return };
+        let mut places = placed.reserved.replicas.iter().enumerate();
+        let body = placed.assigned.task.body();
+        body.accesses(&mut |AccessRecord { block, mode, .. }| {
+            let Some((access, place)) = places.next() else { return };
             let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else { return };
             if mode == Mode::Out {
                 // What the region holds now is of no use to anybody: it must not be written back over the new value.
@@ -177,7 +178,7 @@ impl Residency {
                 self.has_moved = true;
                 return;
             }
-            if mode.sees_nothing() {
+            if mode.sees_nothing() || mode == Mode::Outcome && body.is_spoiled(access) {
                 return; // it does not look at the region, wherever that is valid
             }
             directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
@@ -378,20 +379,43 @@ impl Residency {
         }
     }
 
-    /// Why something that a task reads is lost, if it is.
+    /// Why something that a task relies on is lost, if it is. Outcomes that are lost are spoiled.
     pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         if !self.any_loss.is_there() {
             return cause;
         }
-        let mut places = places.iter();
+        let mut places = places.iter().enumerate();
         task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let directory = places.next().and_then(|place| self.directories.get(&place.data));
-            if let Some(directory) = directory.filter(|_| mode.relies_on_value() && cause.is_none()) {
+            let Some((access, place)) = places.next() else { return };
+            let directory = self.directories.get(&place.data);
+            if mode == Mode::Outcome
+                && let Some(loss) = directory.and_then(|directory| directory.cause_of_loss(block))
+            {
+                task.body().spoil(access, &loss);
+            } else if let Some(directory) = directory.filter(|_| mode.relies_on_value() && cause.is_none()) {
                 cause = directory.cause_of_loss(block);
             }
         });
         cause
+    }
+
+    /// Spoils a task's outcomes of a block that could not be copied; false if the task relies on the block otherwise.
+    pub(super) fn spoil(&self, task: &OwnedTask, data: DataId, block: &Block, cause: &Arc<TaskFailure>) -> bool {
+        let (mut access, mut outcomes, mut relies) = (0, SmallVec::<[usize; 2]>::new(), false);
+        task.body().accesses(&mut |record| {
+            if record.datum.id == data && record.block.overlaps(block) {
+                match record.mode {
+                    Mode::Outcome => outcomes.push(access),
+                    _ => relies = true,
+                }
+            }
+            access += 1;
+        });
+        if !relies {
+            outcomes.iter().for_each(|access| task.body().spoil(*access, cause));
+        }
+        !relies && !outcomes.is_empty()
     }
 
     /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to

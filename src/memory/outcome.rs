@@ -1,0 +1,94 @@
+//! Accesses that give the failure when there is no value, stored in their tasks.
+//!
+//! An `outcome` wraps an access that reads. Its task waits for the same tasks as a reader and inherits no failure. The access
+//! learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be
+//! (`depend::register`), and from the placement, which *spoils* it when the bytes are lost or cannot be copied.
+//!
+//! What never happens here: no view of a region is made that has no value.
+
+use super::Access;
+use super::access::{Record, Replicated};
+use crate::depend::{AccessRecord, Mode, Site, TaskRef};
+use crate::error::TaskFailure;
+use crate::kernel::DeviceSite;
+use crate::sealed::{Internal, Sealed};
+use std::cell::OnceCell;
+use std::fmt;
+use std::sync::Arc;
+
+/// `outcome`: reads as the access `A` does, or gives the failure because of which there is nothing to read.
+pub struct OutcomeOf<A> {
+    access: A,
+    probe: OnceCell<TaskRef>,
+    failure: OnceCell<Arc<TaskFailure>>,
+}
+
+/// The join that tells an `outcome` whether there is a value, wrapped as [`Record`] is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Probe(pub(crate) TaskRef);
+
+impl<A> OutcomeOf<A> {
+    pub(crate) fn new(access: A) -> Self {
+        Self { access, probe: OnceCell::new(), failure: OnceCell::new() }
+    }
+
+    /// Why there is no value. To be called when the task's predecessors have ended.
+    fn failure(&self) -> Option<&TaskFailure> {
+        if let Some(cause) = self.probe.get().and_then(|probe| probe.poison()) {
+            self.failure.get_or_init(|| cause);
+        }
+        self.failure.get().map(|failure| &**failure)
+    }
+}
+
+impl<A> Sealed for OutcomeOf<A> {}
+
+impl<A: Access> Replicated for OutcomeOf<A> {
+    fn ask(&self, Probe(probe): Probe) {
+        self.probe.get_or_init(|| probe);
+    }
+
+    fn spoil(&self, cause: &Arc<TaskFailure>) {
+        self.failure.get_or_init(|| cause.clone());
+    }
+
+    fn is_spoiled(&self) -> bool {
+        self.failure.get().is_some()
+    }
+}
+
+impl<A: Access> Access for OutcomeOf<A> {
+    type View<'a> = Result<A::View<'a>, &'a TaskFailure>;
+    type DeviceView<'a> = Result<A::DeviceView<'a>, &'a TaskFailure>;
+
+    unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
+        match self.failure() {
+            Some(failure) => Err(failure),
+            // SAFETY: the engine runs the body when its dependences are satisfied, which are those of a reader: an `outcome`
+            // enters the histories as one, and so keeps writers away (rule 2). The site is the region's, or it lies at home.
+            None => Ok(unsafe { self.access.view(site) }),
+        }
+    }
+
+    fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a> {
+        match self.failure() {
+            Some(failure) => Err(failure),
+            None => Ok(self.access.device_view(site)),
+        }
+    }
+
+    fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
+        self.access.visit(&mut |Record(record)| visit(Record(AccessRecord { mode: Mode::Outcome, ..record })));
+    }
+
+    fn again(&self, right: Internal) -> Self {
+        Self::new(self.access.again(right))
+    }
+}
+
+impl<A: fmt::Debug> fmt::Debug for OutcomeOf<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("OutcomeOf").field(&self.access).finish()
+    }
+}
