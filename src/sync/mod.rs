@@ -20,6 +20,7 @@ mod ahead;
 mod atomic;
 mod barrier;
 mod batch;
+mod borrowed;
 mod counted;
 mod detached;
 mod edges;
@@ -44,6 +45,7 @@ mod task;
 mod tests;
 
 pub(crate) use barrier::prepare_fences;
+pub(crate) use borrowed::Borrowed;
 pub(crate) use counted::Counted;
 pub(crate) use detached::Detached;
 pub(crate) use exposed::Exposed;
