@@ -25,8 +25,31 @@ fn bodies_have_the_stack_that_was_asked_for() {
             deep(Some(32 << 20));
         });
     }
-    let error = builder("1:CPU:1", false).stack_bytes(0).build().unwrap_err();
-    assert!(error.to_string().starts_with("stack_bytes: "), "{error}");
+}
+
+#[test]
+fn stack_that_is_too_small_is_refused_and_the_smallest_one_works() {
+    for bytes in [0, 1, 4096, 16 << 10, (64 << 10) - 1] {
+        let error = builder("1:CPU:1", false).stack_bytes(bytes).build().unwrap_err();
+        assert!(error.to_string().starts_with("stack_bytes: ") && error.to_string().contains("64 KiB"), "{error}");
+    }
+    for (units, hosts) in [("1:CPU:1", false), ("1:CPU:1", true), ("1:CPU:2", false), ("1:CPU:1,1:EMU:1", true)] {
+        watched(units, move || {
+            let rt = builder(units, hosts).stack_bytes(64 << 10).build().unwrap();
+            let x = rt.data(vec![0u64; 8]);
+            for _ in 0..20 {
+                let inner = x.clone();
+                let parent = move |at: &Context, ((),): ((),)| {
+                    at.task("child", (inner.inout(),)).host(|_, (x,)| x[0] += 1).submit()?;
+                    at.wait()
+                };
+                rt.task("parent", (x.weak_inout(),)).host(parent).submit().unwrap();
+            }
+            rt.task("panics", ()).host(|_, ()| panic!("on purpose")).submit().unwrap();
+            assert_eq!(rt.take(x).unwrap()[0], 20);
+            rt.wait().unwrap_err();
+        });
+    }
 }
 
 #[test]

@@ -561,3 +561,32 @@ fn only_units_that_are_wanted_are_asked_while_something_runs() {
         assert_eq!(in_vain.load(Ordering::Relaxed), 0);
     });
 }
+
+#[test]
+fn panic_in_the_destructor_of_a_policy_or_of_a_stall_report_stays_in_the_runtime() {
+    struct Panics(Arc<AtomicUsize>);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            panic!("on purpose");
+        }
+    }
+    for breaks in [false, true] {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let counted = dropped.clone();
+        watched(&format!("breaks={breaks}"), move || {
+            let [of_policy, of_report] = [(); 2].map(|()| Panics(dropped.clone()));
+            let policy = Own::new(move |tasks: &mut Vec<_>, unit, _: &View<'_>| {
+                let _ = &of_policy;
+                assert!(!breaks, "on purpose");
+                first(tasks, unit)
+            });
+            let builder = Runtime::builder().compute_units("1:CPU:1").policy(policy);
+            let rt = builder.on_stall(move |_| _ = &of_report).build().unwrap();
+            rt.task("task", ()).cpu(|_, ()| ()).submit().unwrap();
+            let _ = rt.wait();
+            drop(rt);
+        });
+        assert_eq!(counted.load(Ordering::Relaxed), 2);
+    }
+}

@@ -18,7 +18,8 @@ use crate::sync::Parker;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::task::Waker;
@@ -208,7 +209,8 @@ impl Drop for Waiting<'_> {
 
 thread_local! {
     /// Wakes the fiber that runs here, if one does.
-    static FIBER: RefCell<Option<Waker>> = const { RefCell::new(None) };
+    /// Without a destructor, so that a thread can wait while it ends; [`waking`] leaves nothing here.
+    static FIBER: ManuallyDrop<RefCell<Option<Waker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
 /// Calls `code`, which is woken by this.
@@ -216,24 +218,50 @@ pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
     struct Back(Option<Waker>);
     impl Drop for Back {
         fn drop(&mut self) {
-            FIBER.set(self.0.take());
+            FIBER.with(|fiber| fiber.replace(self.0.take()));
         }
     }
-    let _back = Back(FIBER.replace(Some(waker.clone())));
+    let _back = Back(FIBER.with(|fiber| fiber.replace(Some(waker.clone()))));
     code()
 }
 
 /// Wakes the code that calls this: its fiber, or its thread, which sleeps at its own parker.
 pub(crate) fn own_waker() -> Waker {
-    let of_fiber = FIBER.try_with(|fiber| fiber.borrow().clone()).ok().flatten();
+    let of_fiber = FIBER.with(|fiber| fiber.borrow().clone());
     of_fiber.unwrap_or_else(|| own_parker().into())
 }
 
-/// Where this thread sleeps, whatever it waits for.
+/// Where this thread sleeps, whatever it waits for: the same parker in every call.
 pub(crate) fn own_parker() -> Arc<Parker> {
     thread_local! {
         static OWN: Arc<Parker> = Arc::new(Parker::new());
+        /// The parker of a thread that waits after `OWN` is destroyed. It has no destructor, so the thread leaks it.
+        static LATE: ManuallyDrop<OnceCell<Arc<Parker>>> = const { ManuallyDrop::new(OnceCell::new()) };
     }
-    // A thread that is ending has none any more.
-    OWN.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Parker::new()))
+    OWN.try_with(Arc::clone).unwrap_or_else(|_| LATE.with(|late| late.get_or_init(Arc::default).clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thread_has_one_parker_even_while_it_ends() {
+        struct Ends(std::sync::mpsc::Sender<bool>);
+        impl Drop for Ends {
+            fn drop(&mut self) {
+                self.0.send(Arc::ptr_eq(&own_parker(), &own_parker())).unwrap();
+            }
+        }
+        thread_local! {
+            static ENDS: RefCell<Option<Ends>> = const { RefCell::new(None) };
+        }
+        let (send, is_one) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(|| {
+            ENDS.set(Some(Ends(send))); // destroyed after the parker, which is made next
+            drop(own_parker());
+        });
+        thread.join().unwrap();
+        assert!(is_one.recv().unwrap());
+    }
 }

@@ -12,6 +12,7 @@ use super::progress::Progress;
 use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{TaskId, UnitId};
 use crate::machine::Machine;
+use crate::sync::drop_quietly;
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::fmt;
@@ -180,6 +181,13 @@ impl Watch {
             }
             None => crate::log::tell(format_args!("{stall}")),
         }
+    }
+}
+
+impl Drop for Watch {
+    /// The closure is a user's, and what it captured may panic.
+    fn drop(&mut self) {
+        drop_quietly(|| drop(self.tell.take()));
     }
 }
 

@@ -20,6 +20,7 @@ use crate::sched::{
     AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
     SubmittedTask, UnitSet, View,
 };
+use crate::sync::drop_quietly;
 use std::cell::RefCell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -226,6 +227,18 @@ impl Scheduler {
             remedy: "a policy that answers whatever it is told",
         };
         answer.map_err(|message| own.breach = Some(breach(message))).ok()
+    }
+}
+
+impl Drop for Scheduler {
+    /// Destructors of policies that a user wrote may panic; the runtime ends all the same.
+    fn drop(&mut self) {
+        if self.own.is_none() && self.dismissed.is_none() {
+            return;
+        }
+        let policy = std::mem::replace(&mut self.policy, Box::new(Stealing::new(0)));
+        drop_quietly(|| drop(policy));
+        drop_quietly(|| drop(self.dismissed.take()));
     }
 }
 

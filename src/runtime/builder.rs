@@ -291,7 +291,7 @@ impl Builder {
 
     /// The size of the stacks that bodies run on, in bytes; not of the stack of a thread that hosts a unit by
     /// [`submitter_hosts_unit`](Self::submitter_hosts_unit). The default is 8 MiB, or what the environment variable
-    /// `RUST_MIN_STACK` says if that is more.
+    /// `RUST_MIN_STACK` says if that is more. The minimum is 64 KiB; a smaller number is refused when the runtime is built.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -41,6 +41,12 @@ impl<K: Kind> Exposed<K> {
         self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
     }
 
+    /// Shows nothing while the task's body is suspended. To be called in [`Self::during`], by the same thread, and followed by
+    /// [`Self::show`] before the task goes on.
+    pub(crate) fn conceal(&self) {
+        self.shown.store(ptr::null_mut(), Ordering::Release);
+    }
+
     /// Whether there is a task to see.
     pub(crate) fn is_shown(&self) -> bool {
         !self.shown.load(Ordering::Relaxed).is_null()

@@ -20,6 +20,7 @@ mod ahead;
 mod atomic;
 mod barrier;
 mod batch;
+mod borrowed;
 mod counted;
 mod deferred_drop;
 mod detached;
@@ -47,6 +48,7 @@ mod task;
 mod tests;
 
 pub(crate) use barrier::prepare_fences;
+pub(crate) use borrowed::Borrowed;
 pub(crate) use counted::Counted;
 pub(crate) use deferred_drop::DeferredDrop;
 pub(crate) use detached::Detached;

@@ -53,6 +53,12 @@ impl Parker {
     }
 }
 
+impl Default for Parker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Wake for Parker {
     fn wake(self: Arc<Self>) {
         self.unpark();

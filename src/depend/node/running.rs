@@ -201,6 +201,11 @@ pub(crate) fn apart<R>(frames: &mut Frames, code: impl FnOnce() -> R) -> R {
     Scope::apart(&RUNNING, frames, code)
 }
 
+/// Whether this thread's stack has no code of any task.
+pub(crate) fn is_outside() -> bool {
+    RUNNING.with(Scope::is_empty)
+}
+
 /// Whether a task of this runtime has code on this thread's stack.
 #[inline]
 pub(crate) fn is_inside(runtime: u64) -> bool {

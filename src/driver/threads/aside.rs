@@ -17,6 +17,7 @@ use crate::sync::Parker;
 use crate::sync::fiber::{Fiber, Stack};
 use parking_lot::Mutex;
 use std::cell::{Cell, RefCell};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
@@ -26,13 +27,21 @@ const MOST_SPARE: usize = 16;
 
 thread_local! {
     /// The fibers of this thread, which they never leave, whichever its hosts are.
-    static FIBERS: RefCell<Fibers> = const { RefCell::new(Fibers { left: Vec::new(), free: Vec::new() }) };
+    /// Without a destructor, so that a thread can wait while it ends; [`free`] frees the lists.
+    static FIBERS: ManuallyDrop<RefCell<Fibers>> =
+        const { ManuallyDrop::new(RefCell::new(Fibers { left: Vec::new(), free: Vec::new() })) };
 }
 
 /// The fibers of a thread.
+#[derive(Default)]
 struct Fibers {
     left: Vec<Option<Left>>,
     free: Vec<usize>,
+}
+
+/// Frees the lists of a thread that ends. Fibers that are left then are leaked.
+pub(super) fn free() {
+    drop(with_fibers(std::mem::take));
 }
 
 /// What a host knows of its fibers.
@@ -80,6 +89,11 @@ struct FiberWaker {
     thread: Arc<Parker>,
 }
 
+/// Calls `code` with the fibers of this thread; it calls nobody's code.
+fn with_fibers<R>(code: impl FnOnce(&mut Fibers) -> R) -> R {
+    FIBERS.with(|fibers| code(&mut fibers.borrow_mut()))
+}
+
 impl Wake for FiberWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
@@ -122,7 +136,7 @@ impl Aside {
 
     /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs.
     pub(super) fn begin(&self, stack: Stack, own: &Cell<Own>, code: impl FnOnce() + 'static) {
-        let place = FIBERS.with_borrow_mut(|fibers| {
+        let place = with_fibers(|fibers| {
             fibers.free.pop().unwrap_or_else(|| {
                 fibers.left.push(None);
                 fibers.left.len() - 1
@@ -141,14 +155,14 @@ impl Aside {
     /// Resumes those that were woken, or `all`; whether there were any.
     pub(super) fn resume_woken(&self, own: &Cell<Own>, all: bool) -> bool {
         if all {
-            let places = 0..FIBERS.with_borrow(|fibers| fibers.left.len());
+            let places = 0..with_fibers(|fibers| fibers.left.len());
             self.woken.places.lock().extend(places);
         }
         self.woken.any.store(false, Ordering::SeqCst);
         let places = std::mem::take(&mut *self.woken.places.lock());
         let mut any = false;
         for place in places {
-            let left = FIBERS.with_borrow_mut(|fibers| fibers.left[place].take_if(|left| left.runtime == self.runtime));
+            let left = with_fibers(|fibers| fibers.left[place].take_if(|left| left.runtime == self.runtime));
             if let Some(left) = left {
                 any = true;
                 self.go_on(place, left, own);
@@ -164,13 +178,13 @@ impl Aside {
         left.own = own.replace(below);
         if has_ended {
             self.count.set(self.count.get() - 1);
-            FIBERS.with_borrow_mut(|fibers| fibers.free.push(place));
+            with_fibers(|fibers| fibers.free.push(place));
             let mut spare = self.spare.borrow_mut();
             if spare.len() < MOST_SPARE {
                 spare.extend(left.fiber.into_stack());
             }
         } else {
-            FIBERS.with_borrow_mut(|fibers| fibers.left[place] = Some(left));
+            with_fibers(|fibers| fibers.left[place] = Some(left));
         }
     }
 }

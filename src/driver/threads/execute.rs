@@ -26,12 +26,26 @@ impl Threads {
     /// Executes one task and the chain of first successors behind it, as long as it `goes_on`; false if there was none.
     #[inline]
     pub(super) fn step(&self, host: &Host, goes_on: impl Fn() -> bool) -> bool {
-        #[cfg(test)]
-        assert!(self.doomed.load(std::sync::atomic::Ordering::Relaxed) != host.slot(), "doomed by a test");
+        self.die_if_doomed(host);
         if !self.on_fast_path() {
             return self.step_placed(host);
         }
-        let Some(mut task) = self.next_task(host, host.oldest_after.get()) else { return false };
+        let Some(task) = self.next_task(host, host.oldest_after.get()) else { return false };
+        self.execute_chain(host, task, goes_on);
+        true
+    }
+
+    /// Panics if a test wants this thread to die.
+    #[inline(always)]
+    pub(super) fn die_if_doomed(&self, host: &Host) {
+        #[cfg(test)]
+        assert!(self.doomed.load(std::sync::atomic::Ordering::Relaxed) != host.slot(), "doomed by a test");
+        let _ = host;
+    }
+
+    /// Executes a task and the chain of first successors after it, as long as it `goes_on`.
+    #[inline(always)] // on the way of every task
+    pub(super) fn execute_chain(&self, host: &Host, mut task: OwnedTask, goes_on: impl Fn() -> bool) {
         loop {
             match self.execute(host, task) {
                 // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
@@ -45,9 +59,9 @@ impl Threads {
                 },
                 Some(next) => {
                     self.ready.push(next, Some(&host.queue)); // for whoever stays; this thread wakes somebody before it goes
-                    return true;
+                    return;
                 }
-                None => return true,
+                None => return,
             }
         }
     }

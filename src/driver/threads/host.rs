@@ -6,6 +6,8 @@ use super::aside::{Aside, Own};
 use super::ready::OwnQueue;
 use super::state::Threads;
 use crate::depend::{Context, Entrance, running};
+use crate::driver::Driver;
+use crate::driver::waiters::Awaited;
 use crate::ids::DeviceId;
 use crate::machine::ComputeUnit;
 use crate::sync::Scope;
@@ -53,9 +55,33 @@ thread_local! {
     static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
     /// The hosts that this thread is a guest in the place of.
     static GUEST_OF: Scope<Host, ()> = const { Scope::new() };
+    static ENDS_BODIES: EndsBodies = const { EndsBodies };
+}
+
+/// Lets the bodies that a thread has left behind end, before the thread does.
+struct EndsBodies;
+
+impl Drop for EndsBodies {
+    fn drop(&mut self) {
+        // When the main thread ends, the process does, and what is pending is lost.
+        if std::thread::current().name() != Some("main") {
+            let hosts = HOSTS.try_with(|hosts| hosts.borrow().clone()).unwrap_or_default();
+            for host in hosts.iter().filter(|host| host.aside.has_any()) {
+                if let Some(threads) = host.threads.upgrade() {
+                    threads.advance(Awaited::Told, || u64::from(host.aside.has_any()));
+                }
+            }
+        }
+        super::aside::free();
+    }
 }
 
 impl Host {
+    /// From now on this thread may have fibers.
+    pub(super) fn has_fibers() {
+        let _ = ENDS_BODIES.try_with(|_| ());
+    }
+
     /// The part that a unit's host has in this runtime.
     pub(super) fn new(
         threads: &Threads,

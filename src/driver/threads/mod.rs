@@ -120,7 +120,7 @@ impl Driver for Threads {
                 other_body = if self.wait_in_other_body(body, left) { other_body } else { None };
                 continue;
             }
-            let hosted = Host::with(shared.id, |host| match (host, seat.and_then(|seat| seat.try_lock())) {
+            let hosted = Host::with(shared.id, |host| match (host, self.take_seat(host)) {
                 (Some(host), Some(_seated)) => {
                     self.run_until(host, waiting.parker(), Some(&waiting), left, nap);
                     true
@@ -128,8 +128,13 @@ impl Driver for Threads {
                 // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
+                    let left = || if self.is_seat_wanted() { 0 } else { left() };
                     guest.as_guest(|| self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap));
                     inside::leave();
+                    drop(guest);
+                    if self.is_seat_wanted() {
+                        shared.waiters.wake_all();
+                    }
                     true
                 }
                 (_, None) => false,
@@ -137,7 +142,7 @@ impl Driver for Threads {
             if !hosted && other_body.is_none() {
                 let nap = nap();
                 waiting.ask(true);
-                if left() > 0 && seat.is_none_or(|seat| seat.is_locked()) {
+                if left() > 0 && seat.is_none_or(|seat| seat.is_locked() || self.is_seat_wanted()) {
                     waiting.parker().park(nap);
                 }
             }
@@ -145,6 +150,7 @@ impl Driver for Threads {
         std::mem::forget(unless_done);
         drop(waiting);
         if seat.is_some() {
+            Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
             shared.waiters.wake_all(); // the seat is free again: another waiter may take it
         }
     }

@@ -3,12 +3,19 @@
 //! An idle thread looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]). The thread that
 //! builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are pending. While it
 //! does neither, tasks in its deque are there for others to steal.
+//!
+//! The host of unit 0 must return from its wait, so it executes tasks on a fiber. A body that waits leaves the fiber
+//! suspended. Once the thread's own wait is over, the thread leaves such fibers behind; its next wait resumes them. Only a
+//! body that computes on the thread delays the wait. A guest stays until the bodies that it has begun have ended, since
+//! another thread has its place next.
 
 use super::host::{Host, OLDEST_AFTER};
 use super::state::Threads;
+use crate::depend::running;
 use crate::driver::waiters::{Waiting, own_parker};
-use crate::sync::Parker;
+use crate::sync::{Borrowed, Parker};
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -67,8 +74,10 @@ impl Threads {
         let hosting = &self.hosting[host.slot()];
         hosting.is_this_thread();
         host.begin_stack(false);
-        // Bodies that were begun here end here.
-        let left = || if host.aside.has_any() { left().max(1) } else { left() };
+        let is_guest = host.slot() == self.shared.machine.num_units();
+        let left = || if is_guest && host.aside.has_any() { left().max(1) } else { left() };
+        let returns = waiting.is_some() && !is_guest && running::is_outside();
+        let turn = returns.then(Rc::<Borrowed>::default);
         let to_value = waiting.is_some_and(|waiting| waiting.to_value());
         let oldest_after = host.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
         let mut executed = false;
@@ -88,7 +97,11 @@ impl Threads {
             }
         };
         while goes_on() {
-            if host.aside.has_any() && self.resume_woken(host) || self.step(host, goes_on) {
+            let step = || match &turn {
+                None => self.step(host, goes_on),
+                Some(turn) => self.step_on_fiber(host, turn, &goes_on),
+            };
+            if host.aside.has_any() && self.resume_woken(host) || step() {
                 (executed, lookout) = (true, Lookout::default());
                 continue;
             }

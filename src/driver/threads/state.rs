@@ -14,7 +14,7 @@ use crate::machine::CoresTaken;
 use crate::memory::DataCell;
 use crate::memory::dlpack::{DlDevice, LentSite};
 use crate::region::{Block, MAX_DIMS};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, OnceLock, Weak};
@@ -33,6 +33,8 @@ pub(crate) struct Threads {
     pub(super) hosting: Box<[Hosting]>,
     /// A guest's part in the runtime: who holds it executes for unit 0, if that has no thread of its own.
     pub(super) seat: OnceLock<Mutex<Host>>,
+    /// Whether unit 0's own host waits for the seat, as bodies are to go on that only its thread can resume.
+    pub(super) seat_wanted: AtomicBool,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
@@ -75,6 +77,7 @@ impl Threads {
             devices,
             hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
             seat: OnceLock::new(),
+            seat_wanted: AtomicBool::new(false),
             crew: Mutex::default(),
             shutdown: AtomicBool::new(false),
             built: Instant::now(),
@@ -92,6 +95,28 @@ impl Threads {
     #[inline]
     pub(crate) fn on_fast_path(&self) -> bool {
         self.devices.is_none()
+    }
+
+    /// The seat, if it is free and a thread that waits may have it, which hosts unit 0 or is a guest. Unit 0's own host asks a
+    /// guest for the seat if bodies on its thread were woken.
+    pub(super) fn take_seat(&self, host: Option<&Host>) -> Option<MutexGuard<'_, Host>> {
+        let seat = self.seat.get()?;
+        let Some(host) = host else { return if self.is_seat_wanted() { None } else { seat.try_lock() } };
+        let taken = seat.try_lock();
+        self.want_seat(taken.is_none() && host.aside.has_woken());
+        taken
+    }
+
+    /// Whether a guest is to leave its seat.
+    pub(super) fn is_seat_wanted(&self) -> bool {
+        self.seat_wanted.load(Ordering::SeqCst)
+    }
+
+    /// Of unit 0's own host.
+    pub(super) fn want_seat(&self, wanted: bool) {
+        if self.seat_wanted.swap(wanted, Ordering::SeqCst) != wanted {
+            self.shared.wake_everybody();
+        }
     }
 
     /// Whether tasks come to their ends while nobody waits: no unit needs a thread of the user's, or others stand in for it.

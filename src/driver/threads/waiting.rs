@@ -18,7 +18,8 @@ use crate::driver::Driver;
 use crate::driver::circle::Circle;
 use crate::driver::waiters::{Awaited, own_parker};
 use crate::engine::{Event, Launch};
-use crate::sync::{Key, fiber};
+use crate::sync::{Borrowed, Key, fiber};
+use std::rc::Rc;
 use std::time::Instant;
 
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
@@ -182,7 +183,7 @@ impl Threads {
     /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
     fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: bool, sleeps: bool) {
         while left() > 0 {
-            let work = self.next_work(host);
+            let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
             if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
                 work.into_iter().for_each(|work| self.run_work(host, work));
                 continue;
@@ -191,6 +192,7 @@ impl Threads {
             if !sleeps {
                 return;
             }
+            running::with_task(self.shared.id, |_| self.shared.running[host.slot()].conceal());
             fiber::suspend();
         }
     }
@@ -204,26 +206,45 @@ impl Threads {
     /// Runs something while a body waits below; whether there was anything.
     fn step_in_body(&self, host: &Host, on_top: bool) -> bool {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
-        match self.next_work(host) {
+        match self.next_work(host, OLDEST_AFTER_IN_BODY) {
             None => polled,
             Some(work) if self.fits_on_top(host, &work, on_top) => {
                 self.run_work(host, work);
                 true
             }
-            Some(work) => self.begin_aside(host, work),
+            Some(work) => self.begin_aside(host, work, None),
         }
     }
 
-    fn begin_aside(&self, host: &Host, work: Work) -> bool {
+    /// As [`Self::step`], on a fiber: a body that waits does not keep this thread. The fiber executes tasks until one of them
+    /// waits or it no longer `goes_on`.
+    pub(super) fn step_on_fiber(&self, host: &Host, turn: &Rc<Borrowed>, goes_on: &dyn Fn() -> bool) -> bool {
+        self.die_if_doomed(host);
+        let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
+        match self.next_work(host, host.oldest_after.get()) {
+            None => polled,
+            Some(work) => turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone()))),
+        }
+    }
+
+    /// Runs something on a stack of its own, and, during a `turn`, further tasks after it.
+    fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> bool {
         let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else {
             self.put_back(host, work); // there is memory again when some of those that have begun have ended
             return false;
         };
+        Host::has_fibers();
         host.aside.begin(stack, &host.own, move || {
             Host::with(threads.shared.id, |host| {
                 let host = host.expect("a fiber stays on its host's thread");
                 host.begin_stack(true);
-                threads.run_work(host, work);
+                let Some(turn) = turn else { return threads.run_work(host, work) };
+                let goes_on = || turn.holds() && !host.aside.has_woken();
+                match work {
+                    Work::Anywhere(task) => threads.execute_chain(host, task, goes_on),
+                    Work::Placed(launch) => threads.run_placed(host, launch),
+                }
+                while goes_on() && threads.step(host, goes_on) {}
             });
         });
         true
@@ -236,9 +257,9 @@ impl Threads {
         task.shared().internal || on_top && is_below() && host.has_room_on_top()
     }
 
-    fn next_work(&self, host: &Host) -> Option<Work> {
+    fn next_work(&self, host: &Host, oldest_after: u32) -> Option<Work> {
         match self.on_fast_path() {
-            true => self.next_task(host, OLDEST_AFTER_IN_BODY).map(Work::Anywhere),
+            true => self.next_task(host, oldest_after).map(Work::Anywhere),
             false => self.ready.pop_launch(host.unit).map(Work::Placed),
         }
     }

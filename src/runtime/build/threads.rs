@@ -16,6 +16,8 @@ use std::sync::Once;
 
 /// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
 const STACK_BYTES: usize = 8 << 20;
+/// A thread needs so much for the runtime's own calls beneath a body, also without optimizations.
+const LEAST_STACK_BYTES: usize = 64 << 10;
 
 impl Builder {
     pub(super) fn build_threads(mut self) -> Result<Runtime, BuildError> {
@@ -85,8 +87,9 @@ impl Builder {
 
     fn style(&self, bindings: Option<Vec<Vec<usize>>>) -> Result<ThreadStyle, BuildError> {
         let stack_bytes = match self.stack_bytes {
-            Some(0) => {
-                let problem = "no thread runs without a stack; give at least 64 KiB".to_owned();
+            Some(bytes) if bytes < LEAST_STACK_BYTES => {
+                let least = LEAST_STACK_BYTES >> 10;
+                let problem = format!("a body cannot run on a stack of {bytes} bytes; try at least {least} KiB");
                 return Err(BuildError::Argument { argument: "stack_bytes", problem });
             }
             Some(bytes) => bytes,
