@@ -93,7 +93,7 @@ fn a_member_that_fails_takes_the_group_with_it_and_nothing_of_it_is_seen() {
             assert!(rt.wait().is_err());
             assert!(rt.read(&x.slice(..1)).is_err() && rt.read(&x.slice(29..30)).is_err());
             assert_eq!(rt.read(&x.slice(30..32)).unwrap(), [60, 10], "another part, another group");
-            rt.accept(&x.all()).unwrap();
+            rt.accept(x.all()).unwrap();
             let x = rt.take(x).unwrap();
             assert_eq!(x[..30], [10; 30], "as it was before the group");
         }

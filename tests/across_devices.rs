@@ -237,7 +237,7 @@ fn a_failure_poisons_all_parts() {
             let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
             assert_eq!((failures.len(), failures[0].skipped()), (1, 1));
             assert!([&x, &y].iter().all(|x| matches!(rt.read(&x.all()), Err(RunError::Poisoned(_)))));
-            [&x, &y].iter().for_each(|x| rt.clear(&x.all()).unwrap());
+            [&x, &y].iter().for_each(|x| rt.clear(x.all()).unwrap());
             rt.task("again", parts_inout(&x, N / 4))
                 .cpu(|_, parts| parts.into_iter().for_each(|(x,)| x.fill(7)))
                 .across_devices()
@@ -284,7 +284,7 @@ fn others_stand_in_for_a_device_that_is_lost() {
                                 Ok(found) => assert_eq!(found, [5 * round; N]),
                                 Err(error) => {
                                     assert!(matches!(error, RunError::Poisoned(_)));
-                                    rt.clear(&x.all()).unwrap();
+                                    rt.clear(x.all()).unwrap();
                                     let anew = rt.task("anew", (x.output(),)).host(move |_, (x,)| x.fill(5 * round));
                                     anew.submit().unwrap();
                                 }

@@ -308,7 +308,7 @@ fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_
     drop(open);
     assert!(rt.wait().is_err());
     assert_eq!(ran.load(Ordering::Relaxed), 30);
-    rt.accept(&x.all()).unwrap();
+    rt.accept(x.all()).unwrap();
     let x = rt.take(x).unwrap();
     assert_eq!((x[0], x[PART]), (9 + 10, 10), "all but what failed");
 }

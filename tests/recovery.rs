@@ -37,10 +37,10 @@ fn a_cleared_region_can_be_updated_again() {
         rt.task("gate", (x.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
         add(rt, x.all(), None);
         add(rt, x.all(), Some(1)); // skipped
-        rt.clear(&x.slice(2..)).unwrap();
+        rt.clear(x.slice(2..)).unwrap();
         add(rt, x.slice(2..), Some(5));
         add(rt, x.slice(..4), Some(7)); // half of it is still bad
-        rt.clear(&x.slice(..4)).unwrap();
+        rt.clear(x.slice(..4)).unwrap();
         add(rt, x.all(), Some(20));
         drop(open);
         let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the failure was not reported") };
@@ -56,21 +56,21 @@ fn an_accepted_region_is_what_the_failed_task_left() {
         let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![3u64; N]));
         add(rt, x.all(), Some(1));
         add(rt, x.all(), None);
-        rt.accept(&x.all()).unwrap();
+        rt.accept(x.all()).unwrap();
         add(rt, x.all(), Some(10));
         // Nothing is wrong with this one; it may be anywhere.
         add(rt, y.all(), Some(1));
-        rt.accept(&y.slice(1..)).unwrap();
+        rt.accept(y.slice(1..)).unwrap();
         add(rt, y.all(), Some(1));
         assert_eq!(failed(rt.wait()), ["add"]);
         assert_eq!(rt.read(&x.all()).unwrap(), [110, 110, 110, 110, 12, 12, 12, 12]);
         assert_eq!(rt.take(y).unwrap(), [5; N]);
         // A request is refused for as long as a part is not mended, and no longer.
         add(rt, x.all(), None);
-        rt.accept(&x.slice(1..)).unwrap();
+        rt.accept(x.slice(1..)).unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "add");
         assert_eq!(rt.read(&x.slice(6..)).unwrap(), [12; 2]);
-        rt.accept(&x.slice(..1)).unwrap();
+        rt.accept(x.slice(..1)).unwrap();
         assert_eq!(rt.read(&x.all()).unwrap(), [100, 100, 100, 100, 12, 12, 12, 12]);
         assert_eq!(failed(rt.wait()), ["add"]);
     });
@@ -86,9 +86,9 @@ fn boxes_of_several_dimensions_are_mended() {
         let inner = x.block((1..3, 2..5));
         fail(x.block((0..4, 2..5)));
         rt.clear(&inner).unwrap();
-        rt.accept(&x.block((0..1, 0..6))).unwrap();
+        rt.accept(x.block((0..1, 0..6))).unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "fail");
-        rt.accept(&x.block((3..4, 2..5))).unwrap();
+        rt.accept(x.block((3..4, 2..5))).unwrap();
         let expected = Array2::from_shape_fn((4, 6), |(i, j)| u64::from(!((1..3).contains(&i) && (2..5).contains(&j))));
         assert_eq!(rt.read(&x.all()).unwrap(), expected);
         // With a history long enough to be kept by parts.
@@ -96,8 +96,8 @@ fn boxes_of_several_dimensions_are_mended() {
             rt.task("touch", (x.block((i % 4..i % 4 + 1, 0..6)).commutative(),)).cpu(|_, _| ()).submit().unwrap();
         }
         fail(x.all());
-        rt.clear(&x.block((0..2, 0..6))).unwrap();
-        rt.accept(&x.block((2..4, 0..6))).unwrap();
+        rt.clear(x.block((0..2, 0..6))).unwrap();
+        rt.accept(x.block((2..4, 0..6))).unwrap();
         assert_eq!(rt.take(x).unwrap().sum(), 4 + 4 + 1 - 1 + 1);
         assert_eq!(failed(rt.wait()), ["fail", "fail"]);
     });
@@ -114,16 +114,16 @@ fn mending_comes_after_everything_submitted_before_it() {
             seen.copy_from_slice(x);
         };
         rt.task("reader", (x.input(), seen.output())).cpu(body).submit().unwrap();
-        rt.clear(&x.all()).unwrap();
-        rt.accept(&x.all()).unwrap();
+        rt.clear(x.all()).unwrap();
+        rt.accept(x.all()).unwrap();
         add(rt, x.all(), Some(1));
         drop(open);
         assert_eq!(rt.take(seen).unwrap(), [1; N]);
         assert_eq!(rt.take(x).unwrap(), [1; N]);
         // Nothing at all can be mended too.
         let none = rt.data(Vec::<u64>::new());
-        rt.clear(&none.all()).unwrap();
-        rt.accept(&none.all()).unwrap();
+        rt.clear(none.all()).unwrap();
+        rt.accept(none.all()).unwrap();
         rt.wait().unwrap();
     });
 }
@@ -145,11 +145,11 @@ fn what_went_with_a_device_is_mended() {
             // What the device had is gone; the home still has what it was filled from.
             let base = match mend {
                 "clear" => {
-                    rt.clear(&x.all()).unwrap();
+                    rt.clear(x.all()).unwrap();
                     0
                 }
                 _ => {
-                    rt.accept(&x.all()).unwrap();
+                    rt.accept(x.all()).unwrap();
                     1
                 }
             };
@@ -167,15 +167,15 @@ fn mending_is_refused_where_a_task_would_be() {
             let rt = Arc::new(common::runtime(units));
             let other = common::runtime("1:CPU:1");
             let x = rt.data(vec![1u64; N]).named("x");
-            for said in [rt.clear(&x.slice(4..12)), rt.accept(&x.slice(4..12))] {
+            for said in [rt.clear(x.slice(4..12)), rt.accept(x.slice(4..12))] {
                 assert!(matches!(said, Err(SubmitError::OutOfBounds { .. })), "{said:?}");
             }
-            for said in [other.clear(&x.all()), other.accept(&x.all())] {
+            for said in [other.clear(x.all()), other.accept(x.all())] {
                 assert!(matches!(said, Err(SubmitError::ForeignData { .. })), "{said:?}");
             }
             let (inner, held) = (rt.clone(), x.clone());
             let body = move |_: &Context, _: (&mut [u64],)| {
-                for (name, said) in [("clear", inner.clear(&held.all())), ("accept", inner.accept(&held.slice(3..)))] {
+                for (name, said) in [("clear", inner.clear(held.all())), ("accept", inner.accept(held.slice(3..)))] {
                     assert!(matches!(said, Err(SubmitError::Nested { task, .. }) if task == name));
                 }
             };
@@ -227,7 +227,7 @@ fn who_only_comes_later_heals_and_spoils_nothing() {
         rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
         rt.task("between", (x.slice(..2).after(), x.slice(1..).after())).cpu(|_, _| ()).submit().unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "add", "it is still lost, and by the first failure");
-        rt.clear(&x.all()).unwrap();
+        rt.clear(x.all()).unwrap();
         rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
         add(rt, x.all(), Some(1));
         assert_eq!(rt.take(x).unwrap(), [1; N], "its own failure is nobody else's");
@@ -262,7 +262,7 @@ fn a_take_that_fails_gives_the_data_back() {
         assert!(matches!(error.error(), RunError::Poisoned(cause) if cause.name() == "add"));
         assert_eq!(error.to_string(), error.error().to_string());
         let x = error.into_data();
-        rt.clear(&x.all()).unwrap();
+        rt.clear(x.all()).unwrap();
         assert_eq!(rt.take(x).unwrap(), [0; N]);
         assert_eq!(failed(rt.wait()), ["add"]);
         let other = common::runtime("1:CPU:1");
@@ -301,7 +301,7 @@ fn what_a_skipped_task_would_have_updated_is_accepted_as_it_was() {
         let x = rt.data(vec![5u64; N]);
         add(&rt, x.all(), Some(1)); // is not run: its copy to the device fails
         assert!(rt.wait().is_err());
-        rt.accept(&x.all()).unwrap();
+        rt.accept(x.all()).unwrap();
         assert_eq!(rt.read(&x.all()).unwrap(), [5; N]);
         add(&rt, x.all(), Some(1));
         assert_eq!(rt.take(x).unwrap(), [6; N]);

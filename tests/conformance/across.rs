@@ -119,7 +119,7 @@ pub(crate) fn a_task_across_devices_that_fails(kind: UnitKind) {
         assert!(failures.len() == 1 && failures[0].to_string().contains(expected), "{failures:?}");
         assert!(way > 1 || matches!(failures[0].reason(), FailureReason::Device(_) | FailureReason::Returned(_)));
         assert!(matches!(rt.read(&x.slice(..1)), Err(RunError::Poisoned(_))));
-        rt.clear(&x.all()).unwrap();
+        rt.clear(x.all()).unwrap();
         kernels::fill(&rt, x.all(), 1);
         mix(&rt, &rt.data(vec![3; 1001]), &rt.data(vec![2; 1001]), 0, false);
         rt.wait().unwrap();

@@ -83,7 +83,7 @@ fn peers() {
                     not reach; try a region of the part itself, which is copied";
     assert_eq!(error.to_string(), expected);
     // What was enqueued has stopped; the devices go on, and copy by way of the host.
-    rt.clear(&y.all()).unwrap();
+    rt.clear(y.all()).unwrap();
     rt.task("fill", (y.output(),)).gpu(|_, _| ()).submit().unwrap();
     rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
     mix(&rt, &x, &y, N / 2, 3);
@@ -122,7 +122,7 @@ fn loss() {
     assert!(ended.is_err() || lost == 0, "a loss shows");
     let has_shown = ended.is_err();
     // What is left works: the other device, and cores if there are any.
-    if y.iter().all(|y| rt.clear(&y.all()).is_ok()) {
+    if y.iter().all(|y| rt.clear(y.all()).is_ok()) {
         let fill = |y: &Data<u64>| rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
         y.iter().for_each(|y| _ = fill(y));
         y.iter().for_each(|y| mix(&rt, &x, y, 50, 7));
@@ -135,7 +135,7 @@ fn loss() {
                     Err(error) => {
                         assert!(!has_shown && error.to_string().contains("lost"), "{error}");
                         let y = error.into_data();
-                        rt.clear(&y.all()).unwrap();
+                        rt.clear(y.all()).unwrap();
                         assert_eq!(rt.take(y).unwrap(), [0; N]);
                     }
                 }
