@@ -375,7 +375,7 @@ fn sums_with_reads_between_them_end_on_any_size() {
                     (0..2).try_for_each(|_| r.task("sum", all.reduction(Sum)).cpu(|_, x| x.fill(1.0)).submit())
                 };
                 let mut step = rt.record(record).unwrap();
-                (0..ROUNDS).for_each(|_| _ = step.replay().unwrap());
+                (0..ROUNDS).for_each(|_| step.replay().unwrap());
                 drop(step);
                 for _ in 0..ROUNDS {
                     rt.task("sum", x.reduction(Sum)).cpu(|_, x| x.fill(1.0)).submit().unwrap();

@@ -85,7 +85,7 @@ fn boxes_of_several_dimensions_are_mended() {
         };
         let inner = x.block((1..3, 2..5));
         fail(x.block((0..4, 2..5)));
-        rt.clear(&inner).unwrap();
+        rt.clear(inner).unwrap();
         rt.accept(x.block((0..1, 0..6))).unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "fail");
         rt.accept(x.block((3..4, 2..5))).unwrap();
