@@ -137,8 +137,8 @@ fn what_does_not_fit_is_refused() {
         let refused = run([10, 60]).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "cannot submit task `t`: it needs 480 bytes at once, and the largest device memory it could use has 400; try \
-             smaller regions, or a body for units with more memory"
+            "cannot make room for the data of `t`: it needs 480 bytes at once, and the largest device memory it could use \
+             has 400; try smaller regions, or units with more memory"
         );
         let sum = rt.scalar(0u64).named("sum");
         let reduces = rt.task("t", vec![(x.slice(..10).input(), sum.reduction(Sum))]).cpu(|_, _| ());

@@ -46,7 +46,7 @@ fn regions_out_of_bounds() {
         let a = rt.array(Array2::<u8>::zeros((4, 6))).named("grid");
         let c = rt.array(Array3::<u8>::zeros((2, 3, 4)));
         let of = |said: &str, request: &str| said.replace("`t`", &format!("`{request}`"));
-        let one = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
+        let one = "cannot access region [5..11] of data `x` in `t`: it is out of bounds; try a region inside [0..10]";
         assert_eq!(refusal(rt, (x.slice(5..11).input(),)), one);
         assert_eq!(refusal(rt, (x.slice(5..=10).output(),)), one);
         #[allow(clippy::reversed_empty_ranges)] // that is the mistake
@@ -56,10 +56,10 @@ fn regions_out_of_bounds() {
         assert_eq!(refusal(rt, (x.slice(11..11).concurrent(),)), one.replace("5..11", "11..11"), "though it is empty");
         let max = usize::MAX;
         assert_eq!(refusal(rt, (x.slice(..=max).input(),)), one.replace("5..11", &format!("0..{max}")));
-        let two = "cannot submit task `t`: region [1..3, 2..7] of data `grid` is out of bounds; \
+        let two = "cannot access region [1..3, 2..7] of data `grid` in `t`: it is out of bounds; \
                    try a region inside [0..4, 0..6]";
         assert_eq!(refusal(rt, (a.block((1..3, 2..7)).commutative(),)), two);
-        let three = "cannot submit task `t`: region [0..2, 0..4, 0..4] of data 2 is out of bounds; \
+        let three = "cannot access region [0..2, 0..4, 0..4] of data 2 in `t`: it is out of bounds; \
                      try a region inside [0..2, 0..3, 0..4]";
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
         // Requests say the same, whichever the space.
@@ -109,7 +109,7 @@ fn overlapping_accesses_in_one_task() {
 fn data_of_another_runtime() {
     on_each(|rt, x| {
         let other = runtime("1:CPU:1");
-        let said = "cannot submit task `t`: data `x` is registered with another runtime; try submitting it to that one";
+        let said = "cannot access data `x` in `t`: it is registered with another runtime; try a call of that one";
         let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(&other, (x.input(),)), said);
         assert_eq!(refused(other.read(&x.all())).to_string(), of("read"));
@@ -131,7 +131,7 @@ fn data_that_was_taken() {
         let clone = y.clone();
         let region = clone.slice(0..3);
         assert_eq!(rt.take(y).unwrap(), [3; 7]);
-        let said = "cannot submit task `t`: data `y` was taken back from the runtime; try registering it again";
+        let said = "cannot access data `y` in `t`: it was taken back from the runtime; try registering it again";
         let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(rt, (x.output(), clone.input())), said);
         assert_eq!(refused(rt.read(&region)).to_string(), of("read"));
@@ -247,8 +247,8 @@ fn working_sets_larger_than_any_memory() {
         rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
         let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
         assert_eq!(error, SubmitError::WorkingSet { task: "t".to_owned(), needed_bytes: 104, capacity_bytes: 96 });
-        let said = "cannot submit task `t`: it needs 104 bytes at once, and the largest device memory it could use has \
-                    96; try smaller regions, or a body for units with more memory";
+        let said = "cannot make room for the data of `t`: it needs 104 bytes at once, and the largest device memory it \
+                    could use has 96; try smaller regions, or units with more memory";
         assert_eq!(error.to_string(), said);
         let error = rt.prefetch(&rt.data(vec![0u8; 81]).all(), SpaceId(1)).unwrap_err();
         let expected = SubmitError::WorkingSet { task: "prefetch".to_owned(), needed_bytes: 81, capacity_bytes: 80 };

@@ -79,10 +79,9 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
             held: "[0..6] (inout)".into(),
         };
         assert_eq!(error, expected);
-        let said = "cannot submit task `child` inside task `parent`: its access to [2..4] (inout) of data `x` conflicts \
-                    with [0..6] (inout), which `parent` holds with all that is submitted inside it; try giving `child` \
-                    data of its own, doing its work in the body, or submitting it as a child (`cx.task`) of a task that \
-                    declares the region as weak";
+        let said = "cannot access [2..4] (inout) of data `x` in `child` inside task `parent`: it conflicts with [0..6] \
+                    (inout), which `parent` holds with all that is submitted inside it; try the view that the body has, \
+                    other data, or a child (`cx.task`) of a task that declares the region as weak";
         assert_eq!(error.to_string(), said);
         assert_eq!(rt.take(seen).unwrap(), rt.read(&x.all()).unwrap());
         assert_eq!(rt.take(y).unwrap(), [10; 10], "other data are the child's to use");

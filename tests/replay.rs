@@ -295,7 +295,7 @@ fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome
     let refused = step.replay().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "cannot submit task `second`: data `y` was taken back from the runtime; try registering it again"
+        "cannot access data `y` in `second`: it was taken back from the runtime; try registering it again"
     );
     assert_eq!(rt.read(&x)?[0], 1, "nothing of it was submitted");
     drop(rt);

@@ -274,7 +274,7 @@ fn what_is_wrong_with_a_value_is_said() {
 
     let foreign = other.task("t", mesh.input()).cpu(|_, _| ()).submit().unwrap_err();
     assert!(matches!(&foreign, SubmitError::ForeignData { task, .. } if task == "t"));
-    assert!(text(foreign).contains("value `mesh` is registered with another runtime"));
+    assert!(text(foreign).contains("value `mesh` in `t`: it is registered with another runtime"));
     assert!(matches!(other.read_value(&mesh, Vec::len), Err(RunError::Refused(SubmitError::ForeignData { .. }))));
     assert!(matches!(
         other.take(mesh.clone()).unwrap_err().error(),
@@ -301,7 +301,7 @@ fn what_is_wrong_with_a_value_is_said() {
     let copy = mesh.clone();
     assert_eq!(rt.take(mesh).unwrap(), [1]);
     let taken = rt.task("t", copy.input()).cpu(|_, _| ()).submit().unwrap_err();
-    assert!(text(taken).contains("value `mesh` was taken back"));
+    assert!(text(taken).contains("value `mesh` in `t`: it was taken back"));
     assert!(matches!(rt.take(copy).unwrap_err().error(), RunError::Refused(SubmitError::Taken { .. })));
 
     let unnamed = rt.value(());
@@ -317,7 +317,7 @@ fn a_child_leaves_its_parents_value_alone() {
     rt.task("parent", list.inout())
         .cpu(move |_, _| {
             let refused = inner.task("child", held.input()).cpu(|_, _| ()).submit().unwrap_err();
-            assert!(refused.to_string().contains("all (in) of value `list` conflicts with all (inout)"), "{refused}");
+            assert!(refused.to_string().contains("all (in) of value `list` in `child` inside"), "{refused}");
         })
         .submit()
         .unwrap();

@@ -1,7 +1,7 @@
 //! The failures of a runtime, and the calls that have reported them.
 //!
 //! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group or a
-//! value. So do all waits for everything that were under way at that moment and waited for its task. Then it is let go.
+//! result. So do all waits for everything that were under way at that moment and waited for its task. Then it is let go.
 //!
 //! A failure may hold an error of the user's, whose destructor can do anything, submit tasks included. Tasks, histories and
 //! directories have shares of it and give them up under their locks. So one share of each failure is kept here, and given up
@@ -13,6 +13,7 @@
 
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::TaskId;
+use crate::log::tell;
 use crate::sync::drop_quietly;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -52,7 +53,7 @@ struct Log {
     next: u64,
     /// One share of each failure, those looked at last at the end.
     shares: VecDeque<Arc<TaskFailure>>,
-    /// Those that the callback has yet to be called for.
+    /// Those that [`FailureLog::tell`] has yet to tell.
     untold: VecDeque<Arc<TaskFailure>>,
 }
 
@@ -60,6 +61,8 @@ struct Entry {
     failure: Arc<TaskFailure>,
     /// When it was first reported.
     reported: Option<u64>,
+    /// Whether a call has returned it that does not report it: a request for a value, or a wait for children.
+    seen: bool,
 }
 
 /// The moment at which a wait began.
@@ -124,19 +127,28 @@ impl FailureLog {
         let number = log.next;
         log.next += 1;
         log.shares.push_back(failure.clone());
-        if self.callback.get().is_some() && !matches!(failure.reason(), FailureReason::Cancelled) {
+        let is_told = match failure.reason() {
+            FailureReason::Cancelled => false,
+            FailureReason::Panicked(_) => true,
+            _ => self.callback.get().is_some(),
+        };
+        if is_told {
             log.untold.push_back(failure.clone());
         }
         log.known.insert(Arc::as_ptr(&failure).addr(), number);
-        log.entries.insert(number, Entry { failure, reported: None });
+        log.entries.insert(number, Entry { failure, reported: None, seen: false });
     }
 
-    /// Calls the callback for the failures that it was not called for. No lock may be held.
+    /// Calls the callback for the failures that it was not called for. Without one, names the tasks that have panicked: the
+    /// message of a panic has only the place in the body. No lock may be held.
     pub(crate) fn tell(&self) {
-        let Some(callback) = self.callback.get() else { return };
         loop {
             let Some(failure) = self.log.lock().untold.pop_front() else { return };
-            drop_quietly(|| callback(&failure)); // a panic ends here
+            // A panic ends here.
+            drop_quietly(|| match self.callback.get() {
+                Some(callback) => callback(&failure),
+                None => tell(format_args!("{failure}")),
+            });
         }
     }
 
@@ -156,7 +168,7 @@ impl FailureLog {
     /// A wait for all tasks before `boundary` ends: the failures that concern it, in the order in which they happened.
     pub(crate) fn end(&self, WaitBegun(began): WaitBegun, boundary: TaskId) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
-        let concerns = |(number, Entry { failure, reported }): (&u64, &Entry)| {
+        let concerns = |(number, Entry { failure, reported, .. }): (&u64, &Entry)| {
             let concerns_all = failure.task() == NO_TASK || failure.is_the_policys();
             let waited_for = failure.task() < boundary || concerns_all;
             (waited_for && reported.is_none_or(|at| at > began)).then(|| (*number, failure.clone()))
@@ -177,6 +189,17 @@ impl FailureLog {
         log.report(numbers);
         drop(log);
         self.sweep(SWEEP_AT_REPORT * failures.len());
+    }
+
+    /// A call returns these without reporting them: waits return them all the same, but the end of the runtime does not.
+    pub(crate) fn seen(&self, failures: &[Arc<TaskFailure>]) {
+        let Log { entries, known, .. } = &mut *self.log.lock();
+        for failure in failures {
+            let number = known.get(&Arc::as_ptr(failure).addr());
+            if let Some(entry) = number.and_then(|number| entries.get_mut(number)) {
+                entry.seen = true;
+            }
+        }
     }
 
     /// A wait is given up: nobody was told of anything.
@@ -200,13 +223,13 @@ impl FailureLog {
         last.into_iter().for_each(|failure| drop_quietly(|| drop(failure)));
     }
 
-    /// The failures that no call has reported and no callback was told of.
+    /// The failures that no call has returned and no callback was told of.
     pub(crate) fn take_unreported(&self) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
         log.known.clear();
         let entries = std::mem::take(&mut log.entries);
         drop(log);
-        let unreported = entries.into_values().filter(|entry| entry.reported.is_none());
+        let unreported = entries.into_values().filter(|entry| entry.reported.is_none() && !entry.seen);
         unreported.filter(|_| self.callback.get().is_none()).map(|entry| entry.failure).collect()
     }
 }

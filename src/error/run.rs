@@ -1,9 +1,14 @@
 //! Errors of calls that wait.
 
 use super::{Failures, SubmitError, TaskFailure};
+use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
 
 /// What a waiting call reports.
+///
+/// Its [source](Error::source) is the failure, the first one if there are several. The failure's source is the error that the
+/// body returned.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -14,31 +19,62 @@ use std::sync::Arc;
 /// assert!(matches!(rt.wait(), Err(RunError::Failed(_))));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub enum RunError {
     /// Tasks failed, or the scheduler's policy; all others ran.
-    #[error("{heading}{0}", heading = .0.heading())]
     Failed(Failures),
     /// The region asked for was not written because of this failure.
-    #[error("cannot give the region's value, which was lost: {0}; try overwriting the region, or `clear` or `accept`")]
     Poisoned(Arc<TaskFailure>),
     /// The task that should have returned the result failed, or was skipped because of this failure.
-    #[error("cannot give the result of task `{task}`: {failure}")]
     NoResult {
         /// The name of the task that was to return it.
         task: String,
         /// What failed: that task, or one before it.
-        #[source]
         failure: Arc<TaskFailure>,
     },
     /// In a simulation no body is run, so there is no result.
-    #[error("cannot give the result of task `{task}`: in a simulation no body is run; try `Pending::wait`")]
     NotComputed {
         /// The name of the task that would return it.
         task: String,
     },
     /// The request itself was refused.
-    #[error(transparent)]
-    Refused(#[from] SubmitError),
+    Refused(SubmitError),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(failures) => write!(f, "{}{failures}", failures.heading()),
+            Self::Poisoned(failure) => write!(
+                f,
+                "cannot give the region's value, which was lost: {failure}; try overwriting the region, or `clear` or \
+                 `accept`"
+            ),
+            Self::NoResult { task, failure } => write!(f, "cannot give the result of task `{task}`: {failure}"),
+            Self::NotComputed { task } => write!(
+                f,
+                "cannot give the result of task `{task}`: in a simulation no body is run; try `Pending::wait`"
+            ),
+            Self::Refused(refusal) => fmt::Display::fmt(refusal, f),
+        }
+    }
+}
+
+/// Written by hand: a derived source would be the `Arc`, in which `downcast_ref` does not find a [`TaskFailure`].
+impl Error for RunError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Failed(failures) => failures.first().map(|failure| &**failure as _),
+            Self::Poisoned(failure) | Self::NoResult { failure, .. } => Some(&**failure),
+            Self::NotComputed { .. } => None,
+            Self::Refused(refusal) => refusal.source(),
+        }
+    }
+}
+
+impl From<SubmitError> for RunError {
+    fn from(refusal: SubmitError) -> Self {
+        Self::Refused(refusal)
+    }
 }

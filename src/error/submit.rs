@@ -1,8 +1,9 @@
 //! Refusals: a task or a request that was not accepted.
 
+use std::fmt;
 use std::panic::Location;
 
-/// Why a task or a request was refused; nothing was changed.
+/// Why a task or a request was refused; nothing was changed. `Debug` writes the same text as `Display`.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -10,15 +11,15 @@ use std::panic::Location;
 /// let x = rt.data(vec![0u8; 10]).named("x");
 /// let error = rt.task("t", (x.slice(5..11).output(),)).cpu(|_, _| ()).submit().unwrap_err();
 /// assert!(matches!(error, SubmitError::OutOfBounds { .. }));
-/// let words = "cannot submit task `t`: region [5..11] of data `x` is out of bounds; try a region inside [0..10]";
+/// let words = "cannot access region [5..11] of data `x` in `t`: it is out of bounds; try a region inside [0..10]";
 /// assert_eq!(error.to_string(), words);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// A region reaches past its data object.
-    #[error("cannot submit task `{task}`: region {region} of {data} is out of bounds; try a region inside {shape}")]
+    #[error("cannot access region {region} of {data} in `{task}`: it is out of bounds; try a region inside {shape}")]
     OutOfBounds {
         /// The task's name, or the request's.
         task: String,
@@ -66,7 +67,7 @@ pub enum SubmitError {
         second: String,
     },
     /// The data object belongs to another runtime.
-    #[error("cannot submit task `{task}`: {data} is registered with another runtime; try submitting it to that one")]
+    #[error("cannot access {data} in `{task}`: it is registered with another runtime; try a call of that one")]
     ForeignData {
         /// The task's name, or the request's.
         task: String,
@@ -117,7 +118,7 @@ pub enum SubmitError {
         problem: String,
     },
     /// The data object was given back by `take`.
-    #[error("cannot submit task `{task}`: {data} was taken back from the runtime; try registering it again")]
+    #[error("cannot access {data} in `{task}`: it was taken back from the runtime; try registering it again")]
     Taken {
         /// The task's name, or the request's.
         task: String,
@@ -174,8 +175,8 @@ pub enum SubmitError {
     },
     /// No memory that the task could run in is large enough for its data.
     #[error(
-        "cannot submit task `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it could use \
-         has {capacity_bytes}; try smaller regions, or a body for units with more memory"
+        "cannot make room for the data of `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it \
+         could use has {capacity_bytes}; try smaller regions, or units with more memory"
     )]
     WorkingSet {
         /// The task's name.
@@ -302,9 +303,9 @@ pub enum SubmitError {
     },
     /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
     #[error(
-        "cannot submit task `{task}` inside task `{ancestor}`: its access to {region} of {data} conflicts with {held}, \
-         which `{ancestor}` holds with all that is submitted inside it; try giving `{task}` data of its own, doing its \
-         work in the body, or submitting it as a child (`cx.task`) of a task that declares the region as weak"
+        "cannot access {region} of {data} in `{task}` inside task `{ancestor}`: it conflicts with {held}, which \
+         `{ancestor}` holds with all that is submitted inside it; try the view that the body has, other data, or a child \
+         (`cx.task`) of a task that declares the region as weak"
     )]
     Nested {
         /// The task's name.
@@ -380,7 +381,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// The runtime has ended.
-    #[error("cannot submit: the runtime was shut down or dropped; try submitting before that")]
+    #[error("cannot use the runtime: it was shut down or dropped; try this call before that")]
     ShutDown,
     /// This process was made by `fork`, and the runtime by its parent. The runtime's threads are in the parent alone.
     #[error(
@@ -467,6 +468,13 @@ pub enum SubmitError {
         /// How many there are.
         count: usize,
     },
+}
+
+impl fmt::Debug for SubmitError {
+    /// As `Display`, so that `unwrap` shows a sentence.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl SubmitError {

@@ -90,8 +90,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The smallest value, from the largest there is; of integers and floating-point numbers. A NaN is passed over, and
-/// -0.0 is less than 0.0.
+/// The smallest value, from the largest there is; of integers and floating-point numbers. -0.0 is less than 0.0. If any
+/// contribution is a NaN, so is the result, in every order.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -153,8 +153,8 @@ impl OpId {
 
 /// How [`Min`] and [`Max`] compare, so that the result is the same in any order, bit for bit.
 ///
-/// Of floating-point numbers, -0.0 is less than 0.0, and what is not a number is nothing to compare with, as for
-/// [`f64::min`].
+/// -0.0 is less than 0.0. A NaN replaces every number, and NaNs with different bits are compared by
+/// [`f64::total_cmp`].
 trait Ranked: Copy {
     /// Whether this value replaces `other` as the smallest.
     fn is_below(self, other: Self) -> bool;
@@ -176,10 +176,18 @@ macro_rules! ranked {
     (floats $($t:ty)*) => {$(
         impl Ranked for $t {
             fn is_below(self, other: Self) -> bool {
-                !self.is_nan() && (other.is_nan() || self.total_cmp(&other).is_lt())
+                match (self.is_nan(), other.is_nan()) {
+                    (false, true) => false,
+                    (true, false) => true,
+                    _ => self.total_cmp(&other).is_lt(),
+                }
             }
             fn is_above(self, other: Self) -> bool {
-                !self.is_nan() && (other.is_nan() || self.total_cmp(&other).is_gt())
+                match (self.is_nan(), other.is_nan()) {
+                    (false, true) => false,
+                    (true, false) => true,
+                    _ => self.total_cmp(&other).is_gt(),
+                }
             }
         }
     )*};
@@ -420,6 +428,18 @@ mod tests {
         }
         assert_eq!((reduce::<u32, _>(Min, &[]), reduce::<u32, _>(Max, &[])), (u32::MAX, u32::MIN));
         assert_eq!((reduce::<f32, _>(Min, &[]), reduce::<f32, _>(Max, &[])), (f32::INFINITY, f32::NEG_INFINITY));
+    }
+
+    #[test]
+    fn nan_in_min_and_max_is_the_result_in_every_order() {
+        let (one, other) = (f64::NAN, f64::from_bits(f64::NAN.to_bits() | 1).copysign(-1.0));
+        for values in [[one, 2.0, other], [2.0, other, one], [other, one, 2.0], [one, other, 2.0]] {
+            assert_eq!(reduce(Min, &values).to_bits(), other.to_bits());
+            assert_eq!(reduce(Max, &values).to_bits(), one.to_bits());
+        }
+        for values in [[f32::NAN, f32::NEG_INFINITY], [f32::INFINITY, f32::NAN]] {
+            assert!(reduce(Min, &values).is_nan() && reduce(Max, &values).is_nan());
+        }
     }
 
     #[test]

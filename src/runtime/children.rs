@@ -207,7 +207,10 @@ impl Context {
         door.shared().broken()?;
         match domain.take_failures() {
             none if none.is_empty() => Ok(()),
-            failures => Err(RunError::Failed(Failures(failures))),
+            failures => {
+                door.shared().engine.failures().seen(&failures);
+                Err(RunError::Failed(Failures(failures)))
+            }
         }
     }
 }

@@ -259,9 +259,7 @@ impl<T: Element, S: Shape> Future for Reading<T, S> {
         if !task.is_finished() {
             seat.door.shared().broken()?;
         }
-        if let Some(cause) = task.poison() {
-            return Poll::Ready(Err(RunError::Poisoned(cause)));
-        }
+        seat.door.outcome_of(task)?;
         if let Some(shape) = zeros {
             return Poll::Ready(Ok(S::from_vec(bytemuck::zeroed_vec(shape.iter().product()), shape)));
         }

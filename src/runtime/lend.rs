@@ -119,9 +119,7 @@ impl Runtime {
         if left() > 0 {
             self.shared().broken()?;
         }
-        if let Some(cause) = task.poison() {
-            return Err(RunError::Poisoned(cause));
-        }
+        self.door.outcome_of(&task)?;
         let (cell, block) = (&region.data.cell, &region.block);
         let site = threads.lent(task.shared().id, cell, block).map_err(|error| refused(error.to_string()))?;
         let owner = Owner { _hold: hold, _cell: access.kept(), threads: threads.clone(), device: space.device() };

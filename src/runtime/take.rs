@@ -78,7 +78,7 @@ impl Door {
         let gives_up = Side { forget: Some(datum.id), ..Side::default() };
         let task = self.request_all(cell, Mode::Inout, gives_up, Unseen::<Updates>::new(cell), take)?;
         let waited = self.await_end_in_any_case(&task).map_err(RunError::from);
-        if let Err(error) = waited.and_then(|()| task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))) {
+        if let Err(error) = waited.and_then(|()| self.outcome_of(&task)) {
             datum.set_taken(false); // lost by a task submitted just before: the rest stays
             return Err(error);
         }

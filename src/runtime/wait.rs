@@ -31,7 +31,7 @@ impl Runtime {
     ///
     /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call
     /// began, and of those that happen during the call among the tasks that it waits for, whoever else is told of them.
-    /// Failures that no call has reported when the runtime is dropped go to the log.
+    /// Failures that no call of any kind has returned when the runtime is dropped are written to stderr.
     ///
     /// # Errors
     /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
@@ -325,7 +325,14 @@ impl Door {
     /// Waits for what a task that tells this thread makes of a value.
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.await_end(task)?;
-        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
+        self.outcome_of(task)
+    }
+
+    /// The outcome of a request that has ended. Waits report the failure because of which there is no value all the same.
+    pub(super) fn outcome_of(&self, task: &TaskRef) -> Result<(), RunError> {
+        let Some(failure) = task.poison() else { return Ok(()) };
+        self.shared().engine.failures().seen(std::slice::from_ref(&failure));
+        Err(RunError::Poisoned(failure))
     }
 
     /// Refuses what would wait for all tasks, if it is called inside one of them.
