@@ -259,6 +259,11 @@ impl Builder {
     /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
     /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. If threads are bound, the thread is moved to
     /// the unit's core once, but not bound to it. No effect on a machine without CPU units.
+    ///
+    /// A wait of that thread lasts longer than it must only while a body computes on the thread. A body that waits is left
+    /// behind, and continues when the same thread waits again or ends. Its stack has [`stack_bytes`](Self::stack_bytes).
+    /// Another thread that waits in the meantime executes the tasks of unit 0 instead; it stays until the bodies that it has
+    /// begun have ended.
     pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
         self.submitter_hosts_unit = yes;
         self

@@ -44,6 +44,9 @@ impl Runtime {
 
     /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether everything is done.
     ///
+    /// A thread that hosts a unit executes tasks meanwhile, so a body that computes on it delays the return. A body that waits
+    /// does not ([`Builder::submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)).
+    ///
     /// If it is not, no failure is reported yet.
     ///
     /// ```
