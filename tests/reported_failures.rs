@@ -58,7 +58,7 @@ fn stderr_of(program: impl FnOnce()) -> String {
 fn unreported_failures_are_written_to_stderr_at_the_end() {
     let said = stderr_of(|| {
         let rt = runtime("1:CPU:1");
-        (0..20).for_each(|_| rt.task("fails", ()).cpu(|_, ()| Err("no")).submit().unwrap());
+        (0..20).for_each(|_| _ = rt.task("fails", ()).cpu(|_, ()| Err("no")).submit().unwrap());
         let reported = rt.task("reported", ()).cpu(|_, ()| Err("no")).submit_handle().unwrap();
         rt.wait_for(&reported).unwrap_err();
     });
