@@ -21,8 +21,7 @@ fn length_after(n: usize, shape: &[usize], access: impl Fn(usize) -> (Mode, Bloc
         program.submit(&[access(number)]);
         program.finish(number as u64);
     }
-    let length = program.datum.history.lock().len();
-    length
+    program.datum.history.lock().len()
 }
 
 fn assert_short(what: &str, shape: &[usize], access: impl Fn(usize) -> (Mode, Block)) {
