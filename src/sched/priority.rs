@@ -29,12 +29,12 @@ pub struct Priority {
     tasks: BTreeMap<Rank, ReadyTask>,
 }
 
-type Rank = (Reverse<i32>, Reverse<u64>, bool, TaskId);
+type Rank = (Reverse<i32>, Reverse<u64>, TaskId);
 
 /// Larger costs have larger bits; what is not a cost has none.
 fn rank(task: &ReadyTask) -> Rank {
     let cost = task.cost.filter(|cost| *cost > 0.0).map_or(0, f64::to_bits);
-    (Reverse(task.priority), Reverse(cost), task.order().1, task.id)
+    (Reverse(task.priority), Reverse(cost), task.id)
 }
 
 impl Priority {
