@@ -1,39 +1,86 @@
-//! A pipeline: frames pass through three stages. Each frame has data of its own, so that several are in flight; the last
-//! stage updates one log, so that it sees them in their order.
+//! A pipeline with bounded memory that survives the failure of an item.
+//!
+//! Frames pass through three stages: capture, filter, write. They share a ring of a few buffers, which bounds the frames in memory.
+//! The capture of one frame fails. The last stage gets that failure instead of the frame, and writes all other frames in order.
 
+use std::error::Error;
+use std::fmt;
+use thalweg::error::TaskFailure;
 use thalweg::prelude::*;
 
-const FRAMES: usize = 24;
-const PIXELS: usize = 1 << 16;
+const FRAMES: usize = 200;
+const BROKEN: usize = 57;
+const PIXELS: usize = 1 << 12;
+/// The size of the ring: this many frames are in flight at most.
+const RING: usize = 4;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// The error of a capture.
+#[derive(Debug)]
+struct Dropped(usize);
+
+impl fmt::Display for Dropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the sensor dropped frame {}", self.0)
+    }
+}
+
+impl Error for Dropped {}
+
+/// The output of the last stage.
+#[derive(Default)]
+struct Film {
+    /// The number of edges in each frame, by the frame's number.
+    frames: Vec<(usize, usize)>,
+    dropped: Vec<usize>,
+}
+
+fn capture(n: usize, raw: &mut [u8]) -> Result<(), Dropped> {
+    if n == BROKEN {
+        return Err(Dropped(n));
+    }
+    raw.iter_mut().enumerate().for_each(|(i, pixel)| *pixel = (i / (n + 1) % 251) as u8);
+    Ok(())
+}
+
+fn filter(raw: &[u8], edges: &mut [u8]) {
+    for (edge, pair) in edges.iter_mut().zip(raw.windows(2)) {
+        *edge = pair[0].abs_diff(pair[1]);
+    }
+}
+
+fn write(n: usize, edges: Result<&[u8], &TaskFailure>, film: &mut Film) {
+    match edges {
+        Ok(edges) => film.frames.push((n, edges.iter().filter(|&&edge| edge > 0).count())),
+        Err(failure) => {
+            // The original failure, with the user's own error: `filter` was skipped, and did not fail by itself.
+            assert_eq!(failure.name(), "capture");
+            let dropped = failure.source().and_then(|error| error.downcast_ref::<Dropped>());
+            film.dropped.extend(dropped.map(|Dropped(n)| *n));
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     let rt = Runtime::builder().build()?;
-    let log = rt.data(vec![0u64; FRAMES + 1]); // how many there are, then a number for each
+    let ring: Vec<_> = (0..RING).map(|_| (rt.data(vec![0u8; PIXELS]), rt.data(vec![0u8; PIXELS]))).collect();
+    let film = rt.value(Film::default());
 
     for n in 0..FRAMES {
-        let (raw, edges) = (rt.data(vec![0u8; PIXELS]), rt.data(vec![0u8; PIXELS]));
-        rt.task("capture", (raw.output(),))
-            .cpu(move |_, (raw,)| raw.iter_mut().enumerate().for_each(|(i, pixel)| *pixel = (i / (n + 1) % 251) as u8))
+        // `capture` overwrites a buffer only when `filter` has read it, and `filter` when `write` has.
+        let (raw, edges) = &ring[n % RING];
+        rt.task("capture", raw.output()).cpu(move |_, raw| capture(n, raw)).submit()?;
+        rt.task("filter", (raw.input(), edges.output())).cpu(|_, (raw, edges)| filter(raw, edges)).submit()?;
+        rt.task("write", (edges.outcome(), film.inout()))
+            .cpu(move |_, (edges, film)| write(n, edges, film))
             .submit()?;
-        rt.task("filter", (raw.input(), edges.output()))
-            .cpu(|_, (raw, edges)| {
-                for (edge, pair) in edges.iter_mut().zip(raw.windows(2)) {
-                    *edge = pair[0].abs_diff(pair[1]);
-                }
-            })
-            .submit()?;
-        rt.task("log", (edges.input(), log.inout()))
-            .cpu(|_, (edges, log)| {
-                log[0] += 1;
-                log[log[0] as usize] = edges.iter().filter(|&&edge| edge > 0).count() as u64;
-            })
-            .submit()?;
-        // The handles go here. The memory goes when the last task that uses it has run.
     }
 
-    let log = rt.take(log)?;
-    assert_eq!(log[0], FRAMES as u64);
-    assert!(log[1..].is_sorted_by(|before, after| before > after), "in the order of submission");
-    println!("{FRAMES} frames; edges in the first {}, in the last {}", log[1], log[FRAMES]);
+    // `wait` reports the failure all the same, once.
+    let Err(RunError::Failed(failures)) = rt.wait() else { return Err("frame 57 should have failed".into()) };
+    assert_eq!((failures.len(), failures[0].skipped()), (1, 1)); // the filter of that frame
+    let film = rt.take(film)?;
+    assert_eq!(film.dropped, [BROKEN]);
+    assert!(film.frames.iter().map(|(n, _)| *n).eq((0..FRAMES).filter(|n| *n != BROKEN)), "in the order of submission");
+    println!("{} of {FRAMES} frames written in order, with {RING} buffers; {}", film.frames.len(), failures[0]);
     Ok(())
 }

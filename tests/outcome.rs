@@ -23,7 +23,7 @@ fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)>
     })
 }
 
-/// The task because of which there is no result.
+/// The name of the task whose failure is the reason that there is no result.
 fn no_result<R: std::fmt::Debug>(result: Pending<R>) -> String {
     match result.get() {
         Err(RunError::NoResult { failure, .. }) => failure.name().to_owned(),
@@ -413,8 +413,6 @@ fn outcome_of_what_a_lost_device_had_is_the_loss() {
                     match (look.get().expect("a task that looks runs"), rt.read(part)) {
                         (Ok(()), Ok(x)) => assert_eq!(x, [2; N]),
                         (Err(reason), Err(RunError::Poisoned(cause))) => assert_eq!(reason, cause.reason().to_string()),
-                        // What was copied home for the first may since be the only copy, or the other way round: never both good
-                        // and bad at one place.
                         (look, read) => panic!("{look:?}, but {read:?}"),
                     }
                 }
@@ -422,6 +420,36 @@ fn outcome_of_what_a_lost_device_had_is_the_loss() {
             }
         });
     }
+}
+
+#[test]
+fn outcome_of_what_cannot_be_copied_is_the_failure_of_the_copy() {
+    watched("failing copy", || {
+        let device = EmulatedDevice::new().failing_copy(0);
+        let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1");
+        let rt = builder.emulated_devices(move |_| device.clone()).build().unwrap();
+        let (x, out) = (rt.data(vec![1u64; N]), rt.data(vec![0u64; 1]));
+        // The host's copy stays valid.
+        rt.task("look", (x.outcome(), out.output()))
+            .emulated(|_, (x, out)| out[0] = x.is_err().into())
+            .submit()
+            .unwrap();
+        assert_eq!(rt.read(&out).unwrap(), [1]);
+        assert_eq!(rt.read(&x).unwrap(), [1; N]);
+        assert_eq!(failed(rt.wait()), ["a copy for look"]);
+    });
+    watched("failing copy home", || {
+        let device = EmulatedDevice::new().failing_copy(0);
+        let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1");
+        let rt = builder.emulated_devices(move |_| device.clone()).build().unwrap();
+        let x = rt.data(vec![1u64; N]);
+        rt.task("fill", x.output()).emulated(|_, x| x.fill(2)).submit().unwrap();
+        let look =
+            rt.task("look", x.outcome()).returns(|_, x| x.map(|_| ()).map_err(|failure| failure.name().to_owned()));
+        assert_eq!(look.now().unwrap_err(), "a copy for look");
+        assert_eq!(rt.read(&x).unwrap(), [2; N], "the device has it still, and the next copy arrives");
+        assert_eq!(failed(rt.wait()), ["a copy for look"]);
+    });
 }
 
 #[test]

@@ -375,7 +375,7 @@ impl Newcomer<'_> {
     /// Makes a probe for an outcome: a join that `enter` enters as a task that reads what the access does. So whatever would have
     /// poisoned a reader poisons the probe. The newcomer waits for the probe, and takes over no poison.
     ///
-    /// No edge is linked here: the newcomer may yet be refused. A probe that is left behind in a history ends by itself.
+    /// No edge is linked here: the newcomer may yet be refused. A probe of a refused newcomer stays in the history as a reader, and ends when its predecessors have.
     #[cold]
     fn ask(&mut self, access: usize, enter: impl FnOnce(&mut Newcomer<'_>, &AccessRecord<'_>)) {
         let record = AccessRecord { mode: Mode::In, ..self.accesses[access] };

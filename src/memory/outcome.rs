@@ -4,7 +4,7 @@
 //! learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be
 //! (`depend::register`), and from the placement, which *spoils* it when the bytes are lost or cannot be copied.
 //!
-//! What never happens here: no view of a region is made that has no value.
+//! Invariant: no view is made of a region that has no value.
 
 use super::Access;
 use super::access::{Record, Replicated};
@@ -16,7 +16,7 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// `outcome`: reads as the access `A` does, or gives the failure because of which there is nothing to read.
+/// `outcome`: reads as the access `A` does, or gives the failure that left it without a value.
 pub struct OutcomeOf<A> {
     access: A,
     probe: OnceCell<TaskRef>,

@@ -74,7 +74,7 @@ impl<R> Promise<R> {
         ReadResult(self.cell.clone())
     }
 
-    /// A later task reads the result, or gets the failure because of which there is none.
+    /// A later task reads the result, or gets the failure of its task.
     pub(crate) fn read_outcome(&self) -> ReadOutcome<R> {
         ReadOutcome { result: self.read(), task: self.task.clone(), failure: OnceCell::new() }
     }

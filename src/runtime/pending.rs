@@ -60,7 +60,7 @@ impl<R> Pending<R> {
         ResultInput::new(&self.promise, self.runtime)
     }
 
-    /// `outcome`: a later task reads the result, or gets the failure because of which there is none. It is not skipped.
+    /// `outcome`: a later task reads the result, or gets the failure of its task. It is not skipped.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -133,6 +133,23 @@ impl<R> Pending<R> {
     /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report it again. Or that the
     /// call is refused: inside a body, or after an error of the runtime's own. In a simulation there are no results
     /// ([`RunError::NotComputed`]).
+    ///
+    /// ```
+    /// use std::error::Error;
+    /// use std::num::ParseIntError;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let parsed = rt.task("parse", ()).try_returns(|_, ()| "many".parse::<u32>()).submit()?;
+    /// let doubled = rt.task("double", parsed.input()).returns(|_, n| 2 * n).submit()?;
+    /// match doubled.get() {
+    ///     Err(RunError::NoResult { task, failure }) => {
+    ///         assert_eq!((task.as_str(), failure.name()), ("double", "parse")); // skipped, because that one failed
+    ///         assert!(failure.source().is_some_and(|error| error.is::<ParseIntError>()));
+    ///     }
+    ///     other => unreachable!("{other:?}"),
+    /// }
+    /// # Ok::<(), Box<dyn Error>>(())
+    /// ```
     #[track_caller]
     pub fn get(self) -> Result<R, RunError> {
         self.wait_in("get")?;

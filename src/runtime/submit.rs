@@ -365,7 +365,9 @@ where
         if let Some((first, second)) = overlap(records) {
             return Err(overlapping(&self.name, first, second));
         }
-        self.check_outcomes()?;
+        if A::HAS_OUTCOMES && self.kinds.meets(Kinds::ACCELERATED) {
+            return Err(SubmitError::OutcomeOnDevice { task: self.name.into_owned() });
+        }
         let mut kinds = self.kinds;
         let simulation = driver.simulated();
         if let Some(simulation) = simulation {
@@ -452,15 +454,6 @@ where
             super::on_device::check(&self.entrance, &self.name, device, kinds, &records)?;
         }
         self.side().map(drop)
-    }
-
-    /// Refuses a task that may have to give a failure in a body for accelerators: that would be called before it is known how the
-    /// work ends that is enqueued before it.
-    fn check_outcomes(&self) -> Result<(), SubmitError> {
-        if A::HAS_OUTCOMES && self.kinds.meets(Kinds::ACCELERATED) {
-            return Err(SubmitError::OutcomeOnDevice { task: self.name.clone().into_owned() });
-        }
-        Ok(())
     }
 
     /// What policies may ask about the task; nothing on the fast path, where none is asked.

@@ -136,7 +136,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
         self.data.inout()
     }
 
-    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.data.outcome()
     }
@@ -198,7 +198,7 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
         self.data.input()
     }
 
-    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.data.outcome()
     }

@@ -159,7 +159,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.all().inout()
     }
 
-    /// Reads all of it, or gets the failure because of which there is nothing to read. See [`Region::outcome`].
+    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.all().outcome()
     }

@@ -10,7 +10,7 @@ use crate::memory::{Element, OutcomeOf, Shape};
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 
-/// What the access `A` reads, or the failure because of which there is nothing to read: what
+/// The value that the access `A` reads, or the failure that left it without a value: what
 /// [`Region::outcome`](super::Region::outcome), [`Value::outcome`](super::Value::outcome) and
 /// [`Token::outcome`](super::Token::outcome) make.
 ///

@@ -163,7 +163,7 @@ macro_rules! parts {
                 self.each(Region::input)
             }
 
-            /// `outcome`: each iteration of a loop reads its part, or gets the failure because of which there is nothing to read.
+            /// `outcome`: each iteration of a loop reads its part, or gets the failure that left it without a value.
             /// See [`Region::outcome`].
             pub fn outcome(self) -> Each<Outcome<Input<'d, T, S>>> {
                 self.each(Region::outcome)

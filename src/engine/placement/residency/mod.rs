@@ -17,6 +17,7 @@
 //!    valid where is kept as ever, and orders as ever; copies between them are ordered and move nothing. Where replicas of their
 //!    own would let a task write while another still reads what it replaces, it waits ([`Residency::tasks_in_the_way`]).
 
+mod losses;
 mod refused;
 mod reserve;
 
@@ -25,7 +26,7 @@ pub(super) use reserve::Shortage;
 use super::needs::{forgotten_by, lends};
 use super::stages::{Launched, Placed};
 use crate::coherence::{AnyLoss, CopyId, Directory, Memories, Replica, ReplicaId, Transfer, Transfers};
-use crate::depend::{AccessRecord, Datum, Mode, OwnedTask, Parts};
+use crate::depend::{AccessRecord, Datum, Mode, OwnedTask};
 use crate::engine::command::{Command, CopyOrder, Release, ReplicaRef};
 use crate::error::TaskFailure;
 use crate::ids::{DataId, SpaceId, TaskId};
@@ -323,15 +324,6 @@ impl Residency {
         });
     }
 
-    /// Tells a task that stands for several what is lost of what it uses.
-    pub(super) fn tell_losses(&self, task: &OwnedTask, parts: &dyn Parts) {
-        task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-            if let Some(directory) = self.directories.get(&datum.id).filter(|_| mode.relies_on_value()) {
-                directory.losses(block, |part, cause| parts.is_lost(datum.id, &part, cause));
-            }
-        });
-    }
-
     /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped before it
     /// `began` wrote nothing: its replica may never have been filled.
     pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
@@ -377,45 +369,6 @@ impl Residency {
         if reserved.private_bytes > 0 {
             self.memories.release(*space, reserved.private_bytes);
         }
-    }
-
-    /// Why something that a task relies on is lost, if it is. Outcomes that are lost are spoiled.
-    pub(super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
-        let mut cause = None;
-        if !self.any_loss.is_there() {
-            return cause;
-        }
-        let mut places = places.iter().enumerate();
-        task.body().accesses(&mut |AccessRecord { block, mode, .. }| {
-            let Some((access, place)) = places.next() else { return };
-            let directory = self.directories.get(&place.data);
-            if mode == Mode::Outcome
-                && let Some(loss) = directory.and_then(|directory| directory.cause_of_loss(block))
-            {
-                task.body().spoil(access, &loss);
-            } else if let Some(directory) = directory.filter(|_| mode.relies_on_value() && cause.is_none()) {
-                cause = directory.cause_of_loss(block);
-            }
-        });
-        cause
-    }
-
-    /// Spoils a task's outcomes of a block that could not be copied; false if the task relies on the block otherwise.
-    pub(super) fn spoil(&self, task: &OwnedTask, data: DataId, block: &Block, cause: &Arc<TaskFailure>) -> bool {
-        let (mut access, mut outcomes, mut relies) = (0, SmallVec::<[usize; 2]>::new(), false);
-        task.body().accesses(&mut |record| {
-            if record.datum.id == data && record.block.overlaps(block) {
-                match record.mode {
-                    Mode::Outcome => outcomes.push(access),
-                    _ => relies = true,
-                }
-            }
-            access += 1;
-        });
-        if !relies {
-            outcomes.iter().for_each(|access| task.body().spoil(*access, cause));
-        }
-        !relies && !outcomes.is_empty()
     }
 
     /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to
