@@ -99,9 +99,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Builder, Explanation, LinkStatistics, LoopBody, LoopBuilder, LoopRecorder, Obstacle, Pending, Reading, Recorder,
-    Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall, Statistics, TaskBuilder,
-    TaskGroup, TaskHandle, TaskRecorder,
+    Builder, CancelOnDrop, Explanation, LinkStatistics, LoopBody, LoopBuilder, LoopRecorder, Obstacle, Pending,
+    Reading, Recorder, Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall, Statistics,
+    TaskBuilder, TaskGroup, TaskHandle, TaskRecorder,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};

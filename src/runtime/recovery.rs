@@ -3,8 +3,8 @@
 //! All are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
 //! graph of dependences, and in the directory what is lost.
 
-use super::Runtime;
 use super::wait::internal;
+use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
@@ -46,7 +46,7 @@ impl Runtime {
     #[track_caller]
     pub fn clear<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
         let zero = |view: S::ViewMut<'_, T>| S::clear(view);
-        self.mend(region.into_region(), "clear", Mode::Out, Out, zero)
+        self.door.mend(region.into_region(), "clear", Mode::Out, Out, zero)
     }
 
     /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
@@ -60,8 +60,7 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn accept<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        let look = |_: S::View<'_, T>| ();
-        self.mend(region.into_region(), "accept", Mode::Accept, Accept, look)
+        self.door.accept(region.into_region())
     }
 
     /// Says that nobody needs what is in a region any more, as in an array of intermediate results between two steps: no
@@ -91,7 +90,16 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn discard<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        self.mend(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
+        self.door.mend(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
+    }
+}
+
+impl Door {
+    /// As [`Runtime::accept`].
+    #[track_caller]
+    pub(super) fn accept<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), SubmitError> {
+        let look = |_: S::View<'_, T>| ();
+        self.mend(region, "accept", Mode::Accept, Accept, look)
     }
 
     #[track_caller]
@@ -103,11 +111,11 @@ impl Runtime {
         access: impl FnOnce(Declared<T, S>) -> A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
-        running::ancestry(self.door.id).admit(name, &[record])?;
+        running::ancestry(self.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.door.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
+        self.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
     }
 }

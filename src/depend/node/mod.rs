@@ -27,7 +27,7 @@ pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(in crate::depend) use group::Causes;
-pub(crate) use group::{Group, Member, Membership};
+pub(crate) use group::{Group, Member, Membership, Told};
 pub(crate) use kinds::Kinds;
 pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;
@@ -185,6 +185,8 @@ pub(crate) struct Side {
     pub(crate) awaited_by: Option<Waker>,
     /// Somebody may wait for the end of this task, so it does not let go of others before.
     pub(crate) awaited: bool,
+    /// It is short, and the thread that submits this (internal) task waits for it: that thread runs it if it is ready then.
+    pub(crate) here: bool,
     /// Tasks whose results it uses, until they are entered as those it waits for.
     pub(crate) predecessors: Vec<TaskRef>,
     /// In whose bodies it was submitted.

@@ -12,7 +12,6 @@ use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
-use crate::runtime::scope::OpenScopes;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -110,7 +109,6 @@ impl Builder {
             model_file: None,
             schedule: self.schedule,
             next_space: AtomicU32::new(0),
-            scopes: OpenScopes::default(),
             energy,
         }
     }
