@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MIXES, SCHEDULERS, failed, for_each_mix, runtime, watched};
+use common::{failed, for_each_free_mix, for_each_mix, runtime, watched};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -324,16 +324,6 @@ fn many_futures_are_woken_from_many_threads() {
             thread.join().unwrap();
         });
     });
-}
-
-/// As `for_each_mix`, for tests whose submitter blocks outside the runtime and so hosts no unit.
-fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
-    for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
-        let test = test.clone();
-        watched(&format!("{units} {scheduler}"), move || {
-            test(&Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap());
-        });
-    }
 }
 
 /// Says when it is dropped.

@@ -25,7 +25,7 @@ fn handles_go_to_other_threads() {
     is_shared::<Data<[u8; 3], Ix4>>();
     is_shared::<Region<'_, f64, Ix2>>();
     is_shared::<(Value<String>, Token, Pending<String>, TaskHandle)>();
-    is_shared::<(TaskGroup<'_>, Scope<'_, '_>, BorrowedMut<'_, f64>, Borrowed<'_, f64, Ix2>)>();
+    is_shared::<(TaskGroup, Scope<'_, '_>, BorrowedMut<'_, f64>, Borrowed<'_, f64, Ix2>)>();
     is_shared::<(Lent<[f64]>, LentValue<String>, LentValue<String, ReadOnly>, Completion)>();
     is_sent::<(ResultFuture<String>, Reading<f64, Ix2>)>();
     is_shared::<IterationSpace>();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MIXES, builder, failed, for_each_mix, gate, runtime, watched};
+use common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
 use ndarray::{Array2, Array3, Array4, ArrayView2, Axis, s};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -653,5 +653,94 @@ fn results_of_a_scope_are_gone_before_it_returns_whatever_happens() {
         assert_eq!(drops.into_inner(), dropped);
         let emulated = rt.scope(|s| s.task("t", ()).emulated(|_, ()| ()).returns(|_, ()| 1).submit().map(drop));
         assert!(matches!(emulated, Ok(Err(SubmitError::ResultOnDevice { .. }))));
+    });
+}
+
+#[test]
+fn loops_of_a_scope_borrow_arrays_and_captures() {
+    for_each_mix(|rt| {
+        let (old, mut new, offset) = ((0..100).collect::<Vec<u64>>(), vec![0u64; 100], String::from("seven"));
+        let iterations = rt.scope(|s| {
+            let (old, new) = (s.borrow(&old), s.borrow_mut(&mut new));
+            let add = |_: &Context, (old, new): (&[u64], &mut [u64])| {
+                new.iter_mut().zip(old).for_each(|(new, old)| *new = old + offset.len() as u64);
+            };
+            s.for_each("add", (old.blocks(30).input(), new.blocks(30).output())).cpu(add).priority(1).submit().unwrap();
+            let negate = |_: &Context, new: &mut [u64]| new.iter_mut().for_each(|x| *x = 1000 - *x);
+
+            s.for_each("negate", new.blocks(50).inout()).cpu(negate).emulated(negate).submit()
+        });
+        assert_eq!(iterations.unwrap().unwrap(), 2);
+        assert!(new.iter().zip(&old).all(|(new, old)| *new == 1000 - old - 5));
+    });
+}
+
+#[test]
+fn loop_of_a_scope_that_fails_is_told_by_the_scope() {
+    for_each_mix(|rt| {
+        let mut x = vec![0u64; 100];
+        let ended = rt.scope(|s| {
+            let x = s.borrow_mut(&mut x);
+            let fails = |_: &Context, (i, _): (usize, &mut [u64])| if i == 3 { Err("no") } else { Ok(()) };
+            s.for_each("fails", (0.., x.blocks(10).inout())).cpu(fails).submit().unwrap();
+        });
+        assert_eq!(failed(ended), ["fails"]);
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn scope_in_a_body_shares_the_bodys_view_out() {
+    for_each_free_mix(|rt| {
+        let x = rt.data(vec![1u64; 64]);
+        let parent = rt.task("parent", x.inout()).host(|cx, x| {
+            for _ in 0..5 {
+                let factor = 2;
+                let scoped = cx.scope(|s| {
+                    let x = s.borrow_mut(&mut *x);
+                    let double = |_: &Context, x: &mut [u64]| x.iter_mut().for_each(|x| *x *= factor);
+                    s.for_each("double", x.blocks(8).inout()).cpu(double).submit().unwrap();
+                    let nested = |cx: &Context, x: &mut [u64]| {
+                        let (one, other) = x.split_at_mut(32);
+                        cx.scope(|s| {
+                            s.task("one", ()).cpu(|_, ()| one[0] += 1).submit().unwrap();
+                            s.task("other", ()).cpu(|_, ()| other[0] += 1).submit().unwrap();
+                        })
+                    };
+                    s.task("nested", x.inout()).host(nested).submit().unwrap();
+                });
+                scoped.unwrap();
+            }
+        });
+        parent.submit().unwrap();
+        let x = rt.take(x).unwrap();
+        assert_eq!((x[0], x[32], x[63]), (63, 63, 32));
+    });
+}
+
+/// Without tasks of its own on top, a body whose scope's members wait needs a stack for each.
+#[test]
+fn members_of_scopes_in_bodies_wait_in_their_turn() {
+    for_each_free_mix(|rt| {
+        let (y, rt_of_bodies) = (rt.data(vec![3u64; 4]), rt);
+        let sums = std::sync::atomic::AtomicU64::new(0);
+        let outer = rt.scope(|s| {
+            for _ in 0..8 {
+                let body = |_: &Context, ()| {
+                    rt_of_bodies.scope(|s| {
+                        for _ in 0..4 {
+                            let body = |_: &Context, ()| {
+                                let sum: u64 = rt_of_bodies.read(&y).unwrap().iter().sum();
+                                sums.fetch_add(sum, std::sync::atomic::Ordering::Relaxed);
+                            };
+                            s.task("reads", ()).host(body).submit().unwrap();
+                        }
+                    })
+                };
+                s.task("outer", ()).host(body).submit().unwrap();
+            }
+        });
+        outer.unwrap();
+        assert_eq!(sums.into_inner(), 8 * 4 * 12);
     });
 }

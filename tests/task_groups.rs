@@ -2,11 +2,12 @@
 
 mod common;
 
-use common::{MIXES, builder, failed, for_each_mix, gate, runtime, watched};
+use common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use thalweg::TaskGroup;
 use thalweg::error::FailureReason;
 use thalweg::prelude::*;
 
@@ -296,4 +297,117 @@ fn waiting_ends_with_the_time_that_was_given_for_it() {
             });
         }
     }
+}
+
+#[test]
+fn group_stored_in_a_struct_is_used_by_another_thread_after_its_runtime() {
+    struct Request {
+        group: TaskGroup,
+        x: Data<u64>,
+    }
+    let rt = runtime("2:CPU:1");
+    let request = Request { group: rt.group(), x: rt.data(vec![1; 100]) };
+    let request = std::thread::spawn(move || {
+        let Request { group, x } = &request;
+        group.for_each("double", x.blocks(10).inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2)).submit().unwrap();
+        group.wait().unwrap();
+        request
+    });
+    let Request { group, x } = request.join().unwrap();
+    assert_eq!(rt.take(x).unwrap(), [2; 100]);
+    drop(rt);
+    assert!(matches!(group.task("late", ()).cpu(|_, ()| ()).submit(), Err(SubmitError::ShutDown)));
+    group.wait().unwrap();
+}
+
+#[test]
+fn iterations_of_a_loop_are_members_of_its_group() {
+    for_each_mix(|rt| {
+        let (x, group) = (rt.data(vec![1u64; 100]), rt.group());
+        let fails = |_: &Context, (i, x): (usize, &mut [u64])| {
+            if i == 7 {
+                Err("no")
+            } else {
+                x.fill(2);
+                Ok(())
+            }
+        };
+        rt.for_each("fails", (0.., x.blocks(10).inout())).group(&group).cpu(fails).submit().unwrap();
+        assert_eq!(failed(group.wait()), ["fails"]);
+        rt.wait().unwrap();
+        group.cancel();
+        let refused = group.for_each("late", x.blocks(10).inout()).cpu(|_, _| ()).submit();
+        assert!(matches!(refused, Err(SubmitError::Cancelled { .. })));
+    });
+}
+
+#[test]
+fn group_wait_ends_with_its_timeout() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = builder(units, false).build().unwrap();
+            let (group, (open, opened)) = (rt.group(), gate());
+            assert!(group.wait_timeout(Duration::ZERO).unwrap(), "nothing is pending");
+            group.task("gate", ()).host(move |_, ()| opened()).submit().unwrap();
+            let fails = group.task("fails", ()).host(|_, ()| Err("no"));
+            fails.submit().unwrap();
+            assert!(!group.wait_timeout(Duration::from_millis(5)).unwrap(), "no failure is reported yet");
+            drop(open);
+            assert_eq!(failed(group.wait_timeout(Duration::MAX).map(drop)), ["fails"]);
+        });
+    }
+}
+
+#[test]
+fn group_is_awaited_as_a_future() {
+    for_each_mix(|rt| {
+        let (inner, outer) = (rt.group(), rt.group());
+        inner.task("fails", ()).host(|_, ()| Err("no")).submit().unwrap();
+        let (awaited, own) = (inner.wait_async(), outer.clone());
+        let task = outer.task("awaits", ()).host_async(move |_, ()| async move {
+            assert_eq!(failed(awaited.await), ["fails"]);
+            let refused = own.wait_async().await.unwrap_err();
+            assert!(matches!(refused, RunError::Refused(SubmitError::InsideGroup { .. })), "it would wait for itself");
+        });
+        task.submit().unwrap();
+        outer.wait().unwrap();
+    });
+}
+
+#[test]
+fn group_is_cancelled_when_its_guard_is_dropped() {
+    let rt = runtime("1:CPU:1");
+    let group = rt.group().cancel_on_drop();
+    let (kept, clone) = (rt.group().cancel_on_drop().keep(), group.clone());
+    drop(clone.clone());
+    assert!(!clone.is_cancelled(), "a clone is no guard");
+    drop(group);
+    assert_eq!((clone.is_cancelled(), kept.is_cancelled()), (true, false));
+}
+
+#[test]
+fn groups_made_in_a_body_are_parts_of_its_group() {
+    for_each_free_mix(|rt| {
+        let (x, all) = (rt.data(vec![1u64; 100]), rt.group());
+        let (inner, outer) = (x.clone(), all.clone());
+        let parent = all.task("parent", x.weak_inout()).host(move |cx, ()| {
+            let group = cx.group();
+            let double = |_: &Context, x: &mut [u64]| x.iter_mut().for_each(|x| *x *= 2);
+            group.for_each("double", inner.blocks(10).inout()).cpu(double).submit().unwrap();
+            group.wait().unwrap();
+            std::thread::scope(|threads| {
+                let elsewhere =
+                    || matches!(cx.group().task("t", ()).cpu(|_, ()| ()).submit(), Err(SubmitError::NoParent { .. }));
+                assert!(threads.spawn(elsewhere).join().unwrap());
+            });
+            assert!(!cx.is_cancelled());
+            outer.cancel();
+            assert!(cx.is_cancelled() && group.is_cancelled());
+            let refused = group.task("late", inner.inout()).cpu(|_, _| ()).submit();
+            assert!(matches!(refused, Err(SubmitError::Cancelled { .. })));
+        });
+        parent.submit().unwrap();
+        all.wait().unwrap();
+        assert_eq!(rt.read(&x).unwrap(), [2; 100]);
+    });
 }

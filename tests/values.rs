@@ -317,7 +317,9 @@ fn a_child_leaves_its_parents_value_alone() {
     rt.task("parent", list.inout())
         .cpu(move |_, _| {
             let refused = inner.task("child", held.input()).cpu(|_, _| ()).submit().unwrap_err();
-            assert!(refused.to_string().contains("all (in) of value `list` in `child` inside"), "{refused}");
+            let text = refused.to_string();
+            assert!(text.contains("all (in) of value `list` in `child` inside"), "{text}");
+            assert!(text.contains("it conflicts with all (inout)"), "{text}");
         })
         .submit()
         .unwrap();

@@ -3,7 +3,7 @@
 //! `cargo test` builds the examples first; a test of its own (`cargo test --test programs`) does not.
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,28 +12,38 @@ const MACHINES: [&str; 3] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"];
 /// Longer than any run here takes, even unoptimized on a busy machine; what takes longer has come to a halt.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Runs an example with flags that are separated by spaces. The output must fit into a pipe.
-fn run(example: &str, flags: &str) -> Output {
+/// Starts an example with flags that are separated by spaces.
+fn start(example: &str, flags: &str) -> Child {
     let test = std::env::current_exe().expect("tests have a path");
     let profile = test.ancestors().nth(2).expect("tests lie in <profile>/deps");
     let program: PathBuf = [profile, "examples".as_ref(), example.as_ref()].iter().collect();
     let program = program.with_extension(std::env::consts::EXE_EXTENSION);
-    let mut child = Command::new(&program)
+    Command::new(&program)
         .args(flags.split_whitespace())
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|error| panic!("{program:?}: {error}; run `cargo build --examples` first"));
+        .unwrap_or_else(|error| panic!("{program:?}: {error}; run `cargo build --examples` first"))
+}
+
+/// Waits for the end of a program, which must come within the limit.
+fn ends(example: &str, child: &mut Child) {
     let start = Instant::now();
     while child.try_wait().expect("a child can be asked").is_none() {
         if start.elapsed() > LIMIT {
             child.kill().expect("a child can be ended");
-            panic!("{example} {flags}: came to no end within {LIMIT:?}");
+            panic!("{example}: came to no end within {LIMIT:?}");
         }
         thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Runs an example with flags that are separated by spaces. The output must fit into a pipe.
+fn run(example: &str, flags: &str) -> Output {
+    let mut child = start(example, flags);
+    ends(&format!("{example} {flags}"), &mut child);
     child.wait_with_output().expect("the child's output can be read")
 }
 
@@ -76,6 +86,27 @@ fn every_step_of_the_ladder_checks_its_result() {
         let output = run(step, "");
         assert!(output.status.success() && !output.stdout.is_empty(), "{step}: {output:?}");
     }
+}
+
+/// The signal comes when the program has said that it searches, which is after its handler is there.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_cancels_the_group_and_the_program_ends_well() {
+    use std::io::{BufRead, BufReader, Read};
+
+    let mut child = start("12_ctrl_c", "1000000000");
+    let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert!(line.starts_with("searching"), "{line}");
+    let signalled = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    ends("12_ctrl_c", &mut child);
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    let status = child.wait().unwrap();
+    assert!(status.success(), "{status}: {rest}");
+    assert_eq!(rest.lines().last(), Some("cancelled"), "{rest}");
 }
 
 #[test]

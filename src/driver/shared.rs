@@ -359,6 +359,16 @@ impl Shared {
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
+    /// Runs one of the runtime's own tasks on this thread where there is no placement; hands what can run then to `ready`.
+    pub(super) fn run_here(&self, mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
+        let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
+            Ok(()) => Outcome::Done(Span::default()),
+            Err(Ran::Ended(outcome)) => outcome,
+            Err(Ran::Away(_)) => unreachable!("a task that runs here lends nothing out"),
+        };
+        self.end_anywhere(task, outcome, None, ready);
+    }
+
     /// Reports a task as ended and counts it, in a host's slot or that of strangers; appends what follows to `out`.
     pub(super) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         self.end_by(task, slot, |task| self.engine.on(Event::Finished(task, outcome), out));

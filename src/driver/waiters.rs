@@ -36,15 +36,22 @@ pub(crate) enum Awaited {
     AtMost(u64),
     /// Something that is told by whoever brings it about.
     Told,
+    /// The same, but no longer than until this moment on the driver's clock.
+    ToldUntil(Duration),
 }
 
 impl Awaited {
     /// Until when, at the longest.
     pub(crate) fn until(&self) -> Option<Duration> {
         match self {
-            Self::Until(_, until) => Some(*until),
+            Self::Until(_, until) | Self::ToldUntil(until) => Some(*until),
             Self::Tasks(_) | Self::AtMost(_) | Self::Told => None,
         }
+    }
+
+    /// Whether no counter says that it is there.
+    fn is_told(&self) -> bool {
+        matches!(self, Self::Told | Self::ToldUntil(_))
     }
 
     /// How many tasks have to finish first, at least.
@@ -52,7 +59,7 @@ impl Awaited {
         match self {
             Self::Tasks(tasks) | Self::Until(tasks, _) => progress.left(tasks),
             Self::AtMost(most) => progress.pending().saturating_sub(*most),
-            Self::Told => 0,
+            Self::Told | Self::ToldUntil(_) => 0,
         }
     }
 }
@@ -86,7 +93,7 @@ struct Entry {
 impl Waiters {
     /// Puts a thread on the list until what is returned is dropped.
     pub(crate) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
-        let to_value = matches!(awaited, Awaited::Told);
+        let to_value = awaited.is_told();
         let (id, alone) = self.list.lock().enter(parker.clone().into(), awaited);
         Waiting { waiters: self, id, parker, alone, to_value }
     }
@@ -102,7 +109,7 @@ impl Waiters {
     pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
         list.asked += 1;
-        if list.waiting.get(&id).is_some_and(|own| !matches!(own.awaited, Awaited::Told)) {
+        if list.waiting.get(&id).is_some_and(|own| !own.awaited.is_told()) {
             list.asking.retain(|asking| *asking != id);
             list.asking.extend(asks.then_some(id));
         }

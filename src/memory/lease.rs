@@ -21,9 +21,11 @@ use crate::error::{BoxError, SubmitError};
 use crate::ids::DataId;
 use crate::kernel::Launcher;
 use crate::region::MAX_DIMS;
+use crate::sealed::Sealed;
 use ndarray::{ArrayView, ArrayViewMut};
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// A body that has lost its lifetime.
 pub(crate) type LeasedBody<A> =
@@ -33,6 +35,18 @@ pub(crate) type LeasedBody<A> =
 pub(crate) type LeasedRepeatable<A> =
     Box<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
 
+/// A body that all iterations of a loop share.
+pub(crate) type SharedHostBody<'b, A> =
+    Arc<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + Sync + 'b>;
+
+/// The same for accelerators.
+pub(crate) type SharedDeviceBody<'b, A> = Arc<
+    dyn for<'l, 'd, 'v> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError>
+        + Send
+        + Sync
+        + 'b,
+>;
+
 /// As [`LeasedBody`], of a body for accelerators.
 pub(crate) type LeasedDeviceBody<A> = Box<
     dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError> + Send,
@@ -41,7 +55,63 @@ pub(crate) type LeasedDeviceBody<A> = Box<
 /// The promise that nothing that was lent for `'scope` is touched after `'scope`.
 ///
 /// Neither can it be made longer nor shorter.
-pub(crate) struct Lease<'scope>(PhantomData<&'scope mut &'scope ()>);
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Lease<'scope>(PhantomData<Invariant<'scope>>);
+
+/// `Send` and `Sync`, which a loop that is being described is as well.
+type Invariant<'scope> = fn(&'scope ()) -> &'scope ();
+
+/// How the bodies of a builder are kept until their tasks have ended: as they are, or by a scope's lease.
+#[doc(hidden)]
+pub trait Keep<'b>: Sealed + Copy {
+    #[doc(hidden)]
+    fn host<A: AccessList>(self, body: Common<SharedHostBody<'b, A>>) -> Common<SharedHostBody<'static, A>>;
+
+    #[doc(hidden)]
+    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'b, A>>) -> Common<SharedDeviceBody<'static, A>>;
+}
+
+/// Wrapped so that the public trait can mention it.
+#[doc(hidden)]
+#[allow(missing_debug_implementations)] // there is nothing to show of a closure
+pub struct Common<B>(pub(crate) B);
+
+/// Bodies that borrow nothing.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct Owned(());
+
+impl Owned {
+    pub(crate) const NOTHING_BORROWED: Self = Self(());
+}
+
+impl Sealed for Owned {}
+impl Sealed for Lease<'_> {}
+
+impl Keep<'static> for Owned {
+    fn host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
+        body
+    }
+
+    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'static, A>>) -> Common<SharedDeviceBody<'static, A>> {
+        body
+    }
+}
+
+impl<'scope> Keep<'scope> for Lease<'scope> {
+    fn host<A: AccessList>(self, body: Common<SharedHostBody<'scope, A>>) -> Common<SharedHostBody<'static, A>> {
+        // SAFETY: the two types differ in the lifetime alone. The builder of a scope's loop, which cannot outlive `'scope`, gives
+        // the body to tasks of the scope. They call or drop it within `'scope`: the lease's promise, part 1, which
+        // `Runtime::scope` keeps.
+        Common(unsafe { std::mem::transmute::<SharedHostBody<'scope, A>, SharedHostBody<'static, A>>(body.0) })
+    }
+
+    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'scope, A>>) -> Common<SharedDeviceBody<'static, A>> {
+        // SAFETY: as above.
+        Common(unsafe { std::mem::transmute::<SharedDeviceBody<'scope, A>, SharedDeviceBody<'static, A>>(body.0) })
+    }
+}
 
 impl fmt::Debug for Lease<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

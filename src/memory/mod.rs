@@ -56,7 +56,8 @@ pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use home::Home;
 pub use iteration::Index;
 pub(crate) use iteration::{Repeated, SharedBody};
-pub(crate) use lease::{Lease, LeasedBody, LeasedRepeatable};
+pub(crate) use lease::{Common, LeasedBody, LeasedRepeatable, SharedDeviceBody, SharedHostBody};
+pub use lease::{Keep, Lease, Owned};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.

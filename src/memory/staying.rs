@@ -10,11 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A body for accelerators, which replays share.
-pub(crate) type ForDevices<A> = Arc<
-    dyn for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'a>) -> Result<(), BoxError>
-        + Send
-        + Sync,
->;
+pub(crate) type ForDevices<A> = super::SharedDeviceBody<'static, A>;
 
 /// Accesses and bodies side by side; the bodies have shared parts, as other replays have them too.
 pub(crate) struct Staying<A: AccessList, F, R> {

@@ -1,12 +1,12 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Kinds, Submitting, running};
+use crate::depend::{AccessRecord, Body, Group, Kinds, Submitting, running};
 use crate::driver::Driver;
-use crate::driver::circle::Circle;
+use crate::driver::circle::{Circle, key_of_group};
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
-use crate::driver::threads::Threads;
-use crate::driver::waiters::Awaited;
+use crate::driver::threads::{OnTop, Threads};
+use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::ids::DeviceId;
@@ -101,7 +101,22 @@ impl AnyDriver {
     /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
-            threads.run_descendants(over);
+            threads.run_on_top(OnTop::Descendants, over);
+        }
+    }
+
+    /// Waits until no member of a group is left, or until waiting is in vain; `in_any_case` also if that is circular.
+    ///
+    /// # Errors
+    /// If the code that runs here is a body for whose end that waits: then some are left.
+    pub(super) fn await_members(&self, group: &Arc<Group>, in_any_case: bool) -> Result<(), Circle> {
+        let (_told, left) = (group.tell(own_waker()), || group.left());
+        match self {
+            Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group)), left),
+            Self::Simulated(simulated) => {
+                simulated.advance(Awaited::Told, left);
+                Ok(())
+            }
         }
     }
 

@@ -8,24 +8,24 @@ use super::for_each::LoopBuilder;
 use super::record::{LoopRecorder, TaskRecorder};
 use super::submit::TaskBuilder;
 use crate::Context;
+use crate::depend::Group;
 use crate::error::BoxError;
 use crate::ids::DeviceId;
 use crate::kernel::Launcher;
 use crate::machine::UnitKind;
-use crate::memory::{AccessList, ForDevices, IntoOutcome, Slot};
+use crate::memory::{AccessList, Common, ForDevices, IntoOutcome, Keep, Owned, SharedDeviceBody, SharedHostBody, Slot};
 use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
-
-type Emulated<S> =
-    Arc<dyn for<'c, 'a> Fn(&'c Context, <S as AccessList>::Views<'a>) -> Result<(), BoxError> + Send + Sync>;
 
 /// What a task or a loop has beside its body for CPU units.
 pub(super) struct Bodies<S: AccessList> {
     /// Whether the one for CPU units is for no others.
     pub(super) host_only: bool,
     pub(super) priority: i32,
+    /// The group that each is a member of, and that group's runtime.
+    pub(super) group: Option<(u64, Arc<Group>)>,
     pub(super) device: Option<DeviceId>,
-    pub(super) emulated: Option<Emulated<S>>,
+    pub(super) emulated: Option<SharedHostBody<'static, S>>,
     pub(super) gpu: Option<ForDevices<S>>,
     /// Those for one interface, by the kind of its units.
     pub(super) own: Vec<(UnitKind, ForDevices<S>)>,
@@ -33,14 +33,14 @@ pub(super) struct Bodies<S: AccessList> {
 
 impl<S: AccessList> Default for Bodies<S> {
     fn default() -> Self {
-        Self { host_only: false, priority: 0, device: None, emulated: None, gpu: None, own: Vec::new() }
+        Self { host_only: false, priority: 0, group: None, device: None, emulated: None, gpu: None, own: Vec::new() }
     }
 }
 
 impl<S: AccessList> Clone for Bodies<S> {
     fn clone(&self) -> Self {
-        let (emulated, gpu, own) = (self.emulated.clone(), self.gpu.clone(), self.own.clone());
-        Self { emulated, gpu, own, ..*self }
+        let (group, emulated) = (self.group.clone(), self.emulated.clone());
+        Self { group, emulated, gpu: self.gpu.clone(), own: self.own.clone(), ..*self }
     }
 }
 
@@ -61,6 +61,7 @@ impl<S: AccessList> Bodies<S> {
         C: Slot<S>,
     {
         let mut task = task.priority(self.priority);
+        task.hints.group.clone_from(&self.group);
         if let Some(device) = self.device {
             task = task.on_device(device);
         }
@@ -78,16 +79,20 @@ impl<S: AccessList> Bodies<S> {
     }
 }
 
+/// `$life` is how long bodies have to be valid, and `$kept` has the parameters that say so.
 macro_rules! described_alike {
-    ($($builder:ident of $accesses:ident;)*) => {$(
-        impl<A: $accesses, C> $builder<'_, A, C> {
+    ($([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime;)*) => {$(
+        impl<$($kept)* A: $accesses, C> $builder {
             /// A body for emulated devices, preferred there over the one for CPU units.
             pub fn emulated<F, R>(mut self, body: F) -> Self
             where
-                F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-                R: IntoOutcome + 'static,
+                F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + $life,
+                R: IntoOutcome + $life,
             {
-                self.bodies().emulated = Some(Arc::new(move |context, views| body(context, views).into_outcome()));
+                let body: SharedHostBody<$life, A::Stored> =
+                    Arc::new(move |context, views| body(context, views).into_outcome());
+                let Common(body) = self.keep().host::<A::Stored>(Common(body));
+                self.bodies().emulated = Some(body);
                 self
             }
 
@@ -97,10 +102,13 @@ macro_rules! described_alike {
                 F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
                     + Send
                     + Sync
-                    + 'static,
-                R: IntoOutcome + 'static,
+                    + $life,
+                R: IntoOutcome + $life,
             {
-                self.bodies().gpu = Some(Arc::new(move |launcher, views| body(launcher, views).into_outcome()));
+                let body: SharedDeviceBody<$life, A::Stored> =
+                    Arc::new(move |launcher, views| body(launcher, views).into_outcome());
+                let Common(body) = self.keep().device::<A::Stored>(Common(body));
+                self.bodies().gpu = Some(body);
                 self
             }
 
@@ -114,9 +122,21 @@ macro_rules! described_alike {
 }
 
 described_alike! {
-    LoopBuilder of LoopAccesses;
-    TaskRecorder of Accesses;
-    LoopRecorder of LoopAccesses;
+    ['b, K: Keep<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b;
+    [] TaskRecorder<'_, A, C>, Accesses, 'static;
+    [] LoopRecorder<'_, A, C>, LoopAccesses, 'static;
+}
+
+impl<A: Accesses, C> TaskRecorder<'_, A, C> {
+    fn keep(&self) -> Owned {
+        Owned::NOTHING_BORROWED
+    }
+}
+
+impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
+    fn keep(&self) -> Owned {
+        Owned::NOTHING_BORROWED
+    }
 }
 
 impl<A: Accesses, C> TaskRecorder<'_, A, C> {

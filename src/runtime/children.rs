@@ -4,9 +4,9 @@
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
 use super::wait::circular;
-use super::{Door, LoopBuilder, TaskBuilder};
+use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
 use crate::Context;
-use crate::depend::{Domain, Entrance, running};
+use crate::depend::{Domain, Entrance, Group, running};
 use crate::driver::circle::key_of_children;
 use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError};
@@ -57,7 +57,7 @@ pub(super) enum Kin {
 
 impl Kin {
     /// Of what is submitted by the context of the body that runs here.
-    fn of_children(runtime: u64) -> Self {
+    pub(super) fn of_children(runtime: u64) -> Self {
         running::domain_here(runtime).map_or(Self::Missing, Self::Child)
     }
 }
@@ -131,6 +131,34 @@ impl Context {
         let entrance = self.entrance();
         let kin = Kin::of_children(door(&entrance).id);
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
+    }
+
+    /// A new group of children of this task. If the task is a member of a group itself, the new one is a part of that: who
+    /// cancels or waits for the outer group cancels these children, or waits for them.
+    ///
+    /// A handle of the group submits in the body of this task, and in parts of it. On another thread it is refused
+    /// ([`SubmitError::NoParent`](crate::error::SubmitError::NoParent)).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, all) = (rt.data(vec![1; 100]), rt.group());
+    /// let inner = x.clone();
+    /// let parent = all.task("parent", x.weak_inout()).cpu(move |cx, ()| {
+    ///     let group = cx.group();
+    ///     group.for_each("double", inner.blocks(10).inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2)).submit()?;
+    ///     group.wait()
+    /// });
+    /// parent.submit()?;
+    /// all.wait()?;
+    /// assert_eq!(rt.take(x)?, [2; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group(&self) -> TaskGroup {
+        let entrance = self.entrance();
+        let door = door(&entrance).downgrade().upgrade().expect("an entrance keeps its door");
+        let group = self.group.as_ref().map_or_else(Group::default, Group::part);
+        TaskGroup::new(door, Arc::new(group), true)
     }
 
     /// Whether the work of this body is no longer wanted: the task's group was cancelled, or a group that it is a part of; or the

@@ -5,6 +5,7 @@
 use super::any_driver::AnyDriver;
 use super::capacities::Capacities;
 use super::release::Releaser;
+use super::scope::OpenScopes;
 use crate::depend::running;
 use crate::driver::shared::Shared;
 use crate::driver::threads::Threads;
@@ -28,6 +29,7 @@ pub(crate) struct Door {
     pub(super) capacities: Capacities,
     owner: Arc<Releaser>,
     next_data: AtomicU64,
+    pub(super) scopes: OpenScopes,
     /// For those that outlive the runtime.
     this: Weak<Self>,
 }
@@ -40,6 +42,7 @@ impl Door {
             on_fast_path: driver.on_fast_path(),
             owner: Arc::new(Releaser::new(&driver)),
             next_data: AtomicU64::new(0),
+            scopes: OpenScopes::default(),
             configuration,
             capacities,
             driver,
@@ -71,13 +74,18 @@ impl Door {
 
     /// A new data object; if it is made in a task's body, that task's children may access it.
     fn enter(&self, mut cell: DataCell) -> DataCell {
-        if let Some(task) = running::task_here(self.id) {
-            cell.datum.set_made_by(task);
-        }
+        self.mark(&mut cell);
         if !self.shared().is_in_child() {
             self.driver.register(&cell);
         }
         cell
+    }
+
+    /// Lets the children of the task whose body runs here access a new data object, if one does.
+    pub(super) fn mark(&self, cell: &mut DataCell) {
+        if let Some(task) = running::task_here(self.id) {
+            cell.datum.set_made_by(task);
+        }
     }
 
     pub(super) fn vector<T: Element>(&self, elements: Vec<T>) -> Data<T> {

@@ -11,9 +11,9 @@ use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
-use crate::error::SubmitError;
+use crate::error::{BoxError, SubmitError};
 use crate::ids::DeviceId;
-use crate::memory::{AccessList, IntoOutcome, NoBody, Payload, Repeated, SharedBody, Slot};
+use crate::memory::{AccessList, Common, IntoOutcome, Keep, Lease, NoBody, Owned, Payload, Repeated, SharedBody, Slot};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
@@ -52,6 +52,7 @@ impl Runtime {
 ///
 /// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`: iterations
 /// run side by side. What they captured is dropped when the last iteration has ended.
+/// Bodies of a loop that was made by [`Scope::for_each`](crate::Scope::for_each) may borrow whatever outlives the scope.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -66,7 +67,8 @@ impl Runtime {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a loop runs only once it is submitted"]
-pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody> {
+pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody, K = Owned> {
+    keep: K,
     entrance: EntranceOf<'rt>,
     kin: Kin,
     cpu: C,
@@ -96,7 +98,7 @@ pub(super) struct Rest<A: LoopAccesses> {
     devices: Vec<DeviceId>,
 }
 
-impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
+impl<A: LoopAccesses, C, K> fmt::Debug for LoopBuilder<'_, A, C, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Rest { name, bodies: Bodies { priority, .. }, space, .. } = &self.rest;
         (f.debug_struct("LoopBuilder").field("name", name).field("priority", priority).field("space", space))
@@ -106,24 +108,32 @@ impl<A: LoopAccesses, C> fmt::Debug for LoopBuilder<'_, A, C> {
 
 impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
     pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
-        LoopBuilder { entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
+        LoopBuilder { keep: Owned::NOTHING_BORROWED, entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
     }
 
-    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
-    pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>>
-    where
-        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-        R: IntoOutcome + 'static,
-    {
+    /// The same, whose bodies borrow from a scope.
+    pub(super) fn leased<'b>(self, keep: Lease<'b>) -> LoopBuilder<'rt, A, NoBody, Lease<'b>> {
         let Self { entrance, kin, rest, .. } = self;
-        LoopBuilder { entrance, kin, cpu: LoopBody(body, PhantomData), rest }
+        LoopBuilder { keep, entrance, kin, cpu: NoBody, rest }
+    }
+}
+
+impl<'rt, 'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'rt, A, NoBody, K> {
+    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
+    pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>, K>
+    where
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
+        R: IntoOutcome + 'b,
+    {
+        let Self { keep, entrance, kin, rest, .. } = self;
+        LoopBuilder { keep, entrance, kin, cpu: LoopBody(body, PhantomData), rest }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only.
-    pub fn host<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>>
+    pub fn host<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>, K>
     where
-        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
+        R: IntoOutcome + 'b,
     {
         let mut host = self.cpu(body);
         host.bodies().host_only = true;
@@ -145,9 +155,16 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
     }
 }
 
-impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
+impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     pub(super) fn bodies(&mut self) -> &mut Bodies<A::Stored> {
         &mut self.rest.bodies
+    }
+
+    pub(super) fn keep(&self) -> K
+    where
+        K: Copy,
+    {
+        self.keep
     }
 
     /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.
@@ -230,12 +247,33 @@ where
     /// for its parts, what an ancestor holds) leaves those before it submitted.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
-        let Self { entrance, kin, cpu: LoopBody(body, _), rest } = self;
+        let Self { entrance, kin, cpu: LoopBody(body, _), rest, .. } = self;
         // Without captures, there is nothing to give back or to keep apart.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
             return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
         }
         rest.submit::<Arc<F>, R>(&entrance, &kin, Arc::new(body))
+    }
+}
+
+impl<'b, A, F, R> LoopBuilder<'_, A, LoopBody<F, R>, Lease<'b>>
+where
+    A: LoopAccesses,
+    F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
+    R: IntoOutcome + 'b,
+{
+    /// As [`submit`](LoopBuilder::submit) of a loop outside of a scope.
+    ///
+    /// # Errors
+    /// As there; or if the scope's group was cancelled.
+    #[track_caller]
+    pub fn submit(self) -> Result<usize, SubmitError> {
+        let Self { keep, entrance, kin, cpu: LoopBody(body, _), rest } = self;
+        let body =
+            move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body(context, views).into_outcome();
+        let Common(body) = keep.host::<A::Stored>(Common(Arc::new(body)));
+        let body = move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body(context, views);
+        rest.submit::<Arc<_>, Result<(), BoxError>>(&entrance, &kin, Arc::new(body))
     }
 }
 
@@ -292,7 +330,11 @@ impl<A: LoopAccesses> Rest<A> {
         let iterations = self.check(door)?;
         let few = const { matches!(<A::Stored as AccessList>::COUNT, Some(..=FEW_ACCESSES)) };
         let alone = matches!(kin, Kin::None) && !running::is_inside(door.id);
-        if let Some(threads) = door.driver.fast_path().filter(|_| few && alone && !self.accesses.are_entered_alone()) {
+        if let Some(threads) = door
+            .driver
+            .fast_path()
+            .filter(|_| few && alone && self.bodies.group.is_none() && !self.accesses.are_entered_alone())
+        {
             let (name, location) = (self.name.clone(), Location::caller());
             let (priority, internal, side, child) = (self.bodies.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };

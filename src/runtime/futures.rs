@@ -89,7 +89,7 @@ impl Runtime {
             let Recorded(record) = access.record();
             running::ancestry(self.door.id).admit("read_async", &[record])?; // it would wait for itself
             let (result, waker) = (value.clone(), seat.waker());
-            self.internal_read_for(region.input(), "read_async", SpaceId::HOST, Some(waker), move |view| {
+            self.door.internal_read_for(region.input(), "read_async", SpaceId::HOST, Some(waker), move |view| {
                 *result.lock() = Some(S::to_owned(&view));
             })
         };

@@ -1,25 +1,32 @@
 //! Groups of tasks: waiting for some tasks, and giving them up.
 
+use super::children::{EntranceOf, Kin};
+use super::futures::Seat;
 use super::wait::circular;
-use super::{Runtime, TaskBuilder};
-use crate::depend::{Group, running};
-use crate::driver::circle::key_of_group;
+use super::{Door, LoopBuilder, Runtime, TaskBuilder};
+use crate::depend::{Group, Told, running};
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
 use crate::memory::Slot;
-use crate::task::Accesses;
+use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 impl Runtime {
     /// A new group of tasks.
-    pub fn group(&self) -> TaskGroup<'_> {
-        TaskGroup { runtime: self, group: Arc::default(), priority: 0 }
+    pub fn group(&self) -> TaskGroup {
+        TaskGroup::new(self.door.clone(), Arc::default(), false)
     }
 }
 
 /// Tasks that are waited for together, fail together, or are given up together. Made by [`Runtime::group`]; clones are
-/// handles of the same group.
+/// handles of the same group. A handle borrows nothing, so it can be stored in a struct and sent to other threads. It does not
+/// keep the runtime from ending: after that, submissions are refused.
 ///
 /// A group orders nothing: its tasks depend on each other, and on others, by their accesses. A task in a group costs an
 /// allocation and two counts more than one without; a task without a group pays nothing for there being groups.
@@ -35,23 +42,52 @@ impl Runtime {
 /// assert!(other.wait().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Clone)]
-pub struct TaskGroup<'rt> {
-    pub(super) runtime: &'rt Runtime,
+#[derive(Clone)]
+pub struct TaskGroup {
+    pub(super) door: Arc<Door>,
     pub(super) group: Arc<Group>,
     priority: i32,
+    /// Whether its tasks are children of the task in whose body they are submitted.
+    of_children: bool,
 }
 
-impl<'rt> TaskGroup<'rt> {
-    /// This handle, whose tasks have this priority unless they have one of their own.
+impl TaskGroup {
+    pub(super) fn new(door: Arc<Door>, group: Arc<Group>, of_children: bool) -> Self {
+        Self { door, group, priority: 0, of_children }
+    }
+
+    /// This handle, whose tasks have this priority unless they state another.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
     }
 
+    /// Where the tasks of this handle enter, and whose children they are.
+    fn entrance(&self) -> (EntranceOf<'_>, Kin) {
+        let kin = if self.of_children { Kin::of_children(self.door.id) } else { Kin::None };
+        (EntranceOf::Front(&self.door), kin)
+    }
+
     /// Begins the description of a task in this group; see [`Runtime::task`].
-    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'rt, A> {
-        self.runtime.task(name, accesses).group(self)
+    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
+        let (entrance, kin) = self.entrance();
+        TaskBuilder::new(entrance, kin, name.into(), accesses).group(self)
+    }
+
+    /// Begins the description of a loop whose iterations are tasks in this group; see [`Runtime::for_each`].
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, group) = (rt.data(vec![1; 100]), rt.group());
+    /// group.for_each("double", x.blocks(10).inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2)).submit()?;
+    /// group.wait()?;
+    /// assert_eq!(rt.take(x)?, [2; 100]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopBuilder<'_, A> {
+        let (entrance, kin) = self.entrance();
+        LoopBuilder::new(entrance, kin, name.into(), accesses).group(self)
     }
 
     /// A group that is a part of this one: its tasks belong to both.
@@ -68,8 +104,8 @@ impl<'rt> TaskGroup<'rt> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn group(&self) -> TaskGroup<'rt> {
-        Self { group: Arc::new(self.group.part()), ..*self }
+    pub fn group(&self) -> Self {
+        Self { group: Arc::new(self.group.part()), ..self.clone() }
     }
 
     /// Waits until no task of the group is left, and for no other; what is submitted to it meanwhile is waited for too.
@@ -83,18 +119,80 @@ impl<'rt> TaskGroup<'rt> {
     /// are the cause; each once, to the call that ends first. [`Runtime::wait`] does not report them again if it is
     /// called later. Or that the call is refused: inside a body, or after an error of the runtime's own.
     pub fn wait(&self) -> Result<(), RunError> {
-        self.runtime.may_wait("wait")?;
-        if let Some(task) = running::member_of(&self.group) {
-            return Err(SubmitError::InsideGroup { task: task.into_owned() }.into());
-        }
-        let told = self.group.tell(own_waker());
-        let waited = self.runtime.door.driver.await_told(key_of_group(&self.group), || self.group.left());
-        drop(told);
-        waited.map_err(|circle| circular("wait", circle))?;
+        self.door.may_wait("wait")?;
+        self.outside_of_it()?;
+        self.door.driver.await_members(&self.group, false).map_err(|circle| circular("wait", circle))?;
+        self.ended()
+    }
+
+    /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether no task is left.
+    ///
+    /// If some are, no failure is reported yet.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (group, (open, opened)) = (rt.group(), std::sync::mpsc::channel::<()>());
+    /// group.task("waits", ()).cpu(move |_, ()| _ = opened.recv()).submit()?;
+    /// assert!(!group.wait_timeout(Duration::from_millis(1))?);
+    /// drop(open);
+    /// assert!(group.wait_timeout(Duration::MAX)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait); and inside every body, which nothing would wake at that moment.
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
+        self.door.outside_body("wait_timeout")?;
+        let driver = &self.door.driver;
+        let until = driver.now().saturating_add(timeout);
+        let _told = self.group.tell(own_waker());
+        driver.advance(Awaited::ToldUntil(until), || if driver.now() < until { self.group.left() } else { 0 });
+        let ended = self.group.left() == 0;
+        if ended { self.ended().map(|()| true) } else { Ok(self.door.shared().broken().map(|()| false)?) }
+    }
+
+    /// As [`wait`](Self::wait), as a future under any executor. Tasks that are submitted before the future is ready are waited
+    /// for too.
+    ///
+    /// While no thread waits, a unit that is hosted by the submitter
+    /// ([`submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)) executes nothing, and stalls are not reported.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let executor = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # executor.block_on(async {
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let group = rt.group();
+    /// group.task("fails", ()).cpu(|_, ()| Err("no")).submit()?;
+    /// assert!(group.wait_async().await.is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait). In a body of [`host_async`](TaskBuilder::host_async) groups can be awaited of which its
+    /// task is no member.
+    pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
+        let seat = Seat::new(&self.door);
+        let told = self.group.tell(seat.waker());
+        Members { refused: self.outside_of_it().err(), group: self.clone(), seat, _told: told }
+    }
+
+    /// Refuses a wait in the body of a member, which would wait for itself.
+    fn outside_of_it(&self) -> Result<(), SubmitError> {
+        let inside = |task: Cow<'static, str>| SubmitError::InsideGroup { task: task.into_owned() };
+        running::member_of(&self.group).map_or(Ok(()), |task| Err(inside(task)))
+    }
+
+    /// Why members have not run to their ends, when none is left or waiting is in vain.
+    fn ended(&self) -> Result<(), RunError> {
         if self.group.left() > 0 {
-            self.runtime.shared().broken()?;
+            self.door.shared().broken()?;
         }
-        let failures = self.runtime.failures_of(&self.group);
+        let failures = self.door.failures_of(&self.group);
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
@@ -103,11 +201,10 @@ impl<'rt> TaskGroup<'rt> {
     /// # Errors
     /// If the runtime is broken, and some are left.
     pub(super) fn wait_until_empty(&self) -> Result<(), SubmitError> {
-        self.runtime.shared().in_own_process()?;
-        let told = self.group.tell(own_waker());
-        self.runtime.door.driver.advance(Awaited::Told, || self.group.left());
-        drop(told);
-        if self.group.left() == 0 { Ok(()) } else { self.runtime.shared().broken() }
+        self.door.shared().in_own_process()?;
+        let waited = self.door.driver.await_members(&self.group, true);
+        debug_assert!(waited.is_ok(), "only waits with a key are refused");
+        if self.group.left() == 0 { Ok(()) } else { self.door.shared().broken() }
     }
 
     /// Gives the group up: tasks that have not begun will not run. They fail as cancelled
@@ -149,10 +246,94 @@ impl<'rt> TaskGroup<'rt> {
     pub fn pending(&self) -> u64 {
         self.group.left()
     }
+
+    /// Cancels the group when the guard that is returned is dropped, by an error that returns early for instance.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// fn request(rt: &Runtime, fails: bool) -> Result<TaskGroup, Box<dyn std::error::Error>> {
+    ///     let group = rt.group().cancel_on_drop();
+    ///     group.task("step", ()).cpu(|_, ()| ()).submit()?;
+    ///     if fails {
+    ///         return Err("the caller has gone".into()); // the tasks are cancelled
+    ///     }
+    ///     Ok(group.keep())
+    /// }
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// assert!(!request(&rt, false)?.is_cancelled());
+    /// assert!(request(&rt, true).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_on_drop(self) -> CancelOnDrop {
+        CancelOnDrop(Some(self))
+    }
+
+    /// The runtime of its tasks, the group, and the priority for a task that states this one.
+    pub(super) fn admission(&self, stated: i32) -> ((u64, Arc<Group>), i32) {
+        ((self.door.id, self.group.clone()), if stated == 0 { self.priority } else { stated })
+    }
 }
 
-impl Runtime {
-    /// What has failed in a group and was not asked for before. Nobody is told of it again who waits for more.
+impl fmt::Debug for TaskGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskGroup")
+            .field("group", &self.group)
+            .field("priority", &self.priority)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A handle of a group that cancels it when dropped: see [`TaskGroup::cancel_on_drop`]. Clones of the group do not.
+#[derive(Debug)]
+#[must_use = "dropping the guard cancels the group"]
+pub struct CancelOnDrop(Option<TaskGroup>);
+
+impl CancelOnDrop {
+    /// The group, which is not cancelled any more.
+    pub fn keep(mut self) -> TaskGroup {
+        self.0.take().expect("the group is taken once, with its guard")
+    }
+}
+
+impl Deref for CancelOnDrop {
+    type Target = TaskGroup;
+
+    fn deref(&self) -> &TaskGroup {
+        self.0.as_ref().expect("the group is taken once, with its guard")
+    }
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.iter().for_each(TaskGroup::cancel);
+    }
+}
+
+/// See [`TaskGroup::wait_async`].
+struct Members {
+    refused: Option<SubmitError>,
+    group: TaskGroup,
+    seat: Seat,
+    _told: Told,
+}
+
+impl Future for Members {
+    type Output = Result<(), RunError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { refused, group, seat, .. } = self.get_mut();
+        if let Some(refusal) = refused.take().or_else(|| group.outside_of_it().err()) {
+            return Poll::Ready(Err(refusal.into()));
+        }
+        match seat.poll(cx, || Awaited::Told, || group.group.left()) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => Poll::Ready(group.ended()),
+        }
+    }
+}
+
+impl Door {
+    /// The failures in a group that no call has reported. Later waits for more than the group do not report them again.
     pub(super) fn failures_of(&self, group: &Group) -> Failures {
         let failures = group.take_failures();
         if !failures.is_empty() {
@@ -168,11 +349,28 @@ where
     C: Slot<A::Stored>,
 {
     /// Makes the task a member of a group, with the group's priority unless it has one of its own. The last call wins.
-    pub fn group(mut self, group: &TaskGroup<'_>) -> Self {
-        self.hints.group = Some((group.runtime.door.id, group.group.clone()));
-        if self.hints.priority == 0 {
-            self.hints.priority = group.priority;
-        }
+    pub fn group(mut self, group: &TaskGroup) -> Self {
+        let (admitted, priority) = group.admission(self.hints.priority);
+        (self.hints.group, self.hints.priority) = (Some(admitted), priority);
+        self
+    }
+}
+
+impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
+    /// Makes the iterations members of a group, as [`TaskBuilder::group`] does of one task.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (x, group) = (rt.data(vec![1; 100]), rt.group());
+    /// rt.for_each("fails", x.blocks(10).inout()).group(&group).cpu(|_, _| Err("no")).submit()?;
+    /// assert!(group.wait().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn group(mut self, group: &TaskGroup) -> Self {
+        let bodies = self.bodies();
+        let (admitted, priority) = group.admission(bodies.priority);
+        (bodies.group, bodies.priority) = (Some(admitted), priority);
         self
     }
 }

@@ -45,7 +45,7 @@ pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use for_each::{LoopBody, LoopBuilder};
 pub use futures::Reading;
-pub use group::TaskGroup;
+pub use group::{CancelOnDrop, TaskGroup};
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
 pub use record::{Explanation, LoopRecorder, Obstacle, Recorder, Recording, TaskRecorder};
@@ -57,7 +57,6 @@ pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 
 pub(crate) use self::door::Door;
-use self::scope::OpenScopes;
 #[cfg(feature = "graph")]
 use crate::depend::TaskGraph;
 use crate::driver::shared::Shared;
@@ -102,7 +101,6 @@ pub struct Runtime {
     /// What is recorded of where tasks run.
     schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU64,
-    scopes: OpenScopes,
     energy: Account,
 }
 

@@ -5,7 +5,7 @@
 //! graph of dependences, and in the directory what is lost.
 
 use super::wait::internal;
-use super::{Pending, Runtime};
+use super::{Door, Pending, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, running};
 use crate::error::SubmitError;
 use crate::ids::SpaceId;
@@ -96,7 +96,16 @@ impl Runtime {
     /// As for [`clear`](Self::clear).
     #[track_caller]
     pub fn discard<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), SubmitError> {
-        self.mend_region(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
+        self.door.mend_region(region.into_region(), "discard", Mode::Out, Out, |_: S::ViewMut<'_, T>| ())
+    }
+}
+
+impl Door {
+    /// As [`Runtime::accept`].
+    #[track_caller]
+    pub(super) fn accept<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), SubmitError> {
+        let look = |_: S::View<'_, T>| ();
+        self.mend_region(region, "accept", Mode::Accept, memory::Accept, look)
     }
 
     #[track_caller]
@@ -108,7 +117,7 @@ impl Runtime {
         access: impl FnOnce(Declared<T, S>) -> A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        region.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
         self.mend(name, record, access, body)
@@ -122,7 +131,7 @@ impl Runtime {
         access: A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        spec.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        spec.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let (Recorded(record), mut mode) = (spec.record(), Mode::Accept);
         access.visit(&mut |Record(stored)| mode = stored.mode);
         self.mend(name, AccessRecord { mode, ..record }, access, body)
@@ -136,9 +145,9 @@ impl Runtime {
         access: A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        running::ancestry(self.door.id).admit(name, &[record])?;
+        running::ancestry(self.id).admit(name, &[record])?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.door.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
+        self.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
     }
 }
 
@@ -188,15 +197,14 @@ macro_rules! regions {
             #[track_caller]
             fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
                 let zero = |view: S::ViewMut<'_, T>| S::clear(view);
-                rt.mend_region(self.into_region(), "clear", Mode::Out, Out, zero)
+                rt.door.mend_region(self.into_region(), "clear", Mode::Out, Out, zero)
             }
         }
 
         impl<$($generics)* T: Element, S: Shape> Accept for $region {
             #[track_caller]
             fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
-                let look = |_: S::View<'_, T>| ();
-                rt.mend_region(self.into_region(), "accept", Mode::Accept, memory::Accept, look)
+                rt.door.accept(self.into_region())
             }
         }
     )*};
@@ -214,7 +222,7 @@ impl<T: Default + Send + Sync + 'static> Clear for &Value<T> {
     #[track_caller]
     fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
         let default = |value: &mut T| *value = T::default();
-        rt.mend_whole(&self.output(), "clear", OfValue::<T, Overwrites>::new(&self.cell), default)
+        rt.door.mend_whole(&self.output(), "clear", OfValue::<T, Overwrites>::new(&self.cell), default)
     }
 }
 
@@ -228,13 +236,13 @@ impl<R: Default + Send + Sync + 'static> Clear for &mut Pending<R> {
 impl<T: Send + Sync + 'static> Accept for &Value<T> {
     #[track_caller]
     fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
-        rt.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
+        rt.door.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
     }
 }
 
 impl Accept for &Token {
     #[track_caller]
     fn accept(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
-        rt.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
+        rt.door.mend_whole(&self.output(), "accept", Unseen::<Accepts>::new(&self.cell), |()| ())
     }
 }

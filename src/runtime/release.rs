@@ -48,7 +48,8 @@ pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) ->
     // All of it: where a task that uses it has ended, its children may still.
     let payload = Payload::sole(Unseen::<Overwrites>::new(&cell), forget);
     let awaited_by = awaited.then(own_waker);
-    let side = Side { space: Some(SpaceId::HOST), forget: Some(cell.datum.id), awaited_by, ..Side::default() };
+    let (forget_data, here) = (Some(cell.datum.id), awaited); // what is awaited belongs to a scope: nothing is freed
+    let side = Side { space: Some(SpaceId::HOST), forget: forget_data, awaited_by, here, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description =
         Description { name, location, priority: 0, internal: true, side: Some(Pooled::new(side)), child: None };

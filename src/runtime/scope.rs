@@ -7,11 +7,13 @@
 //! runtime itself has broken, the process ends instead.
 
 use super::release::release;
-use super::{Runtime, ScopedTask, TaskGroup};
+use super::{Door, LoopBuilder, Runtime, ScopedTask, TaskGroup};
+use crate::Context;
+use crate::depend::TaskRef;
 use crate::error::{RunError, SubmitError};
 use crate::ids::DataId;
-use crate::memory::{DataCell, Element, Lease, Shape};
-use crate::task::{Accesses, Borrowed, BorrowedMut, Data};
+use crate::memory::{DataCell, Element, Lease, NoBody, Shape};
+use crate::task::{Accesses, Borrowed, BorrowedMut, Data, LoopAccesses};
 use ndarray::{ArrayView, ArrayViewMut};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -65,26 +67,69 @@ impl Runtime {
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
     {
-        self.may_wait("scope")?;
-        self.shared().broken()?;
-        let open = self.scopes.open()?;
-        let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
-        let scope = Scope { group: self.group(), lent: Mutex::default(), lease, env: PhantomData };
-        let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        let ended = catch_unwind(AssertUnwindSafe(|| scope.end()));
-        if !matches!(ended, Ok(Ok(()))) {
-            scope.give_up();
-        }
-        drop(open);
-        match (returned, ended) {
-            // Nobody is told of failures here: they stay the runtime's to tell.
-            (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
-            (_, Ok(Err(broken))) => Err(broken.into()),
-            (Ok(value), Ok(Ok(()))) => match self.failures_of(&scope.group.group) {
-                none if none.is_empty() => Ok(value),
-                failures => Err(RunError::Failed(failures)),
-            },
-        }
+        run(self.group(), f)
+    }
+}
+
+impl Context {
+    /// As [`Runtime::scope`], for children of this task: they can borrow what the body has, parts of its views too. So a body
+    /// shares its own work out, and goes on when that is done.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let x = rt.data(vec![1; 1000]);
+    /// rt.task("double", x.inout())
+    ///     .cpu(|cx, x| {
+    ///         cx.scope(|s| {
+    ///             let x = s.borrow_mut(x);
+    ///             s.for_each("part", x.blocks(100).inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x *= 2)).submit()
+    ///         })??;
+    ///         Ok::<_, RunError>(())
+    ///     })
+    ///     .submit()?;
+    /// assert_eq!(rt.take(x)?, [2; 1000]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The scope's group is a part of the task's, if that is a member of one ([`group`](Self::group)).
+    ///
+    /// # Errors
+    /// As for [`Runtime::scope`]. Or that the call is refused: not on the body's own thread, in a body for devices, or in a
+    /// destructor.
+    pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        run(self.group(), f)
+    }
+}
+
+/// Calls `f` with a scope of this group's tasks, and ends it.
+fn run<'env, F, R>(group: TaskGroup, f: F) -> Result<R, RunError>
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+{
+    let door = group.door.clone();
+    door.may_wait("scope")?;
+    door.shared().broken()?;
+    let open = door.scopes.open()?;
+    let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
+    let scope = Scope { group, lent: Mutex::default(), lease, env: PhantomData };
+    let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    let ended = catch_unwind(AssertUnwindSafe(|| scope.end()));
+    if !matches!(ended, Ok(Ok(()))) {
+        scope.give_up();
+    }
+    drop(open);
+    match (returned, ended) {
+        // Nobody is told of failures here: they stay the runtime's to tell.
+        (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
+        (_, Ok(Err(broken))) => Err(broken.into()),
+        (Ok(value), Ok(Ok(()))) => match door.failures_of(&scope.group.group) {
+            none if none.is_empty() => Ok(value),
+            failures => Err(RunError::Failed(failures)),
+        },
     }
 }
 
@@ -93,7 +138,7 @@ impl Runtime {
 /// `'scope` is how long the scope lasts, `'env` is how long what is borrowed from outside does, as in
 /// [`std::thread::Scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    group: TaskGroup<'scope>,
+    group: TaskGroup,
     lent: Mutex<Vec<Lent>>,
     lease: Lease<'scope>,
     env: PhantomData<&'env mut &'env ()>,
@@ -110,17 +155,17 @@ struct Lent {
 /// What needs the types of a borrowed data object.
 #[derive(Clone, Copy)]
 struct Home {
-    /// Waits for all that was written: why it lacks a value, if it does.
-    bring: fn(&Runtime, Arc<DataCell>) -> Result<(), RunError>,
+    /// Submits a task behind all that write it, which brings what was written home and whose poison says what is missing.
+    bring: fn(&Door, Arc<DataCell>) -> Result<TaskRef, SubmitError>,
     /// Takes what is there.
-    accept: fn(&Runtime, Arc<DataCell>) -> Result<(), SubmitError>,
+    accept: fn(&Door, Arc<DataCell>) -> Result<(), SubmitError>,
 }
 
 impl Home {
     fn of<T: Element, S: Shape>() -> Self {
         Self {
-            bring: |rt, cell| rt.bring_home(Data::<T, S>::unowned(cell).all()),
-            accept: |rt, cell| rt.accept(Data::<T, S>::unowned(cell).all()),
+            bring: |door, cell| door.bring_home(Data::<T, S>::unowned(cell).all()),
+            accept: |door, cell| door.accept(Data::<T, S>::unowned(cell).all()),
         }
     }
 }
@@ -134,6 +179,30 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         accesses: A,
     ) -> ScopedTask<'scope, 'env, A> {
         ScopedTask::new(self, self.group.task(name, accesses))
+    }
+
+    /// Begins the description of a loop whose iterations are tasks of this scope. Its bodies may borrow what outlives the
+    /// scope; otherwise as [`Runtime::for_each`].
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (factor, table, mut x) = (String::from("3"), vec![1, 2, 3, 4], vec![1; 4]);
+    /// rt.scope(|s| {
+    ///     let (table, x) = (s.borrow(&table), s.borrow_mut(&mut x));
+    ///     s.for_each("scale", (table.blocks(2).input(), x.blocks(2).inout()))
+    ///         .cpu(|_, (table, x)| x.iter_mut().zip(table).for_each(|(x, t)| *x *= t * factor.len()))
+    ///         .submit()
+    /// })??;
+    /// assert_eq!(x, table);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn for_each<A: LoopAccesses>(
+        &'scope self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+    ) -> LoopBuilder<'scope, A, NoBody, Lease<'scope>> {
+        self.group.for_each(name, accesses).leased(self.lease)
     }
 
     /// Lends a slice to the scope's tasks, to read and write.
@@ -243,7 +312,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// })??;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn group(&self) -> &TaskGroup<'scope> {
+    pub fn group(&self) -> &TaskGroup {
         &self.group
     }
 
@@ -253,16 +322,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// The runtime, and the next number for a data object.
     fn next(&self) -> (u64, DataId) {
-        let rt = self.group.runtime;
-        (rt.door.id, rt.door.next_data())
+        let door = &self.group.door;
+        (door.id, door.next_data())
     }
 
     /// What is given up at the end.
-    fn lend(&self, cell: DataCell, home: Option<Home>) -> Arc<DataCell> {
+    fn lend(&self, mut cell: DataCell, home: Option<Home>) -> Arc<DataCell> {
+        let door = &self.group.door;
+        door.mark(&mut cell);
         let cell = Arc::new(cell);
         // On the list first: whoever knows its home forgets it then, come what may.
         self.lent.lock().push(Lent { cell: cell.clone(), home });
-        self.group.runtime.door.driver.register(&cell);
+        door.driver.register(&cell);
         cell
     }
 
@@ -271,24 +342,27 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// # Errors
     /// If the runtime is broken; then some may be left.
     fn end(&self) -> Result<(), SubmitError> {
-        let rt = self.group.runtime;
+        let door = &self.group.door;
         // Bodies may borrow as well; when none is left, nobody does.
         self.group.wait_until_empty()?;
         let lent = self.lent.lock().clone();
-        for Lent { cell, home } in &lent {
-            let Some(Home { bring, accept }) = home else { continue };
-            match bring(rt, cell.clone()) {
-                Ok(()) => {}
-                Err(RunError::Poisoned(cause)) => {
-                    self.group.group.note(&cause);
-                    accept(rt, cell.clone())?; // comes before the release below
+        if lent.is_empty() {
+            return Ok(());
+        }
+        let bring =
+            |Lent { cell, home }: &Lent| home.map(|home| Ok((home, cell.clone(), (home.bring)(door, cell.clone())?)));
+        let brought = lent.iter().filter_map(bring).collect::<Result<Vec<_>, SubmitError>>()?;
+        if !door.on_fast_path {
+            for (home, cell, task) in &brought {
+                door.await_end_in_any_case(task)?;
+                if task.poison().is_some() {
+                    (home.accept)(door, cell.clone())?; // comes before the release below
                 }
-                Err(RunError::Refused(broken)) => return Err(broken),
-                Err(other) => unreachable!("a region that is lost has a cause, which {other} is not"),
             }
         }
-        let released = lent.into_iter().map(|lent| release(&rt.door.driver, lent.cell, true));
-        released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| rt.door.await_end_in_any_case(task))?;
+        let released = lent.into_iter().map(|lent| release(&door.driver, lent.cell, true));
+        released.collect::<Result<Vec<_>, _>>()?.iter().try_for_each(|task| door.await_end_in_any_case(task))?;
+        brought.iter().filter_map(|(_, _, task)| task.poison()).for_each(|cause| self.group.group.note(&cause));
         self.lent.lock().clear();
         Ok(())
     }
@@ -297,7 +371,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// left all the same.
     #[cold]
     fn give_up(&self) {
-        let driver = &self.group.runtime.door.driver;
+        let driver = &self.group.door.driver;
         if driver.shared().is_in_child() {
             return; // no thread is left that could use what is borrowed
         }

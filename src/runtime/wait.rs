@@ -93,7 +93,7 @@ impl Runtime {
     /// a body.
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
-        self.scopes.close()?;
+        self.door.scopes.close()?;
         let waited = self.wait();
         self.shared().progress.begin_to_close();
         self.end();
@@ -160,7 +160,7 @@ impl Runtime {
     #[track_caller]
     pub fn wait_on<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Result<(), RunError> {
         self.may_wait("wait_on")?;
-        let task = self.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
+        let task = self.door.internal_read(region.into_region(), "wait_on", SpaceId::HOST, true, |_| ())?;
         self.await_value(&task)
     }
 
@@ -174,7 +174,7 @@ impl Runtime {
         let region = region.into_region();
         let value = Arc::new(Mutex::new(None));
         let result = value.clone();
-        let task = self.internal_read(region, "read", SpaceId::HOST, true, move |view| {
+        let task = self.door.internal_read(region, "read", SpaceId::HOST, true, move |view| {
             *result.lock() = Some(S::to_owned(&view));
         })?;
         self.await_value(&task)?;
@@ -232,7 +232,7 @@ impl Runtime {
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
         self.is_there(region, name, space)?;
-        self.internal_read(region, name, space, awaited, |_| ())
+        self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
     /// Whether the region is this runtime's, and there is a space that it fits into.
@@ -255,9 +255,23 @@ impl Runtime {
         Ok(())
     }
 
+    pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
+        self.door.await_value(task)
+    }
+
+    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.door.outside_body(call)
+    }
+
+    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
+        self.door.may_wait(call)
+    }
+}
+
+impl Door {
     /// Submits a task of the runtime's own that reads `region`, and that this thread will wait for if it is `awaited`.
     #[track_caller]
-    fn internal_read<T: Element, S: Shape>(
+    pub(super) fn internal_read<T: Element, S: Shape>(
         &self,
         region: Region<'_, T, S>,
         name: &'static str,
@@ -266,10 +280,10 @@ impl Runtime {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.door.id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.id).map_err(|refusal| refusal.of_task(name))?;
         let Recorded(record) = access.record();
         if awaited {
-            running::ancestry(self.door.id).admit(name, &[record])?; // it would wait for itself
+            running::ancestry(self.id).admit(name, &[record])?; // it would wait for itself
         }
         self.internal_read_for(access, name, space, awaited.then(own_waker), body)
     }
@@ -287,31 +301,19 @@ impl Runtime {
         let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by, ..Side::default() };
-        self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)
+        self.driver.submit(internal(name, side), payload, &[record], Submitting::share)
     }
 
-    /// Waits until all that was written of a region is at home, whatever that waits for.
+    /// Submits a task that comes after all that write a region, and brings it home; this thread will wait for it.
     #[track_caller]
-    pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), RunError> {
-        let task = self.internal_read(region, "scope", SpaceId::HOST, true, |_| ())?;
-        self.door.await_end_in_any_case(&task)?;
-        task.poison().map_or(Ok(()), |cause| Err(RunError::Poisoned(cause)))
+    pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<TaskRef, SubmitError> {
+        let access = region.input();
+        let Recorded(record) = access.record();
+        let payload = Payload::sole(access.store(INTERNAL), |_: S::View<'_, T>| ());
+        let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(own_waker()), here: true, ..Side::default() };
+        self.driver.submit(internal("scope", side), payload, &[record], Submitting::share)
     }
 
-    pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
-        self.door.await_value(task)
-    }
-
-    pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
-        self.door.outside_body(call)
-    }
-
-    pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
-        self.door.may_wait(call)
-    }
-}
-
-impl Door {
     /// Waits for a task of the runtime's own that tells this thread. In a body, unless that waits for the body.
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
@@ -321,6 +323,7 @@ impl Door {
 
     /// As [`Self::await_end`], whatever that waits for.
     pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
+        self.driver.run_descendants(|| task.is_finished());
         self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }

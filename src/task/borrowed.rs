@@ -4,12 +4,12 @@
 //! What is borrowed to be read offers no access that writes.
 
 use super::{
-    Accumulating, After, Commutative, Concurrent, Data, IndexRange, Inout, Input, IntoRegion, Outcome, Output, Ranges,
-    Reducing, Region,
+    Accumulating, After, Commutative, Concurrent, Data, Each, Grown, IndexRange, Inout, Input, IntoRegion, Outcome,
+    Output, Partition, Ranges, Reducing, Region, Widths,
 };
 use crate::memory::{DataCell, Element, Shape};
 use crate::sealed::Sealed;
-use ndarray::Ix1;
+use ndarray::{IntoDimension, Ix1};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -167,7 +167,36 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
     }
 }
 
+impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
+    /// All of it cut into boxes of this size; see [`Data::tiles`].
+    ///
+    /// # Panics
+    /// If a size is 0.
+    #[track_caller]
+    pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
+        self.all().tiles(size)
+    }
+
+    /// All of it cut along its first dimension into blocks of this number of rows; see [`Data::rows`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
+        self.all().rows(rows)
+    }
+}
+
 impl<T: Element> BorrowedMut<'_, T, Ix1> {
+    /// All of it cut into blocks of this number of elements; see [`Data::blocks`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn blocks(&self, size: usize) -> Partition<'_, T> {
+        self.all().blocks(size)
+    }
+
     /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.data.slice(range)
@@ -209,10 +238,75 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
     }
 }
 
+impl<T: Element, S: Shape> Borrowed<'_, T, S> {
+    /// All of it cut into boxes of this size, to be read; see [`Data::tiles`].
+    ///
+    /// # Panics
+    /// If a size is 0.
+    #[track_caller]
+    pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> BorrowedParts<'_, T, S> {
+        BorrowedParts(self.data.tiles(size).plain())
+    }
+
+    /// All of it cut along its first dimension into blocks of this number of rows, to be read; see [`Data::rows`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn rows(&self, rows: usize) -> BorrowedParts<'_, T, S> {
+        BorrowedParts(self.data.rows(rows).plain())
+    }
+}
+
 impl<T: Element> Borrowed<'_, T, Ix1> {
+    /// All of it cut into blocks of this number of elements, to be read; see [`Data::blocks`].
+    ///
+    /// # Panics
+    /// If the number is 0.
+    #[track_caller]
+    pub fn blocks(&self, size: usize) -> BorrowedParts<'_, T> {
+        BorrowedParts(self.data.blocks(size).plain())
+    }
+
     /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> BorrowedRegion<'_, T, Ix1> {
         BorrowedRegion(self.data.slice(range))
+    }
+}
+
+/// A [`Borrowed`] array cut into parts, which loops read.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let (old, mut new) = ([1, 2, 3, 4], [0; 4]);
+/// rt.scope(|s| {
+///     let (old, new) = (s.borrow(&old), s.borrow_mut(&mut new));
+///     s.for_each("sum", (old.blocks(1).grow(1).input(), new.blocks(1).output()))
+///         .cpu(|_, (old, new)| new[0] = old.iter().sum())
+///         .submit()
+/// })??;
+/// assert_eq!(new, [3, 6, 9, 7]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct BorrowedParts<'d, T, S: Shape = Ix1>(Grown<'d, T, S>);
+
+impl<T: Element, S: Shape> fmt::Debug for BorrowedParts<'_, T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl<'d, T: Element, S: Shape> BorrowedParts<'d, T, S> {
+    /// Each part with its halo; see [`Partition::grow`].
+    #[must_use]
+    pub fn grow(self, widths: impl Widths<S>) -> Self {
+        Self(self.0.wider(widths))
+    }
+
+    /// `in`: each iteration of a loop reads its part.
+    pub fn input(self) -> Each<Input<'d, T, S>> {
+        self.0.input()
     }
 }
 

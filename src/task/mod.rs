@@ -28,7 +28,7 @@ pub use accesses::Accesses;
 pub use accesses::AnyParameter;
 pub(crate) use accesses::Predecessor;
 pub use border::{Face, Side, Widths};
-pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
+pub use borrowed::{Borrowed, BorrowedMut, BorrowedParts, BorrowedRegion};
 pub use each::{Each, LoopAccesses, PartSpec};
 pub use handle::Data;
 #[doc(hidden)]

@@ -226,6 +226,13 @@ macro_rules! parts {
 parts! { Partition }
 parts! { Grown }
 
+impl<'d, T: Element, S: Shape> Grown<'d, T, S> {
+    /// The parts with more around them.
+    pub(super) fn wider(self, widths: impl Widths<S>) -> Self {
+        Self { cut: self.cut.grown(widths.halo()), ..self }
+    }
+}
+
 impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
     #[track_caller]
     fn new(region: Region<'d, T, S>, size: &[usize]) -> Self {
@@ -241,6 +248,11 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
             corner.slice_mut().copy_from_slice(&cut.part(number, &shape).lo()[..ndim]);
             corner
         }
+    }
+
+    /// The same parts, without a halo yet.
+    pub(super) fn plain(self) -> Grown<'d, T, S> {
+        Grown { data: self.data, cut: self.cut }
     }
 
     /// Each part with its halo, what lies so far around it, clipped at the data object's border. Such parts overlap, so

@@ -52,6 +52,19 @@ pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     }
 }
 
+/// As `for_each_mix`, for tests whose submitter hosts no unit: it blocks outside the runtime, or bodies wait.
+pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
+    for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
+        let test = test.clone();
+        watched(&format!("{units} {scheduler}"), move || {
+            let rt =
+                Runtime::builder().compute_units(units).scheduler(scheduler).detect_conflicts(true).build().unwrap();
+            test(&rt);
+            assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
+        });
+    }
+}
+
 /// A runtime with these units and the defaults.
 pub fn runtime(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()

@@ -32,7 +32,7 @@ pub(crate) enum At<'a, 's, 'e> {
 /// The thread that began the program.
 pub(crate) struct Outside<'a> {
     pub(crate) rt: &'a Runtime,
-    pub(crate) groups: &'a [TaskGroup<'a>],
+    pub(crate) groups: &'a [TaskGroup],
     /// Cancels a group some time later.
     later: Sender<usize>,
     /// Has acts done by another thread.
@@ -56,7 +56,7 @@ pub(crate) fn run(program: &Program) -> Log {
     let log = Recorder::new(&program.machine);
     let rt = Arc::new(build(&program.machine, program.largest_task_bytes()));
     let run = Run { rt: rt.clone(), log: log.clone() };
-    let mut groups: Vec<TaskGroup<'_>> = Vec::new();
+    let mut groups: Vec<TaskGroup> = Vec::new();
     for is_part in &program.groups {
         groups.push(match groups.last() {
             Some(all) if *is_part => all.group(),

@@ -133,9 +133,9 @@ impl Group {
     }
 
     /// Wakes somebody when no member is left, until what is returned is dropped.
-    pub(crate) fn tell(&self, waker: Waker) -> Told<'_> {
+    pub(crate) fn tell(self: &Arc<Self>, waker: Waker) -> Told {
         self.state.lock().waiting.push(waker.clone());
-        Told { group: self, waker }
+        Told { group: self.clone(), waker }
     }
 
     /// Counts a member.
@@ -148,7 +148,8 @@ impl Group {
         for group in self.line() {
             // Who has put a waker there since sees the count of 0; who had before is seen here.
             if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
-                group.state.lock().waiting.iter().for_each(Waker::wake_by_ref);
+                let waiting = group.state.lock().waiting.clone();
+                waiting.into_iter().for_each(Waker::wake);
             }
         }
     }
@@ -171,17 +172,18 @@ impl fmt::Debug for Group {
 }
 
 /// Somebody who is woken when no member of a group is left.
-pub(crate) struct Told<'a> {
-    group: &'a Group,
+pub(crate) struct Told {
+    group: Arc<Group>,
     waker: Waker,
 }
 
-impl Drop for Told<'_> {
+impl Drop for Told {
     fn drop(&mut self) {
         let mut state = self.group.state.lock();
-        if let Some(own) = state.waiting.iter().rposition(|other| other.will_wake(&self.waker)) {
-            state.waiting.swap_remove(own);
-        }
+        let own = state.waiting.iter().rposition(|other| other.will_wake(&self.waker));
+        let own = own.map(|own| state.waiting.swap_remove(own));
+        drop(state);
+        drop(own);
     }
 }
 

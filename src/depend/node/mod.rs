@@ -27,7 +27,7 @@ pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(in crate::depend) use group::Causes;
-pub(crate) use group::{Group, Member, Membership};
+pub(crate) use group::{Group, Member, Membership, Told};
 pub(crate) use kinds::Kinds;
 pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;
@@ -190,6 +190,8 @@ pub(crate) struct Side {
     pub(crate) predecessors: Vec<Predecessor>,
     /// Whether one of its accesses is an `outcome`.
     pub(crate) has_outcomes: bool,
+    /// It is short, and the thread that submits this (internal) task waits for it: that thread runs it if it is ready then.
+    pub(crate) here: bool,
     /// In whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
     /// If it is in a group and has not ended.

@@ -36,6 +36,7 @@ mod waiting;
 pub(crate) use forks::join;
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
+pub(crate) use waiting::OnTop;
 
 use self::host::Host;
 use self::other_body::OtherBody;

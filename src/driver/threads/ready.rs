@@ -9,7 +9,7 @@
 
 use super::forks::Forks;
 use super::thief::Thief;
-use crate::depend::{Meta, OwnedTask};
+use crate::depend::{Meta, OwnedTask, running};
 use crate::driver::progress::Tally;
 use crate::engine::Launch;
 use crate::machine::Machine;
@@ -131,7 +131,9 @@ impl ReadyQueues {
         let Meta { priority, internal, .. } = *task.shared();
         match own {
             // What somebody waits for goes before all that others have submitted.
-            Some(own) if priority == 0 && !internal && task.owned().child.is_none() => own.submitted.push(task),
+            Some(own) if priority == 0 && !internal && (task.owned().is_bare() || !is_awaited_here(&task)) => {
+                own.submitted.push(task);
+            }
             own => self.push(task, own),
         }
     }
@@ -247,6 +249,12 @@ impl ReadyQueues {
             || self.patient.len.load(Ordering::SeqCst) > 0
             || self.stealers.iter().flatten().any(|stealer| !stealer.is_empty())
     }
+}
+
+/// Whether the body that runs here is likely to wait for this task, which it has submitted.
+#[cold]
+fn is_awaited_here(task: &OwnedTask) -> bool {
+    task.owned().child.is_some() || task.body().group().is_some() && running::waits_in().is_some()
 }
 
 /// Tries again as long as the answer is that somebody was in the way.

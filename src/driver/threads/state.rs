@@ -210,8 +210,18 @@ impl Threads {
     /// Queues a task that was ready when it was submitted for whichever unit comes first.
     #[inline]
     pub(super) fn run_submitted(&self, task: OwnedTask, host: Option<&Host>) {
+        if task.shared().internal && task.owned().as_ref().is_some_and(|side| side.here) {
+            return self.run_here(task, host);
+        }
         self.ready.push_submitted(task, host.map(|host| &host.queue));
         self.shared.idle.wake(1);
+    }
+
+    /// Runs one of the runtime's own tasks on the thread that has submitted it.
+    #[cold]
+    fn run_here(&self, task: OwnedTask, host: Option<&Host>) {
+        self.shared.run_here(task, |ready| self.run_anywhere(ready, host));
+        self.shared.tell_waiters();
     }
 
     /// Queues a task that has become ready for whichever unit comes first.

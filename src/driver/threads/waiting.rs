@@ -1,8 +1,8 @@
 //! Bodies that wait: what their threads do meanwhile.
 //!
 //! What a body waits for is as a rule the task that it has submitted last, which lies at the young end of its thread's own
-//! queue: then it is run there and then, and nobody has to be told ([`Threads::run_descendants`]). Else the thread goes on
-//! as a host. On top of the body it runs the body's descendants, which the body waits for anyhow, and
+//! queue: then it is run there and then, and nobody has to be told ([`Threads::run_on_top`]). Else the thread goes on
+//! as a host. On top of the body it runs the body's descendants and the members of a group that the body waits for, and
 //! tasks of the runtime's own, which never wait; all else it runs aside ([`super::aside`]). A body that is itself aside is
 //! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
 //!
@@ -13,7 +13,7 @@ use super::host::Host;
 use super::ready::ReadyQueues;
 use super::run::Lookout;
 use super::state::Threads;
-use crate::depend::{OwnedTask, running};
+use crate::depend::{Group, OwnedTask, running};
 use crate::driver::Driver;
 use crate::driver::circle::Circle;
 use crate::driver::waiters::{Awaited, own_parker};
@@ -46,14 +46,38 @@ impl Work {
 }
 
 /// What a body waits for.
-pub(super) enum For {
+pub(super) enum For<'a> {
     /// What has this key in its runtime.
     Key(Key),
+    /// The members of this group; with its key, unless they are waited for in any case.
+    Members(&'a Group, Option<Key>),
     /// Something else of its runtime.
     Own,
     /// Something of another runtime. No task may lie on top of the body, a descendant neither: it might wait there for what
     /// waits for the body, which no search for circles sees.
     Other,
+}
+
+/// Tasks that may lie on top of a body that waits, as long as the body goes on after them anyway.
+#[derive(Clone, Copy)]
+pub(crate) enum OnTop<'a> {
+    Nothing,
+    /// Tasks that the body has submitted as parts of itself.
+    Descendants,
+    /// Those, and the members of this group.
+    Members(&'a Group),
+}
+
+impl OnTop<'_> {
+    fn allows(self, runtime: u64, task: &OwnedTask) -> bool {
+        let is_member =
+            |group: &Group| task.body().group().is_some_and(|own| own.line().any(|own| std::ptr::eq(own, group)));
+        match self {
+            Self::Nothing => false,
+            Self::Members(group) if is_member(group) => true,
+            Self::Descendants | Self::Members(_) => running::is_descendant_here(runtime, task),
+        }
+    }
 }
 
 impl Host {
@@ -87,9 +111,9 @@ impl Threads {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 
-    /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are its
-    /// descendants and what it is going to wait for is not `over`; no more of them than others can wait for.
-    pub(crate) fn run_descendants(&self, over: impl Fn() -> bool) {
+    /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are
+    /// allowed there and what it is going to wait for is not `over`; no more of them than others can wait for.
+    pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;
         }
@@ -99,7 +123,7 @@ impl Threads {
             while executed < OLDEST_AFTER_IN_BODY && !over() && !self.ready.has_urgent() {
                 let Some(task) = ReadyQueues::pop_own(&host.queue) else { break };
                 let work = Work::Anywhere(task);
-                if !self.fits_on_top(host, &work, true) {
+                if !self.fits_on_top(host, &work, on_top) {
                     self.put_back(host, work);
                     break;
                 }
@@ -126,10 +150,30 @@ impl Threads {
         Ok(())
     }
 
+    /// As [`Self::await_told`], for the members of a group: they run on top of a body that waits for them. Without a key, the
+    /// wait is never refused.
+    pub(crate) fn await_members(&self, group: &Group, key: Option<Key>, left: impl Fn() -> u64) -> Result<(), Circle> {
+        if running::may_wait(self.shared.id) {
+            self.run_on_top(OnTop::Members(group), || left() == 0);
+            if left() > 0 {
+                return Host::with(self.shared.id, |host| {
+                    self.wait_in_body(host.expect("it was asked for before"), For::Members(group, key), left)
+                });
+            }
+        }
+        self.advance(Awaited::Told, left);
+        Ok(())
+    }
+
     /// Lets the body that runs here wait.
     #[cold]
-    pub(super) fn wait_in_body(&self, host: &Host, what: For, left: impl Fn() -> u64) -> Result<(), Circle> {
-        let (since, id, on_top) = (Instant::now(), self.shared.id, !matches!(what, For::Other));
+    pub(super) fn wait_in_body(&self, host: &Host, what: For<'_>, left: impl Fn() -> u64) -> Result<(), Circle> {
+        let (since, id) = (Instant::now(), self.shared.id);
+        let on_top = match what {
+            For::Other => OnTop::Nothing,
+            For::Members(group, _) => OnTop::Members(group),
+            For::Key(_) | For::Own => OnTop::Descendants,
+        };
         let left = || if self.shared.is_broken() { 0 } else { left() };
         let placed = (!self.on_fast_path()).then(|| running::with_task(id, |task| task.shared().id)).flatten();
         if let Some(task) = placed {
@@ -140,11 +184,11 @@ impl Threads {
             false => self.wait_below(host, &left, on_top, sleeps),
         };
         let waited = match what {
-            For::Own | For::Other => {
+            For::Own | For::Other | For::Members(_, None) => {
                 wait(true);
                 Ok(())
             }
-            For::Key(key) => {
+            For::Key(key) | For::Members(_, Some(key)) => {
                 wait(false);
                 running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
             }
@@ -160,7 +204,7 @@ impl Threads {
     }
 
     /// Waits at the bottom of a stack that this thread cannot leave; unless it `sleeps`, until there is nothing else to do.
-    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: bool, sleeps: bool) {
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
         let mut lookout = Lookout::default();
         while left() > 0 {
             if self.resume_woken(host) || self.step_in_body(host, on_top) || host.has_room_on_top() && host.help_fork()
@@ -181,7 +225,7 @@ impl Threads {
     }
 
     /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
-    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: bool, sleeps: bool) {
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
         while left() > 0 {
             let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
             if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
@@ -204,7 +248,7 @@ impl Threads {
     }
 
     /// Runs something while a body waits below; whether there was anything.
-    fn step_in_body(&self, host: &Host, on_top: bool) -> bool {
+    fn step_in_body(&self, host: &Host, on_top: OnTop<'_>) -> bool {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host, OLDEST_AFTER_IN_BODY) {
             None => polled,
@@ -250,11 +294,10 @@ impl Threads {
         true
     }
 
-    /// Whether what has no end before this may lie on top of the body that waits here, where descendants may.
-    fn fits_on_top(&self, host: &Host, work: &Work, on_top: bool) -> bool {
+    /// Whether this may run on top of the body that waits here.
+    fn fits_on_top(&self, host: &Host, work: &Work, on_top: OnTop<'_>) -> bool {
         let task = work.task();
-        let is_below = || running::is_descendant_here(self.shared.id, task);
-        task.shared().internal || on_top && is_below() && host.has_room_on_top()
+        task.shared().internal || on_top.allows(self.shared.id, task) && host.has_room_on_top()
     }
 
     fn next_work(&self, host: &Host, oldest_after: u32) -> Option<Work> {

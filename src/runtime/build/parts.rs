@@ -13,7 +13,6 @@ use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
-use crate::runtime::scope::OpenScopes;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -124,7 +123,6 @@ impl Builder {
             model_file: None,
             schedule: self.schedule,
             next_space: AtomicU64::new(0),
-            scopes: OpenScopes::default(),
             energy,
         }
     }
