@@ -183,3 +183,19 @@ fn ending_thread_ends_the_bodies_that_it_has_left_behind() {
         rt.wait().unwrap();
     });
 }
+
+#[test]
+fn host_without_memory_for_stacks_executes_tasks_on_its_own() {
+    for scheduler in SCHEDULERS {
+        watched(scheduler, move || {
+            let no_address_space_has_such_a_stack = 1 << 47;
+            let builder = builder("1:CPU:1", true).scheduler(scheduler).stack_bytes(no_address_space_has_such_a_stack);
+            let rt = builder.build().unwrap();
+            let x = rt.data(vec![0u64; 8]);
+            for _ in 0..100 {
+                rt.task("add", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
+            }
+            assert_eq!(rt.read(&x).unwrap(), [100; 8]);
+        });
+    }
+}

@@ -20,6 +20,7 @@ use crate::driver::waiters::{Awaited, own_parker};
 use crate::engine::{Event, Launch};
 use crate::sync::{Borrowed, Key, fiber};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
@@ -256,7 +257,16 @@ impl Threads {
                 self.run_work(host, work);
                 true
             }
-            Some(work) => self.begin_aside(host, work, None),
+            Some(work) => match (host.aside.stack(), self.this.upgrade()) {
+                (Some(stack), Some(threads)) => {
+                    Self::begin_aside(threads, host, stack, work, None);
+                    true
+                }
+                _ => {
+                    self.put_back(host, work); // there is memory again when some of those that have begun have ended
+                    false
+                }
+            },
         }
     }
 
@@ -267,16 +277,22 @@ impl Threads {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host, host.oldest_after.get()) {
             None => polled,
-            Some(work) => turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone()))),
+            Some(work) => match (host.aside.stack(), self.this.upgrade()) {
+                (Some(stack), Some(threads)) => {
+                    turn.lend(goes_on, || Self::begin_aside(threads, host, stack, work, Some(turn.clone())));
+                    true
+                }
+                // Without memory for a stack, tasks run here: then a body that waits does keep this thread.
+                _ => {
+                    self.run_chain(host, work, goes_on);
+                    true
+                }
+            },
         }
     }
 
-    /// Runs something on a stack of its own, and, during a `turn`, further tasks after it.
-    fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> bool {
-        let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else {
-            self.put_back(host, work); // there is memory again when some of those that have begun have ended
-            return false;
-        };
+    /// Runs something on this `stack`, and, during a `turn`, further tasks after it.
+    fn begin_aside(threads: Arc<Self>, host: &Host, stack: fiber::Stack, work: Work, turn: Option<Rc<Borrowed>>) {
         Host::has_fibers();
         host.aside.begin(stack, &host.own, move || {
             Host::with(threads.shared.id, |host| {
@@ -284,14 +300,18 @@ impl Threads {
                 host.begin_stack(true);
                 let Some(turn) = turn else { return threads.run_work(host, work) };
                 let goes_on = || turn.holds() && !host.aside.has_woken();
-                match work {
-                    Work::Anywhere(task) => threads.execute_chain(host, task, goes_on),
-                    Work::Placed(launch) => threads.run_placed(host, launch),
-                }
+                threads.run_chain(host, work, goes_on);
                 while goes_on() && threads.step(host, goes_on) {}
             });
         });
-        true
+    }
+
+    /// Runs something, and what follows it at once as long as it `goes_on`.
+    fn run_chain(&self, host: &Host, work: Work, goes_on: impl Fn() -> bool) {
+        match work {
+            Work::Anywhere(task) => self.execute_chain(host, task, goes_on),
+            Work::Placed(launch) => self.run_placed(host, launch),
+        }
     }
 
     /// Whether this may run on top of the body that waits here.
