@@ -50,6 +50,10 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
 
+    /// The smaller size, instead of each cliff's own; `--only moving --size 125000` measures a million tasks
+    #[arg(long, value_name = "N")]
+    size: Option<NonZeroUsize>,
+
     /// Passed by `cargo bench`; without it there is one measurement of each size
     #[arg(long, hide = true)]
     bench: bool,
@@ -104,7 +108,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let repetitions = arguments.repetitions.map_or(if arguments.bench { 3 } else { 1 }, NonZeroUsize::get);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for cliff in chosen {
-        let row = measure(cliff, repetitions, &mut failures)?;
+        let size = arguments.size.map_or(cliff.size, NonZeroUsize::get);
+        let row = measure(cliff, size, repetitions, &mut failures)?;
         eprintln!("{}", line(&row));
         rows.push(row);
     }
@@ -121,10 +126,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures both sizes by turns.
-fn measure(cliff: &Cliff, repetitions: usize, failures: &mut Vec<String>) -> Result<Row, Box<dyn Error>> {
+/// Measures this size and the larger one by turns.
+fn measure(cliff: &Cliff, size: usize, repetitions: usize, failures: &mut Vec<String>) -> Result<Row, Box<dyn Error>> {
     let launch = Launch::this_bench_as("measure", cliff.name)?;
-    let sizes = [cliff.size, cliff.size * FACTOR];
+    let sizes = [size, size * FACTOR];
     let mut samples = [Vec::new(), Vec::new()];
     'measuring: for _ in 0..repetitions {
         for (size, samples) in sizes.iter().zip(&mut samples) {

@@ -5,6 +5,7 @@ mod devices;
 mod grids;
 mod groups;
 mod memory;
+mod moving;
 mod placement;
 mod reductions;
 mod shares;
@@ -206,5 +207,34 @@ pub(crate) const ALL: &[Cliff] = &[
         32.0,
         "n readers of a part that is then written: memory kept for each such part",
         memory::kept_by_readers,
+    ),
+    time("moving-reads", 5000, "n reads of random slices: one of them", moving::reads_time),
+    time("moving-writes", 5000, "n updates of blocks whose borders move: one of them", moving::writes_time),
+    time("moving-boxes", 5000, "n updates of random boxes: one of them", moving::boxes_time),
+    time("moving-parents", 5000, "n parents that hold random slices weakly: one of them", moving::parents_time),
+    time(
+        "moving-device-writes",
+        5000,
+        "n updates of blocks whose borders move, on a device: one of them",
+        moving::device_writes_time,
+    ),
+    time("moving-device-boxes", 5000, "n updates of random boxes on a device: one of them", moving::device_boxes_time),
+    count("moving-reads-memory", 5000, "KiB", 8192.0, "n reads of random slices: memory kept", moving::reads_memory),
+    count("moving-boxes-memory", 5000, "KiB", 8192.0, "n updates of random boxes: memory kept", moving::boxes_memory),
+    count(
+        "moving-parents-memory",
+        5000,
+        "KiB",
+        8192.0,
+        "n parents that hold random slices weakly: memory kept",
+        moving::parents_memory,
+    ),
+    count(
+        "moving-device-boxes-memory",
+        5000,
+        "KiB",
+        8192.0,
+        "n updates of random boxes on a device: memory kept",
+        moving::device_boxes_memory,
     ),
 ];
