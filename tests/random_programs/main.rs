@@ -13,12 +13,15 @@
 //! - *Handles* are dropped while tasks are pending.
 //! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
 //! - *Recordings* ([`replays`]) of parts are replayed between the others, with failures and evictions in between.
+//! - *Children* ([`children`]) of recorded steps, and of others beside them, go on reading what their parents read; they wait,
+//!   are refused to wait, and fail.
 //! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
 //!
 //! `THALWEG_CASES` sets the number of programs (1000).
 
+mod children;
 mod loops;
 mod oracle;
 mod program;

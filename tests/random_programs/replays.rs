@@ -1,6 +1,7 @@
 //! Parts of programs are recorded, and replayed in any order between the others: it is as if their steps had been submitted
-//! again.
+//! again. Steps of all parts may have children.
 
+use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;
 use crate::program::{self, Program};
 use crate::steps::{ADD, AsTheProgramSays, Dimensions, End, Front, Kind, Part, Step, end, hash, mix, updated};
@@ -8,6 +9,8 @@ use crate::{builder, check_parts};
 use ndarray::{Ix1, Ix2, Ix3};
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Weak};
 use thalweg::Explanation;
 use thalweg::memory::{Shape, Shared};
 use thalweg::prelude::*;
@@ -28,6 +31,8 @@ enum Act {
 pub(crate) struct Replayed {
     program: Program,
     acts: Vec<Act>,
+    /// Of the steps, by their seeds.
+    children: Vec<children::Act>,
 }
 
 impl Replayed {
@@ -44,15 +49,22 @@ pub(crate) fn program() -> impl Strategy<Value = Replayed> {
         1 => Just(Act::Read),
     ];
     let acts = prop::collection::vec((act, 1..4usize), 1..12);
-    (program::program(), acts).prop_map(|(program, acts)| {
+    (program::program(), acts, children::acts()).prop_map(|(program, acts, children)| {
         let acts = acts.into_iter().flat_map(|(act, times)| std::iter::repeat_n(act, times)).collect();
-        Replayed { program: Program { record: program.record && program.data == 1, ..program }, acts }
+        Replayed { program: Program { record: program.record && program.data == 1, ..program }, acts, children }
     })
 }
 
-/// What recordings need of data objects of one number of dimensions.
+/// Where a step goes.
+#[derive(Clone, Copy)]
+pub(crate) enum To<'a> {
+    Recording(&'a Recorder<'a>),
+    Runtime(&'a Runtime),
+}
+
+/// What recordings, and steps with children, need of data objects of one number of dimensions.
 pub(crate) trait Recordable: Dimensions {
-    fn record(r: &Recorder<'_>, data: &[Data<u64, Self>], step: &Step) -> Result<(), SubmitError>;
+    fn enter(to: To<'_>, data: &[Data<u64, Self>], step: &Step, child: &Child<Self>) -> Result<(), SubmitError>;
 }
 
 /// As `steps::submit`: the same text for every shape.
@@ -60,23 +72,57 @@ macro_rules! record {
     ($shape:ty) => {
         impl Recordable for $shape {
             #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
-            fn record(r: &Recorder<'_>, data: &[Data<u64, Self>], step: &Step) -> Result<(), SubmitError> {
+            fn enter(
+                to: To<'_>,
+                data: &[Data<u64, Self>],
+                step: &Step,
+                child: &Child<Self>,
+            ) -> Result<(), SubmitError> {
                 let cut = |part: &Part| Self::cut(&data[part.data], part);
                 let [a, b] = &step.reads;
                 let (a, b, target, update) =
                     (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
-                let &Step { kind, end: ends, seed, .. } = step;
+                let (&Step { kind, end: ends, seed, .. }, child) = (step, child.clone());
+                let bear = |child: &Child<Self>, cx: &Context, seen: Vec<u64>| {
+                    let (own, region) = (child.clone(), Self::cut(&child.data, &child.part).input());
+                    let task = cx.task("child", region).cpu(move |_, x| {
+                        for _ in 0..LOOKS {
+                            std::thread::yield_now();
+                            if std::hint::black_box(&x).iter().ne(&seen) {
+                                own.tell("what a child reads has changed");
+                                break;
+                            }
+                        }
+                        match own.act {
+                            children::Act::Reads => own.read(Self::cut(&own.data, &own.part)),
+                            children::Act::Fails => return Err(AsTheProgramSays),
+                            _ => {}
+                        }
+                        Ok(())
+                    });
+                    child.submitted(task.submit(), cx);
+                };
                 macro_rules! task {
                     ($access:expr, $change:expr) => {{
-                        let task = r.task("step", (a, b, $access, update));
-                        task.cpu(move |_, (a, b, target, mut update)| {
-                            let h = hash(hash(seed, a.iter()), b.iter());
-                            $change(target, h);
-                            end(ends)?;
-                            update.iter_mut().for_each(|x| *x = updated(*x, h));
-                            Ok::<(), AsTheProgramSays>(())
-                        })
-                        .submit()
+                        let accesses = (a, b, $access, update);
+                        macro_rules! body {
+                            () => {
+                                move |cx: &Context, (a, b, target, mut update)| {
+                                    let h = hash(hash(seed, a.iter()), b.iter());
+                                    $change(target, h);
+                                    if child.act != children::Act::None {
+                                        bear(&child, cx, a.iter().copied().collect());
+                                    }
+                                    end(ends)?;
+                                    update.iter_mut().for_each(|x| *x = updated(*x, h));
+                                    Ok::<(), AsTheProgramSays>(())
+                                }
+                            };
+                        }
+                        match to {
+                            To::Recording(r) => r.task("step", accesses).cpu(body!()).submit(),
+                            To::Runtime(rt) => rt.task("step", accesses).cpu(body!()).submit().map(drop),
+                        }
                     }};
                 }
                 let change = move |mut target: <$shape as Shape>::ViewMut<'_, u64>, h| {
@@ -116,34 +162,106 @@ fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
     ends.values().any(|ends| ends.contains(&true))
 }
 
-/// Runs the program and compares memory and failures with the oracle.
-pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
+/// Whether these steps are replayed as a whole.
+fn stays(program: &Program, steps: &[Step]) -> bool {
+    let is_hard = |step: &Step| step.kind == Kind::Accumulate;
+    let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
+    stays && !steps.is_empty() && !steps.iter().any(is_hard) && !has_groups_outside(steps, program.extents)
+}
+
+/// What submits a program's steps.
+struct Steps<'p, S: Shape> {
+    program: &'p Program,
+    data: &'p [Data<u64, S>],
+    children: &'p [children::Act],
+    rt: Weak<Runtime>,
+    wrong: Wrong,
+}
+
+impl<S: Recordable> Steps<'_, S> {
+    /// The child of a step, of a part that `stays` or does not.
+    fn child(&self, step: &Step, stays: bool) -> Child<S> {
+        let part = step.reads[0].clone();
+        let act = match self.children[step.seed as usize % self.children.len()] {
+            _ if part.volume() == 0 => children::Act::None,
+            // Elsewhere such a wait may be granted, or close a cycle.
+            children::Act::Reads if !stays => children::Act::Leaves,
+            act => act,
+        };
+        let (rt, wrong) = (self.rt.clone(), self.wrong.clone());
+        Child { act, data: self.data[part.data].clone(), part, rt, wrong }
+    }
+
+    fn record(&self, rt: &Runtime, parts: &[&[Step]]) -> Vec<Recording> {
+        let record = |steps: &&[Step]| {
+            let stays = stays(self.program, steps);
+            rt.record(|r| {
+                let enter = |step| S::enter(To::Recording(r), self.data, step, &self.child(step, stays));
+                steps.iter().try_for_each(enter)
+            })
+            .unwrap()
+        };
+        parts[..RECORDINGS].iter().map(record).collect()
+    }
+
+    fn submit(&self, rt: &Runtime, steps: &[Step]) {
+        let handles: Vec<_> = self.data.iter().cloned().map(Some).collect();
+        for step in steps {
+            match self.child(step, false) {
+                Child { act: children::Act::None, .. } => {
+                    S::submit(Front::Outside(rt), &handles, step, || ()).unwrap();
+                }
+                child => S::enter(To::Runtime(rt), self.data, step, &child).unwrap(),
+            }
+        }
+    }
+}
+
+/// Calls `test`, and ends the process with the program if that hangs.
+pub(crate) fn watched<R>(program: &(impl std::fmt::Debug + Sync), test: impl FnOnce() -> R) -> R {
+    let (done, watch) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Err(RecvTimeoutError::Timeout) = watch.recv_timeout(std::time::Duration::from_secs(30)) {
+                eprintln!("nothing moves: {program:?}");
+                std::process::exit(1);
+            }
+        });
+        let result = test();
+        drop(done);
+        result
+    })
+}
+
+/// Runs the program and compares memory and failures with the oracle. Children do not fail.
+pub(crate) fn check<S: Recordable>(replayed: &Replayed) {
+    watched(replayed, || run_beside_oracle::<S>(replayed));
+}
+
+fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Replayed) {
     let len = program.extents.iter().product::<usize>();
     let values = initial(program);
-    let rt = builder(program).build().unwrap();
+    let rt = Arc::new(builder(program).build().unwrap());
     let data: Vec<_> = values.iter().map(|values| S::register(&rt, program.extents, values.clone())).collect();
-    let handles: Vec<_> = data.iter().cloned().map(Some).collect();
     let steps = &program.threads[0];
     let parts = parts_of(program);
-    let mut recordings = record(&rt, &data, &parts);
+    let good = |act: &children::Act| if *act == children::Act::Fails { children::Act::Leaves } else { *act };
+    let (children, wrong): (Vec<_>, Wrong) = (children.iter().map(good).collect(), Wrong::default());
+    let all = Steps { program, data: &data, children: &children, rt: Arc::downgrade(&rt), wrong: wrong.clone() };
+    let mut recordings = all.record(&rt, &parts);
     let poisoned = vec![vec![false; len]; program.data];
     let (mut memory, mut failed) = (Memory { values, poisoned, failures: 0 }, 0);
     for act in acts {
         let done = match *act {
             Act::Replay(number) => {
                 recordings[number].replay().unwrap();
-                let is_hard = |step: &Step| step.kind == Kind::Accumulate;
-                let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
-                let stays = stays && !parts[number].is_empty() && !parts[number].iter().any(is_hard);
-                let stays = stays && !has_groups_outside(parts[number], program.extents);
                 let explanation = recordings[number].explain();
-                assert_eq!(explanation == &Explanation::Frozen, stays, "{explanation}");
+                assert_eq!(explanation == &Explanation::Frozen, stays(program, parts[number]), "{explanation}");
                 parts[number]
             }
             Act::Submit => {
-                let last = parts[RECORDINGS];
-                last.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
-                last
+                all.submit(&rt, parts[RECORDINGS]);
+                parts[RECORDINGS]
             }
             Act::Wait => {
                 failed += failures(rt.wait());
@@ -158,7 +276,8 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
     }
     failed += failures(rt.wait());
     assert_eq!(failed, memory.failures);
-    drop((handles, recordings));
+    assert_eq!(*wrong.lock().unwrap(), Vec::<String>::new());
+    drop(recordings);
     for (number, data) in data.into_iter().enumerate() {
         let (values, poisoned) = (&memory.values[number], &memory.poisoned[number]);
         if poisoned.contains(&true) {
@@ -172,38 +291,38 @@ pub(crate) fn check<S: Recordable>(Replayed { program, acts }: &Replayed) {
 
 /// Runs the program by replays and by submissions, with steps that fail in whatever mode they have their targets: what is
 /// there at the end is the same, and so is what is missing.
-pub(crate) fn check_by_hand<S: Recordable>(Replayed { program, acts }: &Replayed) {
-    let mut program = program.clone();
+pub(crate) fn check_by_hand<S: Recordable>(replayed: &Replayed) {
+    let mut program = replayed.program.clone();
     for (number, step) in program.threads[0].iter_mut().enumerate().filter(|(number, _)| number % 4 == 1) {
         step.end = if number % 3 == 0 { End::Panics } else { End::Fails };
     }
-    let by_replays = outcome::<S>(&program, acts, true);
-    let by_hand = outcome::<S>(&program, acts, false);
+    let replayed = &Replayed { program, ..replayed.clone() };
+    let by_replays = watched(replayed, || outcome::<S>(replayed, true));
+    let by_hand = watched(replayed, || outcome::<S>(replayed, false));
     assert_eq!(by_replays, by_hand);
 }
 
 /// Each element of each data object, if it can be read, and how many tasks have failed.
-fn outcome<S: Recordable>(program: &Program, acts: &[Act], replays: bool) -> (Vec<Option<u64>>, usize) {
+fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, replays: bool) -> (Vec<Option<u64>>, usize) {
     let extents = program.extents;
-    let rt = builder(program).build().unwrap();
+    let rt = Arc::new(builder(program).build().unwrap());
     let data: Vec<_> = initial(program).into_iter().map(|values| S::register(&rt, extents, values)).collect();
-    let handles: Vec<_> = data.iter().cloned().map(Some).collect();
-    let mut failed = 0;
-    let submit = |steps: &[Step]| {
-        steps.iter().for_each(|step| _ = S::submit(Front::Outside(&rt), &handles, step, || ()).unwrap());
-    };
+    let (mut failed, wrong) = (0, Wrong::default());
+    let all = Steps { program, data: &data, children, rt: Arc::downgrade(&rt), wrong: wrong.clone() };
     let parts = parts_of(program);
-    let mut recordings = record(&rt, &data, &parts);
+    let mut recordings = all.record(&rt, &parts);
     for act in acts {
         match *act {
             Act::Replay(number) if replays => recordings[number].replay().unwrap(),
-            Act::Replay(number) => submit(parts[number]),
-            Act::Submit => submit(parts[RECORDINGS]),
+            Act::Replay(number) => all.submit(&rt, parts[number]),
+            Act::Submit => all.submit(&rt, parts[RECORDINGS]),
             Act::Wait => failed += failures(rt.wait()),
             Act::Read => _ = rt.read(S::cut(&data[0], &program.threads[0][0].target)),
         }
     }
     failed += failures(rt.wait());
+    assert_eq!(*wrong.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(rt.conflicts(), Vec::<String>::new());
     let [x, y, z] = extents;
     let element = |number: usize, i: usize, j: usize, k: usize| {
         let part = Part { data: number, ranges: [i..i + 1, j..j + 1, k..k + 1] };
@@ -226,11 +345,6 @@ fn parts_of(program: &Program) -> Vec<&[Step]> {
 fn initial(program: &Program) -> Vec<Vec<u64>> {
     let len = program.extents.iter().product::<usize>() as u64;
     (0..program.data).map(|d| (0..len).map(|e| mix(d as u64, e)).collect()).collect()
-}
-
-fn record<S: Recordable>(rt: &Runtime, data: &[Data<u64, S>], parts: &[&[Step]]) -> Vec<Recording> {
-    let record = |steps: &&[Step]| rt.record(|r| steps.iter().try_for_each(|step| S::record(r, data, step))).unwrap();
-    parts[..RECORDINGS].iter().map(record).collect()
 }
 
 /// How many tasks have failed.
