@@ -386,6 +386,34 @@ fn several_dimensions_and_tiles_give_outcomes() {
 }
 
 #[test]
+fn outcome_behind_a_replay_is_the_failure_of_the_recorded_task() {
+    for_each_mix(|rt| {
+        let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![1u64; N]));
+        let mut step = rt
+            .record(|r| {
+                r.task("read", y.input()).cpu(|_, _| ()).submit()?;
+                let body = |_: &Context, x: &mut [u64]| if x[0] == 3 { Err(ExitCode(3)) } else { Ok(x[0] += 1) };
+                r.task("recorded", x.inout()).cpu(body).submit()
+            })
+            .unwrap();
+        for round in 1..4 {
+            step.replay().unwrap();
+            let look = rt.task("look", (x.outcome(), y.outcome()));
+            let look = look.returns(|_, (x, y)| (told(x.map(|x| x[0])), y.is_ok())).now();
+            assert!(look.1);
+            match round {
+                3 => assert_eq!(look.0.unwrap_err(), root("recorded", 3)),
+                _ => assert_eq!(look.0.unwrap(), round + 1),
+            }
+        }
+        rt.clear(&x).unwrap();
+        step.replay().unwrap();
+        assert_eq!(rt.task("look", x.outcome()).returns(|_, x| x.unwrap()[0]).now(), 1);
+        assert_eq!(failed(rt.wait()), ["recorded"]);
+    });
+}
+
+#[test]
 fn outcome_of_what_a_lost_device_had_is_the_loss() {
     for scheduler in ["stealing", "eft", "dynamic"] {
         watched(scheduler, move || {
