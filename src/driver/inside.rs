@@ -26,3 +26,13 @@ pub(crate) fn in_body(runtime: u64) -> bool {
     let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
     inside || running::is_inside(runtime)
 }
+
+/// Ends a child process that has no thread which could `go_on` as it was about to.
+#[cold]
+pub(crate) fn end_child(go_on: &str) -> ! {
+    eprintln!(
+        "thalweg: cannot {go_on} in a child of `fork`: the runtime's threads are in the parent process, so this one is \
+         aborted; try `exec` or `_exit` in the child before that"
+    );
+    std::process::abort();
+}

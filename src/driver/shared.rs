@@ -467,7 +467,7 @@ impl Shared {
     #[cold]
     fn end_child(&self, task: &OwnedTask) -> ! {
         let Meta { name, location, .. } = task.shared();
-        end_child(&format!("return from the body of task `{name}`, submitted at {location},"))
+        inside::end_child(&format!("return from the body of task `{name}`, submitted at {location},"))
     }
 
     /// Why tasks may never finish, if so.
@@ -500,16 +500,6 @@ impl Shared {
     fn drop_home(&self, home: Option<Home>) {
         running::inside(self.id, || drop_quietly(|| drop(home)));
     }
-}
-
-/// Ends a child process that has no thread which could `go_on` as it was about to.
-#[cold]
-pub(super) fn end_child(go_on: &str) -> ! {
-    eprintln!(
-        "thalweg: cannot {go_on} in a child of `fork`: the runtime's threads are in the parent process, so this one is \
-         aborted; try `exec` or `_exit` in the child before that"
-    );
-    std::process::abort();
 }
 
 /// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.

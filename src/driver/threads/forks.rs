@@ -18,7 +18,7 @@
 use super::host::Host;
 use super::run::Lookout;
 use crate::depend::{Context, running};
-use crate::driver::shared::end_child;
+use crate::driver::inside::end_child;
 use crate::driver::waiters::own_parker;
 use crate::machine::Machine;
 use crate::sync::{End, Market, Offer, Sleep, fork};
