@@ -361,6 +361,7 @@ impl Shared {
 
     /// Runs one of the runtime's own tasks on this thread where there is no placement; hands what can run then to `ready`.
     pub(super) fn run_here(&self, mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
+        drop(Self::awaited_by(&mut task)); // by this thread, which is awake
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
             Ok(()) => Outcome::Done(Span::default()),
             Err(Ran::Ended(outcome)) => outcome,

@@ -6,7 +6,7 @@ use crate::driver::circle::{Circle, key_of_group};
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};
-use crate::driver::waiters::{Awaited, own_waker};
+use crate::driver::waiters::Awaited;
 use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::ids::DeviceId;
@@ -110,11 +110,10 @@ impl AnyDriver {
     /// # Errors
     /// If the code that runs here is a body for whose end that waits: then some are left.
     pub(super) fn await_members(&self, group: &Arc<Group>, in_any_case: bool) -> Result<(), Circle> {
-        let (_told, left) = (group.tell(own_waker()), || group.left());
         match self {
-            Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group)), left),
+            Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group))),
             Self::Simulated(simulated) => {
-                simulated.advance(Awaited::Told, left);
+                simulated.advance(Awaited::Told, || group.left());
                 Ok(())
             }
         }

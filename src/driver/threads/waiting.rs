@@ -16,7 +16,7 @@ use super::state::Threads;
 use crate::depend::{Group, OwnedTask, running};
 use crate::driver::Driver;
 use crate::driver::circle::Circle;
-use crate::driver::waiters::{Awaited, own_parker};
+use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
 use crate::sync::{Borrowed, Key, fiber};
 use std::rc::Rc;
@@ -151,18 +151,24 @@ impl Threads {
         Ok(())
     }
 
-    /// As [`Self::await_told`], for the members of a group: they run on top of a body that waits for them. Without a key, the
-    /// wait is never refused.
-    pub(crate) fn await_members(&self, group: &Group, key: Option<Key>, left: impl Fn() -> u64) -> Result<(), Circle> {
-        if running::may_wait(self.shared.id) {
-            self.run_on_top(OnTop::Members(group), || left() == 0);
-            if left() > 0 {
-                return Host::with(self.shared.id, |host| {
-                    self.wait_in_body(host.expect("it was asked for before"), For::Members(group, key), left)
-                });
-            }
+    /// Waits until no member of a group is left: members run on top of a body that waits for them. Without a key, the wait is
+    /// never refused.
+    ///
+    /// # Errors
+    /// As for [`Self::await_told`].
+    pub(crate) fn await_members(&self, group: &Arc<Group>, key: Option<Key>) -> Result<(), Circle> {
+        self.run_on_top(OnTop::Members(group), || group.left() == 0);
+        if group.left() == 0 {
+            return Ok(());
         }
-        self.advance(Awaited::Told, left);
+        let _told = group.tell(own_waker()); // only now: the last of those on top has nobody to wake
+        if running::may_wait(self.shared.id) {
+            return Host::with(self.shared.id, |host| {
+                let host = host.expect("it was asked for before");
+                self.wait_in_body(host, For::Members(group, key), || group.left())
+            });
+        }
+        self.advance(Awaited::Told, || group.left());
         Ok(())
     }
 
