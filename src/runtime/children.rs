@@ -133,8 +133,8 @@ impl Context {
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
-    /// A new group of children of this task. If the task is a member of a group itself, the new one is a part of that: who
-    /// cancels or waits for the outer group cancels these children, or waits for them.
+    /// A new group of children of this task. If the task is a member of a group itself, the new one is a part of that:
+    /// cancelling the outer group cancels these children, and waiting for it waits for them.
     ///
     /// A handle of the group submits in the body of this task, and in parts of it. On another thread it is refused
     /// ([`SubmitError::NoParent`](crate::error::SubmitError::NoParent)).
@@ -165,7 +165,7 @@ impl Context {
     /// runtime is being dropped while the program unwinds from a panic.
     ///
     /// The runtime never interrupts a body. A long body asks from time to time and returns early; the call takes some nanoseconds.
-    /// Its task ends as the body says: return an error, unless what it has written so far is good. A clone of the context can be
+    /// Its task ends as the body says: return an error, unless the results so far are good. A clone of the context can be
     /// asked as well, by a thread that has a guard of [`host_detached`](TaskBuilder::host_detached) for instance.
     ///
     /// ```

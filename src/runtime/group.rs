@@ -62,7 +62,7 @@ impl TaskGroup {
         Self { priority, ..self }
     }
 
-    /// Where the tasks of this handle enter, and whose children they are.
+    /// The door that the tasks of this handle enter, and the task that is their parent.
     fn entrance(&self) -> (EntranceOf<'_>, Kin) {
         let kin = if self.of_children { Kin::of_children(self.door.id) } else { Kin::None };
         (EntranceOf::Front(&self.door), kin)
@@ -173,8 +173,8 @@ impl TaskGroup {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). In a body of [`host_async`](TaskBuilder::host_async) groups can be awaited of which its
-    /// task is no member.
+    /// As for [`wait`](Self::wait). A body of [`host_async`](TaskBuilder::host_async) can await groups that its task is no
+    /// member of.
     pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
         let seat = Seat::new(&self.door);
         let told = self.group.tell(seat.waker());
@@ -215,8 +215,8 @@ impl TaskGroup {
     /// A body that runs is not disturbed; it can ask [`Context::is_cancelled`](crate::Context::is_cancelled). A future
     /// ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread instead of being
     /// polled again, and its task fails as cancelled. If it has given guards to other threads, the task ends when these are
-    /// back. So does a task of [`host_detached`](TaskBuilder::host_detached) whose body has returned: nobody can take a guard
-    /// away from the thread that has it, and the task ends as its guards say.
+    /// back. So does a task of [`host_detached`](TaskBuilder::host_detached) whose body has returned: a guard cannot be
+    /// taken away from the thread that has it, and the task ends as its guards say.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -73,7 +73,7 @@ impl Runtime {
 
 impl Context {
     /// As [`Runtime::scope`], for children of this task: they can borrow what the body has, parts of its views too. So a body
-    /// shares its own work out, and goes on when that is done.
+    /// divides its work among units, and continues when all of that is done.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -155,7 +155,7 @@ struct Lent {
 /// What needs the types of a borrowed data object.
 #[derive(Clone, Copy)]
 struct Home {
-    /// Submits a task behind all that write it, which brings what was written home and whose poison says what is missing.
+    /// Submits a task after all that write it. The task copies written parts home, and its poison says why a value is missing.
     bring: fn(&Door, Arc<DataCell>) -> Result<TaskRef, SubmitError>,
     /// Takes what is there.
     accept: fn(&Door, Arc<DataCell>) -> Result<(), SubmitError>,
