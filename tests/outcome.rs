@@ -392,7 +392,14 @@ fn outcome_behind_a_replay_is_the_failure_of_the_recorded_task() {
         let mut step = rt
             .record(|r| {
                 r.task("read", y.input()).cpu(|_, _| ()).submit()?;
-                let body = |_: &Context, x: &mut [u64]| if x[0] == 3 { Err(ExitCode(3)) } else { Ok(x[0] += 1) };
+                let body = |_: &Context, x: &mut [u64]| {
+                    if x[0] == 3 {
+                        Err(ExitCode(3))
+                    } else {
+                        x[0] += 1;
+                        Ok(())
+                    }
+                };
                 r.task("recorded", x.inout()).cpu(body).submit()
             })
             .unwrap();
