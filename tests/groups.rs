@@ -417,16 +417,18 @@ fn in_any_order_the_extremes_of_floating_point_numbers_are_the_same_bit_for_bit(
             values.iter().for_each(|v| f(&mut acc, *v));
             acc.to_bits()
         };
-        (fold(f64::NAN, &|a, v| Min.combine(a, v)), fold(f64::NAN, &|a, v| Max.combine(a, v)))
+        (fold(f64::INFINITY, &|a, v| Min.combine(a, v)), fold(f64::NEG_INFINITY, &|a, v| Max.combine(a, v)))
     };
-    let values = [0.0, -0.0, f64::NAN, 0.0, -0.0, -f64::NAN];
-    let expected = ((-0.0f64).to_bits(), 0.0f64.to_bits());
-    for turn in 0..values.len() {
-        let mut turned = values;
-        turned.rotate_left(turn);
-        assert_eq!(extremes(&turned), expected);
-        turned.reverse();
-        assert_eq!(extremes(&turned), expected);
+    let numbers = ([0.0, -0.0, 0.0, 0.0, -0.0, -0.0], (-0.0f64, 0.0f64));
+    let with_nan = ([0.0, -0.0, f64::NAN, 0.0, -0.0, -f64::NAN], (-f64::NAN, f64::NAN));
+    for (values, (least, greatest)) in [numbers, with_nan] {
+        for turn in 0..values.len() {
+            let mut turned = values;
+            turned.rotate_left(turn);
+            assert_eq!(extremes(&turned), (least.to_bits(), greatest.to_bits()));
+            turned.reverse();
+            assert_eq!(extremes(&turned), (least.to_bits(), greatest.to_bits()));
+        }
     }
 }
 

@@ -99,6 +99,7 @@ fn elements_are_aligned_in_every_memory() {
             rt.task("look", (x.slice(1..3).inout(), y.slice(1..).output()))
                 .cpu(move |_, (x, y)| {
                     sent.send([x.as_ptr().addr(), y.as_ptr().addr()]).unwrap();
+                    y.fill(Page([0; 4096])); // an output has no defined content before
                     (x[0].0[0], y[0].0[0]) = (7, 8);
                 })
                 .submit()
