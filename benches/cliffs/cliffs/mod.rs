@@ -208,7 +208,7 @@ pub(crate) const ALL: &[Cliff] = &[
         "n readers of a part that is then written: memory kept for each such part",
         memory::kept_by_readers,
     ),
-    time("moving-reads", 5000, "n reads of random slices: one of them", moving::reads_time),
+    time("moving-reads", 40_000, "n reads of random slices: one of them", moving::reads_time),
     time("moving-writes", 5000, "n updates of blocks whose borders move: one of them", moving::writes_time),
     time("moving-boxes", 5000, "n updates of random boxes: one of them", moving::boxes_time),
     time("moving-parents", 5000, "n parents that hold random slices weakly: one of them", moving::parents_time),
