@@ -20,6 +20,8 @@ fn start(example: &str, flags: &str) -> Child {
     let program = program.with_extension(std::env::consts::EXE_EXTENSION);
     Command::new(&program)
         .args(flags.split_whitespace())
+        // Programs of tests run side by side on the same cores, which bound threads would say on stderr.
+        .env("OMP_PROC_BIND", "false")
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -12,6 +12,8 @@ pub(crate) enum Seen {
     Elements(Vec<Option<u64>>),
     /// There was nothing to be taken.
     Nothing,
+    /// There was no result, because this task has failed: `get` reports that, and `wait` does not repeat it.
+    NoResult(usize),
     /// Somebody else has it still.
     Missing,
     /// The tasks that have failed.
@@ -152,7 +154,11 @@ pub(crate) fn told(result: Result<(), RunError>) -> Seen {
 /// What it means that something cannot be had.
 pub(crate) fn missing(error: &RunError) -> Seen {
     match error {
-        RunError::Poisoned(_) | RunError::NoResult { .. } => Seen::Nothing,
+        RunError::Poisoned(_) => Seen::Nothing,
+        RunError::NoResult { failure, .. } => match failure.name().parse() {
+            Ok(name) => Seen::NoResult(name),
+            Err(_) => Seen::Error(error.to_string()),
+        },
         RunError::Refused(SubmitError::InsideTask { .. } | SubmitError::Unsuspended { .. }) => Seen::Refused,
         other => Seen::Error(other.to_string()),
     }

@@ -145,7 +145,14 @@ impl<'a> Oracle<'a> {
             Act::Take(n, object) => match self.log().seen(*n) {
                 Some(Seen::Elements(found)) => self.compare(*n, *object, found)?,
                 Some(Seen::Nothing) if self.is_lost(*object) => {}
-                Some(Seen::Nothing) => return Err(format!("{n} cannot take {object}, which is good")),
+                Some(Seen::NoResult(name)) if self.is_lost(*object) => {
+                    let name = BTreeSet::from([*name]);
+                    self.are_failures(*n, &name)?;
+                    self.told_inside.extend(name); // a `wait` that is under way may tell of it as well
+                }
+                Some(Seen::Nothing | Seen::NoResult(_)) => {
+                    return Err(format!("{n} cannot take {object}, which is good"));
+                }
                 None if !self.objects.contains_key(object) => {}
                 Some(Seen::Missing) => {}
                 other => self.is_refused(*n, other, place)?,
