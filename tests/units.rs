@@ -167,7 +167,7 @@ mod linux {
         mixes.extend((cores.len() > 1).then(|| "1:CPU:2".to_owned()));
         for units in mixes {
             watched(&units.clone(), move || {
-                let rt = runtime(&units);
+                let rt = Runtime::builder().compute_units(units.as_str()).pin_threads(true).build().unwrap();
                 let all = Arc::new(Barrier::new(rt.machine().num_units()));
                 let (seen, places): (Sender<(UnitId, Vec<String>)>, _) = channel();
                 for unit in rt.machine().units() {
@@ -189,9 +189,17 @@ mod linux {
                 for (unit, found) in places {
                     let unit = rt.machine().unit(unit);
                     let own = if unit.is_device() { &unit.cores[..1] } else { &unit.cores[..] };
-                    let mut expected: Vec<_> = own.iter().map(usize::to_string).collect();
-                    expected.sort_unstable();
-                    assert_eq!(found, expected, "{} of {units}", unit.id);
+                    let cores_in = |list: &String| -> Vec<usize> {
+                        let range = |range: &str| {
+                            let (first, last) = range.split_once('-').unwrap_or((range, range));
+                            first.parse::<usize>().unwrap()..=last.parse().unwrap()
+                        };
+                        list.split(',').flat_map(range).collect()
+                    };
+                    let mut cores = unit.cores.clone();
+                    cores.sort_unstable();
+                    assert_eq!(found.len(), own.len(), "{} of {units}", unit.id);
+                    assert!(found.iter().all(|list| cores_in(list) == cores), "{} of {units}: {found:?}", unit.id);
                 }
             });
         }

@@ -192,6 +192,7 @@ pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, 
     command.env("STANDIN_REPORT", &report).env("THALWEG_CACHE_DIR", built.folder.join("cache"));
     command
         .env_remove("THALWEG_REQUIRE")
+        .env("OMP_PROC_BIND", "false") // programs run side by side on the same cores
         .env("RUST_BACKTRACE", "0")
         .env("THALWEG_TEST_UNITS", settings.units)
         .envs(&settings.variables);
