@@ -251,7 +251,7 @@ impl TaskGroup {
     ///
     /// ```
     /// use thalweg::prelude::*;
-    /// fn request(rt: &Runtime, fails: bool) -> Result<TaskGroup, Box<dyn std::error::Error>> {
+    /// fn request(rt: &Runtime, fails: bool) -> Result<thalweg::TaskGroup, Box<dyn std::error::Error>> {
     ///     let group = rt.group().cancel_on_drop();
     ///     group.task("step", ()).cpu(|_, ()| ()).submit()?;
     ///     if fails {
