@@ -1,7 +1,7 @@
 //! Cancelling by Ctrl-C: a search that is given up halfway, and ends with the best that it has found.
 //!
-//! The handler runs on a thread of its own and cancels the group: tasks that have not begun never will, and those that run
-//! ask their context.
+//! The handler runs on a separate thread and cancels the group: tasks that have not begun never will, and those that
+//! run ask their context.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

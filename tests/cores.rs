@@ -124,7 +124,7 @@ fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     }
 }
 
-/// Runs a test of this file in a process of its own with these variables; its standard error output.
+/// Runs a test of this file in a separate process with these variables; its standard error output.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture", "--test-threads=1"]);

@@ -355,7 +355,7 @@ fn a_task_has_several_turns_where_a_group_was_cut_in_parts() {
     });
 }
 
-/// Two sums into an array of which several parts are read in between, submitted and replayed.
+/// Two sums into an array, with reads of several parts in between, submitted and replayed.
 #[test]
 fn sums_with_reads_between_them_end_on_any_size() {
     const ROUNDS: usize = 3;

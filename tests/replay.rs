@@ -687,7 +687,7 @@ fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
     Ok(())
 }
 
-/// The children of one round are no matter to the next: neither their failures nor who read there.
+/// The children of one round are no matter to the next: neither their failures nor their readers.
 #[test]
 fn failures_of_children_are_told_in_their_own_replay_alone() -> Outcome {
     let rt = on("2:CPU:1");
@@ -757,7 +757,7 @@ fn wait_inside_replays() -> Outcome {
                 Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").build()?
             });
             let (x, y, value) = (rt.scalar(1u64), rt.scalar(0u64), rt.value(0u64));
-            // Comes after the replay, by what it reads.
+            // Comes after the replay because of its input.
             let (send, receive) = std::sync::mpsc::channel::<(TaskHandle, Pending<u64>, Pending<u64>)>();
             let (receive, seen) = (Arc::new(Mutex::new(receive)), Arc::new(Mutex::new(Vec::new())));
             let (inner, held, later, later_value) = (rt.clone(), x.clone(), y.clone(), value.clone());

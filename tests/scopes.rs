@@ -718,7 +718,7 @@ fn scope_in_a_body_shares_the_bodys_view_out() {
     });
 }
 
-/// Without tasks of its own on top, a body whose scope's members wait needs a stack for each.
+/// Unless its own tasks run on top, a body whose scope's members wait needs a stack for each.
 #[test]
 fn members_of_scopes_in_bodies_wait_in_their_turn() {
     for_each_free_mix(|rt| {

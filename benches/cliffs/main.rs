@@ -126,7 +126,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures this size and the larger one by turns.
+/// Measures this size and the larger one alternately.
 fn measure(cliff: &Cliff, size: usize, repetitions: usize, failures: &mut Vec<String>) -> Result<Row, Box<dyn Error>> {
     let launch = Launch::this_bench_as("measure", cliff.name)?;
     let sizes = [size, size * FACTOR];

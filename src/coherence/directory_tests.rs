@@ -1,4 +1,4 @@
-//! Small directories driven by hand: which copies are planned, and what is valid afterwards.
+//! Small directories driven by hand: the planned copies and the valid parts afterwards.
 
 use super::*;
 

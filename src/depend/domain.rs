@@ -162,8 +162,8 @@ impl Domain {
         self.histories.lock().sealed = true;
     }
 
-    /// Forgets the children of a round, all of which are complete. To be called under no lock, as if inside a body: failures
-    /// may be dropped.
+    /// Forgets the children of a round; all are complete. To be called under no lock, as if inside a body: failures may
+    /// be dropped.
     pub(crate) fn begin_again(&self) {
         let of_data = std::mem::take(&mut self.histories.lock().of_data);
         let failures = self.take_failures();
@@ -405,7 +405,7 @@ impl Histories {
 }
 
 impl Drop for Domain {
-    /// Drops what is here after the domains that own this one: tasks in the histories have domains as well, and so on.
+    /// Drops the contents after the domains that own this one: tasks in the histories have domains as well, and so on.
     fn drop(&mut self) {
         thread_local! {
             static CONTENTS: DeferredDrop<(Histories, Option<Arc<Domain>>)> = const { DeferredDrop::new() };

@@ -393,7 +393,7 @@ impl Fragment {
 }
 
 impl OpenGroup {
-    /// Whether nobody can tell the two apart, their first members being the same.
+    /// Whether no newcomer can tell the two apart, given that their first members are the same.
     fn is_like(&self, other: &Self) -> bool {
         let waits_alike =
             |(one, two): (&Predecessor, &Predecessor)| (one.0.address(), one.1) == (two.0.address(), two.1);
@@ -430,7 +430,7 @@ impl Order {
     }
 }
 
-/// As [`matters`]; what has ended within a task's domain is forgotten there first.
+/// As [`matters`]; a task's domain forgets its ended tasks first.
 fn still_matters(task: &TaskRef, flow: Flow) -> bool {
     if task.is_finished()
         && let Some(domain) = live_domain(task)

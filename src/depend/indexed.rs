@@ -296,7 +296,8 @@ impl Indexed {
 
     /// Counts an access that has met this many parts. Now and then, parts whose writers do not matter any more become one.
     ///
-    /// Such a part counts as never written. Readers that its writer has waited for have ended, so nobody waits for them.
+    /// Such a part counts as never written. Readers that its writer has waited for have ended, so no newcomer waits for
+    /// them.
     #[inline]
     fn wear(&mut self, parts: usize, newcomer: &mut Newcomer<'_>) {
         let keeps_finished = newcomer.keeps_finished();

@@ -107,7 +107,7 @@ fn make_plain(
     join
 }
 
-/// A task without a body that shows these accesses, in nobody's order yet; its number is no other task's.
+/// A task without a body that shows these accesses and has no predecessors yet; its number is no other task's.
 pub(super) fn bodiless(own: Own, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
     helper(own, true, accesses)
 }

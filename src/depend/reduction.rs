@@ -18,7 +18,7 @@
 //! Invariants:
 //! 1. All of a member's tickets of a lane come after all those of earlier members: they are issued under one lock of the
 //!    data object. A task uses its tickets in the order in which they were issued.
-//! 2. A member is early because of earlier members alone, never because of its own tickets.
+//! 2. Only earlier members make a member early; its other tickets do not.
 //! 3. Hence a task waits for earlier submissions or for a thread at work, and there is no cycle.
 //!
 //! Operations are the user's code. They may take long, panic, or submit tasks, which may join the very group.

@@ -35,8 +35,8 @@ pub(crate) struct Overrun {
 }
 
 impl Buffer {
-    /// Host memory of so many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard zones in
-    /// builds with debug assertions, and else zeros.
+    /// Host memory of this many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard
+    /// zones in builds with debug assertions, and else zeros.
     pub(super) fn guarded(bytes: usize, align: usize) -> Self {
         if GUARD_BYTES == 0 {
             return Self::in_host_memory(bytes, align);
@@ -46,7 +46,7 @@ impl Buffer {
         let whole = Self::in_host_memory(all, align);
         let guards = Guards { first: whole.base() + front, bytes, front };
         let base: *mut u8 = std::ptr::with_exposed_provenance_mut(whole.base());
-        // SAFETY: `in_host_memory` gave `all` bytes there, which nobody else knows of yet.
+        // SAFETY: `in_host_memory` gave `all` bytes there, and no other code has their address yet.
         unsafe { base.write_bytes(PATTERN, all) };
         Self { guards: Some(guards), ..Self::new(guards.first, whole) }
     }
@@ -58,7 +58,8 @@ impl Buffer {
         let repair = |from: usize, len: usize, side: &'static str| {
             let zone: *mut u8 = std::ptr::with_exposed_provenance_mut(from);
             // SAFETY: `guarded` made the zones part of the memory that this buffer owns. Nothing else has a reference to them:
-            // replicas lie between them, and what runs writes there alone, unless it is what is looked for here.
+            // replicas lie between them, and running bodies write to replicas alone, except for the overruns that this
+            // detects.
             let zone = unsafe { std::slice::from_raw_parts_mut(zone, len) };
             let changed = zone.iter().filter(|byte| **byte != PATTERN).count();
             if changed > 0 {

@@ -54,7 +54,7 @@ use std::ptr::NonNull;
 pub(crate) struct Buffer {
     /// Its address, or what the device's interface has instead.
     base: usize,
-    /// Zones around it that nobody is to write.
+    /// Zones around it that no body may write.
     guards: Option<guarded::Guards>,
     _owner: Box<dyn Send + Sync>,
 }

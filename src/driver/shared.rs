@@ -359,7 +359,8 @@ impl Shared {
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
 
-    /// Runs one of the runtime's own tasks on this thread where there is no placement; hands what can run then to `ready`.
+    /// Runs one of the runtime's own tasks on this thread where there is no placement; hands the tasks that become
+    /// ready to `ready`.
     pub(super) fn run_here(&self, mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
         drop(Self::awaited_by(&mut task)); // by this thread, which is awake
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {

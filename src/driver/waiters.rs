@@ -238,7 +238,7 @@ pub(crate) fn own_waker() -> Waker {
     of_fiber.unwrap_or_else(|| own_parker().into())
 }
 
-/// Where this thread sleeps, whatever it waits for: the same parker in every call.
+/// The parker on which this thread sleeps, for any kind of wait: the same parker in every call.
 pub(crate) fn own_parker() -> Arc<Parker> {
     thread_local! {
         static OWN: Arc<Parker> = Arc::new(Parker::new());

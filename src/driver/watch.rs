@@ -185,7 +185,7 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// The closure is a user's, and what it captured may panic.
+    /// The closure is a user's, and the destructors of its captures may panic.
     fn drop(&mut self) {
         drop_quietly(|| drop(self.tell.take()));
     }

@@ -42,7 +42,7 @@ pub(crate) struct FailureLog {
 struct Log {
     /// By the order in which they happened.
     entries: BTreeMap<u64, Entry>,
-    /// Where they are among the entries, by their addresses.
+    /// Their numbers among the entries, by their addresses.
     known: FxHashMap<usize, u64>,
     /// When those of them that were reported were, and which they are.
     reported: VecDeque<(u64, u64)>,

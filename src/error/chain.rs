@@ -29,7 +29,7 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// The chain that a reason continues, and the reason without what is beyond the limit.
+    /// The chain that a reason continues, and the reason cut to the limit.
     pub(super) fn of(mut reason: FailureReason) -> (FailureReason, Option<Self>) {
         let FailureReason::Returned(error) = &mut reason else { return (reason, None) };
         let Some(mut chain) = passed_on(&**error) else { return (reason, None) };
@@ -111,7 +111,7 @@ fn causes_mut(error: &mut RunError) -> &mut [Arc<TaskFailure>] {
 pub(super) struct Level(usize);
 
 impl Level {
-    /// At this depth, the text of a chain goes on with its first failure.
+    /// At this depth, the text of a chain continues with its first failure.
     const MOST: usize = 8;
     /// At this depth the text ends, whatever an error of the user's contains.
     const LIMIT: usize = 2 * Self::MOST;

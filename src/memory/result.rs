@@ -84,7 +84,7 @@ impl<R> Promise<R> {
         Mending { cell: self.cell.clone(), failed: self.task.clone() }
     }
 
-    /// Another task stands for the result from here on: one that has a [`Mending`] of it.
+    /// Another task represents the result from here on: one that has a [`Mending`] of it.
     pub(crate) fn stand_in(&mut self, task: TaskRef) {
         self.task = task;
     }
@@ -119,7 +119,7 @@ impl<R> ReadResult<R> {
     /// The task that writes the result has ended.
     #[inline]
     pub(super) unsafe fn result(&self) -> &R {
-        // SAFETY: nobody writes any more, and nobody takes the result while this is there (rules 2 and 4).
+        // SAFETY: no task writes any more, and no caller takes the result while this exists (rules 2 and 4).
         let result = unsafe { &*self.0.result.get() };
         result.as_ref().expect("a task that has not failed has left its result")
     }
@@ -271,8 +271,8 @@ impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Slot<()> for M
 
     fn call(self, _: &Context, (): ()) -> Result<(), BoxError> {
         let Self(mending, make) = self;
-        // SAFETY: the engine runs this behind the task that should have written the result: `Pending::mend` has it wait for that. From
-        // then on this task stands for the result, so readers that come later wait for it.
+        // SAFETY: the engine runs this after the task that should have written the result: `Pending::mend` has it wait
+        // for that. From then on this task represents the result, so later readers wait for it.
         unsafe { mending.mend(make) };
         Ok(())
     }

@@ -106,7 +106,7 @@ macro_rules! modes_without_view {
 modes_without_view! {
     /// `after`: gives nothing.
     Follows, Mode::After;
-    /// The runtime's own: takes what is there for good.
+    /// The runtime's own: accepts the present content as good.
     Accepts, Mode::Accept;
     /// Weak `in`: gives nothing; the task's children read.
     WeaklyReads, Mode::WeakIn;

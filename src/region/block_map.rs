@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 /// The most parts under one block that are left apart after a write of all of it.
 pub(super) const PARTS_LEFT_APART: usize = 64;
 
-/// One box in so many may differ from the others where these are cut anew around it.
+/// If fewer than one box in this many differs from the others, the map is cut anew around those that differ.
 const MUCH_COMMON: usize = 16;
 
 /// Values over disjoint boxes that cover one box.

@@ -260,10 +260,10 @@ impl Builder {
     /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. If threads are bound, the thread is moved to
     /// the unit's core once, but not bound to it. No effect on a machine without CPU units.
     ///
-    /// A wait of that thread lasts longer than it must only while a body computes on the thread. A body that waits is left
-    /// behind, and continues when the same thread waits again or ends. Its stack has [`stack_bytes`](Self::stack_bytes).
-    /// Another thread that waits in the meantime executes the tasks of unit 0 instead; it stays until the bodies that it has
-    /// begun have ended.
+    /// A wait of that thread lasts longer than it must only while a body computes on the thread. A body that waits is
+    /// left suspended, and continues when the same thread waits again or ends. Its stack has
+    /// [`stack_bytes`](Self::stack_bytes). Another thread that waits in the meantime executes the tasks of unit 0
+    /// instead; it stays until the bodies that it has begun have ended.
     pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
         self.submitter_hosts_unit = yes;
         self
@@ -365,8 +365,8 @@ impl Builder {
     }
 
     /// Calls `tell` once for each task that fails by itself: not for those that are skipped because of it, nor for those that
-    /// were cancelled. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no harm. The
-    /// calls that wait report failures all the same, but what they leave is not written to stderr at the end.
+    /// were cancelled. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no
+    /// harm. Waiting calls report failures all the same, but unreported ones are not written to stderr at the end.
     ///
     /// ```
     /// use std::sync::mpsc::channel;

@@ -67,8 +67,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     ///
     /// The future owns a guard of each region ([`Lent`]), so it can be polled by any thread. The task ends as the future
     /// does, with its error if it returns one, when all guards are back. Here a guard that is dropped is given back;
-    /// [`fail`](crate::memory::Lent::fail) fails the task all the same. A panic fails it too. A future that nobody wakes
-    /// keeps its task from ending, as a forgotten guard does. If the task's group is
+    /// [`fail`](crate::memory::Lent::fail) fails the task all the same. A panic fails it too. A future that is never
+    /// woken keeps its task from ending, as a forgotten guard does. If the task's group is
     /// [cancelled](crate::TaskGroup::cancel), a unit's thread drops the future instead of polling it again.
     ///
     /// ```

@@ -163,8 +163,8 @@ impl<R> Pending<R> {
         self.take()
     }
 
-    /// Has a task of the runtime's own write the result that `make` makes, if the task that should have returned it fails. That task
-    /// stands for the result from here on.
+    /// Has a task of the runtime's own write the result that `make` makes, if the task that should have returned it
+    /// fails. That task represents the result from here on.
     #[track_caller]
     pub(super) fn mend(
         &mut self,

@@ -1,5 +1,5 @@
-//! Mending what failures have left: regions, values and results are cleared, or accepted as they are; and saying that what is in a
-//! region is not needed.
+//! Mending what failures have left: regions, values and results are cleared, or accepted as they are; and declaring the
+//! content of a region unneeded.
 //!
 //! All are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
 //! graph of dependences, and in the directory what is lost.
@@ -173,7 +173,7 @@ pub trait Clear: Sealed {
     fn clear(self, rt: &Runtime, right: Internal) -> Result<(), SubmitError>;
 }
 
-/// What [`Runtime::accept`] takes for good as it is: regions and arrays, values, and tokens.
+/// Accepted as good by [`Runtime::accept`]: regions and arrays, values, and tokens.
 ///
 /// ```
 /// use thalweg::prelude::*;

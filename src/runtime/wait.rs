@@ -334,7 +334,7 @@ impl Door {
         self.outcome_of(task)
     }
 
-    /// The outcome of a request that has ended. Waits report the failure because of which there is no value all the same.
+    /// The outcome of a request that has ended. Later waits still report the failure that left the value missing.
     pub(super) fn outcome_of(&self, task: &TaskRef) -> Result<(), RunError> {
         let Some(failure) = task.poison() else { return Ok(()) };
         self.shared().engine.failures().seen(std::slice::from_ref(&failure));

@@ -31,7 +31,7 @@ impl Borrowed {
         code()
     }
 
-    /// The predicate's answer; false if nobody lends one.
+    /// The predicate's answer; false if none is lent.
     pub(crate) fn holds(&self) -> bool {
         // SAFETY: the pointer is valid (invariant). The predicate does not suspend a fiber, so the call ends inside `lend`.
         self.0.get().is_some_and(|predicate| unsafe { predicate.as_ref()() })

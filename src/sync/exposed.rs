@@ -41,8 +41,8 @@ impl<K: Kind> Exposed<K> {
         self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
     }
 
-    /// Shows nothing while the task's body is suspended. To be called in [`Self::during`], by the same thread, and followed by
-    /// [`Self::show`] before the task goes on.
+    /// Shows nothing while the task's body is suspended. To be called in [`Self::during`], by the same thread, and
+    /// followed by [`Self::show`] before the task continues.
     pub(crate) fn conceal(&self) {
         self.shown.store(ptr::null_mut(), Ordering::Release);
     }

@@ -44,7 +44,7 @@ impl RefCount {
         false
     }
 
-    /// Gives several references back, none of which is the last.
+    /// Gives several references back; another one remains.
     #[inline]
     pub(super) fn give_back(&self, references: u32) {
         self.0.fetch_sub(references, Ordering::Release);

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 use std::sync::{Arc, Mutex, Weak};
 use thalweg::prelude::*;
 
-/// How often a child looks whether what it reads has stayed as it was.
+/// The number of times that a child compares its input with the first content.
 pub(crate) const LOOKS: usize = 20;
 
-/// What the body of a step does with a child.
+/// The action of a step's body on a child.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     None,
-    /// It leaves the child behind.
+    /// It returns before the child has ended.
     Leaves,
     /// It waits for the child.
     Waits,
@@ -33,7 +33,7 @@ pub(crate) fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop_oneof![1 => Just(vec![Act::None]), 1 => prop::collection::vec(act, 1..40)]
 }
 
-/// What children have found wrong.
+/// The defects that children have found.
 pub(crate) type Wrong = Arc<Mutex<Vec<String>>>;
 
 /// A child to come, of one step.
@@ -61,7 +61,7 @@ impl<S: thalweg::memory::Shape> Child<S> {
         }
     }
 
-    /// What the parent does with the child that it has submitted.
+    /// The parent's part after it has submitted the child.
     pub(crate) fn submitted(&self, submitted: Result<TaskId, SubmitError>, cx: &Context) {
         if let Err(error) = submitted {
             self.tell(error.to_string());

@@ -62,7 +62,7 @@ pub(crate) enum To<'a> {
     Runtime(&'a Runtime),
 }
 
-/// What recordings, and steps with children, need of data objects of one number of dimensions.
+/// Requirements of recordings, and of steps with children, on data objects of one number of dimensions.
 pub(crate) trait Recordable: Dimensions {
     fn enter(to: To<'_>, data: &[Data<u64, Self>], step: &Step, child: &Child<Self>) -> Result<(), SubmitError>;
 }
@@ -169,7 +169,7 @@ fn stays(program: &Program, steps: &[Step]) -> bool {
     stays && !steps.is_empty() && !steps.iter().any(is_hard) && !has_groups_outside(steps, program.extents)
 }
 
-/// What submits a program's steps.
+/// The submitter of a program's steps.
 struct Steps<'p, S: Shape> {
     program: &'p Program,
     data: &'p [Data<u64, S>],

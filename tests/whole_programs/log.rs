@@ -48,7 +48,7 @@ impl Log {
         self.runs.get(&n).copied().unwrap_or(0)
     }
 
-    /// The tasks because of which the body of a task was given no value.
+    /// The failed tasks that left the body of a task without a value.
     pub(crate) fn outcomes(&self, n: usize) -> BTreeSet<usize> {
         self.outcomes.get(&n).cloned().unwrap_or_default()
     }

@@ -21,7 +21,7 @@ pub(crate) fn taken(x: u64, k: usize) -> u64 {
     mix(x, k as u64)
 }
 
-/// What a body takes from a region of which it is told that there is no value.
+/// The input of a body for a region without a value.
 pub(crate) const MISSING: u64 = 0x5eed;
 
 /// What the elements of a new object are.

@@ -135,7 +135,7 @@ macro_rules! read_whole {
     };
 }
 
-/// What comes of what may be missing.
+/// The outcome of an access that may lack a value.
 macro_rules! read_outcomes {
     ($h:ident, $outcomes:ident, $work:ident) => {
         let (arrays, values, tokens) = $outcomes;

@@ -1,4 +1,4 @@
-//! Blocks that never recur: tasks that have ended leave neither time nor memory behind.
+//! Blocks that never recur: ended tasks cost neither time nor memory.
 
 use crate::meter::{Result, nanoseconds_each, resident_kib, runtime};
 use thalweg::prelude::*;
@@ -38,7 +38,7 @@ fn time(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Resu
     nanoseconds_each(n, || run(&rt, n, Box::new(|number| submit(STEP + number))))
 }
 
-/// KiB that n tasks leave behind, after as many as warm all caches of memory.
+/// KiB kept after n tasks, once as many tasks have warmed all caches of memory.
 fn memory(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Result<f64> {
     const WARM: usize = 20 * STEP;
     let rt = runtime(units)?;

@@ -225,7 +225,7 @@ impl Threads {
         let ran = match began {
             Ok(()) => {
                 let ran = ended.expect("a device runs the body it is given");
-                // A body that goes on without its thread is not looked at.
+                // A body that continues without its thread is not checked.
                 let overrun = ran.is_ok().then(|| devices.overrun(&task, &places)).flatten();
                 overrun.map_or(ran, |error| Err(Ran::Ended(Outcome::Failed(FailureReason::Device(error)))))
             }

@@ -92,7 +92,7 @@ impl Host {
         found
     }
 
-    /// Ends a child of `fork`, in which nobody else makes or awaits calls.
+    /// Ends a child of `fork`, in which no other thread makes or awaits calls.
     fn expect_own_process(&self) {
         if self.threads.upgrade().is_some_and(|threads| threads.is_in_child()) {
             end_child("go on with a call of `Context::join`");

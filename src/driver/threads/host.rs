@@ -58,12 +58,12 @@ thread_local! {
     static ENDS_BODIES: EndsBodies = const { EndsBodies };
 }
 
-/// Lets the bodies that a thread has left behind end, before the thread does.
+/// Runs the bodies that a thread has left suspended to their ends, before the thread ends.
 struct EndsBodies;
 
 impl Drop for EndsBodies {
     fn drop(&mut self) {
-        // When the main thread ends, the process does, and what is pending is lost.
+        // When the main thread ends, the process does, and pending tasks are lost.
         if std::thread::current().name() != Some("main") {
             let hosts = HOSTS.try_with(|hosts| hosts.borrow().clone()).unwrap_or_default();
             for host in hosts.iter().filter(|host| host.aside.has_any()) {

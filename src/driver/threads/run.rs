@@ -5,9 +5,9 @@
 //! does neither, tasks in its deque are there for others to steal.
 //!
 //! The host of unit 0 must return from its wait, so it executes tasks on a fiber. A body that waits leaves the fiber
-//! suspended. Once the thread's own wait is over, the thread leaves such fibers behind; its next wait resumes them. Only a
-//! body that computes on the thread delays the wait. A guest stays until the bodies that it has begun have ended, since
-//! another thread has its place next.
+//! suspended. Once the thread's own wait is over, the thread leaves such fibers suspended; its next wait resumes them.
+//! Only a body that computes on the thread delays the wait. A guest stays until the bodies that it has begun have
+//! ended, since another thread has its place next.
 
 use super::host::{Host, OLDEST_AFTER};
 use super::state::Threads;

@@ -99,7 +99,8 @@ impl Threads {
     }
 }
 
-/// Binds the calling thread to cores of its unit, beginning on one of them. What the thread starts has the same cores.
+/// Binds the calling thread to cores of its unit, beginning on one of them. Threads that it starts inherit the same
+/// cores.
 #[cfg(target_os = "linux")]
 fn bind(first: usize, cores: &[usize]) {
     use rustix::thread::sched_setaffinity;

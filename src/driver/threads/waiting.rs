@@ -59,7 +59,7 @@ pub(super) enum For<'a> {
     Other,
 }
 
-/// Tasks that may lie on top of a body that waits, as long as the body goes on after them anyway.
+/// Tasks that may run on top of a waiting body, which continues only after them in any case.
 #[derive(Clone, Copy)]
 pub(crate) enum OnTop<'a> {
     Nothing,
@@ -113,7 +113,7 @@ impl Threads {
     }
 
     /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are
-    /// allowed there and what it is going to wait for is not `over`; no more of them than others can wait for.
+    /// allowed there and its wait is not `over`; no more of them than others can wait for.
     pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;

@@ -16,7 +16,7 @@ use std::sync::Once;
 
 /// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
 const STACK_BYTES: usize = 8 << 20;
-/// A thread needs so much for the runtime's own calls beneath a body, also without optimizations.
+/// A thread needs this much for the runtime's own calls beneath a body, also without optimizations.
 const LEAST_STACK_BYTES: usize = 64 << 10;
 
 impl Builder {

@@ -37,9 +37,9 @@ impl Runtime {
     /// means what submitting the same tasks in the same order would mean. It is ordered with all other tasks by the regions
     /// they access, its own failures go the same ways, and what it should have left is missing where it fails. Bodies are
     /// called once in each replay, so they are `Fn`. They find the values of [parameters](Recorder::parameter) that may be
-    /// others each time. In what is replayed as a whole, bodies and their children wait for descendants of the same recorded
-    /// task alone; other waits are refused ([`SubmitError::InsideReplay`]). A recorded task returns nothing; what others are
-    /// to find is left in a [`Value`](crate::task::Value).
+    /// others each time. In a recording that is replayed as a whole, bodies and their children wait for descendants of
+    /// the same recorded task alone; other waits are refused ([`SubmitError::InsideReplay`]). A recorded task returns
+    /// nothing; what others are to find is left in a [`Value`](crate::task::Value).
     ///
     /// The recording keeps the data objects it uses registered as long as it lasts.
     ///

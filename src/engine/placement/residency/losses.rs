@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Residency {
-    /// Tells a task that stands for several what is lost of what it uses.
+    /// Tells a task that represents several which of its inputs are lost.
     pub(in super::super) fn tell_losses(&self, task: &OwnedTask, parts: &dyn Parts) {
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             if let Some(directory) = self.directories.get(&datum.id).filter(|_| mode.relies_on_value()) {
