@@ -40,11 +40,15 @@ impl Simulated {
         Arc::new(Self { shared, world, turn: Mutex::default() })
     }
 
+    /// The world; none in a child of `fork` if another thread had it at that moment.
+    fn world(&self) -> Option<MutexGuard<'_, World>> {
+        if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) }
+    }
+
     /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
     /// there is a time for.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        let world = if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) };
-        world.map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child all the same
+        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child all the same
     }
 
     /// Lets time pass until fewer tasks are pending, if they are more than the window.
@@ -88,8 +92,7 @@ impl Driver for Simulated {
     }
 
     fn now(&self) -> Duration {
-        let world = if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) };
-        world.map_or(Duration::ZERO, |world| Duration::from_nanos(world.now()))
+        self.world().map_or(Duration::ZERO, |world| Duration::from_nanos(world.now()))
     }
 
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
