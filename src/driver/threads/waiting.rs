@@ -263,12 +263,9 @@ impl Threads {
                 self.run_work(host, work);
                 true
             }
-            Some(work) => match (host.aside.stack(), self.this.upgrade()) {
-                (Some(stack), Some(threads)) => {
-                    Self::begin_aside(threads, host, stack, work, None);
-                    true
-                }
-                _ => {
+            Some(work) => match self.begin_aside(host, work, None) {
+                None => true,
+                Some(work) => {
                     self.put_back(host, work); // there is memory again when some of those that have begun have ended
                     false
                 }
@@ -283,22 +280,19 @@ impl Threads {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host, host.oldest_after.get()) {
             None => polled,
-            Some(work) => match (host.aside.stack(), self.this.upgrade()) {
-                (Some(stack), Some(threads)) => {
-                    turn.lend(goes_on, || Self::begin_aside(threads, host, stack, work, Some(turn.clone())));
-                    true
-                }
+            Some(work) => {
+                let left = turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone())));
                 // Without memory for a stack, tasks run here: then a body that waits does keep this thread.
-                _ => {
-                    self.run_chain(host, work, goes_on);
-                    true
-                }
-            },
+                left.into_iter().for_each(|work| self.run_chain(host, work, goes_on));
+                true
+            }
         }
     }
 
-    /// Runs something on this `stack`, and, during a `turn`, further tasks after it.
-    fn begin_aside(threads: Arc<Self>, host: &Host, stack: fiber::Stack, work: Work, turn: Option<Rc<Borrowed>>) {
+    /// Runs something on a stack of its own, and, during a `turn`, further tasks after it; returns it if there is no memory
+    /// for a stack.
+    fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
+        let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else { return Some(work) };
         Host::has_fibers();
         host.aside.begin(stack, &host.own, move || {
             Host::with(threads.shared.id, |host| {
@@ -310,6 +304,7 @@ impl Threads {
                 while goes_on() && threads.step(host, goes_on) {}
             });
         });
+        None
     }
 
     /// Runs something, and what follows it at once as long as it `goes_on`.
