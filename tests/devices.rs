@@ -237,8 +237,13 @@ fn blocks_with_halos_are_not_copied_about_on_their_device() {
         let [result, _] = arrays;
         (bytes, rt.take(result).unwrap())
     };
-    let (few, expected) = run(1 << 20, 2);
-    assert_eq!(run(1 << 20, 10).0, few, "none after the first sweeps");
+    let (_, expected) = run(1 << 20, 2);
+    // Whichever sums run first, an element moves at most once, into a replica that holds all of its array.
+    let both_arrays = (2 * SIDE * SIDE * size_of::<u64>()) as u64;
+    for sweeps in [2, 10, 40] {
+        let (bytes, _) = run(1 << 20, sweeps);
+        assert!(bytes <= both_arrays, "{bytes} bytes in {sweeps} sweeps");
+    }
     let (tight, result) = run(6000, 2);
     assert!(tight > 0 && result == expected, "no room for the whole array");
 }
