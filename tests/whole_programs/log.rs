@@ -29,6 +29,8 @@ pub(crate) enum Seen {
 pub(crate) struct Log {
     seen: HashMap<usize, Seen>,
     runs: HashMap<usize, u32>,
+    /// Tasks of which a run has come to its end.
+    ended: HashSet<usize>,
     /// The failures that bodies were given instead of values.
     outcomes: HashMap<usize, BTreeSet<usize>>,
     refused: HashSet<usize>,
@@ -46,6 +48,11 @@ impl Log {
     /// How often the body of a task has begun.
     pub(crate) fn runs(&self, n: usize) -> u32 {
         self.runs.get(&n).copied().unwrap_or(0)
+    }
+
+    /// Whether a run of the task's body has come to its end. A future may be dropped before.
+    pub(crate) fn has_ended(&self, n: usize) -> bool {
+        self.ended.contains(&n)
     }
 
     /// The failed tasks that left the body of a task without a value.
@@ -93,6 +100,11 @@ impl Recorder {
         let runs = log.runs.entry(n).or_default();
         *runs += 1;
         *runs - 1
+    }
+
+    /// A body comes to its end.
+    pub(crate) fn end(&self, n: usize) {
+        self.0.lock().unwrap().ended.insert(n);
     }
 
     /// A body is given the failure of the task with this name.

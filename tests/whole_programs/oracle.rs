@@ -148,7 +148,7 @@ impl<'a> Oracle<'a> {
                 Some(Seen::NoResult(name)) if self.is_lost(*object) => {
                     let name = BTreeSet::from([*name]);
                     self.are_failures(*n, &name)?;
-                    self.told_inside.extend(name); // a `wait` that is under way may tell of it as well
+                    self.tell(&name, place);
                 }
                 Some(Seen::Nothing | Seen::NoResult(_)) => {
                     return Err(format!("{n} cannot take {object}, which is good"));
@@ -271,7 +271,9 @@ impl<'a> Oracle<'a> {
                 h = h.wrapping_add(value.unwrap_or(0));
             }
             self.acts(&task.acts, &mut Place::new(At::Body, true))?;
-            is_lost = task.outcome() != End::Returns;
+            // A cancelled group drops futures that have begun.
+            let may_be_dropped = is_given_up && matches!(task.body, Body::Async(_));
+            is_lost = task.outcome() != End::Returns || may_be_dropped && !self.log().has_ended(task.n);
         }
         if is_lost && !is_skipped {
             self.failures.insert(task.name);

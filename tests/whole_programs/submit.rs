@@ -42,6 +42,7 @@ impl Work {
     }
 
     pub(crate) fn end(&self, run: u32) -> Result<(), AsTheProgramSays> {
+        self.run.log.end(self.task.n);
         match self.task.body {
             Body::Retried(_, failing) if run >= failing => Ok(()),
             _ => end(self.task.end),
