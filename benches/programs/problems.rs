@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::harness::build::{LIBGOMP, LIBOMP};
-use crate::{cholesky, histogram, idle, smith_waterman};
+use crate::{cholesky, histogram, idle, service, smith_waterman};
 
 /// The name of the runtime this bench is for.
 pub(crate) const THALWEG: &str = "thalweg";
@@ -41,6 +41,8 @@ pub(crate) enum Problem {
     Accumulated,
     /// A Cholesky factorization in tiles of 256 by 256.
     Cholesky,
+    /// Small graphs of five tasks, one after another from each of eight threads.
+    Service,
     /// While futures wait, no core is busy.
     Idle,
 }
@@ -54,17 +56,18 @@ impl Problem {
             Self::Histogram => "histogram",
             Self::Accumulated => "histogram_accumulate",
             Self::Cholesky => "cholesky",
+            Self::Service => "service",
             Self::Idle => "idle",
         }
     }
 
-    /// Letters, numbers to count, rows, or milliseconds.
+    /// Letters, numbers to count, rows, requests, or milliseconds.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::SmithWaterman | Self::Strips => 4096,
             Self::Histogram | Self::Accumulated => 1 << 24,
             Self::Cholesky => 4096,
-            Self::Idle => 1000,
+            Self::Service | Self::Idle => 1000,
         }
     }
 
@@ -74,7 +77,7 @@ impl Problem {
             Self::SmithWaterman | Self::Strips => 200,
             Self::Histogram | Self::Accumulated => 1 << 18,
             Self::Cholesky => 600,
-            Self::Idle => 20,
+            Self::Service | Self::Idle => 20,
         }
     }
 
@@ -82,7 +85,9 @@ impl Problem {
     pub(crate) fn offers(self, contender: &str) -> bool {
         match self {
             Self::SmithWaterman => [THALWEG, PLAIN].contains(&contender),
-            Self::Strips | Self::Histogram | Self::Accumulated => [THALWEG, RAYON, PLAIN].contains(&contender),
+            Self::Strips | Self::Histogram | Self::Accumulated | Self::Service => {
+                [THALWEG, RAYON, PLAIN].contains(&contender)
+            }
             Self::Cholesky => [THALWEG, RAYON, PLAIN, LIBGOMP, LIBOMP].contains(&contender),
             Self::Idle => contender == THALWEG,
         }
@@ -103,6 +108,7 @@ impl Problem {
                 histogram::run(name, self == Self::Accumulated, size, workers, passes)
             }
             Self::Cholesky => cholesky::run(name, size, workers, passes),
+            Self::Service => service::run(name, size, workers, passes),
             Self::Idle => idle::run(size, workers),
         }
     }

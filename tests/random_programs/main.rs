@@ -15,6 +15,7 @@
 //! - *Recordings* ([`replays`]) of parts are replayed between the others, with failures and evictions in between.
 //! - *Children* ([`children`]) of recorded steps, and of others beside them, go on reading what their parents read; they wait,
 //!   are refused to wait, and fail.
+//! - *Sums* ([`sums`]) into arrays of every size combine in the order of submission, whatever is read in between.
 //! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
 //!
 //! Half of the programs take the fast path: CPU units alone, under `stealing`.
@@ -28,6 +29,7 @@ mod program;
 mod replays;
 #[path = "../common/steps.rs"]
 mod steps;
+mod sums;
 mod values;
 
 use loops::Loops;
@@ -199,5 +201,10 @@ proptest! {
     #[test]
     fn values_and_results_are_as_if_the_tasks_had_run_one_after_the_other(program in values::program()) {
         values::check(&program);
+    }
+
+    #[test]
+    fn sums_are_to_the_last_bit_what_a_loop_computes(program in sums::program()) {
+        sums::check(&program);
     }
 }
