@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{builder, watched};
+use common::{again, builder, watched};
 use thalweg::Context;
 use thalweg::machine::{Topology, Warning};
 use thalweg::prelude::*;
@@ -58,11 +58,7 @@ fn places_come_from_the_environment() {
     if std::env::var_os(INSIDE).is_none() {
         // The environment is the process's: another one has another.
         for places in ["{1},{0}", "threads", "{0}", "{0;1}", "sockets(2)"] {
-            let program = std::env::current_exe().unwrap();
-            let mut child = std::process::Command::new(program);
-            child.args(["--exact", "places_come_from_the_environment", "--nocapture"]);
-            let output = child.env(INSIDE, places).env("OMP_PLACES", places).output().unwrap();
-            assert!(output.status.success(), "{places}: {}", String::from_utf8_lossy(&output.stdout));
+            again("places_come_from_the_environment", &[(INSIDE, places), ("OMP_PLACES", places)]);
         }
         return;
     }
@@ -126,12 +122,7 @@ fn body_and_its_threads_may_use_all_cores_of_the_unit() {
 
 /// Runs a test of this file in a separate process with these variables; its standard error output.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    let output = child.env(ALONE, "1").envs(variables.iter().copied()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{variables:?}: {}{said}", String::from_utf8_lossy(&output.stdout));
-    said
+    again(test, &[&[(ALONE, "1")], variables].concat())
 }
 
 /// Set in a process that a test starts.

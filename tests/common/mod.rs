@@ -3,8 +3,9 @@
 //! A test never waits for a clock: gates make an order certain, and the watchdog alone looks at the time, to turn a hang
 //! into a failure.
 
-#![allow(dead_code, unreachable_pub)] // every test file is a crate of its own and uses a part of this
+#![allow(dead_code, unreachable_pub)] // each program of tests uses a part of this
 
+use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 use thalweg::Builder;
@@ -33,6 +34,18 @@ pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
             }
         }
     }
+}
+
+/// Runs a test of this program, named with its module, once more in a process of its own, with these variables; what
+/// that writes to standard error.
+pub fn again(test: &str, variables: &[(&str, &str)]) -> String {
+    let mut process = Command::new(std::env::current_exe().unwrap());
+    process.args(["--exact", test, "--nocapture", "--test-threads=1"]).envs(variables.iter().copied());
+    let output = process.output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(output.status.success(), "{test} {variables:?}: {out}{err}");
+    assert!(out.contains("running 1 test"), "no test has the name {test}");
+    err
 }
 
 /// Runs `test` on every mix under every scheduler, hosted by the submitter or not, watched and checked for conflicts.

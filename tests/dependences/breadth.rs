@@ -1,0 +1,77 @@
+//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next.
+
+use crate::common::{gate, watched};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::prelude::*;
+
+const PIECES: usize = 120;
+
+/// The pieces that were produced and not consumed, and the most of them so far.
+#[derive(Default)]
+struct Alive(AtomicUsize, AtomicUsize);
+
+impl Alive {
+    fn produced(&self) {
+        let alive = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.1.fetch_max(alive, Ordering::SeqCst);
+    }
+
+    fn consumed(&self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Submits all pieces before the first can run. Returns the most that were alive at once.
+fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
+    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(hosts);
+    let rt = builder.build().unwrap();
+    let alive = Arc::new(Alive::default());
+    let count = rt.machine().num_units();
+    // Every unit is held until all is submitted, so that producers wait in the policy's queues.
+    let mut gates = Vec::new();
+    for _ in 0..count * usize::from(!hosts) {
+        let (open, wait) = gate();
+        gates.push(open);
+        rt.task("hold", ()).cpu(move |_, ()| wait()).submit().unwrap();
+    }
+    for _ in 0..PIECES {
+        let piece = rt.zeros::<f64, _>(1024);
+        let (producer, consumer) = (alive.clone(), alive.clone());
+        let load = rt.task("load", (piece.output(),)).cpu(move |_, (piece,)| {
+            producer.produced();
+            piece.fill(1.0);
+        });
+        load.submit().unwrap();
+        let sum = rt.task("sum", (piece.input(),)).cpu(move |_, (piece,)| {
+            assert_eq!(piece.iter().sum::<f64>(), 1024.0);
+            consumer.consumed();
+        });
+        sum.submit().unwrap();
+    }
+    drop(gates);
+    rt.wait().unwrap();
+    assert_eq!(alive.0.load(Ordering::SeqCst), 0);
+    alive.1.load(Ordering::SeqCst)
+}
+
+#[test]
+fn consumers_run_before_further_producers() {
+    for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
+        for units in ["1:CPU:1", "1:EMU:1", "2:CPU:1", "4:CPU:1", "1:CPU:1,1:EMU:1"] {
+            // These never move a task that they have given to a unit. If the system stops that unit's thread, consumers
+            // wait there while other units produce, and order alone bounds nothing.
+            let stays = matches!(scheduler, "eft" | "static");
+            if stays && (!units.starts_with("1:") || units.contains(',')) {
+                continue;
+            }
+            for hosts in [false, true] {
+                watched(&format!("{units} {scheduler} hosts={hosts}"), move || {
+                    let most = most_alive(units, scheduler, hosts);
+                    println!("{units} {scheduler} hosts={hosts}: {most}");
+                    assert!(most <= 16, "{units} {scheduler} hosts={hosts}: {most} of {PIECES} pieces alive at once");
+                });
+            }
+        }
+    }
+}

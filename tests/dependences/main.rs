@@ -1,0 +1,25 @@
+//! What orders tasks: accesses, regions and partitions, loops, children, and what is remembered of those that ended.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod accesses;
+mod accumulation;
+mod breadth;
+mod captured_values;
+mod children;
+mod deep_chains;
+mod dimensions;
+#[cfg(feature = "graph")]
+mod for_each;
+#[cfg(feature = "graph")]
+mod lifecycle;
+mod nesting;
+mod numbers;
+mod own_reducers;
+mod partitions;
+mod regions;
+#[cfg(feature = "graph")]
+mod scale;
+mod tiles;
+mod window;

@@ -1,0 +1,214 @@
+//! Reductions by operations of users' own types: side by side if the operation is the same, one after the other if not.
+
+use crate::common::{gate, runtime, watched};
+use std::sync::{Arc, Barrier};
+use thalweg::memory::{AnyOrder, Elementwise, OpId, Reducer};
+use thalweg::prelude::*;
+
+const MIXES: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
+
+/// Words are joined in the order of submission: associative, not commutative.
+#[derive(Clone, Copy)]
+struct Join;
+
+/// Up to eight letters, the first in the highest byte that is used.
+impl Reducer<u64> for Join {
+    fn identity(&self) -> u64 {
+        0
+    }
+    fn combine(&self, accumulator: &mut u64, contribution: u64) {
+        let bytes = 8 - contribution.leading_zeros() / 8;
+        *accumulator = accumulator.checked_shl(8 * bytes).unwrap_or(0) | contribution;
+    }
+}
+
+/// Exclusive or, in any order.
+#[derive(Clone, Copy)]
+struct Xor;
+
+impl Reducer<u64> for Xor {
+    fn identity(&self) -> u64 {
+        0
+    }
+    fn combine(&self, accumulator: &mut u64, contribution: u64) {
+        *accumulator ^= contribution;
+    }
+    fn in_any_order(&self) -> bool {
+        true
+    }
+}
+
+/// Sums modulo a number: each value is an operation of its own.
+#[derive(Clone, Copy)]
+struct SumModulo {
+    modulus: u64,
+    id: OpId,
+}
+
+impl SumModulo {
+    fn new(modulus: u64) -> Self {
+        Self { modulus, id: OpId::unique() }
+    }
+}
+
+impl Reducer<u64> for SumModulo {
+    fn identity(&self) -> u64 {
+        0
+    }
+    fn combine(&self, accumulator: &mut u64, contribution: u64) {
+        *accumulator = (*accumulator + contribution) % self.modulus;
+    }
+    fn id(&self) -> OpId {
+        self.id
+    }
+}
+
+/// Claims to be `Sum`, and is.
+#[derive(Clone, Copy)]
+struct Adds;
+
+impl Reducer<u64> for Adds {
+    fn identity(&self) -> u64 {
+        0
+    }
+    fn combine(&self, accumulator: &mut u64, contribution: u64) {
+        *accumulator = accumulator.wrapping_add(contribution);
+    }
+    fn id(&self) -> OpId {
+        Reducer::<u64>::id(&Sum)
+    }
+}
+
+fn add<R: Reducer<u64>>(rt: &Runtime, x: &Data<u64>, reducer: R, value: u64) {
+    rt.task("add", (x.reduction(reducer),)).cpu(move |_, (x,)| x[0] = value).submit().unwrap();
+}
+
+#[test]
+fn contributions_are_combined_in_the_order_of_submission() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.scalar(0u64);
+            for letter in *b"thalweg" {
+                add(&rt, &x, Join, letter.into());
+            }
+            assert_eq!(rt.read_scalar(&x).unwrap().to_be_bytes(), *b"\0thalweg");
+        });
+    }
+}
+
+#[test]
+fn tasks_of_one_type_run_side_by_side() {
+    watched("side by side", || {
+        let rt = runtime("2:CPU:1");
+        let x = rt.scalar(0u64);
+        let both = Arc::new(Barrier::new(2));
+        for value in [1, 2] {
+            let both = both.clone();
+            let body = move |x: &mut [u64]| {
+                both.wait(); // for ever, if one came after the other
+                x[0] = value;
+            };
+            rt.task("xor", (x.reduction(Xor),)).cpu(move |_, (x,)| body(x)).submit().unwrap();
+        }
+        assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+    });
+}
+
+#[test]
+fn different_operations_come_one_after_the_other() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let (by_7, by_10) = (SumModulo::new(7), SumModulo::new(10));
+            let x = rt.scalar(5u64);
+            let (open, wait) = gate();
+            rt.task("first", (x.reduction(by_7),))
+                .cpu(move |_, (x,)| {
+                    wait();
+                    x[0] = 4;
+                })
+                .submit()
+                .unwrap();
+            add(&rt, &x, by_10, 9);
+            add(&rt, &x, by_10, 3);
+            add(&rt, &x, Xor, 0b1000);
+            add(&rt, &x, by_7, 6);
+            drop(open);
+            let first = (5 + 4) % 7;
+            let second = ((first + 9) % 10 + 3) % 10;
+            let third = second ^ 0b1000;
+            assert_eq!(rt.read_scalar(&x).unwrap(), (third + 6) % 7);
+        });
+    }
+}
+
+#[test]
+fn own_operations_go_wherever_ours_do() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let (x, y, z) = (rt.scalar(1u64), rt.data(vec![[0u64; 2]; 3]), rt.scalar(0u64));
+            for value in 1..=8u64 {
+                add(&rt, &x, AnyOrder(SumModulo { modulus: 1000, id: OpId::of::<SumModulo>() }), value);
+                rt.task("arrays", (y.reduction(Elementwise(Xor)),))
+                    .cpu(move |_, (y,)| y.fill([value, 2 * value]))
+                    .submit()
+                    .unwrap();
+                rt.task("shared", (z.accumulate(Xor),)).cpu(move |_, (z,)| z[0] ^= 1 << value).submit().unwrap();
+            }
+            assert_eq!(rt.read_scalar(&x).unwrap(), 37);
+            assert_eq!(rt.read(&y).unwrap(), [[8, 16]; 3]);
+            assert_eq!(rt.read_scalar(&z).unwrap(), 0b1_1111_1110);
+        });
+    }
+}
+
+#[test]
+fn two_types_with_one_id_share_a_group_and_no_memory() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let (x, y) = (rt.scalar(0u64), rt.scalar(0u64));
+            for value in 0..100u64 {
+                let own = value % 2 == 0;
+                if own {
+                    add(&rt, &x, AnyOrder(Adds), value)
+                } else {
+                    add(&rt, &x, Sum, value)
+                }
+                let shared = |y: &mut [u64]| y[0] += 1;
+                match own {
+                    true => rt.task("own", (y.accumulate(Adds),)).cpu(move |_, (y,)| shared(y)).submit().unwrap(),
+                    false => rt.task("ours", (y.accumulate(Sum),)).cpu(move |_, (y,)| shared(y)).submit().unwrap(),
+                };
+            }
+            assert_eq!((rt.read_scalar(&x).unwrap(), rt.read_scalar(&y).unwrap()), (4950, 100));
+        });
+    }
+}
+
+#[test]
+fn an_operation_that_panics_fails_the_task_whose_contribution_it_was() {
+    #[derive(Clone)]
+    struct Refuses;
+    impl Reducer<u64> for Refuses {
+        fn identity(&self) -> u64 {
+            0
+        }
+        fn combine(&self, accumulator: &mut u64, contribution: u64) {
+            assert!(contribution != 13, "not this one");
+            *accumulator += contribution;
+        }
+    }
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.scalar(0u64);
+            add(&rt, &x, Refuses, 12);
+            add(&rt, &x, Refuses, 13);
+            let error = rt.wait().unwrap_err().to_string();
+            assert!(error.contains("`add`") && error.contains("not this one"), "{error}");
+        });
+    }
+}

@@ -1,0 +1,97 @@
+//! The window: when a submission waits because many tasks are pending, and when it goes on all the same.
+
+use crate::common::{MIXES, builder, gate, watched};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+use thalweg::Context;
+use thalweg::prelude::*;
+
+/// Submits from a thread that hosts nothing, and returns the most tasks that were ever pending.
+fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'static) -> usize {
+    let (submitted, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let most = Arc::new(AtomicUsize::new(0));
+    for _ in 0..tasks {
+        submitted.fetch_add(1, Ordering::SeqCst);
+        let (submitted, finished, most, body) = (submitted.clone(), finished.clone(), most.clone(), body.clone());
+        let count = move |_: &Context, ()| {
+            body();
+            // In this order: a thread may lose its core between the two, and then the difference is too small, never too large.
+            let submitted = submitted.load(Ordering::SeqCst);
+            let pending = submitted.saturating_sub(finished.fetch_add(1, Ordering::SeqCst));
+            most.fetch_max(pending, Ordering::SeqCst);
+        };
+        rt.task("count", ()).cpu(count).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    assert_eq!(finished.load(Ordering::SeqCst), tasks);
+    most.load(Ordering::SeqCst)
+}
+
+#[test]
+fn the_window_holds_back_a_submitter_that_hosts_nothing() {
+    for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+        watched(units, move || {
+            let rt = builder(units, false).window(64).build().unwrap();
+            // Where the system lets no unit run for a while the window gives way, to four times what is pending: twice here.
+            let most = most_pending(&rt, 100_000, || ());
+            assert!(most <= 64 * 32, "{most} tasks pending at a window of 64");
+        });
+    }
+}
+
+#[test]
+fn the_window_holds_back_a_submitter_of_long_tasks() {
+    for hosts in [false, true] {
+        watched(&format!("hosts={hosts}"), move || {
+            let rt = builder("2:CPU:1", hosts).window(16).build().unwrap();
+            let most = most_pending(&rt, 1000, || std::thread::sleep(Duration::from_millis(3)));
+            assert!(most <= 16 * 16, "{most} tasks pending at a window of 16");
+        });
+    }
+}
+
+#[test]
+fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
+    for units in MIXES {
+        for hosts in [false, true] {
+            watched(&format!("{units} hosts={hosts}"), move || {
+                let rt = builder(units, hosts).window(8).build().unwrap();
+                let (open, opened) = gate();
+                let x = rt.scalar(0u64);
+                if hosts && units.starts_with("1:CPU") {
+                    drop(open); // this thread may be the one that would wait at the gate
+                    rt.task("gate", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+                    (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
+                } else {
+                    let (begun, begins) = channel();
+                    let body = move |_: &Context, _: (&mut [u64],)| {
+                        begun.send(()).unwrap();
+                        opened();
+                    };
+                    rt.task("gate", (x.inout(),)).cpu(body).submit().unwrap();
+                    begins.recv().unwrap(); // on another unit, then, than this thread's
+                    (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
+                    drop(open);
+                }
+                assert_eq!(rt.read_scalar(&x).unwrap(), 200);
+            });
+        }
+    }
+}
+
+#[test]
+fn submission_in_a_body_does_not_wait() {
+    watched("nested", || {
+        let rt = Arc::new(builder("1:CPU:1", false).window(4).build().unwrap());
+        let inner = rt.clone();
+        let body = move |_: &Context, ()| {
+            for _ in 0..500 {
+                inner.task("child", ()).cpu(|_, ()| ()).submit().unwrap();
+            }
+        };
+        rt.task("parent", ()).cpu(body).submit().unwrap();
+        rt.wait().unwrap();
+    });
+}

@@ -1,0 +1,311 @@
+//! Bad input: every refusal has its type, names the argument, the data and the ranges, says what would be right, and
+//! changes nothing: afterwards the runtime and the data work as before.
+
+use crate::common::{runtime, watched};
+use ndarray::{Array2, Array3};
+use std::sync::Arc;
+use thalweg::Context;
+use thalweg::error::{BuildError, RunError, SubmitError};
+use thalweg::machine::ConfigError;
+use thalweg::prelude::*;
+
+const UNITS: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"];
+
+/// Runs `test` on machines with and without CPU units and devices; then a task must still work, and nothing has failed.
+fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
+    for units in UNITS {
+        let test = test.clone();
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.data(vec![1.0; 10]).named("x");
+            test(&rt, &x);
+            rt.task("works", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1.0)).submit().unwrap();
+            rt.wait().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [2.0; 10]);
+        });
+    }
+}
+
+/// What is said about a task that only declares these accesses.
+fn refusal(rt: &Runtime, accesses: impl thalweg::task::Accesses) -> String {
+    rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err().to_string()
+}
+
+fn refused<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> SubmitError {
+    match result.map_err(Into::into) {
+        Err(RunError::Refused(error)) => error,
+        other => panic!("the request should be refused: {other:?}"),
+    }
+}
+
+#[test]
+fn regions_out_of_bounds() {
+    on_each(|rt, x| {
+        let a = rt.array(Array2::<u8>::zeros((4, 6))).named("grid");
+        let c = rt.array(Array3::<u8>::zeros((2, 3, 4)));
+        let of = |said: &str, request: &str| said.replace("`t`", &format!("`{request}`"));
+        let one = "cannot access region [5..11] of data `x` in `t`: it is out of bounds; try a region inside [0..10]";
+        assert_eq!(refusal(rt, (x.slice(5..11).input(),)), one);
+        assert_eq!(refusal(rt, (x.slice(5..=10).output(),)), one);
+        #[allow(clippy::reversed_empty_ranges)] // that is the mistake
+        let inverted = x.slice(7..3);
+        assert_eq!(refusal(rt, (inverted.inout(),)), one.replace("5..11", "7..3"));
+        assert_eq!(refusal(rt, (x.slice(12..).reduction(Sum),)), one.replace("5..11", "12..12"));
+        assert_eq!(refusal(rt, (x.slice(11..11).concurrent(),)), one.replace("5..11", "11..11"), "though it is empty");
+        let max = usize::MAX;
+        assert_eq!(refusal(rt, (x.slice(..=max).input(),)), one.replace("5..11", &format!("0..{max}")));
+        let two = "cannot access region [1..3, 2..7] of data `grid` in `t`: it is out of bounds; \
+                   try a region inside [0..4, 0..6]";
+        assert_eq!(refusal(rt, (a.block((1..3, 2..7)).commutative(),)), two);
+        let three = "cannot access region [0..2, 0..4, 0..4] of data 2 in `t`: it is out of bounds; \
+                     try a region inside [0..2, 0..3, 0..4]";
+        assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
+        // Requests say the same, whichever the space.
+        assert_eq!(refused(rt.read(&x.slice(5..11))).to_string(), of(one, "read"));
+        assert_eq!(refused(rt.wait_on(&a.block((1..3, 2..7)))).to_string(), of(two, "wait_on"));
+        for space in rt.machine().spaces() {
+            assert_eq!(refused(rt.copy(&x.slice(5..11), space)).to_string(), of(one, "copy"));
+            assert_eq!(
+                rt.prefetch(&x.slice(..max), space).unwrap_err().to_string(),
+                of(one, "prefetch").replace("5..11", &format!("0..{max}"))
+            );
+            assert!(matches!(rt.prefetch(&a.block((0..max, 0..max)), space), Err(SubmitError::OutOfBounds { .. })));
+        }
+        let error = rt.task("t", (x.slice(5..11).input(),)).cpu(|_, _| ()).submit().unwrap_err();
+        let [task, data, region, shape] = ["t", "data `x`", "[5..11]", "[0..10]"].map(str::to_owned);
+        let expected = SubmitError::OutOfBounds { task, data, region, shape };
+        assert_eq!(error, expected);
+    });
+}
+
+#[test]
+fn overlapping_accesses_in_one_task() {
+    on_each(|rt, x| {
+        let a = rt.array(Array2::<u32>::zeros((4, 4))).named("grid");
+        let text = |first, second| {
+            format!(
+                "cannot submit task `t`: its accesses to {first} and {second} of data `x` overlap, and one of them writes; \
+                 try one access that covers both, or regions that do not overlap"
+            )
+        };
+        let said = refusal(rt, (x.slice(0..6).input(), x.slice(5..10).output()));
+        assert_eq!(said, text("[0..6] (in)", "[5..10] (out)"));
+        let said = refusal(rt, (x.slice(0..6).reduction(Sum), x.slice(0..6).reduction(Sum)));
+        assert_eq!(said, text("[0..6] (reduction)", "[0..6] (reduction)"));
+        let said = refusal(rt, (x.slice(9..10).commutative(), x.slice(0..2).input(), x.concurrent()));
+        assert_eq!(said, text("[9..10] (commutative)", "[0..10] (concurrent)"));
+        let said = refusal(rt, (x.input(), a.block((0..2, 0..3)).inout(), a.block((1..4, 2..4)).input()));
+        assert!(said.contains("[0..2, 0..3] (inout) and [1..4, 2..4] (in) of data `grid`"), "{said}");
+        // Readers may overlap, writers may touch, and what is empty overlaps nothing.
+        rt.task("fine", (x.input(), x.slice(2..4).input(), x.slice(4..4).output())).cpu(|_, _| ()).submit().unwrap();
+        let touching = (a.block((0..2, 0..4)).inout(), a.block((2..4, 0..4)).inout());
+        rt.task("fine", touching).cpu(|_, _| ()).submit().unwrap();
+    });
+}
+
+#[test]
+fn data_of_another_runtime() {
+    on_each(|rt, x| {
+        let other = runtime("1:CPU:1");
+        let said = "cannot access data `x` in `t`: it is registered with another runtime; try a call of that one";
+        let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
+        assert_eq!(refusal(&other, (x.input(),)), said);
+        assert_eq!(refused(other.read(&x.all())).to_string(), of("read"));
+        assert_eq!(refused(other.wait_on(&x.all())).to_string(), of("wait_on"));
+        assert_eq!(
+            refused(other.take(x.clone())),
+            SubmitError::ForeignData { task: "take".to_owned(), data: "data `x`".to_owned() }
+        );
+        assert_eq!(other.prefetch(&x.all(), SpaceId::HOST).unwrap_err().to_string(), of("prefetch"));
+        let y = other.scalar(0);
+        assert_eq!(refusal(rt, (x.input(), y.output())), said.replace("data `x`", "data 0"));
+    });
+}
+
+#[test]
+fn data_that_was_taken() {
+    on_each(|rt, x| {
+        let y = rt.data(vec![3u8; 7]).named("y");
+        let clone = y.clone();
+        let region = clone.slice(0..3);
+        assert_eq!(rt.take(y).unwrap(), [3; 7]);
+        let said = "cannot access data `y` in `t`: it was taken back from the runtime; try registering it again";
+        let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
+        assert_eq!(refusal(rt, (x.output(), clone.input())), said);
+        assert_eq!(refused(rt.read(&region)).to_string(), of("read"));
+        assert_eq!(
+            refused(rt.copy(&region, SpaceId::HOST)),
+            SubmitError::Taken { task: "copy".to_owned(), data: "data `y`".to_owned() }
+        );
+        assert_eq!(refused(rt.take(clone.clone())).to_string(), of("take"));
+    });
+}
+
+#[test]
+fn bodies_that_no_unit_can_run() {
+    for units in UNITS {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.data(vec![1.0; 10]);
+            let said = rt.task("bare", (x.input(),)).submit().unwrap_err();
+            assert_eq!(said, SubmitError::NoBody { task: "bare".to_owned() });
+            assert_eq!(
+                said.to_string(),
+                "cannot submit task `bare`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)"
+            );
+            let no_unit = |bodies: &str| {
+                format!(
+                    "cannot submit task `t`: it has bodies for {bodies} only, and the machine's units are {units}; try a body for one of these"
+                )
+            };
+            let emulated = rt.task("t", (x.inout(),)).emulated(|_, _| ()).submit().map_err(|e| e.to_string());
+            let host = rt.task("t", (x.inout(),)).host(|_, _| ()).submit().map_err(|e| e.to_string());
+            let concurrent = rt.task("t", (x.concurrent(),)).cpu(|_, _| ()).submit().map_err(|e| e.to_string());
+            if units.contains("EMU") {
+                emulated.unwrap();
+            } else {
+                assert_eq!(emulated, Err(no_unit("EMU")))
+            }
+            // Where there is no CPU unit, hosting threads stand in.
+            host.unwrap();
+            concurrent.unwrap();
+            let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| e.to_string());
+            assert_eq!(gpu, Err(no_unit("CUDA and HIP and OPENCL and FPGA and GPU")));
+            rt.wait().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [1.0; 10]);
+        });
+    }
+}
+
+#[test]
+fn concurrent_regions_with_gaps() {
+    on_each(|rt, _| {
+        let a = rt.array(Array2::<u32>::zeros((4, 6))).named("grid");
+        let said = "cannot submit task `t`: region [0..2, 1..3] of data `grid` is not contiguous in memory, which a \
+                    concurrent access needs; try whole rows";
+        assert_eq!(refusal(rt, (a.block((0..2, 1..3)).concurrent(),)), said);
+        for whole in [a.block((1..3, 0..6)), a.block((2..3, 1..4))] {
+            let result = rt.task("t", (whole.concurrent(),)).cpu(|_, _| ()).submit();
+            assert!(!matches!(result, Err(SubmitError::NotContiguous { .. })));
+        }
+    });
+}
+
+#[test]
+fn indices_outside_their_space() {
+    on_each(|rt, x| {
+        let zones = rt.iteration_space("zones", vec![1.0; 3]);
+        let error = rt.task("t", (x.input(),)).at(&zones, 3).cpu(|_, _| ()).submit().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cannot submit task `t`: index 3 is outside iteration space `zones`; try one below 3"
+        );
+        rt.task("t", (x.input(),)).at(&zones, 2).cost(1.0).cpu(|_, _| ()).submit().unwrap();
+    });
+}
+
+#[test]
+fn spaces_that_do_not_exist() {
+    on_each(|rt, x| {
+        let count = rt.machine().num_spaces();
+        let said = format!(
+            "cannot copy to space 7: the machine has {count} address spaces; try one that `Machine::spaces` lists"
+        );
+        assert_eq!(rt.prefetch(&x.all(), SpaceId(7)).unwrap_err().to_string(), said);
+        assert_eq!(
+            refused(rt.copy(&x.all(), SpaceId(7))),
+            SubmitError::NoSuchSpace { space: "space 7".to_owned(), count }
+        );
+    });
+}
+
+#[test]
+fn waiting_inside_a_body() {
+    for units in UNITS {
+        watched(units, move || {
+            let rt = Arc::new(runtime(units));
+            let (x, inner) = (rt.scalar(1.0), rt.clone());
+            let body = move |_: &Context, _: (&mut [f64],)| inner.wait().map_err(|error| error.to_string());
+            rt.task("t", (x.inout(),)).cpu(body).submit().unwrap();
+            let said = rt.wait().unwrap_err().to_string();
+            let why = "cannot `wait` inside a task's body: it would wait for the very task that calls it; try calling it \
+                       outside, or submitting a task that uses the value";
+            assert!(said.contains(why), "{said}");
+        });
+    }
+}
+
+#[test]
+fn working_sets_larger_than_any_memory() {
+    watched("working set", || {
+        let sizes = |device| EmulatedDevice::new().capacity_bytes([80, 96][device]);
+        let rt = Runtime::builder().compute_units("2:EMU:1").emulated_devices(sizes).build().unwrap();
+        let (x, y) = (rt.data(vec![1.0f64; 10]), rt.data(vec![1.0f64; 3]));
+        // Cores could work at home: the hosting thread of a device stands in for them.
+        rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
+        let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
+        assert_eq!(error, SubmitError::WorkingSet { task: "t".to_owned(), needed_bytes: 104, capacity_bytes: 96 });
+        let said = "cannot make room for the data of `t`: it needs 104 bytes at once, and the largest device memory it \
+                    could use has 96; try smaller regions, or units with more memory";
+        assert_eq!(error.to_string(), said);
+        let error = rt.prefetch(&rt.data(vec![0u8; 81]).all(), SpaceId(1)).unwrap_err();
+        let expected = SubmitError::WorkingSet { task: "prefetch".to_owned(), needed_bytes: 81, capacity_bytes: 80 };
+        assert_eq!(error, expected);
+        for i in 0..8 {
+            rt.task("fits", (x.inout(), y.slice(i % 2..i % 2 + 2).input()))
+                .cpu(|_, (x, y)| x[0] += y[0])
+                .submit()
+                .unwrap();
+        }
+        assert_eq!(rt.take(x).unwrap()[0], 9.0);
+    });
+}
+
+#[test]
+fn machines_that_can_not_be_built() {
+    let said = |builder: thalweg::Builder| builder.build().unwrap_err().to_string();
+    let units = |units: &str| Runtime::builder().compute_units(units);
+    for (text, words) in [
+        ("", "empty unit configuration; write for instance"),
+        ("4:CPU", "term 1 (`4:CPU`) has no size"),
+        ("2:CPU:1,,1:EMU:1", "term 2 is empty"),
+        ("x:CPU:1", "the count `x` is not a whole number"),
+        ("1:CPU:0", "the size is zero; write 1 or more"),
+        ("1:TPU:1", "unknown kind of unit `TPU`; the kinds are CPU, EMU"),
+        ("2000:CPU:1", "the count is too large; it can be at most 1024"),
+        ("1000:OPENCL:1", "1000 OPENCL devices are needed; "),
+        ("1000:GPU:1", "Units that need no accelerator are EMU"),
+    ] {
+        let message = said(units(text));
+        assert!(message.starts_with("compute units: ") && message.contains(words), "{text}: {message}");
+    }
+    assert!(matches!(units("").build(), Err(BuildError::Units(ConfigError::Empty))));
+    for (text, words) in [
+        ("{0;1}", "places: OMP_PLACES, column 3: found `;`"),
+        ("cores(2)", "places: OMP_PLACES, column 1: the abstract name `cores` is not supported; list places"),
+        ("{0}", "compute units: OMP_PLACES lists 1 places for 2 compute units; list at least 2"),
+        ("{0,1},{1}", "compute units: place 0 of OMP_PLACES has 2 cores, but CPU unit 0 is configured with 1"),
+    ] {
+        let message = said(units("2:CPU:1").places(text));
+        assert!(message.starts_with(words), "{text}: {message}");
+    }
+    let unknown = units("1:CPU:1").scheduler("fast").build().unwrap_err();
+    assert!(unknown.to_string().starts_with("cannot find scheduler `fast`; try one of stealing, dynamic, "));
+    assert!(
+        matches!(unknown, BuildError::UnknownScheduler { name, known } if name == "fast" && known == thalweg::sched::NAMES)
+    );
+    assert_eq!(said(units("1:CPU:1").window(0)), "window: a window of 0 tasks lets none be submitted; give at least 1");
+    let new = EmulatedDevice::new;
+    for (device, words) in [
+        (new().speed(0.0), "a speed of 0 cannot be emulated; try one from 0.000001 to 1"),
+        (new().speed(-1.0), "a speed of -1 cannot"),
+        (new().speed(1.5), "a speed of 1.5 cannot"),
+        (new().speed(f64::NAN), "a speed of NaN cannot"),
+        (new().capacity_bytes(0), "a memory of 0 bytes holds no data"),
+        (new().copy_delay(Default::default(), 0.0), "0 bytes a second cannot be emulated; try a number from 1 upwards"),
+        (new().copy_delay(Default::default(), f64::NAN), "NaN bytes a second cannot be emulated"),
+    ] {
+        let message = said(units("1:CPU:1,2:EMU:1").emulated_devices(move |_| device.clone()));
+        assert!(message.starts_with(&format!("emulated_devices: {words}")), "{message}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Panics of public methods name the line of the program that calls them, not one inside the library.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, Once};
+use thalweg::kernel::Program;
+use thalweg::machine::{Machine, Topology};
+use thalweg::prelude::*;
+use thalweg::region::Block;
+
+thread_local! {
+    /// The file of this thread's last panic.
+    static FILE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Takes what a call makes that should have panicked.
+fn made<T>(_: T) {}
+
+/// Calls that each panic; by name.
+fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
+    let rt = || Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let machine = || Machine::plan(&"1:CPU:1".parse().unwrap(), None, &Topology::with_cores(1)).unwrap().0;
+    const TOO_MANY: usize = usize::MAX / 2;
+    let weights = |odd: f64| move || made(rt().iteration_space("z", vec![1.0, odd]));
+    vec![
+        ("task::blocks", Box::new(|| made(thalweg::task::blocks(4, 0)))),
+        ("Data::blocks", Box::new(move || made(rt().zeros::<f64, _>(4).blocks(0)))),
+        ("Data::rows", Box::new(move || made(rt().zeros::<f64, _>([4, 4]).rows(0)))),
+        ("Data::tiles", Box::new(move || made(rt().zeros::<f64, _>([4, 4]).tiles([2, 0])))),
+        ("Region::blocks", Box::new(move || made(rt().zeros::<f64, _>(4).slice(1..3).blocks(0)))),
+        ("Region::rows", Box::new(move || made(rt().zeros::<f64, _>([4, 4]).block((0..2, 0..2)).rows(0)))),
+        ("Region::tiles", Box::new(move || made(rt().zeros::<f64, _>([4, 4]).block((0..2, 0..2)).tiles([0, 1])))),
+        ("Partition::part", Box::new(move || made(rt().zeros::<f64, _>(4).blocks(2).part(2)))),
+        ("Region::border", Box::new(move || made(rt().zeros::<f64, _>(4).slice(..).border(Face::low(1), 1)))),
+        ("Region::halo", Box::new(move || made(rt().zeros::<f64, _>(4).slice(..).halo(Face::high(1), 1)))),
+        ("Runtime::zeros", Box::new(move || made(rt().zeros::<f64, _>([TOO_MANY, 4])))),
+        ("Runtime::zeros_together", Box::new(move || made(rt().zeros_together::<f64, _>([[TOO_MANY, 4]])))),
+        ("Runtime::device_only", Box::new(move || made(rt().device_only::<f64, _>([TOO_MANY, 4])))),
+        ("Runtime::unified", Box::new(move || made(rt().unified::<f64, _>([TOO_MANY, 4])))),
+        ("Runtime::data_with", Box::new(move || made(rt().data_with([TOO_MANY, 4], |_| 0.0)))),
+        ("Runtime::iteration_space", Box::new(weights(-1.0))),
+        ("Runtime::iteration_space", Box::new(weights(f64::NAN))),
+        (
+            "with_neighbours",
+            Box::new(move || {
+                let _ = rt().iteration_space("z", vec![1.0]).with_neighbours(vec![vec![1]]);
+            }),
+        ),
+        (
+            "with_exchange",
+            Box::new(move || {
+                let _ = rt().iteration_space("z", vec![1.0]).with_exchange(vec![]);
+            }),
+        ),
+        ("Machine::unit", Box::new(move || made(machine().unit(UnitId(1)).clone()))),
+        (
+            "Machine::space_of",
+            Box::new(move || {
+                machine().space_of(UnitId(1));
+            }),
+        ),
+        (
+            "Machine::spaces_of",
+            Box::new(move || {
+                machine().spaces_of(UnitId(1)).count();
+            }),
+        ),
+        (
+            "Machine::unit_of_device",
+            Box::new(move || {
+                machine().unit_of_device(DeviceId(0));
+            }),
+        ),
+        (
+            "DeviceId::space",
+            Box::new(|| {
+                DeviceId(u16::MAX).space();
+            }),
+        ),
+        (
+            "Block::new",
+            Box::new(|| {
+                Block::new(&[0..1, 0..1, 0..1, 0..1, 0..1]);
+            }),
+        ),
+        (
+            "Program::define",
+            Box::new(|| {
+                #[allow(unsafe_code)]
+                // SAFETY: the text has no kernel.
+                let empty = unsafe { Program::new("empty.cl", "") };
+                let _ = (0..33).fold(empty, |program, _| program.define("N", 1));
+            }),
+        ),
+        (
+            "Program::header",
+            Box::new(|| {
+                #[allow(unsafe_code)]
+                // SAFETY: the text has no kernel.
+                let empty = unsafe { Program::new("empty.cl", "") };
+                let _ = (0..12).fold(empty, |program, _| program.header("h", ""));
+            }),
+        ),
+        #[cfg(feature = "sim")]
+        (
+            "SimulatedMachine::with_noise",
+            Box::new(|| {
+                let machine: SimulatedMachine =
+                    "name = \"m\"\n[units.CPU]\ncount = 2\nbytes_per_s = 1e9\n".parse().unwrap();
+                let _ = machine.with_noise(1, f64::NAN);
+            }),
+        ),
+    ]
+}
+
+/// Keeps the file of each panic from now on, for the thread that panics.
+fn keep_files() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            FILE.set(info.location().map_or_else(String::new, |place| place.file().to_owned()));
+            before(info);
+        }));
+    });
+}
+
+/// The file that the panic of a call names, if it panics.
+fn file_of(call: impl FnOnce()) -> Option<String> {
+    catch_unwind(AssertUnwindSafe(call)).is_err().then(|| FILE.take())
+}
+
+#[test]
+fn panics_name_the_line_of_the_caller() {
+    keep_files();
+    let files: Vec<_> = calls().into_iter().map(|(name, call)| (name, file_of(call))).collect();
+    let elsewhere: Vec<_> = files.iter().filter(|(_, file)| file.as_deref() != Some(file!())).collect();
+    assert!(elsewhere.is_empty(), "{elsewhere:#?}");
+}
+
+#[test]
+fn panics_name_the_line_of_the_body() {
+    keep_files();
+    let rt = crate::common::runtime("1:CPU:1");
+    let body = |cx: &thalweg::Context, (sums,): (thalweg::memory::Shared<'_, f64>,)| {
+        let here = Some(file!().to_owned());
+        assert_eq!(file_of(|| made(cx.zeros::<f64, _>([usize::MAX / 2, 4]))), here);
+        assert_eq!(file_of(|| sums.store(4, 1.0)), here);
+        assert_eq!(file_of(|| made(sums.load(4))), here);
+        assert_eq!(file_of(|| sums.update(4, |sum| sum + 1.0)), here);
+        let left = cx.clone();
+        LEFT.lock().unwrap().push(left);
+    };
+    let sums = rt.zeros::<f64, _>(4);
+    rt.task("panics", (sums.concurrent(),)).cpu(body).submit().unwrap();
+    rt.wait().unwrap();
+    drop((sums, rt));
+    let left = LEFT.lock().unwrap().pop().unwrap();
+    assert_eq!(file_of(|| made(left.data(vec![0.0]))).as_deref(), Some(file!()));
+    assert_eq!(file_of(|| made(left.token())).as_deref(), Some(file!()));
+}
+
+/// A context that outlives its body.
+static LEFT: Mutex<Vec<thalweg::Context>> = Mutex::new(Vec::new());

@@ -1,0 +1,307 @@
+//! After a failure: what is cleared, accepted or overwritten is good again, what only comes later never was bad, and a
+//! `take` that fails gives the data back.
+
+use crate::common::{MIXES, failed, for_each_mix, gate, poison, watched};
+use ndarray::Array2;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::Context;
+use thalweg::error::TakeError;
+use thalweg::prelude::*;
+
+const N: usize = 8;
+
+/// Adds to a region; `n` of nothing fails, after it has written half of it.
+fn add(rt: &Runtime, region: Region<'_, u64>, n: Option<u64>) {
+    let body = move |_: &Context, (x,): (&mut [u64],)| match n {
+        Some(n) => {
+            x.iter_mut().for_each(|x| *x += n);
+            Ok(())
+        }
+        None => {
+            let half = x.len() / 2;
+            x[..half].fill(100);
+            Err("no number")
+        }
+    };
+    rt.task("add", (region.inout(),)).cpu(body).submit().unwrap();
+}
+
+#[test]
+fn a_cleared_region_can_be_updated_again() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![1u64; N]);
+        let (open, wait) = gate();
+        rt.task("gate", (x.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
+        add(rt, x.all(), None);
+        add(rt, x.all(), Some(1)); // skipped
+        rt.clear(x.slice(2..)).unwrap();
+        add(rt, x.slice(2..), Some(5));
+        add(rt, x.slice(..4), Some(7)); // half of it is still bad
+        rt.clear(x.slice(..4)).unwrap();
+        add(rt, x.all(), Some(20));
+        drop(open);
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the failure was not reported") };
+        assert_eq!((failures.len(), failures[0].skipped()), (1, 2), "a mended failure is reported");
+        rt.wait().expect("and once only");
+        assert_eq!(rt.take(x).unwrap(), [20, 20, 20, 20, 25, 25, 25, 25]);
+    });
+}
+
+#[test]
+fn an_accepted_region_is_what_the_failed_task_left() {
+    for_each_mix(|rt| {
+        let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![3u64; N]));
+        add(rt, x.all(), Some(1));
+        add(rt, x.all(), None);
+        rt.accept(x.all()).unwrap();
+        add(rt, x.all(), Some(10));
+        // Nothing is wrong with this one; it may be anywhere.
+        add(rt, y.all(), Some(1));
+        rt.accept(y.slice(1..)).unwrap();
+        add(rt, y.all(), Some(1));
+        assert_eq!(failed(rt.wait()), ["add"]);
+        assert_eq!(rt.read(&x.all()).unwrap(), [110, 110, 110, 110, 12, 12, 12, 12]);
+        assert_eq!(rt.take(y).unwrap(), [5; N]);
+        // A request is refused for as long as a part is not mended, and no longer.
+        add(rt, x.all(), None);
+        rt.accept(x.slice(1..)).unwrap();
+        assert_eq!(poison(rt.read(&x.all())).0, "add");
+        assert_eq!(rt.read(&x.slice(6..)).unwrap(), [12; 2]);
+        rt.accept(x.slice(..1)).unwrap();
+        assert_eq!(rt.read(&x.all()).unwrap(), [100, 100, 100, 100, 12, 12, 12, 12]);
+        assert_eq!(failed(rt.wait()), ["add"]);
+    });
+}
+
+#[test]
+fn boxes_of_several_dimensions_are_mended() {
+    for_each_mix(|rt| {
+        let x = rt.array(Array2::<u64>::ones((4, 6)));
+        let fail = |region: Region<'_, u64, Ix2>| {
+            rt.task("fail", (region.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
+        };
+        let inner = x.block((1..3, 2..5));
+        fail(x.block((0..4, 2..5)));
+        rt.clear(inner).unwrap();
+        rt.accept(x.block((0..1, 0..6))).unwrap();
+        assert_eq!(poison(rt.read(&x.all())).0, "fail");
+        rt.accept(x.block((3..4, 2..5))).unwrap();
+        let expected = Array2::from_shape_fn((4, 6), |(i, j)| u64::from(!((1..3).contains(&i) && (2..5).contains(&j))));
+        assert_eq!(rt.read(&x.all()).unwrap(), expected);
+        // With a history long enough to be kept by parts.
+        for i in 0..40 {
+            rt.task("touch", (x.block((i % 4..i % 4 + 1, 0..6)).commutative(),)).cpu(|_, _| ()).submit().unwrap();
+        }
+        fail(x.all());
+        rt.clear(x.block((0..2, 0..6))).unwrap();
+        rt.accept(x.block((2..4, 0..6))).unwrap();
+        assert_eq!(rt.take(x).unwrap().sum(), 4 + 4 + 1 - 1 + 1);
+        assert_eq!(failed(rt.wait()), ["fail", "fail"]);
+    });
+}
+
+#[test]
+fn mending_comes_after_everything_submitted_before_it() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![1u64; N]);
+        let (open, wait) = gate();
+        let seen = rt.data(vec![0u64; N]);
+        let body = move |_: &Context, (x, seen): (&[u64], &mut [u64])| {
+            wait();
+            seen.copy_from_slice(x);
+        };
+        rt.task("reader", (x.input(), seen.output())).cpu(body).submit().unwrap();
+        rt.clear(x.all()).unwrap();
+        rt.accept(x.all()).unwrap();
+        add(rt, x.all(), Some(1));
+        drop(open);
+        assert_eq!(rt.take(seen).unwrap(), [1; N]);
+        assert_eq!(rt.take(x).unwrap(), [1; N]);
+        // Nothing at all can be mended too.
+        let none = rt.data(Vec::<u64>::new());
+        rt.clear(none.all()).unwrap();
+        rt.accept(none.all()).unwrap();
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn what_went_with_a_device_is_mended() {
+    for mend in ["clear", "accept"] {
+        watched(mend, move || {
+            let device = EmulatedDevice::new().lost_after_tasks(2);
+            let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler("dynamic");
+            let rt = builder.emulated_devices(move |_| device.clone()).build().unwrap();
+            let x = rt.data(vec![1u64; N]);
+            for _ in 0..4 {
+                let body = |_: &Context, (x,): (&mut [u64],)| x.iter_mut().for_each(|x| *x += 1);
+                rt.task("device", (x.inout(),)).emulated(body).submit().unwrap();
+            }
+            assert_eq!(failed(rt.wait()), ["device"]);
+            assert_eq!(poison(rt.read(&x.slice(3..4))).0, "device");
+            // What the device had is gone; the home still has what it was filled from.
+            let base = match mend {
+                "clear" => {
+                    rt.clear(x.all()).unwrap();
+                    0
+                }
+                _ => {
+                    rt.accept(x.all()).unwrap();
+                    1
+                }
+            };
+            rt.task("core", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 10)).submit().unwrap();
+            rt.wait().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [base + 10; N]);
+        });
+    }
+}
+
+#[test]
+fn mending_is_refused_where_a_task_would_be() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = Arc::new(crate::common::runtime(units));
+            let other = crate::common::runtime("1:CPU:1");
+            let x = rt.data(vec![1u64; N]).named("x");
+            for said in [rt.clear(x.slice(4..12)), rt.accept(x.slice(4..12))] {
+                assert!(matches!(said, Err(SubmitError::OutOfBounds { .. })), "{said:?}");
+            }
+            for said in [other.clear(x.all()), other.accept(x.all())] {
+                assert!(matches!(said, Err(SubmitError::ForeignData { .. })), "{said:?}");
+            }
+            let (inner, held) = (rt.clone(), x.clone());
+            let body = move |_: &Context, _: (&mut [u64],)| {
+                for (name, said) in [("clear", inner.clear(held.all())), ("accept", inner.accept(held.slice(3..)))] {
+                    assert!(matches!(said, Err(SubmitError::Nested { task, .. }) if task == name));
+                }
+            };
+            rt.task("holder", (x.slice(..4).inout(),)).cpu(body).submit().unwrap();
+            rt.wait().unwrap();
+            assert_eq!(rt.take(x).unwrap(), [1; N]);
+        });
+    }
+}
+
+#[test]
+fn who_only_comes_later_runs_after_a_failure() {
+    for_each_mix(|rt| {
+        let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![0u64; 1]));
+        let (open, wait) = gate();
+        let steps = Arc::new(AtomicUsize::new(0));
+        let [first, second, third] = [0, 1, 2].map(|expected| {
+            let steps = steps.clone();
+            move || assert_eq!(steps.fetch_add(1, Ordering::SeqCst), expected, "out of order")
+        });
+        let body = move |_: &Context, _: (&mut [u64],)| {
+            wait();
+            first();
+            Err("no")
+        };
+        rt.task("fails", (x.inout(),)).cpu(body).submit().unwrap();
+        let body = move |_: &Context, (y, ()): (&mut [u64], ())| {
+            second();
+            y[0] = 1;
+        };
+        rt.task("later", (y.output(), x.slice(2..3).after())).cpu(body).submit().unwrap();
+        // Who overwrites the region comes after it in turn.
+        let body = move |_: &Context, (x,): (&mut [u64],)| {
+            third();
+            x.fill(3);
+        };
+        rt.task("overwrites", (x.output(),)).cpu(body).submit().unwrap();
+        drop(open);
+        assert_eq!(failed(rt.wait()), ["fails"]);
+        assert_eq!((rt.take(y).unwrap(), rt.take(x).unwrap()), (vec![1], vec![3; N]));
+    });
+}
+
+#[test]
+fn who_only_comes_later_heals_and_spoils_nothing() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![1u64; N]);
+        add(rt, x.all(), None);
+        rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
+        rt.task("between", (x.slice(..2).after(), x.slice(1..).after())).cpu(|_, _| ()).submit().unwrap();
+        assert_eq!(poison(rt.read(&x.all())).0, "add", "it is still lost, and by the first failure");
+        rt.clear(x.all()).unwrap();
+        rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
+        add(rt, x.all(), Some(1));
+        assert_eq!(rt.take(x).unwrap(), [1; N], "its own failure is nobody else's");
+        let mut causes = failed(rt.wait());
+        causes.sort();
+        assert_eq!(causes, ["add", "later", "later"]);
+    });
+}
+
+#[test]
+fn who_only_comes_later_moves_nothing() {
+    watched("moves nothing", || {
+        // Of its data, the device could not even hold the region.
+        let device = EmulatedDevice::new().capacity_bytes(64);
+        let builder = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| device.clone());
+        let rt = builder.build().unwrap();
+        let (x, y) = (rt.data(vec![1u64; 100]), rt.data(vec![1u64; 8]));
+        rt.task("later", (x.after(), y.output())).emulated(|_, ((), y)| y.fill(2)).submit().unwrap();
+        rt.wait().unwrap();
+        assert_eq!(rt.valid_in(&x.all()), [SpaceId::HOST]);
+        assert_eq!(rt.take(y).unwrap(), [2; 8]);
+        assert!(rt.statistics().links.iter().all(|link| link.bytes == 64));
+    });
+}
+
+#[test]
+fn a_take_that_fails_gives_the_data_back() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![1u64; N]).named("x");
+        add(rt, x.all(), None);
+        let error: TakeError<Data<u64>> = rt.take(x).unwrap_err();
+        assert!(matches!(error.error(), RunError::Poisoned(cause) if cause.name() == "add"));
+        assert_eq!(error.to_string(), error.error().to_string());
+        let x = error.into_data();
+        rt.clear(x.all()).unwrap();
+        assert_eq!(rt.take(x).unwrap(), [0; N]);
+        assert_eq!(failed(rt.wait()), ["add"]);
+        let other = crate::common::runtime("1:CPU:1");
+        let y = rt.data(vec![2u64; N]);
+        let (y, error) = other.take(y).unwrap_err().into_parts();
+        assert!(matches!(error, RunError::Refused(SubmitError::ForeignData { .. })), "{error}");
+        assert_eq!(rt.take(y).unwrap(), [2; N]);
+    });
+}
+
+#[test]
+fn the_error_of_a_take_goes_where_others_go() {
+    fn boxed(rt: &Runtime, x: Data<u64>) -> Result<Vec<u64>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(rt.take(x)?)
+    }
+    fn plain(rt: &Runtime, x: Data<u64>) -> Result<Vec<u64>, RunError> {
+        Ok(rt.take(x)?)
+    }
+    watched("take", || {
+        let rt = crate::common::runtime("1:CPU:1");
+        let [x, y] = [0, 1].map(|n| rt.data(vec![n; N]));
+        [&x, &y].into_iter().for_each(|x| add(&rt, x.all(), None));
+        let error = boxed(&rt, x).unwrap_err();
+        let said = error.downcast::<TakeError<Data<u64>>>().unwrap();
+        assert_eq!(poison(Err::<(), _>(*said)).0, "add");
+        assert!(matches!(plain(&rt, y), Err(RunError::Poisoned(_))));
+        assert_eq!(failed(rt.wait()).len(), 2);
+    });
+}
+
+#[test]
+fn what_a_skipped_task_would_have_updated_is_accepted_as_it_was() {
+    watched("skipped", || {
+        let device = |_| EmulatedDevice::new().failing_copy(0);
+        let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(device).build().unwrap();
+        let x = rt.data(vec![5u64; N]);
+        add(&rt, x.all(), Some(1)); // is not run: its copy to the device fails
+        assert!(rt.wait().is_err());
+        rt.accept(x.all()).unwrap();
+        assert_eq!(rt.read(&x.all()).unwrap(), [5; N]);
+        add(&rt, x.all(), Some(1));
+        assert_eq!(rt.take(x).unwrap(), [6; N]);
+    });
+}

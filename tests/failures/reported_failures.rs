@@ -1,0 +1,154 @@
+//! Failures are reported once: by the first call that returns them, by a callback, or on stderr when the runtime ends.
+
+use crate::common::{again, failed, for_each_mix, runtime, watched};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::prelude::*;
+
+#[test]
+fn failure_returned_by_a_call_is_not_returned_by_wait() {
+    for_each_mix(|rt| {
+        let result = rt.task("result", ()).try_returns(|_, ()| Err::<u8, _>("no")).submit().unwrap();
+        let task = rt.task("task", ()).cpu(|_, ()| Err("no")).submit_handle().unwrap();
+        assert!(result.get().unwrap_err().to_string().contains("`result`"));
+        assert!(rt.wait_for(&task).unwrap_err().to_string().contains("`task`"));
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn callback_is_called_once_for_each_task_that_failed_by_itself() {
+    watched("callback", || {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let counted = calls.clone();
+        let tell = move |failure: &thalweg::error::TaskFailure| {
+            assert_eq!(failure.name(), "fails");
+            counted.fetch_add(1, Ordering::Relaxed);
+            panic!("a callback may panic");
+        };
+        let rt = Runtime::builder().compute_units("2:CPU:1").on_failure(tell).build().unwrap();
+        let x = rt.scalar(0);
+        for _ in 0..10 {
+            rt.task("fails", (x.output(),)).cpu(|_, _| Err("no")).submit().unwrap();
+            rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+        }
+        assert_eq!(failed(rt.wait()).len(), 10);
+        assert_eq!(calls.load(Ordering::Relaxed), 10);
+    });
+}
+
+/// Runs `program` in a child process, which runs this test again; returns what that writes to stderr.
+fn stderr_of(test: &str, program: impl FnOnce()) -> String {
+    const IN_CHILD: &str = "THALWEG_TEST_REPORTS";
+    if std::env::var_os(IN_CHILD).is_some() {
+        program();
+        std::process::exit(0);
+    }
+    again(&format!("reported_failures::{test}"), &[(IN_CHILD, "1")])
+}
+
+#[test]
+fn unreported_failures_are_written_to_stderr_at_the_end() {
+    let said = stderr_of("unreported_failures_are_written_to_stderr_at_the_end", || {
+        let rt = runtime("1:CPU:1");
+        (0..20).for_each(|_| _ = rt.task("fails", ()).cpu(|_, ()| Err("no")).submit().unwrap());
+        let reported = rt.task("reported", ()).cpu(|_, ()| Err("no")).submit_handle().unwrap();
+        rt.wait_for(&reported).unwrap_err();
+    });
+    assert_eq!(said.matches("`fails`").count(), 8, "{said}");
+    assert!(said.contains("12 more tasks failed") && !said.contains("`reported`"), "{said}");
+}
+
+/// A call that returns a failure instead of a region's value.
+type Reads = fn(&Runtime, Data<u8>) -> Option<RunError>;
+
+#[test]
+fn failure_returned_instead_of_a_value_is_not_written_to_stderr() {
+    let said = stderr_of("failure_returned_instead_of_a_value_is_not_written_to_stderr", || {
+        let reads: [Reads; 5] = [
+            |rt, x| rt.read(&x).err(),
+            |rt, x| rt.wait_on(&x).err(),
+            |rt, x| rt.copy(&x, SpaceId::HOST).err(),
+            |rt, x| rt.lend(&x, SpaceId::HOST).err(),
+            |rt, x| rt.take(x).err().map(RunError::from),
+        ];
+        let rt = runtime("1:CPU:1");
+        for read in reads {
+            let x = rt.data(vec![0u8; 4]);
+            rt.task("read", (x.output(),)).cpu(|_, _| Err("no")).submit().unwrap();
+            assert!(matches!(read(&rt, x), Some(RunError::Poisoned(failure)) if failure.name() == "read"));
+        }
+        let parent = |cx: &Context, ()| {
+            cx.task("child", ()).cpu(|_, ()| Err("no")).submit()?;
+            assert_eq!(failed(cx.wait()), ["child"]);
+            Ok::<_, SubmitError>(())
+        };
+        rt.wait_for(&rt.task("parent", ()).cpu(parent).submit_handle().unwrap()).unwrap();
+        rt.task("unread", ()).cpu(|_, ()| Err("no")).submit().unwrap();
+    });
+    assert_eq!(said.matches("no call waited").count(), 1, "{said}");
+    assert!(said.contains("`unread`"), "{said}");
+}
+
+#[test]
+fn panic_names_its_task_on_stderr() {
+    let said = stderr_of("panic_names_its_task_on_stderr", || {
+        let rt = runtime("1:CPU:1");
+        rt.task("careless", ()).cpu(|_, ()| panic!("on purpose")).submit().unwrap();
+        rt.wait().unwrap_err();
+    });
+    assert!(said.contains("`careless`, submitted at tests/failures/reported_failures.rs"), "{said}");
+}
+
+#[derive(Debug, PartialEq)]
+struct Typed(u8);
+
+impl std::fmt::Display for Typed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "typed {}", self.0)
+    }
+}
+
+impl std::error::Error for Typed {}
+
+/// The body's error among the sources.
+fn typed<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Typed> {
+    let chain = std::iter::successors(error.source(), |error| error.source());
+    chain.into_iter().find_map(|error| error.downcast_ref())
+}
+
+#[test]
+fn sources_of_an_error_lead_to_the_failure_and_to_the_error_of_its_body() {
+    for_each_mix(|rt| {
+        let fail = || {
+            let x = rt.data(vec![0u8; 4]);
+            rt.task("fails", (x.output(),)).cpu(|_, _| Err(Typed(7))).submit().unwrap();
+            x
+        };
+        let result = rt.task("fails", ()).try_returns(|_, ()| Err::<u8, _>(Typed(7))).submit().unwrap();
+        let handle = rt.task("fails", ()).cpu(|_, ()| Err(Typed(7))).submit_handle().unwrap();
+        let errors = [
+            rt.read(&fail()).unwrap_err(),
+            rt.take(fail()).map_err(RunError::from).unwrap_err(),
+            result.get().unwrap_err(),
+            rt.wait_for(&handle).unwrap_err(),
+            [fail()].map(|_| rt.wait().unwrap_err()).into_iter().next().unwrap(),
+        ];
+        for error in &errors {
+            assert_eq!(typed(error), Some(&Typed(7)), "{error}");
+            let source = std::error::Error::source(error).unwrap();
+            assert!(source.is::<thalweg::error::TaskFailure>(), "{error}");
+        }
+        assert_eq!(typed(&rt.take(fail()).unwrap_err()), Some(&Typed(7)));
+    });
+}
+
+#[test]
+fn refusal_is_debugged_as_it_is_displayed() {
+    let rt = runtime("1:CPU:1");
+    let x = rt.data(vec![0u8; 4]).named("x");
+    let refused = rt.read(x.slice(2..9)).unwrap_err();
+    let words = "cannot access region [2..9] of data `x` in `read`: it is out of bounds; try a region inside [0..4]";
+    assert_eq!(refused.to_string(), words);
+    assert_eq!(format!("{refused:?}"), format!("Refused({words})"));
+}

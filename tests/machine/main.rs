@@ -1,0 +1,18 @@
+//! Units, threads and cores; schedulers; machines that are simulated.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/emulated.rs"]
+mod emulated;
+
+mod environment;
+#[cfg(feature = "sim")]
+mod machine_files;
+mod own_policies;
+mod schedule_files;
+#[cfg(feature = "sim")]
+mod schedulers;
+#[cfg(feature = "sim")]
+mod simulation;
+mod threads;
+mod units;

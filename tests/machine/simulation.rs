@@ -1,0 +1,514 @@
+//! Simulated machines: closed forms, determinism, and a real run beside.
+
+use std::time::Duration;
+use thalweg::prelude::*;
+
+/// Four cores that share nothing, two GPUs with a link each (or one for both).
+fn plain(shared: bool) -> SimulatedMachine {
+    let text = format!(
+        r#"
+        name = "plain"
+        [units.CPU]
+        count = 4
+        bytes_per_s = 1e9
+        [units.GPU]
+        count = 2
+        memory_bytes = 1_000_000
+        bytes_per_s = 1e12
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 1000
+        bytes_per_s = 1e9
+        shared = {shared}
+        [[tasks]]
+        name = "work"
+        cost = 1
+        [tasks.time_ns]
+        CPU = {{ 1 = 100 }}
+        GPU = {{ 1 = 10 }}
+        [[tasks]]
+        name = "on a GPU"
+        [tasks.time_ns]
+        GPU = {{ 1 = 500 }}
+        [[tasks]]
+        name = "crowded"
+        [tasks.time_ns]
+        CPU = {{ 1 = 100, 2 = 300 }}
+        [tasks.speed_up]
+        2 = 1.6
+        "#
+    );
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn runtime(machine: SimulatedMachine, units: &str, scheduler: &str) -> Runtime {
+    Runtime::builder().compute_units(units).scheduler(scheduler).simulate(machine).build().unwrap()
+}
+
+fn never(_: &Context, (): ()) {
+    panic!("bodies are not run in a simulation");
+}
+
+fn submit(rt: &Runtime, name: &'static str, count: usize, cost: f64) {
+    for _ in 0..count {
+        rt.task(name, ()).cost(cost).cpu(never).submit().unwrap();
+    }
+}
+
+#[test]
+fn independent_tasks_take_their_rounds() {
+    for (units, tasks, expected) in
+        [("1:CPU:1", 7, 1400), ("4:CPU:1", 12, 600), ("4:CPU:1", 13, 800), ("2:CPU:2", 5, 300)]
+    {
+        let rt = runtime(plain(false), units, "dynamic");
+        submit(&rt, "work", tasks, 2.0);
+        assert_eq!(rt.now(), Duration::ZERO, "submitting takes no time");
+        rt.wait().unwrap();
+        assert_eq!(rt.now().as_nanos(), expected, "{tasks} tasks of 200 ns on {units}");
+        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), tasks as u64);
+    }
+}
+
+#[test]
+fn a_chain_takes_the_sum_of_its_tasks() {
+    let rt = runtime(plain(false), "4:CPU:1", "stealing");
+    let x = rt.scalar(1.0);
+    for cost in 1..=10 {
+        rt.task("work", (x.inout(),)).cost(f64::from(cost)).cpu(|_, (x,)| x[0] = 0.0).submit().unwrap();
+    }
+    rt.wait_on(&x.all()).unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500);
+    assert_eq!(rt.take(x).unwrap(), [1.0], "data keep what they were registered with");
+}
+
+#[test]
+fn busy_units_slow_each_other_down_for_as_long_as_they_are_busy() {
+    let rt = runtime(plain(false), "2:CPU:1", "dynamic");
+    submit(&rt, "crowded", 2, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 300);
+    submit(&rt, "crowded", 1, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 400, "alone");
+    submit(&rt, "crowded", 3, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 800, "two together, then one alone");
+    let rt = runtime(plain(false), "1:CPU:2", "dynamic");
+    submit(&rt, "crowded", 1, 1.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 188, "300 ns with two cores busy, 1.6 times as fast with both");
+}
+
+/// One task per device and data, on data of 4000 bytes: a copy takes 5000 ns.
+fn copies(shared: bool, units: &str, per_device: usize) -> Runtime {
+    let rt = runtime(plain(shared), units, "dynamic");
+    for _ in 0..per_device * rt.machine().num_devices() {
+        let x: Data<u8> = rt.zeros(4000);
+        rt.task("on a GPU", (x.input(),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    rt
+}
+
+#[test]
+fn copies_queue_on_a_link_and_overlap_with_tasks() {
+    let time = |shared, units, per_device| copies(shared, units, per_device).now().as_nanos();
+    assert_eq!(time(false, "1:GPU:1", 1), 5000 + 500);
+    assert_eq!(time(false, "1:GPU:1", 20), 20 * 5000 + 500, "tasks run while the next copies are made");
+    assert_eq!(time(false, "2:GPU:1", 20), 20 * 5000 + 500, "each device has its own link");
+    assert_eq!(time(true, "2:GPU:1", 20), 40 * 5000 + 500, "both share one");
+    let links = copies(true, "2:GPU:1", 20).statistics().links;
+    assert_eq!(links.iter().map(|link| link.bytes).sum::<u64>(), 40 * 4000);
+}
+
+#[test]
+fn devices_without_a_link_of_their_own_copy_through_the_host() {
+    let rt = runtime(plain(false), "2:GPU:1", "dynamic");
+    let x: Data<u8> = rt.zeros(4000);
+    rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500);
+    let here = rt.valid_in(&x.all());
+    let there = SpaceId(3 - here[0].0);
+    rt.copy(&x.all(), there).unwrap();
+    assert_eq!(rt.now().as_nanos(), 5500 + 2 * 5000);
+    assert_eq!(rt.valid_in(&x.all()), [SpaceId(1), SpaceId(2)]);
+}
+
+#[test]
+fn replicas_that_overlap_in_one_memory_are_copied_there() {
+    let rt = runtime(plain(false), "1:GPU:1", "dynamic");
+    let x: Data<u8> = rt.zeros(100_000);
+    rt.task("on a GPU", (x.slice(0..50_000).inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    rt.wait().unwrap();
+    // Half of it to the device, the task; then the other half from home, meanwhile the first from one replica to the other.
+    assert_eq!(rt.now().as_nanos(), 2 * (51_000 + 500));
+}
+
+#[test]
+fn memory_is_limited_and_evicted_as_on_a_device() {
+    let rt = runtime(plain(false), "1:GPU:1", "dynamic");
+    let data: Vec<Data<u8>> = (0..5).map(|_| rt.zeros(400_000)).collect();
+    for x in &data {
+        rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    assert!(rt.statistics().evictions >= 3);
+    let x: Data<u8> = rt.zeros(2_000_000);
+    let error = rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap_err();
+    assert!(matches!(error, SubmitError::WorkingSet { capacity_bytes: 1_000_000, .. }), "{error}");
+}
+
+#[test]
+fn tasks_run_where_they_have_a_time_and_a_body() {
+    let rt = runtime(plain(false), "2:CPU:1,2:GPU:1", "dynamic");
+    submit(&rt, "on a GPU", 10, 1.0);
+    for _ in 0..10 {
+        rt.task("work", ()).host(|_, ()| ()).submit().unwrap();
+    }
+    rt.wait().unwrap();
+    let tasks: Vec<u64> = rt.statistics().tasks.iter().map(|(_, tasks)| *tasks).collect();
+    assert_eq!((tasks[0] + tasks[1], tasks[2] + tasks[3]), (10, 10), "{tasks:?}");
+
+    let rt = runtime(plain(false), "2:CPU:1", "dynamic");
+    let error = rt.task("on a GPU", ()).cpu(|_, ()| ()).submit().unwrap_err();
+    assert!(error.to_string().contains("bodies for GPU only"), "{error}");
+}
+
+#[test]
+fn data_without_memory() {
+    let rt = runtime(plain(false), "1:CPU:1,1:GPU:1", "stealing");
+    let huge: Data<f64, Ix4> = rt.zeros([5, 1 << 12, 1 << 12, 1 << 12]).named("huge"); // 2.5 TiB
+    rt.task("work", (huge.block((0..5, 0..1, 0..1, 0..4)).inout(),)).cpu(|_, _| ()).submit().unwrap();
+    let corner = rt.read(&huge.block((0..2, 0..3, 1..2, 0..4))).unwrap();
+    assert_eq!((corner.shape(), corner.sum()), (&[2, 3, 1, 4][..], 0.0));
+    let total: Data<f64> = rt.zeros(1);
+    for _ in 0..4 {
+        rt.task("work", (total.reduction(Sum),)).cpu(|_, _| ()).submit().unwrap();
+        rt.task("work", (total.accumulate(Sum),)).cpu(|_, _| ()).submit().unwrap();
+    }
+    assert_eq!(rt.read_scalar(&total).unwrap(), 0.0);
+    let small: Data<f32, Ix2> = rt.zeros((3, 4));
+    assert_eq!(rt.take(small).unwrap(), ndarray::Array2::<f32>::zeros((3, 4)));
+    drop(huge);
+    rt.wait().unwrap();
+}
+
+#[test]
+fn arrays_that_tasks_fill_have_no_memory_either_and_take_their_time() {
+    let rt = runtime(plain(false), "4:CPU:1", "dynamic");
+    let fill = |(i, j): (usize, usize)| -> f64 { panic!("element {i}, {j} is computed in a simulation") };
+    let huge = rt.data_with([1 << 20, 1 << 20], fill).unwrap(); // 8 TiB
+    rt.wait().unwrap();
+    assert_eq!(rt.now(), Duration::from_nanos(1 << 41)); // a quarter on each of four cores, 1 GB/s each
+    assert_eq!(rt.read(&huge.block((3..4, 0..4))).unwrap().sum(), 0.0);
+}
+
+#[test]
+fn zeros_of_a_real_runtime_have_memory() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    let x: Data<f64, Ix2> = rt.zeros((30, 40));
+    rt.task("add", (x.block((1..2, 0..40)).inout(),)).cpu(|_, (mut x,)| x += 1.0).submit().unwrap();
+    assert_eq!(rt.take(x).unwrap().sum(), 40.0);
+    assert!(!rt.is_simulated() && rt.now() > Duration::ZERO);
+}
+
+/// Steps over a ring of blocks that read their neighbours, under noise; all that can be seen of it.
+fn ring(scheduler: &str, seed: u64) -> (Duration, thalweg::Statistics) {
+    let rt = runtime(plain(false).with_noise(seed, 0.1), "3:CPU:1,2:GPU:1", scheduler);
+    let blocks: Vec<Data<u8>> = (0..40).map(|_| rt.zeros(1000)).collect();
+    for step in 0..20 {
+        for i in 0..40 {
+            let (left, right) = (&blocks[(i + 39) % 40], &blocks[(i + 1) % 40]);
+            let accesses =
+                (left.slice(900..1000).input(), right.slice(0..100).input(), blocks[i].slice(100..900).inout());
+            rt.task("work", accesses).cost(1.0 + ((i * step) % 7) as f64).cpu(|_, _| ()).submit().unwrap();
+        }
+    }
+    rt.wait().unwrap();
+    (rt.now(), rt.statistics())
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
+    for scheduler in ["dynamic", "stealing"] {
+        let first = ring(scheduler, 1);
+        assert_eq!(ring(scheduler, 1), first);
+        assert_ne!(ring(scheduler, 2).0, first.0);
+    }
+}
+
+#[test]
+fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
+    let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").window(100).simulate(plain(false));
+    let rt = rt.build().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                submit(&rt, "work", 2000, 1.0);
+                rt.wait().unwrap();
+            });
+        }
+    });
+    rt.wait().unwrap();
+    // One who waits lets time pass while others have yet to submit: then one unit may be idle.
+    let all = 4 * 2000 * 100;
+    assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
+}
+
+/// The same program under both drivers: as many tasks run, all bytes come home, and the values are those asked for.
+#[test]
+fn a_program_does_the_same_in_a_simulation_and_on_emulated_units() {
+    const UNITS: &str = "1:CPU:1,1:EMU:1";
+    const ROUNDS: u64 = 5;
+    let real = Runtime::builder().compute_units(UNITS).scheduler("static").build().unwrap();
+    let simulated = runtime(crate::emulated::machine(1, 1, "add", [1000.0; 2]), UNITS, "static");
+    let run = |rt: &Runtime| {
+        let data: Vec<Data<u64>> = (0..12).map(|_| rt.zeros(1000)).collect();
+        let space = rt.iteration_space("parts", vec![1.0; data.len()]);
+        for _ in 0..ROUNDS {
+            space.begin();
+            for (part, x) in data.iter().enumerate() {
+                let body = |_: &Context, (x,): (&mut [u64],)| x.iter_mut().for_each(|x| *x += 1);
+                rt.task("add", (x.inout(),)).cpu(body).at(&space, part).submit().unwrap();
+            }
+        }
+        rt.wait().unwrap();
+        let sums: Vec<u64> = data.iter().map(|x| rt.read(&x.all()).unwrap().iter().sum()).collect();
+        let statistics = rt.statistics();
+        let links: Vec<_> = statistics.links.iter().map(|link| (link.from, link.to, link.copies, link.bytes)).collect();
+        (statistics.tasks, links, sums)
+    };
+    let ((tasks, links, sums), (simulated_tasks, simulated_links, nothing)) = (run(&real), run(&simulated));
+    assert_eq!((&tasks, &links), (&simulated_tasks, &simulated_links));
+    assert_eq!(tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 12 * ROUNDS);
+    assert_eq!((sums, nothing), (vec![1000 * ROUNDS; 12], vec![0; 12]));
+}
+
+#[test]
+fn units_that_the_machine_has_not() {
+    let build = |units| Runtime::builder().compute_units(units).simulate(plain(false)).build();
+    let error = build("1:CPU:1,3:GPU:1").unwrap_err().to_string();
+    assert_eq!(error, "simulate: 1:CPU:1,3:GPU:1 asks for 3 GPU devices, and `plain` has 2");
+    let error = build("1:CPU:1,1:EMU:1").unwrap_err().to_string();
+    assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 asks for 1 EMU devices, and `plain` has 0");
+    let shared = build("5:CPU:1").unwrap();
+    assert_eq!(shared.warnings().len(), 1, "five units on four cores");
+    let all = Runtime::builder().simulate(plain(false)).build().unwrap();
+    assert_eq!(all.configuration(), "2:CPU:1,2:GPU:1");
+}
+
+#[test]
+fn the_machines_that_come_with_the_project() {
+    for entry in std::fs::read_dir("machines").unwrap() {
+        let path = entry.unwrap().path();
+        let model = SimulatedMachine::from_file(&path).unwrap();
+        let rt = Runtime::builder().simulate(model.with_noise(0, 0.0)).build().unwrap();
+        let x: Data<f64> = rt.zeros(1000);
+        rt.task("bt step", (x.inout(),)).cost(201.16).cpu(|_, _| ()).submit().unwrap();
+        rt.task("anything", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+        rt.wait().unwrap();
+        // Where the file has no times for a task, they follow from its bytes.
+        let is_listed = std::fs::read_to_string(&path).unwrap().contains("name = \"bt *\"");
+        let least = if is_listed { Duration::from_millis(1) } else { Duration::ZERO };
+        assert!(rt.now() > least && rt.now() < Duration::from_millis(40), "{path:?}: {:?}", rt.now());
+    }
+}
+
+/// With that many units busy, the mean task takes what the machine file has. For LU-MZ and GPUs that is table 3 of González
+/// Tallada & Morancho 2024; what makes the times of BT-MZ and SP-MZ of the same table is tested in `examples/schedulers`.
+#[test]
+fn the_sources_machine_takes_what_its_file_has() {
+    let model = SimulatedMachine::from_file("machines/epyc7742-2xmi50.toml").unwrap().with_noise(0, 0.0);
+    let mean = |name: &'static str, units: &str, cost| {
+        let rt = runtime(model.clone(), units, "dynamic");
+        let tasks = rt.machine().num_units();
+        submit(&rt, name, tasks, cost);
+        rt.wait().unwrap();
+        (rt.now().as_secs_f64() * 1e5).round() / 100.0
+    };
+    let cpu = [1, 16, 32, 48, 64].map(|units| mean("bt step", &format!("{units}:CPU:1"), 201.160));
+    assert_eq!(cpu, [31.11, 36.36, 37.99, 44.63, 49.97]);
+    let cpu = [1, 16, 32, 48, 64].map(|units| mean("sp step", &format!("{units}:CPU:1"), 50.7636));
+    assert_eq!(cpu, [8.7, 9.0, 11.25, 18.48, 36.38]);
+    let cpu = [1, 16, 32, 48, 64].map(|cores| mean("lu step", &format!("1:CPU:{cores}"), 7836.95));
+    for (time, measured) in cpu.into_iter().zip([1653.38, 258.94, 98.13, 88.44, 83.03]) {
+        assert!((time / measured - 1.0).abs() < 1e-3, "{time} {measured}");
+    }
+    let gpu =
+        [mean("bt step", "1:GPU:1", 201.16), mean("sp step", "1:GPU:1", 50.7636), mean("lu step", "1:GPU:1", 7836.95)];
+    assert_eq!(gpu, [2.97, 0.84, 38.45], "and 10 us to launch it");
+}
+
+/// A core of 30 W, and a GPU that is four times as fast at 150 W more than at rest.
+fn with_power() -> SimulatedMachine {
+    let text = r#"
+        name = "with power"
+        static_w = 100
+        [units.CPU]
+        count = 3
+        bytes_per_s = 1e9
+        idle_w = 2
+        busy_w = 32
+        [units.GPU]
+        count = 1
+        bytes_per_s = 1e12
+        idle_w = 10
+        busy_w = 160
+        [[links]]
+        between = ["host", "GPU"]
+        latency_ns = 0
+        bytes_per_s = 1e15
+        [[tasks]]
+        name = "work"
+        cost = 1
+        time_ns = { CPU = { 1 = 4_000_000 }, GPU = { 1 = 1_000_000 } }
+    "#;
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Time and dynamic energy of the last of so many steps of 100 indices.
+fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
+    let rt = runtime(with_power(), "1:CPU:1,1:GPU:1", scheduler);
+    let space = rt.iteration_space("blocks", vec![1.0; 100]);
+    let now = |rt: &Runtime| {
+        let joules: Option<f64> = rt.statistics().energy.iter().map(|known| known.dynamic_j).sum();
+        (rt.now().as_secs_f64(), joules.unwrap())
+    };
+    let mut last = (0.0, 0.0);
+    for _ in 0..steps {
+        let before = now(&rt);
+        space.begin();
+        for index in 0..100 {
+            rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
+        }
+        rt.wait().unwrap();
+        last = (now(&rt).0 - before.0, now(&rt).1 - before.1);
+    }
+    (last.0, last.1, rt)
+}
+
+#[test]
+fn energy_follows_from_powers_and_busy_times() {
+    let rt = runtime(with_power(), "1:CPU:2", "dynamic");
+    submit(&rt, "work", 1, 500.0);
+    rt.wait().unwrap();
+    assert_eq!(rt.now(), Duration::from_secs(1), "two cores halve it");
+    let energy = rt.statistics().energy;
+    let [unit, rest] = &energy[..] else { panic!("{energy:?}") };
+    assert_eq!((unit.total_j, unit.dynamic_j), (Some(64.0), Some(60.0)));
+    assert_eq!(
+        (rest.total_j, rest.dynamic_j),
+        (Some(112.0), Some(0.0)),
+        "the machine, a core and a GPU that nobody has"
+    );
+    assert!(rt.statistics().to_string().contains("energy of machine (power): 112.000 J"));
+    let none = runtime(plain(false), "1:CPU:1", "dynamic");
+    assert!(none.statistics().energy.is_empty());
+}
+
+#[test]
+fn shares_are_best_in_what_is_asked_for() {
+    let (time, joules, rt) = last_step("fpm", 6);
+    assert_eq!(rt.statistics().shares.unwrap().sizes, [20.0, 80.0]);
+    assert!((time - 0.080).abs() < 1e-9 && (joules - (0.08 * 30.0 + 0.08 * 150.0)).abs() < 1e-6, "{time} {joules}");
+    let (time, joules, _) = last_step("fpm:objective=energy", 6);
+    assert!((time - 0.4).abs() < 1e-9 && (joules - 12.0).abs() < 1e-6, "all on the core: {time} {joules}");
+    let (time, joules, rt) = last_step("fpm:objective=pareto,budget=0.2", 8);
+    assert_eq!(rt.statistics().shares.unwrap().sizes, [50.0, 50.0], "{joules}");
+    assert!(time <= 0.2 + 1e-9);
+    let (time, _, rt) = last_step("fpm:objective=pareto,budget=0.01", 8);
+    let instead = rt.statistics().shares.unwrap().instead.unwrap();
+    assert!(instead.starts_with("cannot do 100 within 0.01 s: 0.08"), "{instead}");
+    assert!((time - 0.080).abs() < 1e-9, "the fastest then: {time}");
+}
+
+#[test]
+fn a_program_keeps_its_profiles_for_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("profiles.toml");
+    let first_step = || {
+        let builder = Runtime::builder().compute_units("1:CPU:1,1:GPU:1").scheduler("fpm").model_file(&path);
+        let rt = builder.simulate(with_power()).build().unwrap();
+        let space = rt.iteration_space("blocks", vec![1.0; 100]);
+        let mut first = None;
+        for _ in 0..4 {
+            space.begin();
+            for index in 0..100 {
+                rt.task("work", ()).cost(1.0).cpu(never).at(&space, index).submit().unwrap();
+            }
+            rt.wait().unwrap();
+            first.get_or_insert(rt.now());
+        }
+        first.unwrap()
+    };
+    assert_eq!(first_step(), Duration::from_millis(200), "equal shares");
+    assert_eq!(first_step(), Duration::from_millis(80), "{}", std::fs::read_to_string(&path).unwrap());
+    std::fs::write(&path, "[[profile]]\nunit = \"CPU:1\"\ntime_s = [[2, 1.0], [1, 1.0]]\n").unwrap();
+    let error = Runtime::builder().compute_units("1:CPU:1").scheduler("fpm").model_file(&path).build().unwrap_err();
+    assert!(error.to_string().contains("CPU:1 has size 1 behind 2"), "{error}");
+}
+
+/// Twenty cores and four GPUs; what a GPU gains on tiles differs.
+fn for_factorizations() -> SimulatedMachine {
+    std::fs::read_to_string("machines/xeon-4xk40.toml").unwrap().parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// A Cholesky factorization of so many tiles a side, three times, as in the suite: the first two teach the scheduler; how long
+/// the third takes.
+fn cholesky(rt: &Runtime, side: usize) -> Duration {
+    let mut took = Duration::ZERO;
+    for _ in 0..3 {
+        let a: Vec<Data<f64, Ix2>> = (0..side * side).map(|_| rt.zeros([960, 960])).collect();
+        let (tile, start) = (|i: usize, j: usize| &a[i * side + j], rt.now());
+        for k in 0..side {
+            rt.task("potrf", (tile(k, k).inout(),)).cpu(|_, _| ()).submit().unwrap();
+            for i in k + 1..side {
+                rt.task("trsm", (tile(k, k).input(), tile(i, k).inout())).cpu(|_, _| ()).submit().unwrap();
+            }
+            for i in k + 1..side {
+                for j in k + 1..i {
+                    let accesses = (tile(i, k).input(), tile(j, k).input(), tile(i, j).inout());
+                    rt.task("gemm", accesses).cpu(|_, _| ()).submit().unwrap();
+                }
+                rt.task("syrk", (tile(i, k).input(), tile(i, i).inout())).cpu(|_, _| ()).submit().unwrap();
+            }
+        }
+        rt.wait().unwrap();
+        took = rt.now() - start;
+    }
+    took
+}
+
+#[test]
+fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
+    let took = |scheduler: &str, side| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), side);
+    // For 8 tiles it was 0.15 before `eft` reckoned with queues on links and became faster.
+    for (side, least) in [(8, 0.13), (12, 0.13), (16, 0.09)] {
+        let (eft, level) = (took("eft", side).as_secs_f64(), took("bottom-level", side).as_secs_f64());
+        assert!(level < (1.0 - least) * eft, "{side} tiles: {level} s after {eft} s");
+    }
+}
+
+#[test]
+fn who_is_recorded_schedules_as_ever() {
+    for scheduler in ["bottom-level", "eft", "auto"] {
+        let took = |recorded| {
+            let builder = Runtime::builder().compute_units("20:CPU:1,4:GPU:1").scheduler(scheduler);
+            cholesky(&builder.record_schedule(recorded).simulate(for_factorizations()).build().unwrap(), 10)
+        };
+        assert_eq!(took(true), took(false), "{scheduler}");
+    }
+}
+
+#[test]
+fn auto_says_what_it_took_and_why() {
+    let rt = runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "auto");
+    let took = cholesky(&rt, 12);
+    let choice = rt.statistics().choice.expect("enough has run");
+    assert!(choice.expected_ns.iter().any(|(name, ns)| *name == choice.taken && *ns > 0), "{choice}");
+    assert!(rt.statistics().to_string().contains(" taken: "), "{}", rt.statistics());
+    let eft = cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "eft"), 12);
+    assert!(took.as_secs_f64() < 1.05 * eft.as_secs_f64(), "{took:?} of {eft:?}");
+}

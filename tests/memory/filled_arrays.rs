@@ -1,0 +1,110 @@
+//! Arrays that tasks fill from a function of the index: every element is the one of its index, whatever the shape, the parts and
+//! the machine; and what happens where the function fails.
+
+use crate::common::{for_each_mix, runtime};
+use ndarray::{Array, Dimension, IntoDimension};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg::memory::Shape;
+use thalweg::prelude::*;
+
+/// An index as one number, which no other index has.
+fn code<P: IntoDimension>(index: P) -> u64 {
+    index.into_dimension().slice().iter().fold(1, |code, i| 1000 * code + *i as u64)
+}
+
+/// An array of this shape, by tasks and by ndarray.
+fn check<D: Shape>(rt: &Runtime, shape: D)
+where
+    D::Pattern: IntoDimension<Dim = D>,
+{
+    let data = rt.data_with(shape, code::<D::Pattern>).unwrap();
+    assert_eq!(data.shape(), shape.slice());
+    let found: Array<u64, D> = rt.take(data).unwrap().into();
+    assert_eq!(found, Array::from_shape_fn(shape, code::<D::Pattern>));
+}
+
+#[test]
+fn every_element_is_that_of_its_index() {
+    for_each_mix(|rt| {
+        for n in [0, 1, 2, 63, 64, 1000] {
+            check(rt, ndarray::Ix1(n));
+        }
+        for shape in [(1, 1), (1, 500), (500, 1), (7, 13), (0, 4), (4, 0)] {
+            check(rt, shape.into_dimension());
+        }
+        check(rt, ndarray::Ix3(3, 1, 200));
+        check(rt, ndarray::Ix3(1, 0, 2));
+        check(rt, ndarray::Ix4(2, 3, 4, 5));
+        check(rt, ndarray::Ix4(1, 1, 1, 300));
+    });
+}
+
+#[test]
+fn parts_of_any_partition_are_filled_and_nothing_else() {
+    for_each_mix(|rt| {
+        let field: Data<u64, Ix2> = rt.zeros([20, 30]);
+        let inside = field.block((3..19, 4..27));
+        assert_eq!(rt.fill_with(inside.tiles([5, 7]), code).submit().unwrap(), 16);
+        let expected = Array::from_shape_fn((20, 30), |(i, j)| match (3..19).contains(&i) && (4..27).contains(&j) {
+            true => code((i, j)),
+            false => 0,
+        });
+        assert_eq!(rt.take(field).unwrap(), expected);
+
+        let line: Data<u64> = rt.zeros(1000);
+        rt.fill_with(line.slice(1..999).blocks(400).on_lines(), code).submit().unwrap();
+        let expected: Vec<u64> = (0..1000).map(|i| if (1..999).contains(&i) { code(i) } else { 0 }).collect();
+        assert_eq!(rt.take(line).unwrap(), expected);
+    });
+}
+
+#[test]
+fn elements_may_be_of_any_type_and_of_no_size() {
+    let rt = runtime("2:CPU:1");
+    let pairs = rt.data_with(300, |i| [i as f32, -1.0]).unwrap();
+    assert_eq!(rt.read(&pairs.slice(298..)).unwrap(), [[298.0, -1.0], [299.0, -1.0]]);
+    let nothing = rt.data_with([10, 10], |_| ()).unwrap();
+    assert_eq!(rt.take(nothing).unwrap().len(), 100);
+}
+
+#[test]
+fn the_function_is_called_once_for_each_index_and_dropped() {
+    let rt = runtime("2:CPU:1");
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let data = rt.data_with([30, 40], move |_| counted.fetch_add(1, Ordering::Relaxed) as u64).unwrap();
+    rt.wait().unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 1200);
+    let mut numbers = rt.take(data).unwrap().into_raw_vec_and_offset().0;
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..1200).collect::<Vec<_>>());
+    rt.wait().unwrap();
+    assert_eq!(Arc::strong_count(&calls), 1);
+}
+
+#[test]
+fn a_panic_of_the_function_spoils_its_part_alone() {
+    for_each_mix(|rt| {
+        let data: Data<u64> = rt.zeros(256);
+        let fill = |i| if i == 100 { panic!("no element at {i}") } else { code(i) };
+        rt.fill_with(data.blocks(64), fill).submit().unwrap();
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the failure was not reported") };
+        assert_eq!(failures[0].reason().to_string(), "panicked: no element at 100");
+        assert!(rt.read(&data.slice(64..128)).is_err());
+        assert_eq!(rt.read(&data.slice(128..130)).unwrap(), [code(128), code(129)]);
+    });
+}
+
+#[test]
+fn a_runtime_that_has_ended_fills_nothing() {
+    let rt = runtime("1:CPU:1");
+    rt.shutdown().unwrap();
+    assert_eq!(rt.data_with(10, code).unwrap_err(), SubmitError::ShutDown);
+}
+
+#[test]
+#[should_panic = "no memory has so many addresses"]
+fn more_than_memory_can_have_is_refused() {
+    let _ = runtime("1:CPU:1").data_with([usize::MAX, 2], code);
+}

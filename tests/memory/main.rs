@@ -1,0 +1,14 @@
+//! Arrays in several memories: devices that are emulated, what fits there, and what others lend.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod across_devices;
+mod arrays_together;
+mod device_only;
+mod devices;
+mod dlpack;
+mod filled_arrays;
+mod lending;
+mod shortage;
+mod spread;

@@ -1,0 +1,208 @@
+//! Waiting for one task by its handle.
+
+use crate::common::{MIXES, for_each_mix, gate, runtime, watched};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use thalweg::error::FailureReason;
+use thalweg::prelude::*;
+
+#[test]
+fn a_handle_waits_for_its_task_and_not_for_others() {
+    watched("not for others", || {
+        let rt = runtime("2:CPU:1");
+        let (x, y) = (rt.scalar(0u64), rt.scalar(0u64));
+        let (open, opened) = gate();
+        rt.task("blocked", (y.inout(),))
+            .cpu(move |_, (y,)| {
+                opened();
+                y[0] += 1;
+            })
+            .submit()
+            .unwrap();
+        let later = rt.task("later", (y.inout(),)).cpu(|_, (y,)| y[0] *= 5).submit_handle().unwrap();
+        let task = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap();
+        rt.wait_for(&task).unwrap();
+        assert!(task.is_finished() && !later.is_finished());
+        assert_eq!((task.name(), task.failure().is_none()), ("add", true));
+        assert_eq!(rt.read_scalar(&x).unwrap(), 1);
+        drop(open);
+        rt.wait_for(&later).unwrap();
+        rt.wait_for(&later).unwrap();
+        assert_eq!(rt.read_scalar(&y).unwrap(), 5);
+    });
+}
+
+#[test]
+fn each_task_of_a_chain_has_ended_when_it_is_waited_for() {
+    for_each_mix(|rt| {
+        let x = rt.scalar(0u64);
+        let count = Arc::new(AtomicU64::new(0));
+        let add = || {
+            let count = count.clone();
+            let body = move |_: &Context, (x,): (&mut [u64],)| {
+                x[0] += 1;
+                count.fetch_add(1, Ordering::SeqCst);
+            };
+            rt.task("add", (x.inout(),)).cpu(body).submit_handle().unwrap()
+        };
+        let tasks: Vec<_> = (0..20).map(|_| add()).collect();
+        for n in [3, 12, 7, 19] {
+            rt.wait_for(&tasks[n]).unwrap();
+            assert!(count.load(Ordering::SeqCst) > n as u64);
+            assert!(tasks[..=n].iter().all(TaskHandle::is_finished));
+        }
+        assert_eq!(rt.read_scalar(&x).unwrap(), 20);
+    });
+}
+
+/// In a simulation no body is run, and waiting lets virtual time pass.
+#[test]
+fn simulated_tasks_are_waited_for_one_by_one() {
+    let machine = r#"
+        name = "one core"
+        [units.CPU]
+        count = 1
+        bytes_per_s = 1e9
+        [[tasks]]
+        name = "work"
+        [tasks.time_ns]
+        CPU = { 1 = 100 }
+    "#;
+    let machine: SimulatedMachine = machine.parse().unwrap();
+    let rt = Runtime::builder().compute_units("1:CPU:1").simulate(machine).build().unwrap();
+    let x = rt.scalar(0u64);
+    let work = || rt.task("work", (x.inout(),)).cpu(|_, _| panic!("it is not run")).submit_handle().unwrap();
+    let tasks: Vec<_> = (0..5).map(|_| work()).collect();
+    rt.wait_for(&tasks[1]).unwrap();
+    assert_eq!(rt.now().as_nanos(), 200);
+    assert_eq!(tasks.iter().filter(|task| task.is_finished()).count(), 2);
+    rt.wait_for(&tasks[4]).unwrap();
+    assert_eq!(rt.now().as_nanos(), 500);
+}
+
+#[test]
+fn who_hosts_a_unit_executes_tasks_while_it_waits() {
+    watched("hosts", || {
+        let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let x = rt.scalar(0u64);
+        let tasks: Vec<_> =
+            (0..100).map(|_| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap()).collect();
+        for task in tasks.iter().rev() {
+            rt.wait_for(task).unwrap();
+        }
+        assert_eq!(rt.take(x).unwrap(), [100]);
+    });
+}
+
+#[test]
+fn several_threads_wait_for_one_task() {
+    watched("several", || {
+        let rt = runtime("2:CPU:1");
+        let (open, opened) = gate();
+        let ended = Arc::new(AtomicBool::new(false));
+        let at_end = ended.clone();
+        let task = rt
+            .task("gated", ())
+            .cpu(move |_, ()| {
+                opened();
+                at_end.store(true, Ordering::SeqCst);
+            })
+            .submit_handle()
+            .unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    rt.wait_for(&task).unwrap();
+                    assert!(ended.load(Ordering::SeqCst));
+                });
+            }
+            drop(open);
+        });
+    });
+}
+
+#[test]
+fn failures_come_with_the_handle_of_who_failed_and_of_who_was_skipped() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let (x, y) = (rt.scalar(0u64), rt.scalar(0u64));
+            let fails = rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit_handle().unwrap();
+            let panics = rt.task("panics", (y.inout(),)).cpu(|_, _| unreachable!("later")).submit_handle().unwrap();
+            let skipped = rt.task("skipped", (x.input(),)).cpu(|_, _| ()).submit_handle().unwrap();
+            let unharmed = rt.task("unharmed", (x.output(),)).cpu(|_, (x,)| x[0] = 3).submit_handle().unwrap();
+            let cause = |task| match rt.wait_for(task) {
+                Err(RunError::Failed(failures)) => (failures.len(), failures[0].name().to_owned()),
+                other => panic!("it should have failed: {other:?}"),
+            };
+            assert_eq!(cause(&skipped), (1, "fails".to_owned()));
+            assert_eq!(cause(&fails), (1, "fails".to_owned()));
+            assert_eq!(cause(&panics), (1, "panics".to_owned()));
+            let reason = panics.failure().unwrap();
+            assert!(matches!(reason.reason(), FailureReason::Panicked(why) if why.contains("later")));
+            rt.wait_for(&unharmed).unwrap();
+            assert!(unharmed.failure().is_none());
+            assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+            rt.wait().unwrap(); // the calls above have reported both
+            let error: Box<dyn std::error::Error> = Box::new(RunError::Poisoned(reason));
+            assert!(error.to_string().contains("later"));
+        });
+    }
+}
+
+#[test]
+fn tasks_of_all_kinds_have_ended_when_they_are_waited_for() {
+    for units in MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.data(vec![1u64; 100]);
+            let reduces =
+                rt.task("sum", (x.slice(..50).reduction(Sum),)).cpu(|_, (x,)| x.fill(1)).submit_handle().unwrap();
+            let in_turn =
+                rt.task("turn", (x.slice(50..).commutative(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap();
+            let list: Vec<_> = blocks(100, 5).map(|part| x.slice(part).inout()).collect();
+            let list = rt.task("list", list).cpu(|_, mut x| x[19][4] = 9).submit_handle().unwrap();
+            let nothing = rt.task("nothing", ()).cpu(|_, ()| ()).submit_handle().unwrap();
+            for task in [&nothing, &list, &in_turn, &reduces] {
+                rt.wait_for(task).unwrap();
+                assert!(task.is_finished());
+            }
+            let x = rt.take(x).unwrap();
+            assert_eq!((x[0], x[49], x[50], x[51], x[99]), (2, 2, 2, 1, 9));
+        });
+    }
+}
+
+#[test]
+fn a_body_waits_for_tasks_of_its_own_runtime_alone() {
+    watched("refused", || {
+        let rt = Arc::new(runtime("1:CPU:1"));
+        let first = rt.task("first", ()).cpu(|_, ()| ()).submit_handle().unwrap();
+        let (inner, task) = (rt.clone(), first.clone());
+        let asks = move |_: &Context, ()| inner.wait_for(&task);
+        let asks = rt.task("asks", ()).cpu(asks).submit_handle().unwrap();
+        rt.wait_for(&asks).unwrap();
+        let other = runtime("1:CPU:1");
+        let refused = other.wait_for(&first).unwrap_err().to_string();
+        assert!(refused.contains("`first`") && refused.contains("another runtime"), "{refused}");
+        rt.shutdown().unwrap();
+        rt.wait_for(&first).unwrap();
+    });
+}
+
+#[test]
+fn a_handle_does_not_keep_what_the_body_captured() {
+    watched("captured", || {
+        let rt = runtime("1:CPU:1");
+        let captured = Arc::new(());
+        let kept = captured.clone();
+        let task = rt.task("t", ()).cpu(move |_, ()| drop(kept)).submit_handle().unwrap();
+        rt.wait_for(&task).unwrap();
+        let unused = captured.clone();
+        rt.task("u", ()).host(|_, ()| ()).gpu(move |_, ()| drop(unused)).submit().unwrap();
+        rt.wait().unwrap();
+        assert_eq!(Arc::strong_count(&captured), 1);
+        drop(rt);
+        assert!(task.is_finished(), "a handle may outlive its runtime");
+    });
+}

@@ -1,0 +1,14 @@
+//! The ways to submit: groups, scopes, recordings, values and results, and the handles that come back.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod groups;
+mod handles;
+mod public_types;
+mod random_scopes;
+mod replay;
+mod results;
+mod scopes;
+mod task_groups;
+mod values;

@@ -1,0 +1,405 @@
+//! Bodies that are futures: polled by the units' threads, whoever wakes them, and over when they are ready.
+
+use crate::common::{failed, for_each_free_mix, for_each_mix, runtime, watched};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use thalweg::prelude::*;
+
+/// A future that is ready when its other end says so, with what that says.
+struct Later<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+
+/// The other end.
+struct Say<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
+
+fn later<T>() -> (Say<T>, Later<T>) {
+    let shared = Arc::new(Mutex::new((None, None)));
+    (Say(shared.clone()), Later(shared))
+}
+
+impl<T> Say<T> {
+    fn say(self, value: T) {
+        let waker = {
+            let mut shared = self.0.lock().unwrap();
+            shared.0 = Some(value);
+            shared.1.take()
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl<T> Future for Later<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let mut shared = self.0.lock().unwrap();
+        match shared.0.take() {
+            Some(value) => Poll::Ready(value),
+            None => {
+                shared.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Lets others run first.
+async fn yield_now() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// A thread that says what it is told to, one after the other.
+fn speaker() -> (Sender<(Say<u64>, u64)>, thread::JoinHandle<()>) {
+    let (send, sayings): (_, Receiver<(Say<u64>, u64)>) = channel();
+    (send, thread::spawn(move || sayings.into_iter().for_each(|(say, value)| say.say(value))))
+}
+
+#[test]
+fn a_task_ends_when_its_future_is_ready() {
+    for_each_mix(|rt| {
+        let (x, y) = (rt.data(vec![1u64, 2]), rt.data(vec![0u64; 2]));
+        let (say, heard) = later();
+        rt.task("add", (x.input(), y.output()))
+            .host_async(|cx, (x, mut y)| async move {
+                assert!(cx.is_cpu());
+                let more: u64 = heard.await;
+                for (y, x) in y.iter_mut().zip(x.iter()) {
+                    *y = x + more;
+                }
+            })
+            .submit()
+            .unwrap();
+        rt.task("double", (y.inout(),)).cpu(|_, (y,)| y.iter_mut().for_each(|y| *y *= 2)).submit().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || say.say(10));
+            rt.wait().unwrap();
+        });
+        assert_eq!(rt.read(&y).unwrap(), [22, 24]);
+        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 2);
+    });
+}
+
+#[test]
+fn more_futures_wait_than_there_are_units() {
+    for_each_mix(|rt| {
+        const TASKS: usize = 30;
+        let sum = rt.scalar(0u64);
+        let (says, hears): (Vec<_>, Vec<_>) = (0..TASKS).map(|_| later::<u64>()).unzip();
+        let begun = Arc::new(AtomicUsize::new(0));
+        for heard in hears {
+            let begun = begun.clone();
+            rt.task("waits", (sum.reduction(Sum),))
+                .host_async(move |_, (mut sum,)| async move {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    sum[0] += heard.await;
+                })
+                .submit()
+                .unwrap();
+        }
+        thread::scope(|scope| {
+            scope.spawn(move || says.into_iter().rev().zip(0..).for_each(|(say, n)| say.say(n)));
+            rt.wait().unwrap();
+        });
+        assert_eq!(rt.read_scalar(&sum).unwrap(), (0..TASKS as u64).sum());
+    });
+}
+
+#[test]
+fn a_future_that_wakes_itself_lets_others_run() {
+    for_each_mix(|rt| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let x = rt.scalar(0u64);
+        let seen = ended.clone();
+        rt.task("spins", (x.output(),))
+            .host_async(move |_, (mut x,)| async move {
+                while seen.load(Ordering::SeqCst) < 20 {
+                    yield_now().await;
+                    x[0] += 1;
+                }
+            })
+            .submit()
+            .unwrap();
+        for _ in 0..20 {
+            let ended = ended.clone();
+            rt.task("other", ()).cpu(move |_, ()| _ = ended.fetch_add(1, Ordering::SeqCst)).submit().unwrap();
+        }
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn waking_counts_whenever_it_comes() {
+    watched("wakes", || {
+        for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+            let rt = runtime(units);
+            let kept: Arc<Mutex<Vec<Waker>>> = Arc::default();
+            let polls = Arc::new(AtomicUsize::new(0));
+            let (count, wakers) = (polls.clone(), kept.clone());
+            rt.task("woken", ())
+                .host_async(move |_, ()| {
+                    poll_fn(move |cx| {
+                        wakers.lock().unwrap().push(cx.waker().clone());
+                        let polled = count.fetch_add(1, Ordering::SeqCst) + 1;
+                        if polled <= 3 {
+                            // During the poll, several times, by several threads: one further poll at least.
+                            cx.waker().wake_by_ref();
+                            let waker = cx.waker().clone();
+                            thread::spawn(move || waker.wake()).join().unwrap();
+                            return Poll::Pending;
+                        }
+                        Poll::Ready(())
+                    })
+                })
+                .submit()
+                .unwrap();
+            rt.wait().unwrap();
+            assert_eq!(polls.load(Ordering::SeqCst), 4, "one poll more than there were rounds of waking");
+            // Afterwards, and after the runtime.
+            kept.lock().unwrap().iter().for_each(Waker::wake_by_ref);
+            rt.wait().unwrap();
+            drop(rt);
+            kept.lock().unwrap().drain(..).for_each(Waker::wake);
+            assert_eq!((polls.load(Ordering::SeqCst), Arc::strong_count(&polls)), (4, 1), "the future is gone");
+        }
+    });
+}
+
+#[test]
+fn what_goes_wrong_in_a_future_fails_its_task() {
+    for_each_mix(|rt| {
+        for (way, reason) in
+            ["panicked: at once", "panicked: later", "failed: an error", "failed: given back"].into_iter().enumerate()
+        {
+            let x = rt.scalar(0u64);
+            let (say, heard) = later::<()>();
+            let body = async move |mut x: Lent<[u64]>| {
+                heard.await;
+                x[0] = 1;
+                match way {
+                    1 => panic!("later"),
+                    2 => return Err("an error"),
+                    _ => x.fail("given back"),
+                }
+                Ok(())
+            };
+            let make = move |_, (x,): (Lent<[u64]>,)| {
+                assert!(way != 0, "at once");
+                async move { body(x).await }
+            };
+            rt.task("fails", (x.inout(),)).host_async(make).submit().unwrap();
+            rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(move || say.say(()));
+                match rt.wait() {
+                    Err(RunError::Failed(failures)) => assert_eq!(failures[0].reason().to_string(), reason),
+                    other => panic!("{reason}: {other:?}"),
+                }
+            });
+            assert!(rt.read(&x).is_err());
+        }
+    });
+}
+
+#[test]
+fn what_a_future_gives_away_keeps_its_task() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![0u64; 2]);
+        let (send, guards) = channel();
+        rt.task("gives away", (x.slice(..1).output(), x.slice(1..).output()))
+            .host_async(|_, (mut first, second)| async move {
+                first[0] = 1;
+                send.send(second).unwrap();
+            })
+            .submit()
+            .unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut second = guards.recv().unwrap();
+                second[0] = 2;
+            });
+            assert_eq!(rt.read(&x).unwrap(), [1, 2]);
+        });
+        rt.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_that_unwinds_waits_for_futures_that_have_begun() {
+    watched("unwinds", || {
+        let (say, heard) = later::<u64>();
+        let (begin, begun) = channel();
+        let polled = Arc::new(AtomicUsize::new(0));
+        let ended = polled.clone();
+        let program = thread::spawn(move || {
+            let rt = runtime("1:CPU:1");
+            rt.task("begun", ())
+                .host_async(move |_, ()| async move {
+                    begin.send(()).unwrap();
+                    ended.fetch_add(heard.await as usize, Ordering::SeqCst);
+                })
+                .submit()
+                .unwrap();
+            begun.recv().unwrap();
+            panic!("the program fails");
+        });
+        say.say(3);
+        assert!(program.join().is_err());
+        assert_eq!(polled.load(Ordering::SeqCst), 3);
+    });
+}
+
+#[test]
+fn futures_that_never_began_are_dropped() {
+    for_each_mix(|rt| {
+        let captured = Arc::new(());
+        let x = rt.scalar(0u64);
+        rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
+        let held = captured.clone();
+        rt.task("skipped", (x.inout(),)).host_async(move |_, _x| async move { drop(held) }).submit().unwrap();
+        assert_eq!(failed(rt.wait()), ["fails"]);
+        assert_eq!(Arc::strong_count(&captured), 1);
+    });
+}
+
+#[test]
+fn a_body_may_submit_children_and_be_told_by_one() {
+    watched("children", || {
+        for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
+            let rt = Arc::new(runtime(units));
+            let (x, y) = (rt.scalar(0u64), rt.scalar(20u64));
+            let (inner, input) = (rt.clone(), y.clone());
+            rt.task("parent", (x.output(),))
+                .host_async(move |_, (mut x,)| async move {
+                    let (say, heard) = later();
+                    // The one unit is free while this waits for its child.
+                    inner.task("child", (input.input(),)).cpu(move |_, (y,)| say.say(y[0] + 1)).submit()?;
+                    x[0] = heard.await;
+                    Ok::<(), SubmitError>(())
+                })
+                .submit()
+                .unwrap();
+            assert_eq!(rt.read_scalar(&x).unwrap(), 21);
+            rt.wait().unwrap();
+        }
+    });
+}
+
+#[test]
+fn many_futures_are_woken_from_many_threads() {
+    for_each_mix(|rt| {
+        const TASKS: usize = 100;
+        let x = rt.data(vec![0u64; 4]);
+        let speakers = [speaker(), speaker(), speaker()];
+        for n in 0..TASKS {
+            let talk: Vec<_> = speakers.iter().map(|(send, _)| send.clone()).collect();
+            rt.task("talks", (x.slice(n % 4).inout(),))
+                .host_async(move |_, (mut x,)| async move {
+                    for send in talk {
+                        let (say, heard) = later();
+                        send.send((say, n as u64)).unwrap();
+                        x[0] += heard.await;
+                    }
+                })
+                .submit()
+                .unwrap();
+        }
+        let expected = |i: usize| (i..TASKS).step_by(4).map(|n| 3 * n as u64).sum::<u64>();
+        assert_eq!(rt.read(&x).unwrap(), [expected(0), expected(1), expected(2), expected(3)]);
+        speakers.into_iter().for_each(|(send, thread)| {
+            drop(send);
+            thread.join().unwrap();
+        });
+    });
+}
+
+/// Says when it is dropped.
+struct Dropped(Sender<&'static str>, &'static str);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.send(self.1).unwrap();
+    }
+}
+
+#[test]
+fn cancelled_group_drops_begun_futures_and_ends() {
+    for_each_free_mix(|rt| {
+        let (x, all) = (rt.data(vec![1u64; 4]), rt.group());
+        let (part, (dropped, drops), (begins, begun)) = (all.group(), channel(), channel());
+        let task = part.task("waits", (x.inout(),)).host_async(move |cx, (mut x,)| {
+            let dropped = Dropped(dropped, "future");
+            async move {
+                begins.send(cx.clone()).unwrap();
+                std::future::pending::<()>().await;
+                x[0] = 2;
+                drop(dropped);
+            }
+        });
+        let task = task.submit_handle().unwrap();
+        let context = begun.recv().unwrap();
+        assert!(!context.is_cancelled());
+        all.cancel();
+        assert!(context.is_cancelled(), "a clone of the context knows of the group and of those around it");
+        assert_eq!(failed(part.wait()), ["waits"]);
+        assert_eq!(drops.try_recv(), Ok("future"), "it is dropped before the group ends");
+        assert!(task.failure().unwrap().to_string().contains("cancelled"));
+        rt.accept(&x).unwrap();
+        assert_eq!(rt.take(x).unwrap(), [1; 4]);
+    });
+}
+
+#[test]
+fn future_cancelled_during_its_poll_is_dropped_after_the_poll() {
+    for_each_free_mix(|rt| {
+        let (group, other) = (rt.group(), rt.group());
+        let ((begins, begun), (go_on, gone_on)) = (channel(), channel::<()>());
+        let first_poll = move || {
+            begins.send(()).unwrap();
+            gone_on.recv().unwrap();
+        };
+        let body = group.task("waits", ()).host_async(move |_, ()| async move {
+            first_poll();
+            std::future::pending::<()>().await;
+        });
+        body.submit().unwrap();
+        let ends = other.task("ends", ()).host_async(|_, ()| std::future::ready(()));
+        ends.submit().unwrap();
+        begun.recv().unwrap();
+        group.cancel();
+        go_on.send(()).unwrap();
+        assert_eq!(failed(group.wait()), ["waits"]);
+        other.wait().unwrap();
+    });
+}
+
+#[test]
+fn cancelled_future_ends_when_its_guards_are_back() {
+    for_each_free_mix(|rt| {
+        let (x, group, (lend, lent)) = (rt.data(vec![1u64; 4]), rt.group(), channel());
+        let body = group.task("lends", (x.inout(),)).host_async(move |_, (x,)| async move {
+            lend.send(x).unwrap();
+            std::future::pending::<()>().await;
+        });
+        body.submit().unwrap();
+        let mut guard = lent.recv().unwrap();
+        group.cancel();
+        guard[3] = 7; // still valid
+        assert_eq!(group.pending(), 1);
+        guard.finish();
+        assert_eq!(failed(group.wait()), ["lends"]);
+        rt.accept(&x).unwrap();
+        assert_eq!(rt.take(x).unwrap(), [1, 1, 1, 7]);
+    });
+}

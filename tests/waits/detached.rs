@@ -1,0 +1,547 @@
+//! Tasks that end from outside: when what their bodies lent out is back, whoever gives it back, and not before.
+
+use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use thalweg::error::FailureReason;
+use thalweg::ids::{TaskId, UnitId};
+use thalweg::memory::ReadOnly;
+use thalweg::ndarray::{ArrayRef, array};
+use thalweg::prelude::*;
+use thalweg::sched::{Policy, ReadyTask, View};
+
+/// Submits a task that lends all of `x` out, to whoever has the other end.
+fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
+    let (send, lent) = channel();
+    rt.task("lend", (x.inout(),)).host_detached(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
+    lent
+}
+
+#[test]
+fn a_task_ends_when_its_guard_is_given_back_and_not_before() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![1u64, 2, 3]);
+        let lent = lend(rt, &x);
+        rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2)).submit().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut lent = lent.recv().unwrap();
+                lent[0] += 10;
+                lent.finish();
+            });
+            rt.wait().unwrap();
+        });
+        assert_eq!(rt.read(&x).unwrap(), [22, 4, 6]);
+        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 2, "both are counted");
+    });
+}
+
+#[test]
+fn a_unit_goes_on_while_its_tasks_are_outside() {
+    for_each_mix(|rt| {
+        // More than any unit is given at once, and they are given back in the opposite order.
+        const TASKS: usize = 20;
+        let data: Vec<_> = (0..TASKS).map(|_| rt.scalar(0u64)).collect();
+        let (send, guards) = channel();
+        for (n, x) in data.iter().enumerate() {
+            let send = send.clone();
+            rt.task("lend", (x.output(),))
+                .host_detached(move |_, (x,): (Lent<[u64]>,)| send.send((n, x)).unwrap())
+                .submit()
+                .unwrap();
+        }
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut all: Vec<_> = (0..TASKS).map(|_| guards.recv().unwrap()).collect();
+                all.sort_unstable_by_key(|(n, _)| std::cmp::Reverse(*n));
+                for (n, mut x) in all {
+                    x[0] = n as u64;
+                    x.finish();
+                }
+            });
+            rt.wait().unwrap();
+        });
+        for (n, x) in data.iter().enumerate() {
+            assert_eq!(rt.read_scalar(x).unwrap(), n as u64);
+        }
+    });
+}
+
+#[test]
+fn every_kind_of_access_can_be_lent_but_concurrent() {
+    for_each_mix(|rt| {
+        let [read, written, updated, turns] = [1u64, 2, 3, 4].map(|x| rt.data(vec![x; 4]));
+        let [sum, count] = [10u64, 20].map(|x| rt.data(vec![x; 4]));
+        let plane = rt.array(array![[1u64, 2], [3, 4]]);
+        let order = rt.scalar(0u64);
+        type Four = (Lent<[u64], ReadOnly>, Lent<[u64]>, Lent<[u64]>, Lent<[u64]>);
+        type Plane = (Lent<ArrayRef<u64, Ix2>>, Completion);
+        type All = (Four, (Lent<[u64]>, Lent<[u64]>), Plane, Vec<Lent<[u64], ReadOnly>>);
+        let (send, lent) = channel::<All>();
+        for _ in 0..2 {
+            let send = send.clone();
+            let accesses = (
+                (read.input(), written.output(), updated.inout(), turns.commutative()),
+                (sum.reduction(Sum), count.accumulate(Sum)),
+                (plane.block((.., 1)).inout(), order.after()),
+                vec![read.slice(..2).input(), read.slice(2..).input()],
+            );
+            rt.task("all", accesses).host_detached(move |_, lent| send.send(lent).unwrap()).submit().unwrap();
+        }
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for _ in 0..2 {
+                    let ((read, mut written, mut updated, mut turns), (mut sum, mut count), (mut plane, order), parts) =
+                        lent.recv().unwrap();
+                    for i in 0..4 {
+                        written[i] = read[i] + 100;
+                        updated[i] += parts[i / 2][i % 2];
+                        turns[i] *= 2;
+                        (sum[i], count[i]) = (sum[i] + 1, count[i] + 2);
+                    }
+                    plane.iter_mut().for_each(|x| *x *= 10);
+                    assert_eq!(plane.shape(), [2, 1]);
+                    read.finish();
+                    [written, updated, turns, sum, count].into_iter().for_each(Lent::finish);
+                    plane.finish();
+                    parts.into_iter().for_each(Lent::finish);
+                    order.finish();
+                }
+            });
+            rt.wait().unwrap();
+        });
+        let all = [&written, &updated, &turns, &sum, &count].map(|x| rt.read(x).unwrap()[3]);
+        assert_eq!(all, [101, 5, 16, 12, 24]);
+        assert_eq!(rt.read(&plane).unwrap(), array![[1, 200], [3, 400]]);
+    });
+}
+
+#[test]
+fn what_goes_wrong_outside_fails_the_task_when_all_is_back() {
+    for_each_mix(|rt| {
+        let ways: [(&str, fn(Lent<[u64]>, Completion)); 5] = [
+            ("failed: lost", |x, done| {
+                done.finish();
+                x.fail("lost");
+            }),
+            ("failed: late", |x, done| {
+                x.finish();
+                done.fail("late");
+            }),
+            ("abandoned: a guard was dropped unfinished", |x, done| {
+                drop(x);
+                done.finish();
+            }),
+            ("failed: a better reason", |x, done| {
+                drop(x);
+                done.fail("a better reason");
+            }),
+            ("failed: the first", |x, done| {
+                x.fail("the first");
+                done.fail("the second");
+            }),
+        ];
+        for (reason, way) in ways {
+            let x = rt.data(vec![0u64; 3]);
+            let (send, lent) = channel();
+            let body = move |cx: &thalweg::memory::Lending<'_>, (x,): (Lent<[u64]>,)| {
+                send.send((x, cx.completion())).unwrap();
+            };
+            rt.task("outside", (x.inout(),)).host_detached(body).submit().unwrap();
+            rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (x, done) = lent.recv().unwrap();
+                    way(x, done);
+                });
+                assert_eq!(failed(rt.wait()), ["outside"], "{reason}");
+            });
+            let (task, said) = poison(rt.read(&x));
+            assert_eq!(task, "outside");
+            assert!(said.starts_with(reason), "{said}");
+        }
+    });
+}
+
+#[test]
+fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
+    for_each_mix(|rt| {
+        for panics in [false, true] {
+            let x = rt.data(vec![7u64; 2]);
+            let (send, lent) = channel();
+            rt.task("fails", (x.inout(),))
+                .host_detached(move |_, (x,): (Lent<[u64]>,)| {
+                    send.send(x).unwrap();
+                    assert!(!panics, "on purpose");
+                    Err::<(), _>("an error")
+                })
+                .submit()
+                .unwrap();
+            let ended = Arc::new(AtomicUsize::new(0));
+            let behind = ended.clone();
+            rt.task("behind", (x.output(),))
+                .cpu(move |_, (x,)| {
+                    assert_eq!(behind.load(Ordering::SeqCst), 1, "the guard is back");
+                    x.fill(1);
+                })
+                .submit()
+                .unwrap();
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let mut lent = lent.recv().unwrap();
+                    lent[0] = 3; // still ours
+                    ended.fetch_add(1, Ordering::SeqCst);
+                    lent.finish();
+                });
+                let reason = match rt.wait() {
+                    Err(RunError::Failed(failures)) => failures[0].reason().to_string(),
+                    other => panic!("{other:?}"),
+                };
+                assert_eq!(reason, if panics { "panicked: on purpose" } else { "failed: an error" });
+            });
+            assert_eq!(rt.read(&x).unwrap(), [1, 1]);
+        }
+    });
+}
+
+#[test]
+fn without_anything_out_the_task_ends_with_its_body() {
+    for_each_mix(|rt| {
+        rt.task("nothing", ()).host_detached(|cx, ()| assert!(cx.inner_cores() > 0)).submit().unwrap();
+        let x = rt.scalar(1u64);
+        rt.task("at once", (x.inout(),))
+            .host_detached(|_, (mut x,): (Lent<[u64]>,)| {
+                x[0] += 1;
+                x.finish();
+            })
+            .submit()
+            .unwrap();
+        rt.wait().unwrap();
+        assert_eq!(rt.read_scalar(&x).unwrap(), 2);
+        rt.task("drops", (x.inout(),)).host_detached(|_, lent| drop(lent)).submit().unwrap();
+        assert_eq!(failed(rt.wait()), ["drops"]);
+    });
+}
+
+#[test]
+fn a_detached_body_may_stand_beside_one_for_devices() {
+    watched("beside devices", || {
+        let rt = runtime("1:CPU:1,1:EMU:1");
+        let x = rt.scalar(0u64);
+        for _ in 0..10 {
+            rt.task("either", (x.inout(),))
+                .host_detached(|_, (mut x,): (Lent<[u64]>,)| {
+                    thread::spawn(move || {
+                        x[0] += 1;
+                        x.finish();
+                    });
+                })
+                .emulated(|_, (x,)| x[0] += 1)
+                .submit()
+                .unwrap();
+        }
+        assert_eq!(rt.read_scalar(&x).unwrap(), 10);
+        // Without one for devices it runs where its guards can be used.
+        let rt = runtime("1:EMU:1");
+        let y = rt.scalar(1u64);
+        rt.task("on the device", (y.inout(),)).emulated(|_, (y,)| y[0] *= 2).submit().unwrap();
+        lend(&rt, &y)
+            .recv()
+            .map(|mut y| {
+                y[0] += 5;
+                y.finish();
+            })
+            .unwrap();
+        assert_eq!(rt.read_scalar(&y).unwrap(), 7);
+    });
+}
+
+#[test]
+fn a_guard_may_go_back_inside_a_body_a_destructor_or_a_thread_that_ends() {
+    struct Finishes(Option<Lent<[u64]>>);
+    impl Drop for Finishes {
+        fn drop(&mut self) {
+            self.0.take().into_iter().for_each(Lent::finish);
+        }
+    }
+    thread_local! {
+        static LATE: RefCell<Option<Finishes>> = const { RefCell::new(None) };
+    }
+    let ways: [fn(Lent<[u64]>); 3] = [
+        Lent::finish,
+        |x| drop(Finishes(Some(x))),
+        |x| thread::spawn(|| LATE.with(|late| *late.borrow_mut() = Some(Finishes(Some(x))))).join().unwrap(),
+    ];
+    for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
+        watched(units, move || {
+            let rt = Arc::new(Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap());
+            let x = rt.scalar(0u64);
+            for way in ways {
+                let inner = rt.clone();
+                rt.task("lend", (x.inout(),))
+                    .host_detached(move |_, (mut x,): (Lent<[u64]>,)| {
+                        x[0] += 1;
+                        inner.task("finish", ()).cpu(move |_, ()| way(x)).submit().map(drop)
+                    })
+                    .submit()
+                    .unwrap();
+            }
+            rt.wait().unwrap();
+            assert_eq!(rt.read_scalar(&x).unwrap(), 3);
+        });
+    }
+}
+
+#[test]
+fn a_policy_may_drop_a_guard() {
+    /// Drops what it was given before it gives anything out.
+    struct Drops(Vec<ReadyTask>, Arc<Mutex<Vec<Lent<[u64]>>>>);
+    impl Policy for Drops {
+        fn name(&self) -> &'static str {
+            "drops"
+        }
+        fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
+            self.0.push(task);
+        }
+        fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
+            drop(std::mem::take(&mut *self.1.lock().unwrap()));
+            let first = self.0.iter().position(|task| task.runs_on(unit))?;
+            Some(self.0.remove(first).id)
+        }
+    }
+    watched("policy", || {
+        let held = Arc::default();
+        let policy = Drops(Vec::new(), Arc::clone(&held));
+        let rt = Runtime::builder().compute_units("2:CPU:1").policy(policy).build().unwrap();
+        let x = rt.scalar(1u64);
+        let guard = lend(&rt, &x).recv().unwrap();
+        held.lock().unwrap().push(guard);
+        rt.task("more", ()).cpu(|_, ()| ()).submit().unwrap();
+        assert_eq!(failed(rt.wait()), ["lend"]);
+    });
+}
+
+#[test]
+fn a_stall_names_the_task_that_is_outside() {
+    for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1,1:EMU:1", "eft")] {
+        watched(units, move || {
+            let (report, reports) = channel();
+            let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
+            let builder = builder.report_stalls_after(Duration::from_millis(5));
+            let rt = builder.on_stall(move |stall| report.send(stall.clone()).unwrap()).build().unwrap();
+            let x = rt.data(vec![0u64; 5]).named("x");
+            let guard = lend(&rt, &x).recv().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(|| rt.wait().unwrap());
+                let stall = reports.recv().unwrap();
+                assert_eq!((stall.outside.len(), stall.running.len()), (1, 0));
+                assert_eq!((&*stall.outside[0].name, stall.outside[0].unit), ("lend", UnitId(0)));
+                let text = stall.to_string();
+                assert!(
+                    text.contains("to be ended from outside: task 0 `lend`, submitted at tests/waits/detached.rs:"),
+                    "{text}"
+                );
+                assert!(text.contains("which holds data `x` [0..5] (inout)"), "{text}");
+                guard.finish();
+            });
+        });
+    }
+}
+
+#[test]
+fn the_end_of_a_runtime_waits_for_what_is_lent_out() {
+    for units in crate::common::MIXES {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.data(vec![1u64; 100]);
+            let mut guard = lend(&rt, &x).recv().unwrap();
+            let ended = Arc::new(AtomicUsize::new(0));
+            let (open, opened) = gate();
+            let (count, handle) = (ended.clone(), x.clone());
+            let end = thread::spawn(move || {
+                drop((x, handle)); // the memory stays
+                open.send(()).unwrap();
+                drop(rt);
+                count.fetch_add(1, Ordering::SeqCst)
+            });
+            opened();
+            guard.fill(7);
+            assert_eq!(ended.load(Ordering::SeqCst), 0);
+            assert_eq!(guard.iter().sum::<u64>(), 700);
+            guard.finish();
+            assert_eq!(end.join().unwrap(), 0);
+        });
+    }
+}
+
+#[test]
+fn a_forgotten_guard_keeps_the_memory_of_a_runtime_that_is_forgotten_too() {
+    watched("forgotten", || {
+        let rt = std::mem::ManuallyDrop::new(runtime("1:CPU:1"));
+        let x = rt.data(vec![3u64; 1000]);
+        let guard = std::mem::ManuallyDrop::new(lend(&rt, &x).recv().unwrap());
+        drop(x);
+        assert!(guard.iter().all(|x| *x == 3));
+    });
+}
+
+#[test]
+fn tasks_that_are_skipped_or_cancelled_lend_nothing_out() {
+    for_each_mix(|rt| {
+        let x = rt.scalar(0u64);
+        let lent = Arc::new(AtomicUsize::new(0));
+        rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
+        let count = lent.clone();
+        rt.task("skipped", (x.inout(),))
+            .host_detached(move |_, (x,): (Lent<[u64]>,)| {
+                count.fetch_add(1, Ordering::SeqCst);
+                x.finish();
+            })
+            .submit()
+            .unwrap();
+        assert_eq!(failed(rt.wait()), ["fails"]);
+        assert_eq!((lent.load(Ordering::SeqCst), Arc::strong_count(&lent)), (0, 1), "the body is gone");
+    });
+}
+
+#[test]
+fn a_handle_and_children_work_as_for_any_task() {
+    watched("handles", || {
+        let rt = Arc::new(runtime("2:CPU:1"));
+        let (x, y) = (rt.scalar(1u64), rt.scalar(0u64));
+        let (inner, target, held) = (rt.clone(), y.clone(), x.clone());
+        let (send, lent) = channel();
+        let task = rt.task("parent", (x.inout(),)).host_detached(move |_, (x,): (Lent<[u64]>,)| {
+            inner.task("child", (target.output(),)).cpu(|_, (y,)| y[0] = 5).submit().unwrap();
+            let refused = inner.task("child", (held.input(),)).cpu(|_, _| ()).submit();
+            assert!(matches!(refused, Err(SubmitError::Nested { .. })), "{refused:?}");
+            assert!(matches!(inner.wait(), Err(RunError::Refused(SubmitError::InsideTask { .. }))));
+            send.send(x).unwrap();
+        });
+        let task = task.submit_handle().unwrap();
+        let guard = lent.recv().unwrap();
+        assert_eq!(rt.read_scalar(&y).unwrap(), 5);
+        assert!(!task.is_finished());
+        guard.finish();
+        rt.wait_for(&task).unwrap();
+        assert!(task.is_finished() && task.failure().is_none());
+    });
+}
+
+#[test]
+fn failures_say_that_a_guard_was_dropped() {
+    let rt = runtime("1:CPU:1");
+    rt.task("drops", ()).host_detached(|cx, ()| drop(cx.completion())).submit().unwrap();
+    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it should have failed") };
+    assert!(matches!(failures[0].reason(), FailureReason::Abandoned));
+    assert!(failures.to_string().contains("try `finish` or `fail` on each"), "{failures}");
+}
+
+#[test]
+fn guards_go_back_from_many_threads_at_once() {
+    for_each_mix(|rt| {
+        const TASKS: usize = 60;
+        let x = rt.data(vec![0u64; 8]);
+        let (send, guards) = channel::<(usize, Vec<Lent<[u64]>>)>();
+        let workers: Vec<Sender<Lent<[u64]>>> = (0..3)
+            .map(|_| {
+                let (send, mine) = channel::<Lent<[u64]>>();
+                thread::spawn(move || {
+                    for mut part in mine {
+                        part[0] += 1;
+                        part.finish();
+                    }
+                });
+                send
+            })
+            .collect();
+        let spread = thread::spawn(move || {
+            for (n, parts) in guards {
+                for (i, part) in parts.into_iter().enumerate() {
+                    workers[(i + n) % workers.len()].send(part).unwrap();
+                }
+            }
+        });
+        for n in 0..TASKS {
+            let send = send.clone();
+            let parts: Vec<_> =
+                (0..8).filter(|i| (n >> (i % 3)) & 1 == 0 || *i > 5).map(|i| x.slice(i).inout()).collect();
+            rt.task("spread", parts).host_detached(move |_, parts| send.send((n, parts)).unwrap()).submit().unwrap();
+        }
+        drop(send);
+        let found = rt.read(&x).unwrap();
+        let mut expected = HashMap::new();
+        for n in 0..TASKS {
+            (0..8).filter(|i| (n >> (i % 3)) & 1 == 0 || *i > 5).for_each(|i| *expected.entry(i).or_insert(0) += 1);
+        }
+        (0..8).for_each(|i| assert_eq!(found[i], expected[&i]));
+        spread.join().unwrap();
+    });
+}
+
+#[test]
+fn values_and_results_are_lent_as_regions_are() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (list, log, order) = (rt.value(vec![1u64]), rt.value(Mutex::new(Vec::new())), rt.token());
+        let x = rt.data(vec![0u64; 2]);
+        let ten = rt.task("ten", ()).returns(|_, ()| 10u64).submit().unwrap();
+        let (send, lent) = channel();
+        for n in 0..3u64 {
+            let send = send.clone();
+            type Guards = (LentValue<Vec<u64>>, LentValue<u64, ReadOnly>, LentValue<Mutex<Vec<u64>>, ReadOnly>);
+            rt.task("lend", ((list.commutative(), ten.input(), log.concurrent()), order.input(), x.after()))
+                .host_detached(move |_, (guards, order, x): (Guards, Completion, Completion)| {
+                    order.finish();
+                    x.finish();
+                    send.send((n, guards)).unwrap();
+                })
+                .submit()
+                .unwrap();
+        }
+        drop(send);
+        let waiting = rt.task("sum", list.input()).returns(|_, list| list.iter().sum::<u64>()).submit().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                for (n, (mut list, ten, log)) in lent {
+                    list.push(*ten + n);
+                    log.lock().unwrap().push(n);
+                    log.finish();
+                    ten.finish();
+                    list.finish();
+                }
+            });
+            assert_eq!(waiting.get().unwrap(), 1 + 10 + 11 + 12);
+        });
+        assert_eq!(ten.get().unwrap(), 10, "nobody reads it any more");
+        let mut log = rt.take(log).unwrap().into_inner().unwrap();
+        log.sort_unstable();
+        assert_eq!(log, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
+    for_each_mix(|rt| {
+        if rt.machine().num_cpu_units() == 0 {
+            return;
+        }
+        let (one, two) = (rt.value(String::new()), rt.value(String::new()));
+        rt.task("dropped", one.inout()).host_detached(|_, one: LentValue<String>| drop(one)).submit().unwrap();
+        rt.task("failed", two.output()).host_detached(|_, two: LentValue<String>| two.fail("no")).submit().unwrap();
+        let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("it runs")).submit_handle();
+        let mut failures = failed(rt.wait_for(&skipped.unwrap())); // the failure that happened first
+        rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
+        failures.extend(failed(rt.wait())); // and the other one
+        failures.sort_unstable(); // they ran side by side
+        assert_eq!(failures, ["dropped", "failed"]);
+        assert_eq!(rt.take(one).unwrap(), "");
+    });
+}

@@ -1,0 +1,16 @@
+//! Waits, inside bodies and outside, of threads and of futures, and the end of a runtime.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod async_bodies;
+mod body_waits;
+mod bounded_waits;
+mod circles;
+mod detached;
+mod embedding;
+mod futures;
+mod joins;
+mod shutdown;
+mod two_runtimes;
+mod waiting;
