@@ -1,0 +1,39 @@
+# Kernels, by OpenCL on this machine's cores.
+step "examples with kernels"
+build_examples
+for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1 1:CPU:1,2:OPENCL:1; do
+    example jacobi --size 64 --block 32 --units "$units"
+    example cg --class S --units "$units"
+    example cg --class S --units "$units" --replay
+    for benchmark in bt sp lu; do
+        for fuse in whole step stages; do
+            example npb_mz $benchmark --class S --fuse $fuse --units "$units" --scheduler dynamic
+        done
+        example npb_mz $benchmark --class S --replay --units "$units"
+    done
+done
+# Kernels at sizes that are no multiples of a group's, and the scheduler that shares rows out.
+for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1; do
+    example matmul --size 150 --blocks 7 --units "$units" --scheduler fpm
+    example fft2d --size 128 --blocks 7 --units "$units" --scheduler fpm
+done
+target/release/thalweg doctor
+
+step "a second implementation of OpenCL, by Intel, for cores"
+intel=target/intel
+[ -d "$intel" ] || { python3 -m venv "$intel" && from_network "$intel/bin/pip" install --quiet intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0; }
+with_intel() {
+    LD_LIBRARY_PATH="$PWD/$intel/lib:$LD_LIBRARY_PATH" OCL_ICD_VENDORS=/nonexistent OCL_ICD_FILENAMES="$PWD/$intel/lib/libintelocl.so" \
+        THALWEG_REQUIRE=opencl STANDIN_UNITS=OPENCL STANDIN_DEVICES=1 "$@"
+}
+if with_intel target/release/thalweg doctor 2>&1 | grep -q "Intel(R) OpenCL"; then
+    # One device: what asks for two says that it is skipped.
+    with_intel cargo test --quiet --test conformance -- opencl::
+    with_intel cargo test --quiet --test accelerators
+    # Replays, with command buffers.
+    with_intel cargo test --quiet --test standin -- --ignored --exact \
+        graphs::steady graphs::changing graphs::scratch graphs::evicted graphs::indexed graphs::random_programs
+else
+    echo "Intel's OpenCL finds no device here: skipped"
+fi
+

@@ -1,0 +1,39 @@
+# What a compiler or a reader of manifests finds: lints, features, the least version of Rust, documentation, packages.
+step "format"
+cargo fmt --check
+step "clippy"
+cargo clippy --all-targets --quiet -- -D warnings
+step "each feature alone, and none"
+for features in "" cuda hip macros opencl profile sim graph; do
+    cargo clippy --package thalweg --lib --quiet --features "$features" -- -D warnings
+done
+step "tests without features"
+cargo test --quiet --package thalweg --lib --test failures --test machine
+step "least version of Rust"
+least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+if has rustup && from_network rustup toolchain install "$least" --profile minimal --no-self-update >/dev/null 2>&1; then
+    cargo "+$least" check --quiet --package thalweg --all-features --target-dir target/least
+else
+    echo "Rust $least cannot be installed here: skipped"
+fi
+step "dependencies: licences, sources, advisories"
+if cargo deny --version >/dev/null 2>&1; then
+    cargo deny check licenses bans sources
+    # Advisories want their database: without a network the rest has been checked.
+    cargo deny check advisories || { cargo deny fetch >/dev/null 2>&1 && exit 1; echo "no network: advisories skipped"; }
+else
+    echo "cargo-deny is not installed: skipped"
+fi
+step "documentation, and the list of public items"
+RUSTDOCFLAGS="-D warnings" cargo doc --package npb --package npb-cg --no-deps --quiet
+# It documents the library, and compares what is public with the list.
+RUSTDOCFLAGS="-D warnings" cargo test --quiet --test public_api -- --ignored
+step "the guide as a book"
+if has mdbook; then
+    mdbook build docs/guide
+else
+    echo "mdbook is not installed: skipped (the guide's code is tested with the tests)"
+fi
+step "package"
+# Together: what is published with the library is no registry's yet.
+cargo package --package thalweg --package thalweg-macros --package thalweg-loops --allow-dirty --no-verify --quiet

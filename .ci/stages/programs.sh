@@ -1,0 +1,71 @@
+# The examples, verified, on cores and in simulation; the evaluation's tables; the benches at small sizes.
+step "examples, built"
+build_examples
+step "examples, verified"
+example hello
+example ingest
+example ingest --serial
+for units in 2:CPU:1 1:CPU:2 1:CPU:1,2:EMU:1; do
+    for scheduler in stealing dynamic; do
+        example jacobi --size 32 --block 16 --units "$units" --scheduler "$scheduler"
+        example sparse --size 32 --block 200 --units "$units" --scheduler "$scheduler"
+        example cg --class S --units "$units" --scheduler "$scheduler"
+        example cg --class S --units "$units" --scheduler "$scheduler" --replay
+    done
+done
+example cg --class A
+for storage in rows sliced; do
+    example cg --class W --storage $storage
+done
+schedulers="stealing dynamic eft priority static static-pcf:pcf=2 pcf-static:pcf=2 pcf-guided:pcf=2
+    guided-sizes guided-runtime clustered-guided adjacency certified bottom-level auto"
+for benchmark in bt sp lu; do
+    for units in 1:CPU:1 2:CPU:1 1:CPU:2 1:CPU:1,2:EMU:1; do
+        # What differs between schedulers does not depend on the size of zones: all with S, three of their kinds with W.
+        for scheduler in $schedulers; do
+            example npb_mz $benchmark --class S --units $units --scheduler "$scheduler"
+        done
+        for scheduler in stealing dynamic clustered-guided; do
+            example npb_mz $benchmark --class W --units $units --scheduler "$scheduler"
+        done
+        example npb_mz $benchmark --fuse step --units $units
+        example npb_mz $benchmark --fuse stages --units $units
+        example npb_mz $benchmark --replay --units $units
+        example npb_mz $benchmark --fuse planes --units $units
+    done
+    example npb_mz $benchmark --class A
+    # The code for narrower vectors than this processor has, down to none.
+    for lanes in 4 1; do
+        example npb_mz $benchmark --class S --lanes $lanes
+        example npb_mz $benchmark --class W --lanes $lanes
+    done
+done
+target/release/thalweg topo --units 1:CPU:1,1:EMU:1
+
+step "machines that are simulated"
+for machine in machines/*.toml; do
+    for program in hello jacobi "matmul --size 4096" "cg --class S" "npb_mz bt --class A" "npb_mz sp --class E --niter 2"; do
+        # shellcheck disable=SC2086 # the program's own arguments
+        ends_with "NOT COMPARED" $program --simulate "$machine"
+    done
+done
+
+timeout 300 target/release/examples/schedulers --benchmark lu --check docs/evaluation/evaluation.csv | grep '^SAME'
+timeout 300 target/release/examples/schedulers --suite factor --check docs/evaluation/suite.csv | grep '^SAME'
+timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/evaluation/suite.csv | grep '^SAME'
+timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
+
+step "unit tests of the examples"
+cargo test --quiet --example jacobi --example 09_own_scheduler --example quicksort --example schedulers
+
+step "benches, with the contenders that are installed"
+# Small sizes: that they build, agree with each other on the problems, and run. A contender in C whose compiler is there
+# has to compile.
+contended=$(cargo test --release --quiet --bench overhead --bench metg --bench programs --bench cliffs --bench roofline -- 2>&1) || { echo "$contended"; exit 1; }
+for compiler in gcc:libgomp clang:libomp; do
+    if command -v "${compiler%:*}" >/dev/null && grep -q "^skipped: ${compiler#*:}" <<<"$contended"; then
+        echo "$contended" | grep '^skipped'
+        exit 1
+    fi
+done
+grep '^skipped' <<<"$contended" || true

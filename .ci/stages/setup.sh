@@ -1,0 +1,30 @@
+# What the other stages need: tools, libraries, and the names by which tests find them.
+step "setup"
+if ! has cargo; then
+    echo "cargo is needed: install Rust by rustup" >&2
+    exit 1
+fi
+for component in rustfmt clippy; do
+    cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
+done
+if has apt-get && [ "$(id -u)" = 0 ]; then
+    # The contenders of the benches are C programs: build them here too, where Debian has them.
+    if ! { has clang && has c++ && has valgrind && has pkg-config && pkg-config --exists starpu-1.3; } 2>/dev/null; then
+        from_network apt-get update -qq && from_network apt-get install -y -qq --no-install-recommends \
+            gcc g++ clang libomp-dev libstarpu-dev pkg-config valgrind >/dev/null || echo "contenders not installed: skipped"
+    fi
+    # Kernels are run by OpenCL on the CPU, and compiled for GPUs by NVRTC and hipRTC.
+    from_network apt-get update -qq && from_network apt-get install -y -qq --no-install-recommends \
+        pocl-opencl-icd ocl-icd-libopencl1 opencl-c-headers oclgrind libamdhip64-5 libhiprtc-builtins5 python3-venv >/dev/null
+fi
+python=target/python
+[ -x "$python/bin/pip" ] || python3 -m venv --clear "$python"
+# NVIDIA's compiler; and arrays go to NumPy and back.
+"$python/bin/python" -c "import numpy, nvidia" 2>/dev/null || from_network "$python/bin/pip" install --quiet nvidia-cuda-nvrtc==13.0.88 numpy
+# Now, so that the first step to build does not stand for the network.
+from_network cargo fetch --quiet --locked
+export THALWEG_PYTHON="$PWD/$python/bin/python"
+nvrtc=$(dirname "$(find "$PWD/$python" -name 'libnvrtc.so.*' | head -n 1)")
+export LD_LIBRARY_PATH="$nvrtc${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export THALWEG_REQUIRE=opencl,nvrtc,hiprtc,standin,numpy,oclgrind
+export POCL_DEVICES="pthread pthread" # two devices, so that one can copy to the other

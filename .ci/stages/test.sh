@@ -1,0 +1,3 @@
+# All tests that README's command runs.
+step "tests"
+cargo test
