@@ -1,8 +1,9 @@
-//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next.
+//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next; and chains
+//! that are preferred and never end.
 
 use crate::common::{gate, watched};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
 const PIECES: usize = 120;
@@ -72,6 +73,35 @@ fn consumers_run_before_further_producers() {
                     assert!(most <= 16, "{units} {scheduler} hosts={hosts}: {most} of {PIECES} pieces alive at once");
                 });
             }
+        }
+    }
+}
+
+#[test]
+fn chains_without_end_let_others_run() {
+    for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
+        for units in ["1:CPU:1", "1:EMU:1", "2:EMU:1", "1:CPU:1,1:EMU:1"] {
+            watched(&format!("{units} {scheduler}"), move || {
+                let rt = Runtime::builder().compute_units(units).scheduler(scheduler).window(64).build().unwrap();
+                let stop = AtomicBool::new(false);
+                std::thread::scope(|s| {
+                    for _ in 0..3 {
+                        s.spawn(|| {
+                            let x = rt.scalar(0u64);
+                            // Its tasks are many enough that one is ready and follows another at all times.
+                            while !stop.load(Ordering::Relaxed) {
+                                rt.task("endless", x.inout()).cpu(|_, x| x[0] += 1).submit().unwrap();
+                            }
+                        });
+                    }
+                    for _ in 0..20 {
+                        let other = rt.task("other", ()).cpu(|_, ()| ()).submit_handle().unwrap();
+                        rt.wait_for(&other).unwrap();
+                    }
+                    stop.store(true, Ordering::Relaxed);
+                });
+                rt.wait().unwrap();
+            });
         }
     }
 }
