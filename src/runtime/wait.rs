@@ -32,7 +32,9 @@ impl Runtime {
     ///
     /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call
     /// began, and of those that happen during the call among the tasks that it waits for, whoever else is told of them.
-    /// Failures that no call of any kind has returned when the runtime is dropped are written to stderr.
+    /// [`read`](Self::read), [`take`](Self::take) and their like return a failure as well, but ask for data, not for tasks: a
+    /// later `wait` returns it all the same. Failures that no call of any kind has returned when the runtime is dropped are written
+    /// to stderr.
     ///
     /// # Errors
     /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
