@@ -22,14 +22,14 @@ pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 /// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
 /// [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
-    /// Shows those of the task with this number. May call what is the user's.
+    /// Shows those of the task with this number. Calls what is the user's before and after.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
 
     /// Replaces the regions of one task by those of another where they differ.
     fn place(&self, index: usize, blocks: &mut [Block]);
 }
 
-/// As [`register`](super::register::register), for tasks with these accesses, from the `first` on.
+/// As [`register`](super::register::register), for tasks with the accesses that these are when placed, from the `first` on.
 ///
 /// # Errors
 /// If a data object was taken meanwhile; nothing was entered then.
@@ -37,40 +37,38 @@ pub(crate) trait Together {
 pub(crate) fn register_together(
     tasks: &mut Batch,
     first: usize,
-    accesses: &impl Together,
+    (model, places): (&[AccessRecord<'_>], &impl Together),
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
-    accesses.model(first, |model| {
-        let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
-        order.sort_by_key(|access| address(model, *access)); // in the order in which all lock data
-        let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
-        let mut places: ArrayVec<(usize, usize), FEW_ACCESSES> = ArrayVec::new();
-        let mut previous = 0;
-        for access in order {
-            if address(model, access) != previous {
-                previous = address(model, access);
-                let history = model[access].datum.history.lock();
-                if model[access].datum.is_taken() {
-                    return Err(taken(&tasks[0], model[access].datum));
-                }
-                guards.push(history);
+    let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
+    order.sort_by_key(|access| address(model, *access)); // in the order in which all lock data
+    let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
+    let mut guarded: ArrayVec<(usize, usize), FEW_ACCESSES> = ArrayVec::new();
+    let mut previous = 0;
+    for access in order {
+        if address(model, access) != previous {
+            previous = address(model, access);
+            let history = model[access].datum.history.lock();
+            if model[access].datum.is_taken() {
+                return Err(taken(&tasks[0], model[access].datum));
             }
-            places.push((access, guards.len() - 1));
+            guards.push(history);
         }
-        let mut blocks: ArrayVec<Block, FEW_ACCESSES> = model.iter().map(|access| *access.block).collect();
-        let mut leftover = None;
-        for (index, task) in (first..).zip(tasks) {
-            accesses.place(index, &mut blocks);
-            let records: ArrayVec<AccessRecord<'_>, FEW_ACCESSES> =
-                model.iter().zip(&blocks).map(|(access, block)| AccessRecord { block, ..*access }).collect();
-            let mut newcomer = Newcomer::new(task, &records, recorder);
-            for &(access, guard) in &places {
-                newcomer.enter_next(access, &mut guards[guard]);
-            }
-            if let Some(left) = newcomer.settle() {
-                leftover.get_or_insert_with(Box::<Leftover>::default).add(*left);
-            }
+        guarded.push((access, guards.len() - 1));
+    }
+    let mut blocks: ArrayVec<Block, FEW_ACCESSES> = model.iter().map(|access| *access.block).collect();
+    let mut leftover = None;
+    for (index, task) in (first..).zip(tasks) {
+        places.place(index, &mut blocks);
+        let records: ArrayVec<AccessRecord<'_>, FEW_ACCESSES> =
+            model.iter().zip(&blocks).map(|(access, block)| AccessRecord { block, ..*access }).collect();
+        let mut newcomer = Newcomer::new(task, &records, recorder);
+        for &(access, guard) in &guarded {
+            newcomer.enter_next(access, &mut guards[guard]);
         }
-        Ok(leftover)
-    })
+        if let Some(left) = newcomer.settle() {
+            leftover.get_or_insert_with(Box::<Leftover>::default).add(*left);
+        }
+    }
+    Ok(leftover)
 }

@@ -30,8 +30,8 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`submitted_anywhere`](Self::submitted_anywhere), for tasks that were submitted together with these accesses,
-    /// from the `first` on; hands them over in their order, and leaves none.
+    /// As [`submitted_anywhere`](Self::submitted_anywhere), for tasks that were submitted together, from the `first` on, with these
+    /// accesses, those of one of them before; hands them over in their order, and leaves none.
     ///
     /// # Errors
     /// If one of the data objects was taken meanwhile; the tasks are left.
@@ -40,7 +40,7 @@ impl Engine {
         &self,
         tasks: &mut Batch,
         first: usize,
-        accesses: &impl Together,
+        accesses: (&[AccessRecord<'_>], &impl Together),
         mut ready: impl FnMut(OwnedTask),
     ) -> Result<(), SubmitError> {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");

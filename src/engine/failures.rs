@@ -3,6 +3,10 @@
 //! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group or a
 //! result. So do all waits for everything that were under way at that moment and waited for its task. Then it is let go.
 //!
+//! A request for a value returns a failure and does not report it ([`FailureLog::seen`]). Anybody may make such requests, as
+//! often as they like, and each names one cause of several. Reporting by them would take a failure away from the wait by which the
+//! submitter of the task learns of it.
+//!
 //! A failure may hold an error of the user's, whose destructor can do anything, submit tasks included. Tasks, histories and
 //! directories have shares of it and give them up under their locks. So one share of each failure is kept here, and given up
 //! under no lock, once it is the last. Looking for such shares is spread over the calls that ask for it: each looks at a few,

@@ -4,6 +4,11 @@
 //! would cut a map into ever more parts. So a map counts its *wear*: how many parts it has, and how many parts visits have
 //! met beyond the first. Enough wear pays for a look at all parts, after which alike neighbours are one.
 //!
+//! A map that nobody visits stays as it is, even after a wait for all tasks. A wait knows no data objects, and a list of worn
+//! maps would cost every visit that cuts. The bound is enough: a map has at most [`MANY`] parts, or twice as many as its last
+//! merge has left. Each part costs its box, its value and the blocks of the ended tasks that it names, so an array that was cut
+//! this finely keeps a few megabytes until it is visited again or released.
+//!
 //! Invariants:
 //! 1. A merge costs no more than a constant for each visit, and for each part that visits have met since the one before.
 //! 2. Blocks that recur and are met whole cause no merge, unless there are very many.

@@ -9,6 +9,7 @@ use crate::driver::circle::{Circle, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
+use crate::driver::threads::is_held;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Failures, RunError, SubmitError, TaskFailure};
@@ -31,13 +32,16 @@ impl Runtime {
     ///
     /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call
     /// began, and of those that happen during the call among the tasks that it waits for, whoever else is told of them.
-    /// Failures that no call of any kind has returned when the runtime is dropped are written to stderr.
+    /// [`read`](Self::read), [`take`](Self::take) and their like return a failure as well, but ask for data, not for tasks: a
+    /// later `wait` returns it all the same. Failures that no call of any kind has returned when the runtime is dropped are written
+    /// to stderr.
     ///
     /// # Errors
     /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
     /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
+        self.door.not_held("wait")?;
         let (_, failures) = self.wait_for_all(None)?;
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
     }
@@ -93,6 +97,7 @@ impl Runtime {
     /// a body.
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
+        self.door.not_held("shutdown")?;
         self.door.scopes.close()?;
         let waited = self.wait();
         self.shared().progress.begin_to_close();
@@ -370,8 +375,14 @@ impl Door {
         }
         match running::replayed_here(self.id) {
             Some(_) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
-            _ => self.outside_body_or(call, SubmitError::Unsuspended { call }),
+            _ => self.outside_body_or(call, SubmitError::Unsuspended { call }).and_then(|()| self.not_held(call)),
         }
+    }
+
+    /// Refuses to wait in code of another runtime's task that cannot be left meanwhile: this runtime may be waiting for tasks
+    /// that need the unit which such code holds. A simulation waits for nobody.
+    pub(super) fn not_held(&self, call: &'static str) -> Result<(), SubmitError> {
+        if self.driver.simulated().is_none() && is_held() { Err(SubmitError::Unsuspended { call }) } else { Ok(()) }
     }
 
     /// As [`Self::may_wait`], for this task alone. Inside a replay, descendants of the same recorded task can be waited for.

@@ -1,7 +1,8 @@
 //! Reductions by operations of users' own types: side by side if the operation is the same, one after the other if not.
 
 use crate::common::{gate, runtime, watched};
-use std::sync::{Arc, Barrier};
+use std::cell::Cell;
+use std::sync::{Arc, Barrier, Weak};
 use thalweg::memory::{AnyOrder, Elementwise, OpId, Reducer};
 use thalweg::prelude::*;
 
@@ -210,5 +211,88 @@ fn an_operation_that_panics_fails_the_task_whose_contribution_it_was() {
             let error = rt.wait().unwrap_err().to_string();
             assert!(error.contains("`add`") && error.contains("not this one"), "{error}");
         });
+    }
+}
+
+/// Sums; whatever is called of it, destructor and clone included, waits for the runtime.
+struct Waits {
+    rt: Weak<Runtime>,
+    seen: Data<u64>,
+}
+
+thread_local! {
+    static IS_WAITING: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Waits {
+    /// Refused where a task would have to wait for itself.
+    fn wait(&self) {
+        if let Some(rt) = self.rt.upgrade().filter(|_| !IS_WAITING.replace(true)) {
+            let _refused = rt.read(&self.seen);
+            let _refused = rt.wait();
+            drop(rt);
+            IS_WAITING.set(false);
+        }
+    }
+}
+
+impl Clone for Waits {
+    fn clone(&self) -> Self {
+        self.wait();
+        Self { rt: self.rt.clone(), seen: self.seen.clone() }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
+impl Reducer<u64> for Waits {
+    fn identity(&self) -> u64 {
+        self.wait();
+        0
+    }
+    fn combine(&self, accumulator: &mut u64, contribution: u64) {
+        self.wait();
+        *accumulator += contribution;
+    }
+    fn id(&self) -> OpId {
+        self.wait();
+        OpId::of::<Self>()
+    }
+    fn in_any_order(&self) -> bool {
+        self.wait();
+        false
+    }
+}
+
+#[test]
+fn operations_may_wait_for_the_runtime_while_their_loop_is_submitted() {
+    for units in MIXES {
+        for (case, window) in (0..4).flat_map(|case| [(case, 1), (case, 64)]) {
+            watched(&format!("{units} {case} {window}"), move || {
+                let rt = Arc::new(Runtime::builder().compute_units(units).window(window).build().unwrap());
+                let (x, y) = (rt.data(vec![0u64; 100]), rt.data(vec![0u64; 100]));
+                let waits = || Waits { rt: Arc::downgrade(&rt), seen: y.clone() };
+                let parts = y.blocks(1).inout();
+                let add = |x: &mut [u64], y: &mut [u64]| (x[0], y[0]) = (x[0] + 1, 1);
+                let submitted = match case {
+                    0 => rt.for_each("sum", (x.reduction(waits()), parts)).cpu(move |_, (x, y)| add(x, y)).submit(),
+                    1 => rt.for_each("sum", (x.accumulate(waits()), parts)).cpu(move |_, (x, y)| add(x, y)).submit(),
+                    2 => {
+                        let each = x.blocks(1).reduction(waits());
+                        rt.for_each("sum", (each, parts)).cpu(move |_, (x, y)| add(x, y)).submit()
+                    }
+                    _ => {
+                        let each = x.blocks(1).accumulate(waits());
+                        rt.for_each("sum", (each, parts)).cpu(move |_, (x, y)| add(x, y)).submit()
+                    }
+                };
+                assert_eq!(submitted.unwrap(), 100);
+                assert_eq!(rt.read(&x).unwrap().iter().sum::<u64>(), 100);
+            });
+        }
     }
 }

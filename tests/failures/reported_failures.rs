@@ -62,18 +62,32 @@ fn unreported_failures_are_written_to_stderr_at_the_end() {
 /// A call that returns a failure instead of a region's value.
 type Reads = fn(&Runtime, Data<u8>) -> Option<RunError>;
 
+const READS: [Reads; 5] = [
+    |rt, x| rt.read(&x).err(),
+    |rt, x| rt.wait_on(&x).err(),
+    |rt, x| rt.copy(&x, SpaceId::HOST).err(),
+    |rt, x| rt.lend(&x, SpaceId::HOST).err(),
+    |rt, x| rt.take(x).err().map(RunError::from),
+];
+
+#[test]
+fn failure_returned_instead_of_a_value_is_returned_by_wait_all_the_same() {
+    for_each_mix(|rt| {
+        for read in READS {
+            let x = rt.data(vec![0u8; 4]);
+            rt.task("read", (x.output(),)).cpu(|_, _| Err("no")).submit().unwrap();
+            assert!(matches!(read(rt, x), Some(RunError::Poisoned(failure)) if failure.name() == "read"));
+            assert_eq!(failed(rt.wait()), ["read"]);
+            rt.wait().unwrap();
+        }
+    });
+}
+
 #[test]
 fn failure_returned_instead_of_a_value_is_not_written_to_stderr() {
     let said = stderr_of("failure_returned_instead_of_a_value_is_not_written_to_stderr", || {
-        let reads: [Reads; 5] = [
-            |rt, x| rt.read(&x).err(),
-            |rt, x| rt.wait_on(&x).err(),
-            |rt, x| rt.copy(&x, SpaceId::HOST).err(),
-            |rt, x| rt.lend(&x, SpaceId::HOST).err(),
-            |rt, x| rt.take(x).err().map(RunError::from),
-        ];
         let rt = runtime("1:CPU:1");
-        for read in reads {
+        for read in READS {
             let x = rt.data(vec![0u8; 4]);
             rt.task("read", (x.output(),)).cpu(|_, _| Err("no")).submit().unwrap();
             assert!(matches!(read(&rt, x), Some(RunError::Poisoned(failure)) if failure.name() == "read"));

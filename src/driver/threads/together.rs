@@ -5,7 +5,7 @@
 
 use super::host::Host;
 use super::state::Threads;
-use crate::depend::{Batch, Body, Lane, MOST_TOGETHER, Meta, Own, Submitting, Together};
+use crate::depend::{AccessRecord, Batch, Body, Lane, MOST_TOGETHER, Meta, Own, Submitting, Together};
 use crate::driver::progress::Admission;
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::error::SubmitError;
@@ -42,51 +42,55 @@ impl Threads {
         mut payload: impl FnMut(usize) -> P,
     ) -> Result<(), SubmitError> {
         debug_assert!(self.on_fast_path(), "where tasks are placed, they are entered one by one");
-        let (mut queues, mut shares) = (false, 0);
-        if !numbers.is_empty() {
-            accesses.model(numbers.start, |records| {
-                (queues, shares) = (records.iter().any(|access| access.mode.queues()), records.len() as u16);
-            });
+        if numbers.is_empty() {
+            return Ok(());
         }
-        let most = self.shared.window.stride().min(MOST_TOGETHER);
-        let (mut first, mut batch) = (numbers.start, Batch::new());
-        while first < numbers.end {
-            let tasks = most.min(numbers.end - first);
-            let Admission { task: TaskId(id), lane, open } = self.shared.progress.admit_many(tasks as u64);
-            let counted = Counted { shared: &self.shared, tasks, lane };
-            if !open && !self.shared.stays_open(description.internal) {
-                return Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
-            }
-            for (id, number) in (id..).zip(first..first + tasks) {
+        // The user's code (operations of reductions) runs here and in `payload`, while every task that is counted has been
+        // entered: such code may wait for all of them.
+        accesses.model(numbers.start, |model| {
+            let (queues, shares) = (model.iter().any(|access| access.mode.queues()), model.len() as u16);
+            let meta = |id, lane| {
                 let &Description { ref name, location, priority, internal, .. } = description;
-                let meta = || {
-                    let (id, name, lane) = (TaskId(id), name.clone(), Lane::new(lane));
-                    Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
-                };
-                let payload = payload(number);
-                let own = Own::default();
-                let unsize = |payload| payload as *mut (dyn Body + 'static);
-                batch.push(Submitting::new(meta, own, payload, shares, unsize));
+                let (id, name, lane) = (TaskId(id), name.clone(), Lane::new(lane));
+                Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
+            };
+            let most = self.shared.window.stride().min(MOST_TOGETHER);
+            let (mut first, mut batch) = (numbers.start, Batch::new());
+            let mut payloads = Vec::with_capacity(most.min(numbers.len()));
+            while first < numbers.end {
+                let tasks = most.min(numbers.end - first);
+                payloads.extend((first..first + tasks).map(&mut payload));
+                let Admission { task: TaskId(id), lane, open } = self.shared.progress.admit_many(tasks as u64);
+                let counted = Counted { shared: &self.shared, tasks, lane };
+                if !open && !self.shared.stays_open(description.internal) {
+                    drop(counted);
+                    return Err(self.shared.broken().err().unwrap_or(SubmitError::ShutDown));
+                }
+                for (id, payload) in (id..).zip(payloads.drain(..)) {
+                    let unsize = |payload| payload as *mut (dyn Body + 'static);
+                    batch.push(Submitting::new(|| meta(id, lane), Own::default(), payload, shares, unsize));
+                }
+                let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
+                let entered =
+                    Host::with(self.shared.id, |host| self.enter_together(&mut batch, first, (model, accesses), host));
+                forget(unless_entered);
+                if let Err(error) = entered {
+                    drop(counted);
+                    drop(batch); // nothing waits for them: what they captured may wait for the rest
+                    return Err(error);
+                }
+                forget(counted);
+                first += tasks;
             }
-            let unless_entered = BreakOnUnwind { shared: &self.shared, during: "a submission" };
-            let entered = Host::with(self.shared.id, |host| self.enter_together(&mut batch, first, accesses, host));
-            forget(unless_entered);
-            if let Err(error) = entered {
-                drop(counted);
-                drop(batch); // nothing waits for them: what they captured may wait for the rest
-                return Err(error);
-            }
-            forget(counted);
-            first += tasks;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn enter_together(
         &self,
         batch: &mut Batch,
         first: usize,
-        accesses: &impl Together,
+        accesses: (&[AccessRecord<'_>], &impl Together),
         host: Option<&Host>,
     ) -> Result<(), SubmitError> {
         let (queue, mut ready) = (host.map(|host| &host.queue), 0);
