@@ -36,6 +36,7 @@ impl Runtime {
     /// # Errors
     /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
     /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
+    #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
         let (_, failures) = self.wait_for_all(None)?;
@@ -63,6 +64,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
         self.outside_body("wait_timeout")?;
         let (done, failures) = self.wait_for_all(Some(self.now().saturating_add(timeout)))?;
@@ -91,6 +93,7 @@ impl Runtime {
     /// # Errors
     /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside
     /// a body.
+    #[track_caller]
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
         self.door.scopes.close()?;
@@ -102,6 +105,7 @@ impl Runtime {
 
     /// Waits for all tasks submitted so far, at most until a moment on the driver's clock: whether they are done, and
     /// the failures that concern it.
+    #[track_caller]
     fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
         let shared = self.shared();
         let log = shared.engine.failures();
@@ -141,6 +145,7 @@ impl Runtime {
     }
 
     /// Whether some of them are left.
+    #[track_caller]
     fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> bool {
         let left = || self.shared().progress.left(&tasks);
         match until {
@@ -255,6 +260,7 @@ impl Runtime {
         Ok(())
     }
 
+    #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.door.await_value(task)
     }
@@ -315,6 +321,7 @@ impl Door {
     }
 
     /// Waits for a task of the runtime's own that tells this thread. In a body, unless that waits for the body.
+    #[track_caller]
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
         waited.map_err(|circle| circular(&task.shared().name, circle))?;
@@ -322,6 +329,7 @@ impl Door {
     }
 
     /// As [`Self::await_end`], whatever that waits for.
+    #[track_caller]
     pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.run_descendants(|| task.is_finished());
         self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
@@ -329,6 +337,7 @@ impl Door {
     }
 
     /// Waits for what a task that tells this thread makes of a value.
+    #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.await_end(task)?;
         self.outcome_of(task)

@@ -52,7 +52,7 @@ pub(crate) use borrowed::Borrowed;
 pub(crate) use counted::Counted;
 pub(crate) use deferred_drop::DeferredDrop;
 pub(crate) use detached::Detached;
-pub(crate) use exposed::Exposed;
+pub(crate) use exposed::{Apart, Exposed};
 pub(crate) use fork::{End, Market, Offer, fork};
 pub(crate) use forked::{Birth, InChild, share, tell_in_child};
 pub(crate) use lock::{Lock, LockGuard};

@@ -12,6 +12,7 @@
 //!    it may go on.
 
 use crate::depend::running::{self, Frames};
+use crate::depend::{ExposedApart, ExposedTask};
 use crate::driver::waiters;
 use crate::sync::Parker;
 use crate::sync::fiber::{Fiber, Stack};
@@ -59,6 +60,9 @@ struct Left {
     runtime: u64,
     fiber: Fiber,
     frames: Frames,
+    exposed: ExposedApart,
+    /// The isolated waits that its thread was in when it began.
+    isolation_level: usize,
     /// What the host knows of the stack that runs.
     own: Own,
     waker: Waker,
@@ -134,8 +138,16 @@ impl Aside {
         self.spare.borrow_mut().pop().or_else(|| Stack::new(self.stack_bytes).ok())
     }
 
-    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs.
-    pub(super) fn begin(&self, stack: Stack, own: &Cell<Own>, code: impl FnOnce() + 'static) {
+    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs,
+    /// `exposed` what it shows of it. The thread is in so many isolated waits.
+    pub(super) fn begin(
+        &self,
+        stack: Stack,
+        isolation_level: usize,
+        own: &Cell<Own>,
+        exposed: &ExposedTask,
+        code: impl FnOnce() + 'static,
+    ) {
         let place = with_fibers(|fibers| {
             fibers.free.pop().unwrap_or_else(|| {
                 fibers.left.push(None);
@@ -144,37 +156,58 @@ impl Aside {
         });
         self.count.set(self.count.get() + 1);
         let waker = FiberWaker { place, woken: self.woken.clone(), thread: waiters::own_parker() };
-        let (fiber, frames) = (Fiber::new(stack, code), Frames::default());
-        self.go_on(
-            place,
-            Left { runtime: self.runtime, fiber, frames, own: Own::default(), waker: Arc::new(waker).into() },
-            own,
-        );
+        let left = Left {
+            runtime: self.runtime,
+            fiber: Fiber::new(stack, code),
+            frames: Frames::default(),
+            exposed: ExposedApart::default(),
+            isolation_level,
+            own: Own::default(),
+            waker: Arc::new(waker).into(),
+        };
+        self.go_on(place, left, own, exposed);
     }
 
-    /// Resumes those that were woken, or `all`; whether there were any.
-    pub(super) fn resume_woken(&self, own: &Cell<Own>, all: bool) -> bool {
+    /// Resumes those that were woken, or `all`, as far as they were begun in the innermost of so many isolated waits; whether
+    /// there were any.
+    pub(super) fn resume_woken(
+        &self,
+        isolation_level: usize,
+        own: &Cell<Own>,
+        exposed: &ExposedTask,
+        all: bool,
+    ) -> bool {
         if all {
             let places = 0..with_fibers(|fibers| fibers.left.len());
             self.woken.places.lock().extend(places);
         }
         self.woken.any.store(false, Ordering::SeqCst);
         let places = std::mem::take(&mut *self.woken.places.lock());
-        let mut any = false;
+        let (mut any, mut later) = (false, Vec::new());
         for place in places {
-            let left = with_fibers(|fibers| fibers.left[place].take_if(|left| left.runtime == self.runtime));
+            let is_earlier = |left: &Left| left.isolation_level < isolation_level;
+            let left = with_fibers(|fibers| {
+                let left = fibers.left[place].take_if(|left| left.runtime == self.runtime && !is_earlier(left));
+                later.extend(fibers.left[place].as_ref().filter(|left| is_earlier(left)).map(|_| place));
+                left
+            });
             if let Some(left) = left {
                 any = true;
-                self.go_on(place, left, own);
+                self.go_on(place, left, own, exposed);
             }
+        }
+        if !later.is_empty() {
+            self.woken.places.lock().append(&mut later);
+            self.woken.any.store(true, Ordering::SeqCst);
         }
         any
     }
 
-    fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>) {
+    fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>, exposed: &ExposedTask) {
         let below = own.replace(left.own);
-        let Left { fiber, frames, waker, .. } = &mut left;
-        let has_ended = waiters::waking(waker, || running::apart(frames, || fiber.resume()));
+        let Left { fiber, frames, exposed: shown, waker, .. } = &mut left;
+        let resume = || exposed.apart(shown, || fiber.resume());
+        let has_ended = waiters::waking(waker, || running::apart(frames, resume));
         left.own = own.replace(below);
         if has_ended {
             self.count.set(self.count.get() - 1);
