@@ -3,10 +3,13 @@
 mod common;
 
 use common::{SCHEDULERS, builder, watched};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
+/// Of a parent: three children, each with two, each with two more.
+const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
 const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
 /// Runs `test` on machines with and without placement, under all schedulers, whoever hosts.
@@ -23,8 +26,8 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits `children` that count, each of which waits for children of its own if it is to be `deep`.
-fn children(cx: &Context, count: &Data<u64>, children: usize, deep: usize) -> Result<(), SubmitError> {
+/// Submits `children` that count, each of which waits for children of its own if it is to be `deep`. None comes after another.
+fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) -> Result<(), SubmitError> {
     for _ in 0..children {
         let inner = count.clone();
         let body = move |cx: &Context, ()| -> Result<(), RunError> {
@@ -32,10 +35,13 @@ fn children(cx: &Context, count: &Data<u64>, children: usize, deep: usize) -> Re
                 self::children(cx, &inner, 2, deep - 1)?;
                 cx.wait_isolated()?; // another thread that runs it may not begin what wants the lock, either
             }
-            cx.task("leaf", inner.inout()).host(|_, count| count[0] += 1).submit()?;
+            let (x, count) = (cx.token(), inner.clone());
+            let leaf = move |_: &Context, ()| _ = count.fetch_add(1, Ordering::Relaxed);
+            cx.task("first", x.inout()).host(leaf.clone()).submit()?;
+            cx.task("second", x.inout()).host(leaf).submit()?; // becomes ready on whichever thread runs the first
             Ok(())
         };
-        cx.task("child", count.weak_inout()).host(body).submit()?;
+        cx.task("child", ()).host(body).submit()?;
     }
     Ok(())
 }
@@ -43,29 +49,30 @@ fn children(cx: &Context, count: &Data<u64>, children: usize, deep: usize) -> Re
 #[test]
 fn lock_is_held_over_a_wait_for_children_while_others_want_it() {
     on_each(|rt| {
-        let lock = Arc::new(Mutex::new(0));
-        let counts: Vec<_> = (0..8).map(|_| rt.scalar(0u64)).collect();
-        for count in &counts {
+        let (lock, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
+        for parents in 1..=8 {
             let (inner, own) = (count.clone(), lock.clone());
             let body = move |cx: &Context, ()| -> Result<(), RunError> {
                 let mut entered = own.lock().unwrap();
+                let before = inner.load(Ordering::Relaxed);
                 children(cx, &inner, 3, 2)?;
                 cx.wait_isolated()?;
+                assert_eq!(inner.load(Ordering::Relaxed), before + LEAVES);
                 *entered += 1;
                 Ok(())
             };
-            rt.task("parent", count.weak_inout()).host(body).submit().unwrap();
+            rt.task("parent", ()).host(body).submit().unwrap();
             // Others that want the lock, before and after: they are stolen with children, and found in their way.
             for _ in 0..4 {
                 let lock = lock.clone();
                 rt.task("other", ()).host(move |_, ()| *lock.lock().unwrap() += 1).submit().unwrap();
             }
+            if parents % 4 == 0 {
+                rt.wait().unwrap();
+                assert_eq!(*lock.lock().unwrap(), parents * 5);
+            }
         }
-        rt.wait().unwrap();
-        assert_eq!(*lock.lock().unwrap(), 8 * 5);
-        for count in counts {
-            assert_eq!(rt.read(&count).unwrap(), [3 + 3 * (2 + 4)]);
-        }
+        assert_eq!(count.load(Ordering::Relaxed), 8 * LEAVES);
     });
 }
 

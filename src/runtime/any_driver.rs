@@ -2,7 +2,7 @@
 
 use crate::depend::{AccessRecord, Body, Domain, Group, Kinds, Submitting, running};
 use crate::driver::Driver;
-use crate::driver::circle::{Circle, key_of_group};
+use crate::driver::circle::{Vain, key_of_group};
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};
@@ -117,7 +117,7 @@ impl AnyDriver {
         group: &Arc<Group>,
         in_any_case: bool,
         at: &'static Location<'static>,
-    ) -> Result<(), Circle> {
+    ) -> Result<(), Vain> {
         match self {
             Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group)), at),
             Self::Simulated(simulated) => {
@@ -133,7 +133,7 @@ impl AnyDriver {
     /// # Errors
     /// As for [`Self::await_told`].
     #[track_caller]
-    pub(super) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Circle> {
+    pub(super) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
         match self {
             Self::Threads(threads) => threads.await_isolated(domain),
             Self::Simulated(_) => unreachable!("bodies are not run in a simulation"),
@@ -195,7 +195,7 @@ impl AnyDriver {
     /// # Errors
     /// If the code that runs here is a body for whose end that waits: then some is left.
     #[track_caller]
-    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         if self.shared().is_in_child() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
-use super::wait::circular;
+use super::wait::in_vain;
 use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
 use crate::Context;
 use crate::depend::{Domain, Entrance, Group, running};
@@ -231,7 +231,8 @@ impl Context {
     /// - no descendant wants the lock,
     /// - descendants that wait do so by `wait_isolated` as well: another thread that runs one may otherwise begin a task that wants
     ///   the lock on top of it, and
-    /// - tasks that descendants come after, and that are none themselves, can run on another unit without the lock.
+    /// - tasks that descendants come after, and that are none themselves (siblings of this task among them), can run on another
+    ///   unit without the lock.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -282,7 +283,7 @@ impl Context {
                 true => door.driver.await_isolated(&domain),
                 false => door.driver.await_told(key_of_children(&domain), || domain.children()),
             };
-            waited.map_err(|circle| circular(call, circle))?;
+            waited.map_err(|vain| in_vain(call, vain))?;
         }
         door.shared().broken()?;
         match domain.take_failures() {

@@ -2,7 +2,7 @@
 
 use super::children::{EntranceOf, Kin};
 use super::futures::Seat;
-use super::wait::circular;
+use super::wait::in_vain;
 use super::{Door, LoopBuilder, Runtime, TaskBuilder};
 use crate::depend::{Group, Told, running};
 use crate::driver::waiters::{Awaited, own_waker};
@@ -124,7 +124,7 @@ impl TaskGroup {
         self.door.may_wait("wait")?;
         self.outside_of_it()?;
         let waited = self.door.driver.await_members(&self.group, false, Location::caller());
-        waited.map_err(|circle| circular("wait", circle))?;
+        waited.map_err(|vain| in_vain("wait", vain))?;
         self.ended()
     }
 

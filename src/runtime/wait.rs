@@ -5,7 +5,7 @@
 
 use super::{Door, Runtime};
 use crate::depend::{Domain, Side, Submitting, TaskRef, running};
-use crate::driver::circle::{Circle, key_of_task};
+use crate::driver::circle::{Circle, Vain, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
@@ -15,7 +15,7 @@ use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
-use crate::sync::Pooled;
+use crate::sync::{Pooled, mapped};
 use crate::task::{AccessSpec, Data, Input, IntoRegion, Predecessor, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -324,7 +324,7 @@ impl Door {
     #[track_caller]
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
-        waited.map_err(|circle| circular(&task.shared().name, circle))?;
+        waited.map_err(|vain| in_vain(&task.shared().name, vain))?;
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
@@ -416,8 +416,14 @@ impl Door {
 
 /// The refusal of a wait that would never end.
 #[cold]
-pub(super) fn circular(call: &str, Circle { task, submitted_at, way }: Circle) -> SubmitError {
-    SubmitError::Circular { call: call.to_owned(), task, submitted_at, way: way.into() }
+pub(super) fn in_vain(call: &str, vain: Vain) -> SubmitError {
+    let call = call.to_owned();
+    match vain {
+        Vain::Circle(Circle { task, submitted_at, way }) => {
+            SubmitError::Circular { call, task, submitted_at, way: way.into() }
+        }
+        Vain::NoStack { task, submitted_at } => SubmitError::NoStack { call, task, submitted_at, stacks: mapped() },
+    }
 }
 
 #[track_caller]

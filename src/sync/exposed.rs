@@ -78,9 +78,8 @@ impl<K: Kind> Exposed<K> {
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
         let shown = self.shown.load(Ordering::Relaxed);
         // SAFETY: the frame is alive (invariant 2), and only this thread takes it away.
-        if let Some(frame) =
-            unsafe { shown.as_ref() }.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task)))
-        {
+        let frame = unsafe { shown.as_ref() };
+        if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
             frame.waits_at.store(at, Ordering::Release);
         }
@@ -152,14 +151,15 @@ impl<K: Kind> Exposed<K> {
         let shown = self.shown.load(Ordering::Acquire);
         for top in std::iter::once(shown).chain(left.values().map(|left| left.0)) {
             let mut next = top;
-            // SAFETY: a frame that is seen here stays until the lock is given back (the invariants), and with it its task and the
-            // body, which its thread has no more than shared references to meanwhile; the caller answers for what is read. A
-            // place in the program is there for ever.
+            // SAFETY: a frame that is seen here stays until the lock is given back (the invariants).
             while let Some(frame) = unsafe { next.as_ref() } {
-                unsafe {
+                // SAFETY: so do its task and the body, which its thread has no more than shared references to meanwhile; the caller
+                // answers for what is read of it. A place in the program is there for ever.
+                let (task, body, waits_at) = unsafe {
                     let task = &*frame.task;
-                    see(task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref());
-                }
+                    (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
+                };
+                see(task, body, waits_at);
                 next = frame.below.get();
             }
         }

@@ -40,6 +40,7 @@ mod rounds;
 mod scope;
 mod sleep;
 mod spin;
+mod stacks;
 mod successors;
 mod suspended;
 mod tail;
@@ -62,6 +63,7 @@ pub(crate) use readers::Readers;
 pub(crate) use rounds::{Helper, Idle, Rounds};
 pub(crate) use scope::{Frames, Scope};
 pub(crate) use sleep::{Parker, Sleep};
+pub(crate) use stacks::mapped;
 pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]
 pub(crate) use task::LINKED;

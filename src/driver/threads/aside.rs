@@ -53,6 +53,8 @@ pub(super) struct Aside {
     woken: Arc<Woken>,
     spare: RefCell<Vec<Stack>>,
     stack_bytes: usize,
+    /// The place of the fiber that was resumed last without being woken.
+    last: Cell<usize>,
 }
 
 /// A fiber that is left.
@@ -73,6 +75,8 @@ struct Left {
 pub(super) struct Own {
     /// Where a stack has been used as far as tasks may use it on top of each other.
     pub(super) floor: usize,
+    /// The same while there is no memory for stacks.
+    pub(super) last_floor: usize,
     /// Whether it can be left.
     pub(super) on_fiber: bool,
     /// How long bodies on it have waited, in all.
@@ -113,7 +117,14 @@ impl Wake for FiberWaker {
 impl Aside {
     /// None yet; each is going to have a stack of so many bytes.
     pub(super) fn new(runtime: u64, stack_bytes: usize) -> Self {
-        Self { runtime, count: Cell::new(0), woken: Arc::default(), spare: RefCell::default(), stack_bytes }
+        Self {
+            runtime,
+            count: Cell::new(0),
+            woken: Arc::default(),
+            spare: RefCell::default(),
+            stack_bytes,
+            last: Cell::new(0),
+        }
     }
 
     /// Whether some have begun and not ended.
@@ -133,9 +144,10 @@ impl Aside {
         self.stack_bytes
     }
 
-    /// A stack for one more, if the system has the addresses.
-    pub(super) fn stack(&self) -> Option<Stack> {
-        self.spare.borrow_mut().pop().or_else(|| Stack::new(self.stack_bytes).ok())
+    /// A stack for one more: a spare one, or a new one if the system `is_asked` and has the addresses.
+    pub(super) fn stack(&self, is_asked: bool) -> Option<Stack> {
+        let spare = self.spare.borrow_mut().pop();
+        spare.or_else(|| if is_asked { Stack::new(self.stack_bytes).ok() } else { None })
     }
 
     /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs,
@@ -201,6 +213,21 @@ impl Aside {
             self.woken.any.store(true, Ordering::SeqCst);
         }
         any
+    }
+
+    /// Resumes the next one in turn of those begun in the innermost of so many isolated waits, without its being woken; whether
+    /// there was one.
+    pub(super) fn resume_next(&self, isolation_level: usize, own: &Cell<Own>, exposed: &ExposedTask) -> bool {
+        let suits = |left: &mut Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
+        let next = with_fibers(|fibers| {
+            let count = fibers.left.len();
+            let mut places = (1..=count).map(|n| (self.last.get() + n) % count);
+            places.find_map(|place| Some((place, fibers.left[place].take_if(suits)?)))
+        });
+        let Some((place, left)) = next else { return false };
+        self.last.set(place);
+        self.go_on(place, left, own, exposed);
+        true
     }
 
     fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>, exposed: &ExposedTask) {

@@ -6,13 +6,14 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`isolated`], [`waiting`], [`other_body`], [`motion`], [`start`],
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`isolated`], [`crowded`], [`waiting`], [`other_body`], [`motion`], [`start`],
 //! [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of.
 
 mod accelerators;
 mod across;
 mod aside;
 mod away;
+mod crowded;
 mod device_queue;
 mod devices;
 mod execute;

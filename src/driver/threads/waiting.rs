@@ -9,13 +9,14 @@
 //! How deep bodies lie on one stack is bounded by its size: from [`ON_TOP_BYTES`] on, descendants run aside as well. So
 //! memory alone bounds how deeply tasks can be nested.
 
+use super::crowded;
 use super::host::Host;
 use super::ready::ReadyQueues;
 use super::run::Lookout;
 use super::state::Threads;
-use crate::depend::{Domain, Group, OwnedTask, running};
+use crate::depend::{Domain, Group, Meta, OwnedTask, running};
 use crate::driver::Driver;
-use crate::driver::circle::{Circle, key_of_children};
+use crate::driver::circle::{Vain, key_of_children};
 use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
 use crate::sync::{Borrowed, Key, fiber};
@@ -27,10 +28,23 @@ use std::time::Instant;
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
+/// Without memory for more stacks, tasks use this part of one.
+const PART_AT_LAST: usize = 2;
 
 /// While a body waits, one of the tasks that have been ready for long is run after so many others: it needs a stack of its
 /// own, and what the body waits for is likely to be young.
 const OLDEST_AFTER_IN_BODY: u32 = 512;
+
+/// How long a body waits in one call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Until its thread has nothing else to do, or its stack is to be left.
+    Idle,
+    /// Until what it waits for is there.
+    Over,
+    /// The same, unless that is hopeless.
+    OverOrHopeless,
+}
 
 /// Something that a host can run.
 pub(super) enum Work {
@@ -88,7 +102,15 @@ impl Host {
     /// From here on tasks lie on top of each other on this stack, which began about here.
     pub(super) fn begin_stack(&self, on_fiber: bool) {
         let reach = ON_TOP_BYTES.min(self.aside.stack_bytes() / PART_ON_TOP);
-        self.own.set(super::aside::Own { floor: here().saturating_sub(reach), on_fiber, waited_ns: 0 });
+        let floor = here().saturating_sub(reach);
+        // A thread of the user's may have a stack of another size.
+        let last_floor = if on_fiber { here().saturating_sub(self.aside.stack_bytes() / PART_AT_LAST) } else { floor };
+        self.own.set(super::aside::Own { floor, last_floor, on_fiber, waited_ns: 0 });
+    }
+
+    /// As [`Self::has_room_on_top`], while there is no memory for stacks.
+    pub(super) fn has_last_room(&self) -> bool {
+        here() > self.own.get().last_floor
     }
 
     pub(super) fn has_room_on_top(&self) -> bool {
@@ -148,7 +170,7 @@ impl Threads {
     /// # Errors
     /// If that waits for the end of the body that runs here: then some is left.
     #[track_caller]
-    pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+    pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         let at = Location::caller();
         if left() > 0 && running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
@@ -169,7 +191,7 @@ impl Threads {
         group: &Arc<Group>,
         key: Option<Key>,
         at: &'static Location<'static>,
-    ) -> Result<(), Circle> {
+    ) -> Result<(), Vain> {
         self.run_on_top(OnTop::Members(group), at, || group.left() == 0);
         if group.left() == 0 {
             return Ok(());
@@ -191,7 +213,7 @@ impl Threads {
     /// # Errors
     /// As for [`Self::await_told`].
     #[track_caller]
-    pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Circle> {
+    pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
         let at = Location::caller();
         Host::with(self.shared.id, |host| {
             let host = host.expect("it was asked for before");
@@ -207,7 +229,7 @@ impl Threads {
         at: &'static Location<'static>,
         what: For<'_>,
         left: impl Fn() -> u64,
-    ) -> Result<(), Circle> {
+    ) -> Result<(), Vain> {
         self.show_wait(host, Some(at));
         let (since, id) = (Instant::now(), self.shared.id);
         let on_top = match what {
@@ -223,10 +245,10 @@ impl Threads {
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
         }
-        let wait = |sleeps| match (&what, host.own.get().on_fiber) {
-            (For::Isolated(domain), _) => host.isolated(domain, || self.wait_below(host, &left, on_top, sleeps)),
-            (_, true) => self.wait_aside(host, &left, on_top, sleeps),
-            (_, false) => self.wait_below(host, &left, on_top, sleeps),
+        let wait = |until| match (&what, host.own.get().on_fiber) {
+            (For::Isolated(domain), _) => host.isolated(domain, || self.wait_below(host, &left, on_top, until)),
+            (_, true) => self.wait_aside(host, &left, on_top, until),
+            (_, false) => self.wait_below(host, &left, on_top, until),
         };
         let key = match what {
             For::Key(key) => Some(key),
@@ -236,12 +258,21 @@ impl Threads {
         };
         let waited = match key {
             None => {
-                wait(true);
+                wait(Until::Over);
                 Ok(())
             }
             Some(key) => {
-                wait(false);
-                running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
+                wait(Until::Idle);
+                let wait = || wait(Until::OverOrHopeless);
+                let waited = running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, wait));
+                let no_stack = |task: &OwnedTask| {
+                    let Meta { name, location, .. } = task.shared();
+                    Vain::NoStack { task: name.clone().into_owned(), submitted_at: location }
+                };
+                match waited {
+                    Ok(()) if left() > 0 => running::with_task(id, no_stack).map_or(Ok(()), Err),
+                    waited => waited,
+                }
             }
         };
         if let Some(task) = placed {
@@ -254,20 +285,21 @@ impl Threads {
         waited
     }
 
-    /// Waits at the bottom of a stack that this thread cannot leave; unless it `sleeps`, until there is nothing else to do.
-    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
+    /// Waits at the bottom of a stack that this thread cannot leave.
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         let mut lookout = Lookout::default();
         while left() > 0 {
             if self.resume_woken(host) || self.step_in_body(host, on_top) || self.helps_fork(host) {
+                host.crowd.moves();
                 lookout = Lookout::default();
             } else if lookout.is_over() {
                 self.shared.tell_waiters();
-                if !sleeps {
-                    return;
-                }
-                match host.is_isolated() {
-                    true => self.sleep_isolated(host, left),
-                    false => self.sleep(host, &own_parker(), None, left, None),
+                match until {
+                    Until::Idle => return,
+                    Until::OverOrHopeless if self.is_hopeless(host) => return,
+                    _ if host.crowd.is_stuck() => own_parker().park(Some(crowded::NAP)),
+                    _ if host.is_isolated() => self.sleep_isolated(host, left),
+                    _ => self.sleep(host, &own_parker(), None, left, None),
                 }
                 lookout = Lookout::default();
             }
@@ -277,8 +309,8 @@ impl Threads {
         }
     }
 
-    /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
-    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
+    /// Waits on a stack that can be left.
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         while left() > 0 {
             let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
             if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
@@ -286,10 +318,11 @@ impl Threads {
                 continue;
             }
             work.into_iter().for_each(|work| self.put_back(host, work));
-            if !sleeps {
+            if until == Until::Idle {
                 return;
             }
             fiber::suspend();
+            while left() > 0 && self.take_over(host) {}
         }
     }
 
@@ -323,10 +356,7 @@ impl Threads {
             }
             Some(work) => match self.begin_aside(host, work, None) {
                 None => true,
-                Some(work) => {
-                    self.put_back(host, work); // there is memory again when some of those that have begun have ended
-                    false
-                }
+                Some(work) => self.run_crowded(host, work),
             },
         }
     }
@@ -340,6 +370,7 @@ impl Threads {
             None => polled,
             Some(work) => {
                 let left = turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone())));
+                let left = left.and_then(|work| self.hand_over(host, work));
                 // Without memory for a stack, tasks run here: then a body that waits does keep this thread.
                 left.into_iter().for_each(|work| self.run_chain(host, work, goes_on));
                 true
@@ -350,7 +381,9 @@ impl Threads {
     /// Runs something on a stack of its own, and, during a `turn`, further tasks after it; returns it if there is no memory
     /// for a stack.
     fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
-        let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else { return Some(work) };
+        let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
+            return Some(work);
+        };
         Host::has_fibers();
         let exposed = &self.shared.running[host.slot()];
         host.aside.begin(stack, host.isolation_level(), &host.own, exposed, move || {
@@ -391,14 +424,14 @@ impl Threads {
         }
     }
 
-    fn put_back(&self, host: &Host, work: Work) {
+    pub(super) fn put_back(&self, host: &Host, work: Work) {
         match work {
             Work::Anywhere(task) => self.run_anywhere(task, Some(host)),
             Work::Placed(launch) => self.ready.put_launch_back(launch),
         }
     }
 
-    fn run_work(&self, host: &Host, work: Work) {
+    pub(super) fn run_work(&self, host: &Host, work: Work) {
         match work {
             Work::Anywhere(task) => {
                 if let Some(next) = self.execute(host, task) {
