@@ -26,6 +26,19 @@ pub(crate) struct Circle {
     pub(crate) way: String,
 }
 
+/// Why a wait in a body is refused.
+#[derive(Debug)]
+pub(crate) enum Vain {
+    /// It never ends.
+    Circle(Circle),
+    /// Its thread can begin no other task: there is no stack for one.
+    NoStack {
+        /// The task whose body waits.
+        task: String,
+        submitted_at: &'static Location<'static>,
+    },
+}
+
 /// What a body waits for that waits for the end of a task.
 pub(crate) fn key_of_task(task: &Task) -> Key {
     std::ptr::from_ref(task).addr()
@@ -53,7 +66,7 @@ impl Shared {
         key: Key,
         left: impl Fn() -> u64,
         wait: impl FnOnce(),
-    ) -> Result<(), Circle> {
+    ) -> Result<(), Vain> {
         if left() == 0 {
             return Ok(());
         }
@@ -61,7 +74,8 @@ impl Shared {
         self.suspended.during(tasks, key, parent, |during| {
             if let Some(way) = during.way(Search { keys, goes_on: || left() > 0, describe }) {
                 let task = tasks[0].shared();
-                return Err(Circle { task: task.name.clone().into_owned(), submitted_at: task.location, way });
+                let circle = Circle { task: task.name.clone().into_owned(), submitted_at: task.location, way };
+                return Err(Vain::Circle(circle));
             }
             wait();
             Ok(())

@@ -56,6 +56,7 @@ pub(crate) trait Driver {
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused>;
 
     /// Lets happen what a thread waits for: returns when nothing of it is `left`, or when waiting is in vain.
+    #[track_caller]
     fn advance(&self, awaited: Awaited, left: impl Fn() -> u64);
 
     /// A data object has a home from now on.

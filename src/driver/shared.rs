@@ -11,7 +11,7 @@ use super::inside;
 use super::progress::Progress;
 use super::replays::Session;
 use super::waiters::Waiters;
-use super::watch::{Stall, Watch, running_tasks};
+use super::watch::{Stall, Watch, begun_tasks};
 use super::window::Window;
 use crate::depend::{
     AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Group, Lane, Leaving, Meta, Own, OwnedTask, Side,
@@ -418,12 +418,10 @@ impl Shared {
 
     /// To be called by a waiting thread before it sleeps, see [`Watch::look`].
     pub(super) fn watch(&self, first: bool) -> Option<Duration> {
-        let stall = |duration| Stall {
-            duration,
-            pending: self.progress.pending(),
-            running: running_tasks(&self.running, &self.machine),
-            outside: self.away.tasks(),
-            placed: self.engine.stall().unwrap_or_default(),
+        let stall = |duration| {
+            let (running, waiting) = begun_tasks(&self.running, &self.machine);
+            let (pending, outside) = (self.progress.pending(), self.away.tasks());
+            Stall { duration, pending, running, waiting, outside, placed: self.engine.stall().unwrap_or_default() }
         };
         self.watch.look(&self.progress, first, stall)
     }

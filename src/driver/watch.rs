@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// How long nothing finishes before that is reported, unless the builder says otherwise.
 pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
 
+/// As many tasks of a list are written.
+const MOST_WRITTEN: usize = 16;
+
 /// Who is told.
 pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
@@ -46,6 +49,9 @@ pub struct Stall {
     pub pending: u64,
     /// What the units are running; each has been running at least as long as nothing has finished, or has begun since.
     pub running: Vec<RunningTask>,
+    /// Tasks whose bodies wait for something of a runtime ([`RunningTask::waits_at`]), the one that was submitted first at
+    /// first. Meanwhile their threads may run others, and a lock that such a body holds stays locked.
+    pub waiting: Vec<RunningTask>,
     /// Tasks whose bodies have returned and that go on outside: something that they lent out is not back, or their future
     /// has not been woken. The unit is the one that ran the body.
     pub outside: Vec<RunningTask>,
@@ -78,6 +84,8 @@ pub struct RunningTask {
     pub submitted_at: &'static Location<'static>,
     /// The regions that others may be waiting for, with their modes.
     pub holds: Vec<String>,
+    /// The call in which its body waits, if it does.
+    pub waits_at: Option<&'static Location<'static>>,
 }
 
 impl RunningTask {
@@ -88,14 +96,17 @@ impl RunningTask {
             holds.push(format!("{} {} ({})", access.datum, access.datum.describe(access.block), access.mode));
         });
         let Meta { id, name, location, .. } = task.shared();
-        Self { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds }
+        Self { unit, task: *id, name: name.clone().into_owned(), submitted_at: location, holds, waits_at: None }
     }
 }
 
 impl fmt::Display for RunningTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} `{}`, submitted at {}, on {}", self.task, self.name, self.submitted_at, self.unit)?;
-        if self.holds.is_empty() { Ok(()) } else { write!(f, ", which holds {}", self.holds.join(", ")) }
+        let holds = (!self.holds.is_empty()).then(|| format!("holds {}", self.holds.join(", ")));
+        let waits = self.waits_at.map(|place| format!("waits at {place}"));
+        let clauses: Vec<_> = holds.into_iter().chain(waits).collect();
+        if clauses.is_empty() { Ok(()) } else { write!(f, ", which {}", clauses.join(" and ")) }
     }
 }
 
@@ -105,21 +116,27 @@ impl fmt::Display for Stall {
         write!(f, "{tasks} pending, and none has finished for {:.1} s; ", self.duration.as_secs_f64())?;
         if self.running.is_empty() {
             f.write_str("no unit is running a body")?;
-        } else {
-            f.write_str("running: ")?;
-            for (i, task) in self.running.iter().enumerate() {
+        }
+        let lists = [("running: ", &self.running), ("waiting in a body: ", &self.waiting)];
+        let outside = ("to be ended from outside: ", &self.outside);
+        let mut separator = if self.running.is_empty() { "; " } else { "" };
+        for (heading, tasks) in lists.into_iter().chain([outside]).filter(|(_, tasks)| !tasks.is_empty()) {
+            write!(f, "{separator}{heading}")?;
+            for (i, task) in tasks.iter().take(MOST_WRITTEN).enumerate() {
                 write!(f, "{}{task}", if i > 0 { "; " } else { "" })?;
             }
-        }
-        for (i, task) in self.outside.iter().enumerate() {
-            write!(f, "{}{task}", if i > 0 { "; " } else { "; to be ended from outside: " })?;
+            if let Some(more @ 1..) = tasks.len().checked_sub(MOST_WRITTEN) {
+                write!(f, "; and {more} more")?;
+            }
+            separator = "; ";
         }
         if !self.placed.is_empty() {
             write!(f, "; placed: {}", self.placed)?;
         }
         f.write_str(
             ". A body that waits for what only another task can give, or joins a thread that waits for this runtime, waits \
-             for ever where no other unit is free. If bodies simply take this long, set Builder::report_stalls_after",
+             for ever where no other unit is free; so does a body that wants a lock which a waiting body below it holds \
+             (Context::wait_isolated may be called with a lock). If bodies simply take this long, set Builder::report_stalls_after",
         )
     }
 }
@@ -191,13 +208,22 @@ impl Drop for Watch {
     }
 }
 
-/// The tasks that these slots show; slots beyond the units' are a guest's, in the place of unit 0's.
-pub(super) fn running_tasks(slots: &[CachePadded<ExposedTask>], machine: &Machine) -> Vec<RunningTask> {
-    let see = |(slot, exposed): (usize, &CachePadded<ExposedTask>)| {
+/// The tasks that these slots show: those that run, and those whose bodies wait. Slots beyond the units' are a guest's, in the
+/// place of unit 0's.
+pub(super) fn begun_tasks(
+    slots: &[CachePadded<ExposedTask>],
+    machine: &Machine,
+) -> (Vec<RunningTask>, Vec<RunningTask>) {
+    let (mut running, mut waiting) = (Vec::new(), Vec::new());
+    for (slot, exposed) in slots.iter().enumerate() {
         let unit = machine.units()[if slot < machine.num_units() { slot } else { 0 }].id;
-        let see = |task: &Task, body: &(dyn Body + 'static)| RunningTask::of(unit, task, body);
+        let see = |task: &Task, body: &(dyn Body + 'static), waits_at: Option<&'static Location<'static>>| {
+            let list = if waits_at.is_some() { &mut waiting } else { &mut running };
+            list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
+        };
         // SAFETY: `Body::accesses` reads nothing that changes while the body runs: each body keeps to that.
-        unsafe { exposed.look(see) }
-    };
-    slots.iter().enumerate().filter_map(see).collect()
+        unsafe { exposed.look(see) };
+    }
+    waiting.sort_unstable_by_key(|task: &RunningTask| task.task);
+    (running, waiting)
 }

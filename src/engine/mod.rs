@@ -216,6 +216,11 @@ impl Engine {
         }
     }
 
+    /// Gives a unit a ready task that is `wanted` there, past the policy and whatever the unit has, if there is one.
+    pub(crate) fn claim(&self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
+        self.placement.iter().for_each(|placement| placement.lock().claim(unit, wanted, out));
+    }
+
     /// Takes an event of what was placed.
     fn on_placed(&self, event: Event<'_>, placement: &PlacementLock, out: &mut Vec<Command>) {
         match event {

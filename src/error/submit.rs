@@ -372,6 +372,22 @@ pub enum SubmitError {
         /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted.
         way: Box<str>,
     },
+    /// A body waits, and its thread can begin no other task meanwhile: the system gives no memory for another stack.
+    #[error(
+        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and there is no \
+         memory for another stack beside {stacks} of bodies that wait; try fewer bodies that wait at a time, smaller stacks \
+         (`Builder::stack_bytes`), or a larger limit of address space or of mappings"
+    )]
+    NoStack {
+        /// The method.
+        call: String,
+        /// The name of the task whose body waits.
+        task: String,
+        /// Where that was submitted.
+        submitted_at: &'static Location<'static>,
+        /// The number of stacks in the process.
+        stacks: usize,
+    },
     /// A policy calls the runtime that waits for its answer.
     #[error(
         "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from what the \
@@ -475,21 +491,5 @@ impl fmt::Debug for SubmitError {
     /// As `Display`, so that `unwrap` shows a sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-impl SubmitError {
-    /// Says whose accesses are refused.
-    #[cold]
-    pub(crate) fn of_task(mut self, name: &str) -> Self {
-        if let Self::OutOfBounds { task, .. }
-        | Self::NotContiguous { task, .. }
-        | Self::ForeignData { task, .. }
-        | Self::ForeignResult { task, .. }
-        | Self::Taken { task, .. } = &mut self
-        {
-            *task = name.to_owned();
-        }
-        self
     }
 }

@@ -1,8 +1,8 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Group, Kinds, Submitting, running};
+use crate::depend::{AccessRecord, Body, Domain, Group, Kinds, Submitting, running};
 use crate::driver::Driver;
-use crate::driver::circle::{Circle, key_of_group};
+use crate::driver::circle::{Vain, key_of_group};
 use crate::driver::shared::{BreakOnUnwind, Description, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};
@@ -12,6 +12,7 @@ use crate::error::SubmitError;
 use crate::ids::DeviceId;
 use crate::memory::DataCell;
 use crate::sync::Key;
+use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -99,23 +100,43 @@ impl AnyDriver {
     }
 
     /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
+    #[track_caller]
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
-            threads.run_on_top(OnTop::Descendants, over);
+            threads.run_on_top(OnTop::Descendants, Location::caller(), over);
         }
     }
 
-    /// Waits until no member of a group is left, or until waiting is in vain; `in_any_case` also if that is circular.
+    /// Waits, in a call at this place, until no member of a group is left, or until waiting is in vain; `in_any_case` also
+    /// if that is circular.
     ///
     /// # Errors
     /// If the code that runs here is a body for whose end that waits: then some are left.
-    pub(super) fn await_members(&self, group: &Arc<Group>, in_any_case: bool) -> Result<(), Circle> {
+    pub(super) fn await_members(
+        &self,
+        group: &Arc<Group>,
+        in_any_case: bool,
+        at: &'static Location<'static>,
+    ) -> Result<(), Vain> {
         match self {
-            Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group))),
+            Self::Threads(threads) => threads.await_members(group, (!in_any_case).then(|| key_of_group(group)), at),
             Self::Simulated(simulated) => {
                 simulated.advance(Awaited::Told, || group.left());
                 Ok(())
             }
+        }
+    }
+
+    /// Waits until a task whose body runs here has no children, and runs no other tasks meanwhile; see
+    /// [`Threads::await_isolated`].
+    ///
+    /// # Errors
+    /// As for [`Self::await_told`].
+    #[track_caller]
+    pub(super) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
+        match self {
+            Self::Threads(threads) => threads.await_isolated(domain),
+            Self::Simulated(_) => unreachable!("bodies are not run in a simulation"),
         }
     }
 
@@ -158,6 +179,7 @@ impl AnyDriver {
     }
 
     /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.
+    #[track_caller]
     pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
         if self.shared().is_in_child() {
             return;
@@ -172,7 +194,8 @@ impl AnyDriver {
     ///
     /// # Errors
     /// If the code that runs here is a body for whose end that waits: then some is left.
-    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+    #[track_caller]
+    pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         if self.shared().is_in_child() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 //! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
 //! (`depend/domain.rs`); what its thread does while it waits, of the driver.
 
-use super::wait::circular;
+use super::wait::in_vain;
 use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
 use crate::Context;
 use crate::depend::{Domain, Entrance, Group, running};
@@ -192,7 +192,8 @@ impl Context {
     }
 
     /// Waits until all children of this task that were submitted so far are complete, with their children. The thread
-    /// executes other tasks meanwhile.
+    /// executes other tasks meanwhile, whichever they are: hold no lock over the call, which one of them may want
+    /// ([`wait_isolated`](Self::wait_isolated)).
     ///
     /// How deeply tasks that wait can be nested is bounded by memory: a body that waits keeps its stack, of which more are
     /// made as they are needed.
@@ -218,19 +219,71 @@ impl Context {
     /// The failures of children that no call has told of before; they are the runtime's as well
     /// ([`Runtime::wait`](crate::Runtime::wait)). Or that the call is refused: not on the body's own thread, in a body for
     /// devices, or in a destructor.
+    #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
+        self.wait_for_children("Context::wait", false)
+    }
+
+    /// As [`wait`](Self::wait), but the thread executes descendants of this task alone meanwhile. So a body may hold a lock over
+    /// the call that other tasks want. If other units run all descendants that are ready, the thread sleeps.
+    ///
+    /// The wait leaves the unit idle while descendants wait for others. It ends only if
+    /// - no descendant wants the lock,
+    /// - descendants that wait do so by `wait_isolated` as well: another thread that runs one may otherwise begin a task that wants
+    ///   the lock on top of it, and
+    /// - tasks that descendants come after, and that are none themselves (siblings of this task among them), can run on another
+    ///   unit without the lock.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let order = Arc::new(Mutex::new(vec![]));
+    /// for n in 0..2 {
+    ///     let (x, order) = (rt.data(vec![0; 8]), order.clone());
+    ///     let inner = x.clone();
+    ///     let body = move |cx: &Context, ()| {
+    ///         let mut order = order.lock().expect("no body panics");
+    ///         for part in blocks(8, 2) {
+    ///             cx.task("child", inner.slice(part).inout()).cpu(|_, x| x.fill(1)).submit()?;
+    ///         }
+    ///         cx.wait_isolated()?; // `wait` might run the other parent, which wants the lock
+    ///         order.push(n);
+    ///         Ok::<_, RunError>(())
+    ///     };
+    ///     rt.task("parent", x.weak_inout()).cpu(body).submit()?;
+    /// }
+    /// rt.wait()?;
+    /// assert_eq!(order.lock().expect("no body panics").len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    #[track_caller]
+    pub fn wait_isolated(&self) -> Result<(), RunError> {
+        self.wait_for_children("Context::wait_isolated", true)
+    }
+
+    #[track_caller]
+    fn wait_for_children(&self, call: &'static str, isolated: bool) -> Result<(), RunError> {
         let Some(entrance) = self.entrance.upgrade() else { return Ok(()) };
         let door = door(&entrance);
         door.shared().in_own_process()?;
         if !door.driver.may_wait_for_children() {
-            return Err(door.unsuspended("Context::wait").into());
+            return Err(door.unsuspended(call).into());
         }
         let Some(domain) = running::domain_here(door.id) else { return Ok(()) };
-        door.driver.run_descendants(|| domain.children() == 0);
+        if !isolated {
+            door.driver.run_descendants(|| domain.children() == 0);
+        }
         if domain.children() > 0 {
             domain.set_waiter(own_waker());
-            let waited = door.driver.await_told(key_of_children(&domain), || domain.children());
-            waited.map_err(|circle| circular("Context::wait", circle))?;
+            let waited = match isolated {
+                true => door.driver.await_isolated(&domain),
+                false => door.driver.await_told(key_of_children(&domain), || domain.children()),
+            };
+            waited.map_err(|vain| in_vain(call, vain))?;
         }
         door.shared().broken()?;
         match domain.take_failures() {

@@ -2,7 +2,7 @@
 
 use super::children::{EntranceOf, Kin};
 use super::futures::Seat;
-use super::wait::circular;
+use super::wait::in_vain;
 use super::{Door, LoopBuilder, Runtime, TaskBuilder};
 use crate::depend::{Group, Told, running};
 use crate::driver::waiters::{Awaited, own_waker};
@@ -12,6 +12,7 @@ use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
+use std::panic::Location;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -118,10 +119,12 @@ impl TaskGroup {
     /// The failures because of which tasks of the group have not run to their ends, those of others among them if they
     /// are the cause; each once, to the call that ends first. [`Runtime::wait`] does not report them again if it is
     /// called later. Or that the call is refused: inside a body, or after an error of the runtime's own.
+    #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.door.may_wait("wait")?;
         self.outside_of_it()?;
-        self.door.driver.await_members(&self.group, false).map_err(|circle| circular("wait", circle))?;
+        let waited = self.door.driver.await_members(&self.group, false, Location::caller());
+        waited.map_err(|vain| in_vain("wait", vain))?;
         self.ended()
     }
 
@@ -196,13 +199,13 @@ impl TaskGroup {
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
-    /// Waits until no task of the group is left, whether they fail or not, and whatever they wait for.
+    /// Waits, in a call at this place, until no task of the group is left, whether they fail or not, and whatever they wait for.
     ///
     /// # Errors
     /// If the runtime is broken, and some are left.
-    pub(super) fn wait_until_empty(&self) -> Result<(), SubmitError> {
+    pub(super) fn wait_until_empty(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
         self.door.shared().in_own_process()?;
-        let waited = self.door.driver.await_members(&self.group, true);
+        let waited = self.door.driver.await_members(&self.group, true, at);
         debug_assert!(waited.is_ok(), "only waits with a key are refused");
         if self.group.left() == 0 { Ok(()) } else { self.door.shared().broken() }
     }

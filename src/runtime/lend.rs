@@ -7,7 +7,7 @@
 //! What never happens here: no memory is made or copied but by that task.
 
 use super::Runtime;
-use super::wait::{circular, internal};
+use super::wait::{in_vain, internal};
 use crate::depend::{Detachment, Hold, Side, Submitting, running};
 use crate::driver::Driver;
 use crate::driver::circle::key_of_task;
@@ -115,7 +115,7 @@ impl Runtime {
         let task = self.door.driver.submit(internal(name, side), payload, &[record], Submitting::share)?;
         let left = || u64::from(!(task.is_finished() || detachment.was_away()));
         let waited = self.door.driver.await_told(key_of_task(&task), left);
-        waited.map_err(|circle| circular(name, circle))?;
+        waited.map_err(|vain| in_vain(name, vain))?;
         if left() > 0 {
             self.shared().broken()?;
         }

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -63,6 +63,7 @@ impl Runtime {
     /// The failures because of which tasks of the scope have not run to their ends, or what it has borrowed lacks a
     /// value: the array then holds in the parts concerned what was left there. Or that the call is refused: inside a
     /// body, or after the runtime has ended.
+    #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -97,6 +98,7 @@ impl Context {
     /// # Errors
     /// As for [`Runtime::scope`]. Or that the call is refused: not on the body's own thread, in a body for devices, or in a
     /// destructor.
+    #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
     where
         F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -106,6 +108,7 @@ impl Context {
 }
 
 /// Calls `f` with a scope of this group's tasks, and ends it.
+#[track_caller]
 fn run<'env, F, R>(group: TaskGroup, f: F) -> Result<R, RunError>
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
@@ -116,8 +119,9 @@ where
     let open = door.scopes.open()?;
     let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
     let scope = Scope { group, lent: Mutex::default(), lease, env: PhantomData };
+    let at = Location::caller();
     let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    let ended = catch_unwind(AssertUnwindSafe(|| scope.end()));
+    let ended = catch_unwind(AssertUnwindSafe(|| scope.end(at)));
     if !matches!(ended, Ok(Ok(()))) {
         scope.give_up();
     }
@@ -337,14 +341,14 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         cell
     }
 
-    /// Waits for all tasks, and for what is borrowed.
+    /// Waits for all tasks, and for what is borrowed, in a call at this place.
     ///
     /// # Errors
     /// If the runtime is broken; then some may be left.
-    fn end(&self) -> Result<(), SubmitError> {
+    fn end(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
         let door = &self.group.door;
         // Bodies may borrow as well; when none is left, nobody does.
-        self.group.wait_until_empty()?;
+        self.group.wait_until_empty(at)?;
         let lent = self.lent.lock().clone();
         if lent.is_empty() {
             return Ok(());

@@ -5,7 +5,7 @@
 
 use super::{Door, Runtime};
 use crate::depend::{Domain, Side, Submitting, TaskRef, running};
-use crate::driver::circle::{Circle, key_of_task};
+use crate::driver::circle::{Circle, Vain, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
@@ -16,7 +16,7 @@ use crate::error::{Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
-use crate::sync::Pooled;
+use crate::sync::{Pooled, mapped};
 use crate::task::{AccessSpec, Data, Input, IntoRegion, Predecessor, Recorded, Region};
 use parking_lot::Mutex;
 use std::borrow::Cow;
@@ -39,6 +39,7 @@ impl Runtime {
     /// # Errors
     /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
     /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
+    #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
         self.door.not_held("wait")?;
@@ -67,6 +68,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
         self.outside_body("wait_timeout")?;
         let (done, failures) = self.wait_for_all(Some(self.now().saturating_add(timeout)))?;
@@ -95,6 +97,7 @@ impl Runtime {
     /// # Errors
     /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside
     /// a body.
+    #[track_caller]
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
         self.door.not_held("shutdown")?;
@@ -107,6 +110,7 @@ impl Runtime {
 
     /// Waits for all tasks submitted so far, at most until a moment on the driver's clock: whether they are done, and
     /// the failures that concern it.
+    #[track_caller]
     fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
         let shared = self.shared();
         let log = shared.engine.failures();
@@ -146,6 +150,7 @@ impl Runtime {
     }
 
     /// Whether some of them are left.
+    #[track_caller]
     fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> bool {
         let left = || self.shared().progress.left(&tasks);
         match until {
@@ -260,6 +265,7 @@ impl Runtime {
         Ok(())
     }
 
+    #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.door.await_value(task)
     }
@@ -320,13 +326,15 @@ impl Door {
     }
 
     /// Waits for a task of the runtime's own that tells this thread. In a body, unless that waits for the body.
+    #[track_caller]
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
-        waited.map_err(|circle| circular(&task.shared().name, circle))?;
+        waited.map_err(|vain| in_vain(&task.shared().name, vain))?;
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
     /// As [`Self::await_end`], whatever that waits for.
+    #[track_caller]
     pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.run_descendants(|| task.is_finished());
         self.driver.advance(Awaited::Told, || u64::from(!task.is_finished()));
@@ -334,6 +342,7 @@ impl Door {
     }
 
     /// Waits for what a task that tells this thread makes of a value.
+    #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.await_end(task)?;
         self.outcome_of(task)
@@ -418,8 +427,14 @@ impl Door {
 
 /// The refusal of a wait that would never end.
 #[cold]
-pub(super) fn circular(call: &str, Circle { task, submitted_at, way }: Circle) -> SubmitError {
-    SubmitError::Circular { call: call.to_owned(), task, submitted_at, way: way.into() }
+pub(super) fn in_vain(call: &str, vain: Vain) -> SubmitError {
+    let call = call.to_owned();
+    match vain {
+        Vain::Circle(Circle { task, submitted_at, way }) => {
+            SubmitError::Circular { call, task, submitted_at, way: way.into() }
+        }
+        Vain::NoStack { task, submitted_at } => SubmitError::NoStack { call, task, submitted_at, stacks: mapped() },
+    }
 }
 
 #[track_caller]

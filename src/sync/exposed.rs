@@ -1,29 +1,64 @@
-//! What a thread is working on, for others to look at, at next to no cost to the thread.
+//! The tasks that a thread is working on, for others to look at, at next to no cost to the thread.
 //!
-//! The thread that runs a task shows it here, and hides it before the task may go. Others look at it when something has
-//! gone wrong: rarely, and then they may take their time. So the lock between the two is biased: hiding is a store and a
-//! load, without a fence; looking makes every thread of the process pass a fence ([`heavy_fence`]).
+//! The thread that runs a task shows it here, and hides it before the task may go. Tasks that run on top of a body that waits
+//! are shown on top of it. Others look when something has gone wrong: rarely, and then they may take their time. So the lock
+//! between the two is biased: hiding is a store and a load, without a fence; looking makes every thread of the process pass
+//! a fence ([`heavy_fence`]).
 //!
-//! Invariant: while a look is under way, a task that was seen is not let go: its thread waits at `looking` in `hide`.
-//! Proof: the thread hides (1) and then reads `looked_at` (2); who looks sets `looked_at` (3) and then reads what is shown
-//! (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3). Who has looked takes (3) back (5): where (2)
-//! sees that, what was read has been read (`tests/loom`).
+//! What is shown is a [`Frame`] on the stack that runs the task, which leads to the one below it. A stack of its own
+//! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
+//!
+//! Invariants:
+//! 1. While a look is under way, a task that was seen is not let go: its thread waits at the lock in `hide`.
+//!    Proof: the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads what is shown
+//!    (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3). A look takes (3) back last (5): if (2)
+//!    sees that, the look is over (`tests/loom`).
+//! 2. Every frame that is shown, or leads from one that is, lies in a call of [`Exposed::during`] that has not returned, and
+//!    so does every frame in the list. Links between frames change under the lock, or before a frame is shown.
 
 use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
 use super::task::{Kind, OwnedTask, Task};
+use rustc_hash::FxHashMap;
+use std::cell::Cell;
+use std::panic::Location;
 use std::ptr;
 
-/// What one thread is working on.
+/// The tasks that one thread is working on.
 pub(crate) struct Exposed<K: Kind> {
-    shown: AtomicPtr<Task<K>>,
+    /// The innermost one.
+    shown: AtomicPtr<Frame<K>>,
     looked_at: AtomicBool,
-    looking: Mutex<()>,
+    /// Held during a look.
+    left: Mutex<FxHashMap<usize, Left<K>>>,
+}
+
+/// A task whose body has begun.
+struct Frame<K: Kind> {
+    task: *const Task<K>,
+    /// The call in which the body waits.
+    waits_at: AtomicPtr<Location<'static>>,
+    below: Cell<*mut Frame<K>>,
+}
+
+/// The innermost frame of a stack, or none.
+struct Left<K: Kind>(*mut Frame<K>);
+
+// SAFETY: frames of stacks that are left are only looked at, by others as well (invariant 2).
+unsafe impl<K: Kind> Send for Left<K> {}
+
+/// What is shown of a stack that can be left, while it is left.
+pub(crate) struct Apart<K: Kind>(Left<K>);
+
+impl<K: Kind> Default for Apart<K> {
+    fn default() -> Self {
+        Self(Left(ptr::null_mut()))
+    }
 }
 
 impl<K: Kind> Default for Exposed<K> {
     fn default() -> Self {
         let shown = AtomicPtr::new(ptr::null_mut());
-        Self { shown, looked_at: AtomicBool::new(false), looking: Mutex::new(()) }
+        Self { shown, looked_at: AtomicBool::new(false), left: Mutex::new(FxHashMap::default()) }
     }
 }
 
@@ -31,47 +66,109 @@ impl<K: Kind> Exposed<K> {
     /// Calls `run` with the task's body; meanwhile others can see the task. To be called by one thread at a time.
     #[inline(always)] // on the way of every task
     pub(crate) fn during<R>(&self, task: &OwnedTask<K>, run: impl FnOnce(&K::Body) -> R) -> R {
-        self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
-        let _hidden_at_last = Shown(self);
+        let below = Cell::new(self.shown.load(Ordering::Relaxed));
+        let frame = Frame { task: ptr::from_ref::<Task<K>>(task), waits_at: AtomicPtr::new(ptr::null_mut()), below };
+        self.shown.store((&raw const frame).cast_mut(), Ordering::Release);
+        let _hidden_at_last = Shown { exposed: self, frame: &frame };
         run(task.body())
     }
 
-    /// Shows the task again whose body goes on. To be called in [`Self::during`], by the same thread.
-    pub(crate) fn show(&self, task: &OwnedTask<K>) {
-        self.shown.store(ptr::from_ref::<Task<K>>(task).cast_mut(), Ordering::Release);
+    /// Says where the body of this task waits, or that it goes on. To be called by the thread that runs it, and without an
+    /// effect unless the task is the innermost.
+    pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
+        let shown = self.shown.load(Ordering::Relaxed);
+        // SAFETY: the frame is alive (invariant 2), and only this thread takes it away.
+        let frame = unsafe { shown.as_ref() };
+        if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
+            let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
+            frame.waits_at.store(at, Ordering::Release);
+        }
     }
 
-    /// Shows nothing while the task's body is suspended. To be called in [`Self::during`], by the same thread, and
-    /// followed by [`Self::show`] before the task continues.
-    pub(crate) fn conceal(&self) {
-        self.shown.store(ptr::null_mut(), Ordering::Release);
+    /// Calls `code`, which continues on a stack of its own that was left with these frames, or begins there without any. To
+    /// be called by the thread that runs the tasks.
+    pub(crate) fn apart<R>(&self, frames: &mut Apart<K>, code: impl FnOnce() -> R) -> R {
+        let base = self.shown.load(Ordering::Relaxed);
+        self.put_on(base, std::mem::take(frames));
+        let result = code();
+        *frames = self.take_off(base);
+        result
     }
 
-    /// Whether there is a task to see.
+    fn put_on(&self, base: *mut Frame<K>, Apart(Left(top)): Apart<K>) {
+        if top.is_null() {
+            return;
+        }
+        let mut left = self.left.lock().unwrap_or_else(|e| e.into_inner());
+        // SAFETY: the frames are alive (invariant 2), and others only look at them under the lock.
+        unsafe { Self::link(top, ptr::null_mut(), base) };
+        self.shown.store(top, Ordering::Release);
+        left.remove(&top.addr());
+    }
+
+    fn take_off(&self, base: *mut Frame<K>) -> Apart<K> {
+        let top = self.shown.load(Ordering::Relaxed);
+        if top == base {
+            return Apart::default();
+        }
+        let mut left = self.left.lock().unwrap_or_else(|e| e.into_inner());
+        // SAFETY: the frames are alive (invariant 2), and nobody looks at them while the lock is held here.
+        unsafe { Self::link(top, base, ptr::null_mut()) };
+        self.shown.store(base, Ordering::Release);
+        left.insert(top.addr(), Left(top));
+        Apart(Left(top))
+    }
+
+    /// Has the frame that is above `before` be above `after` instead.
+    ///
+    /// # Safety
+    /// The frames from `top` on are alive, nobody else looks at them, and one of them is above `before`.
+    unsafe fn link(top: *mut Frame<K>, before: *mut Frame<K>, after: *mut Frame<K>) {
+        let mut frame = top;
+        // SAFETY: the caller says that `before` comes after some frame, and that those up to it are alive.
+        unsafe {
+            while (*frame).below.get() != before {
+                frame = (*frame).below.get();
+            }
+            (*frame).below.set(after);
+        }
+    }
+
+    /// Whether there is a task to see on the stack that runs.
     pub(crate) fn is_shown(&self) -> bool {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with the task and its body, if one is shown; its thread may have to wait meanwhile before it can let go of
-    /// it.
+    /// Calls `see` with each task that is shown, its body, and the call in which the body waits, if it does. The thread may
+    /// have to wait meanwhile before it can let go of them.
     ///
     /// # Safety
     /// Of the body, `see` only reads what does not change while it runs.
-    pub(crate) unsafe fn look<R>(&self, see: impl FnOnce(&Task<K>, &K::Body) -> R) -> Option<R> {
-        let _looking = self.looking.lock().unwrap_or_else(|e| e.into_inner());
+    pub(crate) unsafe fn look(&self, mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>)) {
+        let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
         self.looked_at.store(true, Ordering::Relaxed);
         heavy_fence();
-        // SAFETY: a task that is seen here stays until the lock is given back (the invariant), and with it its body, which its
-        // thread has no more than shared references to meanwhile; the caller answers for what is read.
-        let result =
-            unsafe { self.shown.load(Ordering::Acquire).as_ref().map(|task| see(task, task.body_address().as_ref())) };
+        let shown = self.shown.load(Ordering::Acquire);
+        for top in std::iter::once(shown).chain(left.values().map(|left| left.0)) {
+            let mut next = top;
+            // SAFETY: a frame that is seen here stays until the lock is given back (the invariants).
+            while let Some(frame) = unsafe { next.as_ref() } {
+                // SAFETY: so do its task and the body, which its thread has no more than shared references to meanwhile; the caller
+                // answers for what is read of it. A place in the program is there for ever.
+                let (task, body, waits_at) = unsafe {
+                    let task = &*frame.task;
+                    (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
+                };
+                see(task, body, waits_at);
+                next = frame.below.get();
+            }
+        }
         self.looked_at.store(false, Ordering::Release);
-        result
     }
 
     #[inline]
-    fn hide(&self) {
-        self.shown.store(ptr::null_mut(), Ordering::Release);
+    fn hide(&self, frame: &Frame<K>) {
+        self.shown.store(frame.below.get(), Ordering::Release);
         light_fence();
         if self.looked_at.load(Ordering::Acquire) {
             self.wait();
@@ -80,16 +177,19 @@ impl<K: Kind> Exposed<K> {
 
     #[cold]
     fn wait(&self) {
-        drop(self.looking.lock().unwrap_or_else(|e| e.into_inner()));
+        drop(self.left.lock().unwrap_or_else(|e| e.into_inner()));
     }
 }
 
 /// Hides the task again, however its body ends.
-struct Shown<'a, K: Kind>(&'a Exposed<K>);
+struct Shown<'a, K: Kind> {
+    exposed: &'a Exposed<K>,
+    frame: &'a Frame<K>,
+}
 
 impl<K: Kind> Drop for Shown<'_, K> {
     #[inline]
     fn drop(&mut self) {
-        self.0.hide();
+        self.exposed.hide(self.frame);
     }
 }

@@ -10,6 +10,7 @@
 //!    whichever way the code leaves. A yielder lies in its fiber's first frame, so it is there as long as the code is.
 //! 2. A fiber that is dropped in the middle of its code is leaked: unwinding it would run other people's code.
 
+use super::stacks::{Mapped, headroom};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use std::cell::Cell;
@@ -24,37 +25,48 @@ thread_local! {
 }
 
 /// Memory for the stack of one fiber.
-pub(crate) struct Stack(DefaultStack);
+pub(crate) struct Stack {
+    memory: DefaultStack,
+    counted: Mapped,
+}
 
 impl Stack {
     /// A stack of so many bytes, of which memory is used only as far as it is reached.
     ///
     /// # Errors
-    /// If the system gives no more addresses.
+    /// If the system gives no more addresses, or few would be left for others.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
-        DefaultStack::new(bytes).map(Self)
+        let counted = Mapped::new()?;
+        let memory = DefaultStack::new(bytes)?;
+        match headroom() {
+            0 => {}
+            headroom => drop(DefaultStack::new(headroom)?), // only to see that the system would give them
+        }
+        Ok(Self { memory, counted })
     }
 }
 
 /// Code on a stack of its own.
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<Coroutine<(), (), (), DefaultStack>>,
+    /// Of the stack, which is leaked with the coroutine.
+    counted: ManuallyDrop<Mapped>,
     /// Known from the start of its code on.
     yielder: Rc<Cell<*const Own>>,
 }
 
 impl Fiber {
     /// Code that begins when it is resumed for the first time.
-    pub(crate) fn new(Stack(stack): Stack, code: impl FnOnce() + 'static) -> Self {
+    pub(crate) fn new(Stack { memory, counted }: Stack, code: impl FnOnce() + 'static) -> Self {
         let yielder = Rc::new(Cell::new(ptr::null()));
         let own = yielder.clone();
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Own, ()| {
+        let coroutine = Coroutine::with_stack(memory, move |yielder: &Own, ()| {
             own.set(yielder);
             CURRENT.set(yielder);
             drop(own);
             code();
         });
-        Self { coroutine: ManuallyDrop::new(coroutine), yielder }
+        Self { coroutine: ManuallyDrop::new(coroutine), counted: ManuallyDrop::new(counted), yielder }
     }
 
     /// Runs the code from its beginning, or from where it has suspended itself, until it ends or suspends itself; returns
@@ -70,17 +82,23 @@ impl Fiber {
             return None;
         }
         // SAFETY: the fiber is consumed, so its coroutine is taken once; its destructor leaves alone what has ended.
-        let coroutine = unsafe { ManuallyDrop::take(&mut self.coroutine) };
+        let (coroutine, counted) =
+            unsafe { (ManuallyDrop::take(&mut self.coroutine), ManuallyDrop::take(&mut self.counted)) };
+        // SAFETY: as above; the rest of the fiber goes here.
+        unsafe { std::ptr::drop_in_place(&raw mut self.yielder) };
         std::mem::forget(self);
-        Some(Stack(coroutine.into_stack()))
+        Some(Stack { memory: coroutine.into_stack(), counted })
     }
 }
 
 impl Drop for Fiber {
     fn drop(&mut self) {
         if self.coroutine.done() {
-            // SAFETY: it is dropped once, here.
-            unsafe { ManuallyDrop::drop(&mut self.coroutine) }
+            // SAFETY: both are dropped once, here.
+            unsafe {
+                ManuallyDrop::drop(&mut self.coroutine);
+                ManuallyDrop::drop(&mut self.counted);
+            }
         }
     }
 }

@@ -4,10 +4,10 @@
 use crate::common::{MIXES, again, builder, failed, gate, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, OnceLock};
 use std::time::Duration;
-use thalweg::Context;
 use thalweg::prelude::*;
+use thalweg::{Context, RunningTask, Stall};
 
 #[test]
 fn a_wait_ends_while_others_go_on_submitting() {
@@ -187,6 +187,71 @@ fn a_body_that_waits_for_another_task_is_reported() {
                 "{text}"
             );
             assert!(reports.try_iter().count() <= 1, "once a stall; another may have been at the end");
+        });
+    }
+}
+
+/// What a stall looks like while a body of `blocks` waits for what the program does when it has got the report.
+fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box<dyn FnOnce() + Send>)) -> Stall {
+    let (report, reports) = channel();
+    let builder = builder("1:CPU:1", hosts).scheduler(scheduler).report_stalls_after(Duration::from_millis(20));
+    let rt = Arc::new(builder.on_stall(move |stall| _ = report.send(stall.clone())).build().unwrap());
+    let (open, opened) = gate();
+    submit(&rt, Box::new(opened));
+    let inner = rt.clone();
+    let waiter = std::thread::spawn(move || inner.wait().unwrap()); // looks at the clock
+    let helper = std::thread::spawn(move || (reports.recv().unwrap(), open).0);
+    rt.wait().unwrap();
+    waiter.join().unwrap();
+    helper.join().unwrap()
+}
+
+fn names(tasks: &[RunningTask]) -> Vec<&str> {
+    tasks.iter().map(|task| &*task.name).collect()
+}
+
+#[test]
+fn stall_report_names_bodies_that_wait_and_the_calls_they_wait_in() {
+    for (scheduler, hosts) in ["stealing", "dynamic"].into_iter().flat_map(|name| [(name, false), (name, true)]) {
+        watched(&format!("{scheduler} hosts={hosts}"), move || {
+            let calls = line!() + 6;
+            let stall = stall_of(hosts, scheduler, |rt, opened| {
+                let y = rt.scalar(0u64);
+                let (last, first) = (Arc::new(OnceLock::<TaskHandle>::new()), rt.token());
+                for name in ["holder", "other"] {
+                    let (inner, last) = (rt.clone(), last.clone());
+                    let body = move |_: &Context, ()| -> Result<(), RunError> { inner.wait_for(last.wait()) };
+                    rt.task(name, first.input()).host(body).submit().unwrap();
+                }
+                let blocks = move |_: &Context, _: &mut [u64]| opened();
+                rt.task("blocks", (first.input(), y.inout())).host(move |at, ((), y)| blocks(at, y)).submit().unwrap();
+                last.set(rt.task("last", y.inout()).host(|_, _| ()).submit_handle().unwrap()).unwrap();
+            });
+            assert_eq!((names(&stall.running), names(&stall.waiting)), (vec!["blocks"], vec!["holder", "other"]));
+            for task in &stall.waiting {
+                let place = task.waits_at.unwrap();
+                assert_eq!((place.file(), place.line()), (file!(), calls), "{stall}");
+            }
+            assert_eq!(stall.running[0].waits_at, None);
+            let text = stall.to_string();
+            assert!(text.contains(&format!("`holder`, submitted at {}", file!())), "{text}");
+            assert!(text.contains(&format!("waits at {}:{calls}", file!())), "{text}");
+        });
+    }
+}
+
+#[test]
+fn stall_report_names_a_parent_whose_child_blocks_on_top_of_it() {
+    for hosts in [false, true] {
+        watched(&format!("hosts={hosts}"), move || {
+            let stall = stall_of(hosts, "stealing", |rt, opened| {
+                let body = move |cx: &Context, ()| {
+                    cx.task("child", ()).host(move |_, ()| opened()).submit()?;
+                    cx.wait()
+                };
+                rt.task("parent", ()).host(body).submit().unwrap();
+            });
+            assert_eq!((names(&stall.running), names(&stall.waiting)), (vec!["child"], vec!["parent"]), "{stall}");
         });
     }
 }

@@ -70,6 +70,8 @@ pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
 /// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
+/// What is shown of a stack that its thread has left.
+pub(crate) type ExposedApart = sync::Apart<Node>;
 /// Tasks whose bodies wait, each with its parent.
 pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
 /// A task on the way from one to another.

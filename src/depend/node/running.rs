@@ -174,6 +174,12 @@ pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
     with_task(runtime, is_of).unwrap_or(false)
 }
 
+/// Whether `task` was submitted, directly or not, in the body of this domain's task, which has not ended.
+pub(crate) fn descends_from(domain: &Arc<Domain>, task: &OwnedTask) -> bool {
+    let parent = task.owned().child.as_ref().map(Child::parent).cloned();
+    std::iter::successors(parent, |domain| domain.outer()).any(|parent| Arc::ptr_eq(&parent, domain))
+}
+
 /// The domain of the task whose body, or a part of it, runs here; its children are entered there. A task that runs in rounds
 /// has awaited its children when its body has ended, so code that runs for it after that has none.
 pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {

@@ -12,6 +12,7 @@
 //!    it may go on.
 
 use crate::depend::running::{self, Frames};
+use crate::depend::{ExposedApart, ExposedTask};
 use crate::driver::waiters;
 use crate::sync::Parker;
 use crate::sync::fiber::{Fiber, Stack};
@@ -52,6 +53,8 @@ pub(super) struct Aside {
     woken: Arc<Woken>,
     spare: RefCell<Vec<Stack>>,
     stack_bytes: usize,
+    /// The place of the fiber that was resumed last without being woken.
+    last: Cell<usize>,
 }
 
 /// A fiber that is left.
@@ -59,6 +62,9 @@ struct Left {
     runtime: u64,
     fiber: Fiber,
     frames: Frames,
+    exposed: ExposedApart,
+    /// The isolated waits that its thread was in when it began.
+    isolation_level: usize,
     /// What the host knows of the stack that runs.
     own: Own,
     waker: Waker,
@@ -69,6 +75,8 @@ struct Left {
 pub(super) struct Own {
     /// Where a stack has been used as far as tasks may use it on top of each other.
     pub(super) floor: usize,
+    /// The same while there is no memory for stacks.
+    pub(super) last_floor: usize,
     /// Whether it can be left.
     pub(super) on_fiber: bool,
     /// How long bodies on it have waited, in all.
@@ -109,7 +117,14 @@ impl Wake for FiberWaker {
 impl Aside {
     /// None yet; each is going to have a stack of so many bytes.
     pub(super) fn new(runtime: u64, stack_bytes: usize) -> Self {
-        Self { runtime, count: Cell::new(0), woken: Arc::default(), spare: RefCell::default(), stack_bytes }
+        Self {
+            runtime,
+            count: Cell::new(0),
+            woken: Arc::default(),
+            spare: RefCell::default(),
+            stack_bytes,
+            last: Cell::new(0),
+        }
     }
 
     /// Whether some have begun and not ended.
@@ -129,13 +144,22 @@ impl Aside {
         self.stack_bytes
     }
 
-    /// A stack for one more, if the system has the addresses.
-    pub(super) fn stack(&self) -> Option<Stack> {
-        self.spare.borrow_mut().pop().or_else(|| Stack::new(self.stack_bytes).ok())
+    /// A stack for one more: a spare one, or a new one if the system `is_asked` and has the addresses.
+    pub(super) fn stack(&self, is_asked: bool) -> Option<Stack> {
+        let spare = self.spare.borrow_mut().pop();
+        spare.or_else(|| if is_asked { Stack::new(self.stack_bytes).ok() } else { None })
     }
 
-    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs.
-    pub(super) fn begin(&self, stack: Stack, own: &Cell<Own>, code: impl FnOnce() + 'static) {
+    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs,
+    /// `exposed` what it shows of it. The thread is in so many isolated waits.
+    pub(super) fn begin(
+        &self,
+        stack: Stack,
+        isolation_level: usize,
+        own: &Cell<Own>,
+        exposed: &ExposedTask,
+        code: impl FnOnce() + 'static,
+    ) {
         let place = with_fibers(|fibers| {
             fibers.free.pop().unwrap_or_else(|| {
                 fibers.left.push(None);
@@ -144,37 +168,73 @@ impl Aside {
         });
         self.count.set(self.count.get() + 1);
         let waker = FiberWaker { place, woken: self.woken.clone(), thread: waiters::own_parker() };
-        let (fiber, frames) = (Fiber::new(stack, code), Frames::default());
-        self.go_on(
-            place,
-            Left { runtime: self.runtime, fiber, frames, own: Own::default(), waker: Arc::new(waker).into() },
-            own,
-        );
+        let left = Left {
+            runtime: self.runtime,
+            fiber: Fiber::new(stack, code),
+            frames: Frames::default(),
+            exposed: ExposedApart::default(),
+            isolation_level,
+            own: Own::default(),
+            waker: Arc::new(waker).into(),
+        };
+        self.go_on(place, left, own, exposed);
     }
 
-    /// Resumes those that were woken, or `all`; whether there were any.
-    pub(super) fn resume_woken(&self, own: &Cell<Own>, all: bool) -> bool {
+    /// Resumes those that were woken, or `all`, as far as they were begun in the innermost of so many isolated waits; whether
+    /// there were any.
+    pub(super) fn resume_woken(
+        &self,
+        isolation_level: usize,
+        own: &Cell<Own>,
+        exposed: &ExposedTask,
+        all: bool,
+    ) -> bool {
         if all {
             let places = 0..with_fibers(|fibers| fibers.left.len());
             self.woken.places.lock().extend(places);
         }
         self.woken.any.store(false, Ordering::SeqCst);
         let places = std::mem::take(&mut *self.woken.places.lock());
-        let mut any = false;
+        let (mut any, mut later) = (false, Vec::new());
         for place in places {
-            let left = with_fibers(|fibers| fibers.left[place].take_if(|left| left.runtime == self.runtime));
+            let is_earlier = |left: &Left| left.isolation_level < isolation_level;
+            let left = with_fibers(|fibers| {
+                let left = fibers.left[place].take_if(|left| left.runtime == self.runtime && !is_earlier(left));
+                later.extend(fibers.left[place].as_ref().filter(|left| is_earlier(left)).map(|_| place));
+                left
+            });
             if let Some(left) = left {
                 any = true;
-                self.go_on(place, left, own);
+                self.go_on(place, left, own, exposed);
             }
+        }
+        if !later.is_empty() {
+            self.woken.places.lock().append(&mut later);
+            self.woken.any.store(true, Ordering::SeqCst);
         }
         any
     }
 
-    fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>) {
+    /// Resumes the next one in turn of those begun in the innermost of so many isolated waits, without its being woken; whether
+    /// there was one.
+    pub(super) fn resume_next(&self, isolation_level: usize, own: &Cell<Own>, exposed: &ExposedTask) -> bool {
+        let suits = |left: &mut Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
+        let next = with_fibers(|fibers| {
+            let count = fibers.left.len();
+            let mut places = (1..=count).map(|n| (self.last.get() + n) % count);
+            places.find_map(|place| Some((place, fibers.left[place].take_if(suits)?)))
+        });
+        let Some((place, left)) = next else { return false };
+        self.last.set(place);
+        self.go_on(place, left, own, exposed);
+        true
+    }
+
+    fn go_on(&self, place: usize, mut left: Left, own: &Cell<Own>, exposed: &ExposedTask) {
         let below = own.replace(left.own);
-        let Left { fiber, frames, waker, .. } = &mut left;
-        let has_ended = waiters::waking(waker, || running::apart(frames, || fiber.resume()));
+        let Left { fiber, frames, exposed: shown, waker, .. } = &mut left;
+        let resume = || exposed.apart(shown, || fiber.resume());
+        let has_ended = waiters::waking(waker, || running::apart(frames, resume));
         left.own = own.replace(below);
         if has_ended {
             self.count.set(self.count.get() - 1);

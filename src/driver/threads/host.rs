@@ -3,6 +3,8 @@
 //! Several runtimes may have a part in one thread. What hosts do with theirs is in [`super::run`] and [`super::execute`].
 
 use super::aside::{Aside, Own};
+use super::crowded::Crowd;
+use super::isolated::Isolation;
 use super::ready::OwnQueue;
 use super::state::Threads;
 use crate::depend::{Context, Entrance, running};
@@ -41,6 +43,10 @@ pub(super) struct Host {
     pub(super) aside: Aside,
     /// Of the stack that runs.
     pub(super) own: Cell<Own>,
+    /// What to do without memory for stacks.
+    pub(super) crowd: Crowd,
+    /// The innermost wait in which the thread runs descendants of one body alone.
+    pub(super) isolation: RefCell<Option<Isolation>>,
     /// The driver that it is a part of, as long as that is there.
     pub(super) threads: Weak<Threads>,
     /// How many submissions are left until it looks at the window.
@@ -114,6 +120,8 @@ impl Host {
             has_pool: pool.is_some(),
             aside: Aside::new(runtime, stack_bytes),
             own: Cell::default(),
+            crowd: Crowd::default(),
+            isolation: RefCell::default(),
             threads: threads.this.clone(),
             until_look: Cell::new(0),
             until_told: Cell::new(0),

@@ -6,19 +6,21 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`other_body`], [`motion`], [`start`],
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`isolated`], [`crowded`], [`waiting`], [`other_body`], [`motion`], [`start`],
 //! [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of.
 
 mod accelerators;
 mod across;
 mod aside;
 mod away;
+mod crowded;
 mod device_queue;
 mod devices;
 mod execute;
 mod forks;
 mod host;
 mod hosting;
+mod isolated;
 mod motion;
 mod other_body;
 mod ready;
@@ -53,6 +55,7 @@ use crate::engine::{CopyOrder, Event, Launch, Outcome, Refused, Span};
 use crate::ids::{DataId, UnitId};
 use crate::memory::DataCell;
 use std::cell::Cell;
+use std::panic::Location;
 use std::time::Duration;
 
 /// No clock is asked for a moment further away.
@@ -94,17 +97,20 @@ impl Driver for Threads {
         })
     }
 
+    #[track_caller]
     fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
+        let at = Location::caller();
         if left() == 0 {
             return;
         }
         let shared = &self.shared;
         if running::may_wait(shared.id) {
-            let waited =
-                Host::with(shared.id, |host| self.wait_in_body(host.expect("it was asked for before"), For::Own, left));
+            let waited = Host::with(shared.id, |host| {
+                self.wait_in_body(host.expect("it was asked for before"), at, For::Own, left)
+            });
             return waited.expect("what has no key is in no circle");
         }
-        let mut other_body = OtherBody::here(&awaited);
+        let mut other_body = OtherBody::here(&awaited, at);
         let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);
         let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };

@@ -19,11 +19,14 @@ use super::waiting::For;
 use crate::depend::running;
 use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};
+use std::panic::Location;
 
 /// A body that waits for something of another runtime than its own.
 pub(super) struct OtherBody {
     runtime: u64,
     awaited: Awaited,
+    /// The call in which it waits.
+    at: &'static Location<'static>,
 }
 
 /// Whether the code that runs here is part of a task of some runtime that cannot be left while it waits for another one.
@@ -36,10 +39,10 @@ pub(crate) fn is_held() -> bool {
 
 impl OtherBody {
     /// The one that runs on this thread, if it may be left: it is not its own runtime that waits.
-    pub(super) fn here(awaited: &Awaited) -> Option<Self> {
+    pub(super) fn here(awaited: &Awaited, at: &'static Location<'static>) -> Option<Self> {
         let runtime = running::waits_in()?;
         let may_be_left = matches!(awaited, Awaited::Told | Awaited::Tasks(_)) && !std::thread::panicking();
-        may_be_left.then(|| Self { runtime, awaited: awaited.clone() })
+        may_be_left.then(|| Self { runtime, awaited: awaited.clone(), at })
     }
 }
 
@@ -61,7 +64,8 @@ impl Threads {
                 return false;
             }
             let entry = self.shared.waiters.enter_future(own_waker(), body.awaited.clone());
-            let waited = threads.wait_in_body(host, For::Other, || if self.is_run_elsewhere() { left() } else { 0 });
+            let left = || if self.is_run_elsewhere() { left() } else { 0 };
+            let waited = threads.wait_in_body(host, body.at, For::Other, left);
             waited.expect("what has no key is in no circle");
             self.shared.waiters.leave(entry);
             true

@@ -241,6 +241,61 @@ impl ReadyQueues {
         Some(stolen)
     }
 
+    /// A task that any CPU unit may run and that is `wanted`, from whichever queue. Others that are in the way change
+    /// their places; as many are `moved` to where every thread finds them.
+    pub(super) fn find(
+        &self,
+        own: &OwnQueue,
+        wanted: impl Fn(&OwnedTask) -> bool,
+        moved: &mut usize,
+    ) -> Option<OwnedTask> {
+        // Those of the own deques come back to their places, those of others go to where every thread looks.
+        let mut passed = Vec::new();
+        let take = |next: &mut dyn FnMut() -> Option<OwnedTask>, passed: &mut Vec<OwnedTask>| {
+            while let Some(task) = next() {
+                if wanted(&task) {
+                    return Some(task);
+                }
+                passed.push(task);
+            }
+            None
+        };
+        let steal = |stealer: &Stealer<OwnedTask>| insist(|| stealer.steal());
+        let mut found = take(&mut || own.recent.pop(), &mut passed);
+        passed.drain(..).rev().for_each(|task| own.recent.push(task));
+        if found.is_none() {
+            found = take(&mut || own.submitted.pop(), &mut passed);
+            while let Some(task) = own.submitted.pop() {
+                passed.push(task);
+            }
+            passed.drain(..).for_each(|task| own.submitted.push(task));
+        }
+        let others = self.stealers.iter().enumerate().filter(|(slot, _)| *slot != own.slot);
+        let mut others = others.flat_map(|(_, stealers)| stealers);
+        if found.is_none() {
+            found = take(&mut || self.urgent.pop(), &mut passed)
+                .or_else(|| take(&mut || insist(|| self.injector.steal()), &mut passed))
+                .or_else(|| others.find_map(|stealer| take(&mut || steal(stealer), &mut passed)))
+                .or_else(|| take(&mut || self.patient.pop(), &mut passed));
+            *moved = passed.len();
+            passed.drain(..).for_each(|task| self.push(task, None));
+        }
+        found
+    }
+
+    /// A placed task in the inbox of `unit` that is `wanted`.
+    pub(super) fn find_launch(&self, unit: usize, wanted: impl Fn(&Launch) -> bool) -> Option<Box<Launch>> {
+        let inbox = &self.inboxes[unit];
+        if inbox.len.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut launches = inbox.launches.lock();
+        let place = launches.iter().position(|launch| wanted(launch))?;
+        let launch = launches.remove(place);
+        inbox.len.store(launches.len(), Ordering::Release);
+        launch
+    }
+
     /// Whether a hosting thread of `unit` would find something.
     pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0

@@ -9,16 +9,18 @@
 //! How deep bodies lie on one stack is bounded by its size: from [`ON_TOP_BYTES`] on, descendants run aside as well. So
 //! memory alone bounds how deeply tasks can be nested.
 
+use super::crowded;
 use super::host::Host;
 use super::ready::ReadyQueues;
 use super::run::Lookout;
 use super::state::Threads;
-use crate::depend::{Group, OwnedTask, running};
+use crate::depend::{Domain, Group, Meta, OwnedTask, running};
 use crate::driver::Driver;
-use crate::driver::circle::Circle;
+use crate::driver::circle::{Vain, key_of_children};
 use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
 use crate::sync::{Borrowed, Key, fiber};
+use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,13 +28,26 @@ use std::time::Instant;
 /// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
+/// Without memory for more stacks, tasks use this part of one.
+const PART_AT_LAST: usize = 2;
 
 /// While a body waits, one of the tasks that have been ready for long is run after so many others: it needs a stack of its
 /// own, and what the body waits for is likely to be young.
 const OLDEST_AFTER_IN_BODY: u32 = 512;
 
+/// How long a body waits in one call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// Until its thread has nothing else to do, or its stack is to be left.
+    Idle,
+    /// Until what it waits for is there.
+    Over,
+    /// The same, unless that is hopeless.
+    OverOrHopeless,
+}
+
 /// Something that a host can run.
-enum Work {
+pub(super) enum Work {
     Anywhere(OwnedTask),
     Placed(Box<Launch>),
 }
@@ -52,6 +67,8 @@ pub(super) enum For<'a> {
     Key(Key),
     /// The members of this group; with its key, unless they are waited for in any case.
     Members(&'a Group, Option<Key>),
+    /// The children of the body, whose domain this is, and nothing else is run meanwhile.
+    Isolated(&'a Arc<Domain>),
     /// Something else of its runtime.
     Own,
     /// Something of another runtime. No task may lie on top of the body, a descendant neither: it might wait there for what
@@ -85,7 +102,15 @@ impl Host {
     /// From here on tasks lie on top of each other on this stack, which began about here.
     pub(super) fn begin_stack(&self, on_fiber: bool) {
         let reach = ON_TOP_BYTES.min(self.aside.stack_bytes() / PART_ON_TOP);
-        self.own.set(super::aside::Own { floor: here().saturating_sub(reach), on_fiber, waited_ns: 0 });
+        let floor = here().saturating_sub(reach);
+        // A thread of the user's may have a stack of another size.
+        let last_floor = if on_fiber { here().saturating_sub(self.aside.stack_bytes() / PART_AT_LAST) } else { floor };
+        self.own.set(super::aside::Own { floor, last_floor, on_fiber, waited_ns: 0 });
+    }
+
+    /// As [`Self::has_room_on_top`], while there is no memory for stacks.
+    pub(super) fn has_last_room(&self) -> bool {
+        here() > self.own.get().last_floor
     }
 
     pub(super) fn has_room_on_top(&self) -> bool {
@@ -113,8 +138,8 @@ impl Threads {
     }
 
     /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are
-    /// allowed there and its wait is not `over`; no more of them than others can wait for.
-    pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, over: impl Fn() -> bool) {
+    /// allowed there and its wait, in a call at this place, is not `over`; no more of them than others can wait for.
+    pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: &'static Location<'static>, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;
         }
@@ -128,11 +153,14 @@ impl Threads {
                     self.put_back(host, work);
                     break;
                 }
+                if executed == 0 {
+                    self.show_wait(host, Some(at));
+                }
                 self.run_work(host, work);
                 executed += 1;
             }
             if executed > 0 {
-                running::with_task(self.shared.id, |task| self.shared.running[host.slot()].show(task));
+                self.show_wait(host, None);
             }
         });
     }
@@ -141,10 +169,12 @@ impl Threads {
     ///
     /// # Errors
     /// If that waits for the end of the body that runs here: then some is left.
-    pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Circle> {
+    #[track_caller]
+    pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
+        let at = Location::caller();
         if left() > 0 && running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
-                self.wait_in_body(host.expect("it was asked for before"), For::Key(key), left)
+                self.wait_in_body(host.expect("it was asked for before"), at, For::Key(key), left)
             });
         }
         self.advance(Awaited::Told, left);
@@ -152,12 +182,17 @@ impl Threads {
     }
 
     /// Waits until no member of a group is left: members run on top of a body that waits for them. Without a key, the wait is
-    /// never refused.
+    /// never refused. The caller waits in a call at this place.
     ///
     /// # Errors
     /// As for [`Self::await_told`].
-    pub(crate) fn await_members(&self, group: &Arc<Group>, key: Option<Key>) -> Result<(), Circle> {
-        self.run_on_top(OnTop::Members(group), || group.left() == 0);
+    pub(crate) fn await_members(
+        &self,
+        group: &Arc<Group>,
+        key: Option<Key>,
+        at: &'static Location<'static>,
+    ) -> Result<(), Vain> {
+        self.run_on_top(OnTop::Members(group), at, || group.left() == 0);
         if group.left() == 0 {
             return Ok(());
         }
@@ -165,64 +200,107 @@ impl Threads {
         if running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
                 let host = host.expect("it was asked for before");
-                self.wait_in_body(host, For::Members(group, key), || group.left())
+                self.wait_in_body(host, at, For::Members(group, key), || group.left())
             });
         }
         self.advance(Awaited::Told, || group.left());
         Ok(())
     }
 
-    /// Lets the body that runs here wait.
+    /// Waits until the task of this domain, whose body runs here and which may wait, has no children; meanwhile the thread runs
+    /// its descendants alone.
+    ///
+    /// # Errors
+    /// As for [`Self::await_told`].
+    #[track_caller]
+    pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
+        let at = Location::caller();
+        Host::with(self.shared.id, |host| {
+            let host = host.expect("it was asked for before");
+            self.wait_in_body(host, at, For::Isolated(domain), || domain.children())
+        })
+    }
+
+    /// Lets the body that runs here wait, in a call at this place.
     #[cold]
-    pub(super) fn wait_in_body(&self, host: &Host, what: For<'_>, left: impl Fn() -> u64) -> Result<(), Circle> {
+    pub(super) fn wait_in_body(
+        &self,
+        host: &Host,
+        at: &'static Location<'static>,
+        what: For<'_>,
+        left: impl Fn() -> u64,
+    ) -> Result<(), Vain> {
+        self.show_wait(host, Some(at));
         let (since, id) = (Instant::now(), self.shared.id);
         let on_top = match what {
             For::Other => OnTop::Nothing,
             For::Members(group, _) => OnTop::Members(group),
-            For::Key(_) | For::Own => OnTop::Descendants,
+            For::Key(_) | For::Own | For::Isolated(_) => OnTop::Descendants,
         };
         let left = || if self.shared.is_broken() { 0 } else { left() };
-        let placed = (!self.on_fast_path()).then(|| running::with_task(id, |task| task.shared().id)).flatten();
+        // A unit whose thread runs nothing else has no room for anything else.
+        let is_isolated = host.is_isolated() || matches!(what, For::Isolated(_));
+        let placed =
+            (!self.on_fast_path() && !is_isolated).then(|| running::with_task(id, |task| task.shared().id)).flatten();
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Suspended(task), out));
         }
-        let wait = |sleeps| match host.own.get().on_fiber {
-            true => self.wait_aside(host, &left, on_top, sleeps),
-            false => self.wait_below(host, &left, on_top, sleeps),
+        let wait = |until| match (&what, host.own.get().on_fiber) {
+            (For::Isolated(domain), _) => host.isolated(domain, || self.wait_below(host, &left, on_top, until)),
+            (_, true) => self.wait_aside(host, &left, on_top, until),
+            (_, false) => self.wait_below(host, &left, on_top, until),
         };
-        let waited = match what {
-            For::Own | For::Other | For::Members(_, None) => {
-                wait(true);
+        let key = match what {
+            For::Key(key) => Some(key),
+            For::Members(_, key) => key,
+            For::Isolated(domain) => Some(key_of_children(domain)),
+            For::Own | For::Other => None,
+        };
+        let waited = match key {
+            None => {
+                wait(Until::Over);
                 Ok(())
             }
-            For::Key(key) | For::Members(_, Some(key)) => {
-                wait(false);
-                running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, || wait(true)))
+            Some(key) => {
+                wait(Until::Idle);
+                let wait = || wait(Until::OverOrHopeless);
+                let waited = running::with_all_tasks(id, |tasks| self.shared.suspended(tasks, key, left, wait));
+                let no_stack = |task: &OwnedTask| {
+                    let Meta { name, location, .. } = task.shared();
+                    Vain::NoStack { task: name.clone().into_owned(), submitted_at: location }
+                };
+                match waited {
+                    Ok(()) if left() > 0 => running::with_task(id, no_stack).map_or(Ok(()), Err),
+                    waited => waited,
+                }
             }
         };
         if let Some(task) = placed {
             self.react(|out| self.shared.engine.on(Event::Resumed(task), out));
         }
-        running::with_task(id, |task| self.shared.running[host.slot()].show(task));
+        self.show_wait(host, None);
         let mut own = host.own.get();
         own.waited_ns += since.elapsed().as_nanos() as u64;
         host.own.set(own);
         waited
     }
 
-    /// Waits at the bottom of a stack that this thread cannot leave; unless it `sleeps`, until there is nothing else to do.
-    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
+    /// Waits at the bottom of a stack that this thread cannot leave.
+    fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         let mut lookout = Lookout::default();
         while left() > 0 {
-            if self.resume_woken(host) || self.step_in_body(host, on_top) || host.has_room_on_top() && host.help_fork()
-            {
+            if self.resume_woken(host) || self.step_in_body(host, on_top) || self.helps_fork(host) {
+                host.crowd.moves();
                 lookout = Lookout::default();
             } else if lookout.is_over() {
                 self.shared.tell_waiters();
-                if !sleeps {
-                    return;
+                match until {
+                    Until::Idle => return,
+                    Until::OverOrHopeless if self.is_hopeless(host) => return,
+                    _ if host.crowd.is_stuck() => own_parker().park(Some(crowded::NAP)),
+                    _ if host.is_isolated() => self.sleep_isolated(host, left),
+                    _ => self.sleep(host, &own_parker(), None, left, None),
                 }
-                self.sleep(host, &own_parker(), None, left, None);
                 lookout = Lookout::default();
             }
         }
@@ -231,8 +309,8 @@ impl Threads {
         }
     }
 
-    /// Waits on a stack that can be left; unless it `sleeps`, until it is to be left.
-    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, sleeps: bool) {
+    /// Waits on a stack that can be left.
+    fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         while left() > 0 {
             let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
             if work.as_ref().is_some_and(|work| self.fits_on_top(host, work, on_top)) {
@@ -240,18 +318,31 @@ impl Threads {
                 continue;
             }
             work.into_iter().for_each(|work| self.put_back(host, work));
-            if !sleeps {
+            if until == Until::Idle {
                 return;
             }
-            running::with_task(self.shared.id, |_| self.shared.running[host.slot()].conceal());
             fiber::suspend();
+            while left() > 0 && self.take_over(host) {}
         }
+    }
+
+    /// Makes a call that another body offers, if there is one; not one that may want a lock which a body here holds.
+    fn helps_fork(&self, host: &Host) -> bool {
+        host.has_room_on_top() && !host.is_isolated() && host.help_fork()
+    }
+
+    /// Shows to others where the body that runs here waits, or that it goes on.
+    fn show_wait(&self, host: &Host, at: Option<&'static Location<'static>>) {
+        running::with_task(self.shared.id, |task| self.shared.running[host.slot()].waits(task, at));
     }
 
     /// Goes on with bodies aside that were woken; whether there were any.
     pub(super) fn resume_woken(&self, host: &Host) -> bool {
         let all = host.aside.has_any() && self.shared.is_broken();
-        (all || host.aside.has_woken()) && host.aside.resume_woken(&host.own, all)
+        (all || host.aside.has_woken()) && {
+            let exposed = &self.shared.running[host.slot()];
+            host.aside.resume_woken(host.isolation_level(), &host.own, exposed, all)
+        }
     }
 
     /// Runs something while a body waits below; whether there was anything.
@@ -265,10 +356,7 @@ impl Threads {
             }
             Some(work) => match self.begin_aside(host, work, None) {
                 None => true,
-                Some(work) => {
-                    self.put_back(host, work); // there is memory again when some of those that have begun have ended
-                    false
-                }
+                Some(work) => self.run_crowded(host, work),
             },
         }
     }
@@ -282,6 +370,7 @@ impl Threads {
             None => polled,
             Some(work) => {
                 let left = turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone())));
+                let left = left.and_then(|work| self.hand_over(host, work));
                 // Without memory for a stack, tasks run here: then a body that waits does keep this thread.
                 left.into_iter().for_each(|work| self.run_chain(host, work, goes_on));
                 true
@@ -292,9 +381,12 @@ impl Threads {
     /// Runs something on a stack of its own, and, during a `turn`, further tasks after it; returns it if there is no memory
     /// for a stack.
     fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
-        let (Some(stack), Some(threads)) = (host.aside.stack(), self.this.upgrade()) else { return Some(work) };
+        let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
+            return Some(work);
+        };
         Host::has_fibers();
-        host.aside.begin(stack, &host.own, move || {
+        let exposed = &self.shared.running[host.slot()];
+        host.aside.begin(stack, host.isolation_level(), &host.own, exposed, move || {
             Host::with(threads.shared.id, |host| {
                 let host = host.expect("a fiber stays on its host's thread");
                 host.begin_stack(true);
@@ -318,24 +410,28 @@ impl Threads {
     /// Whether this may run on top of the body that waits here.
     fn fits_on_top(&self, host: &Host, work: &Work, on_top: OnTop<'_>) -> bool {
         let task = work.task();
-        task.shared().internal || on_top.allows(self.shared.id, task) && host.has_room_on_top()
+        let fits = task.shared().internal || on_top.allows(self.shared.id, task) && host.has_room_on_top();
+        fits && host.allows(task)
     }
 
     fn next_work(&self, host: &Host, oldest_after: u32) -> Option<Work> {
+        if host.is_isolated() {
+            return self.next_isolated(host);
+        }
         match self.on_fast_path() {
             true => self.next_task(host, oldest_after).map(Work::Anywhere),
             false => self.ready.pop_launch(host.unit).map(Work::Placed),
         }
     }
 
-    fn put_back(&self, host: &Host, work: Work) {
+    pub(super) fn put_back(&self, host: &Host, work: Work) {
         match work {
             Work::Anywhere(task) => self.run_anywhere(task, Some(host)),
             Work::Placed(launch) => self.ready.put_launch_back(launch),
         }
     }
 
-    fn run_work(&self, host: &Host, work: Work) {
+    pub(super) fn run_work(&self, host: &Host, work: Work) {
         match work {
             Work::Anywhere(task) => {
                 if let Some(next) = self.execute(host, task) {

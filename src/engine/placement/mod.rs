@@ -211,6 +211,14 @@ impl Placement {
         self.dispatch(out);
     }
 
+    /// Gives a unit a ready task that is `wanted` there, if there is one.
+    pub(super) fn claim(&mut self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
+        if let Some(task) = self.queue.take_past_policy(unit, wanted, &self.residency) {
+            self.queue.assign(task, unit, &self.residency);
+            self.dispatch(out);
+        }
+    }
+
     /// A task's body waits: its unit has room for one more.
     pub(super) fn suspended(&mut self, task: TaskId, out: &mut Vec<Command>) {
         if let Some(unit) = self.flow.suspend(task, true) {

@@ -5,7 +5,7 @@
 //! What never happens here: no memory is reserved. What lies where is looked up, never changed.
 //!
 //! Invariants:
-//! 1. The policy has charge of exactly the tasks in `queued`.
+//! 1. The policy has charge of exactly the tasks in `queued`, and believes so of those in `past_policy`.
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
@@ -60,6 +60,9 @@ pub(super) struct Queue {
     policy: Scheduler,
     units: Units,
     queued: FxHashMap<TaskId, OwnedTask>,
+    /// Tasks that went to their units past the policy, which has yet to name them; with their ends. It learns of an end after it
+    /// has named the task, as of any other.
+    past_policy: FxHashMap<TaskId, Option<(Sample, bool)>>,
     /// Who waits for memory, by space.
     waiting: Vec<VecDeque<Assigned>>,
     /// Where a task with these kinds can run, if it is for this device, as far as that decides.
@@ -78,6 +81,7 @@ impl Queue {
             policy,
             units: Units::new(machine),
             queued: FxHashMap::default(),
+            past_policy: FxHashMap::default(),
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
             has_gone: false,
@@ -204,10 +208,35 @@ impl Queue {
     /// The task that the policy has next for a unit.
     pub(super) fn next_for(&mut self, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let id = self.units[unit].id;
-        let Self { policy, units, queued, .. } = self;
-        let missing = |task, space| missing_bytes(queued, residency, task, space);
-        let next = policy.next(id, &View { units, missing_bytes: &missing })?;
-        self.take_named(next, unit, residency)
+        loop {
+            let Self { policy, units, queued, .. } = self;
+            let missing = |task, space| missing_bytes(queued, residency, task, space);
+            let next = policy.next(id, &View { units, missing_bytes: &missing })?;
+            match self.past_policy.remove(&next) {
+                None => return self.take_named(next, unit, residency),
+                Some(end) => end.into_iter().for_each(|(sample, failed)| self.tell_end(&sample, failed)),
+            }
+        }
+    }
+
+    /// Takes the first ready task that is `wanted` on a unit, and that can run there, whatever the policy means to do with it.
+    pub(super) fn take_past_policy(
+        &mut self,
+        unit: usize,
+        wanted: &dyn Fn(&OwnedTask) -> bool,
+        residency: &Residency,
+    ) -> Option<OwnedTask> {
+        let mut found: Vec<TaskId> = self.queued.iter().filter(|(_, task)| wanted(task)).map(|(id, _)| *id).collect();
+        found.sort_unstable();
+        for id in found {
+            let task = self.queued.remove(&id)?;
+            if self.suits(&task, unit, residency) {
+                self.past_policy.insert(id, None);
+                return Some(task);
+            }
+            self.queued.insert(id, task);
+        }
+        None
     }
 
     /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
@@ -247,6 +276,7 @@ impl Queue {
             return false;
         }
         // `stealing` has charge of all tasks that wait for a unit.
+        self.past_policy.clear();
         (0..self.units.len()).for_each(|unit| self.tell(unit));
         let mut tasks: Vec<_> = self.queued.drain().collect();
         tasks.sort_unstable_by_key(|(id, _)| *id);
@@ -350,13 +380,21 @@ impl Queue {
             energy_j: self.dynamic_w[unit.index()].map(|watts| watts * elapsed_ns as f64 / 1e9),
             place: place_of(task),
         };
-        match *end {
+        let (sample, failed) = match *end {
             End::Ran { span, issued } => {
                 self.units.ran(unit.index(), span.elapsed_ns, issued);
-                self.policy.finished(&sample(span));
+                (sample(span), false)
             }
-            End::Failed => self.policy.failed(&sample(Span::default())),
+            End::Failed => (sample(Span::default()), true),
+        };
+        match self.past_policy.get_mut(&sample.task) {
+            Some(end) => *end = Some((sample, failed)),
+            None => self.tell_end(&sample, failed),
         }
+    }
+
+    fn tell_end(&mut self, sample: &Sample, failed: bool) {
+        if failed { self.policy.failed(sample) } else { self.policy.finished(sample) }
     }
 
     /// A memory is gone; who waited for it.

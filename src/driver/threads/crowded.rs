@@ -1,0 +1,143 @@
+//! Bodies without stacks: threads that can begin nothing aside, as the system gives no memory for another stack.
+//!
+//! A task then runs on top of a body that waits, wherever there is room: on one of the stacks that were left, else on the
+//! thread's own. The body below continues after the task. A task that waits for that body is refused, as any wait in a circle
+//! ([`crate::driver::circle`]). If there is no room either, tasks that need none go on, and waits are refused in the end.
+
+use super::aside::Aside;
+use super::host::Host;
+use super::state::Threads;
+use super::waiting::Work;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// After so long without a task that finishes, a wait is refused on a thread that can begin nothing.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How long such a thread sleeps between two looks.
+pub(super) const NAP: Duration = Duration::from_millis(1);
+/// After a refusal the system is not asked for a stack for so long.
+const NOT_ASKED: Duration = Duration::from_millis(1);
+/// As many stacks that were left are tried for one task.
+const MOST_TRIED: usize = 8;
+
+/// What a host knows of the shortage.
+pub(super) struct Crowd {
+    /// A task for the stack that is resumed next.
+    offered: Cell<Option<Work>>,
+    /// Since when it can begin nothing, and how many tasks had finished then.
+    since: Cell<Option<(Instant, u64)>>,
+    patience: Cell<Duration>,
+    refused: Cell<Option<Instant>>,
+}
+
+impl Default for Crowd {
+    fn default() -> Self {
+        let (offered, since, refused) = (Cell::default(), Cell::default(), Cell::default());
+        Self { offered, since, patience: Cell::new(PATIENCE), refused }
+    }
+}
+
+impl Crowd {
+    /// Whether the thread can begin nothing.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.since.get().is_some()
+    }
+
+    /// The thread has begun something.
+    pub(super) fn moves(&self) {
+        self.since.set(None);
+    }
+
+    /// A stack, if the system has the memory.
+    pub(super) fn stack(&self, aside: &Aside) -> Option<crate::sync::fiber::Stack> {
+        let is_asked = self.refused.get().is_none_or(|refused| refused.elapsed() >= NOT_ASKED);
+        let stack = aside.stack(is_asked);
+        match &stack {
+            None if is_asked => self.refused.set(Some(Instant::now())),
+            None => {}
+            Some(_) => {
+                self.refused.set(None);
+                self.patience.set(PATIENCE);
+            }
+        }
+        stack
+    }
+}
+
+impl Threads {
+    /// Runs something, for which there is no stack, on top of a body that was left; returns it if there is no room.
+    pub(super) fn hand_over(&self, host: &Host, work: Work) -> Option<Work> {
+        host.crowd.offered.set(Some(work));
+        let exposed = &self.shared.running[host.slot()];
+        for _ in 0..MOST_TRIED {
+            if !host.aside.resume_next(host.isolation_level(), &host.own, exposed) {
+                break;
+            }
+            match host.crowd.offered.take() {
+                None => return None,
+                offered => host.crowd.offered.set(offered),
+            }
+        }
+        host.crowd.offered.take()
+    }
+
+    /// Runs what the thread that has resumed this stack wants to run on it, if there is room; whether it did.
+    pub(super) fn take_over(&self, host: &Host) -> bool {
+        if !host.has_last_room() {
+            return false;
+        }
+        let offered = host.crowd.offered.take();
+        let any = offered.is_some();
+        offered.into_iter().for_each(|work| self.run_work(host, work));
+        any
+    }
+
+    /// Runs something, for which there is no stack, while a body waits below; whether it did.
+    #[cold]
+    pub(super) fn run_crowded(&self, host: &Host, work: Work) -> bool {
+        let Some(work) = self.hand_over(host, work) else { return true };
+        if host.has_last_room() {
+            self.run_work(host, work);
+            return true;
+        }
+        self.put_back(host, work); // there is memory again when some of those that have begun have ended
+        // Tasks of the runtime's own need no room, and may be behind others.
+        let is_own = |task: &crate::depend::OwnedTask| task.shared().internal;
+        let mut moved = 0;
+        let own = match self.on_fast_path() {
+            true => self.ready.find(&host.queue, is_own, &mut moved).map(Work::Anywhere),
+            false => self.ready.find_launch(host.unit, |launch| is_own(&launch.task)).map(Work::Placed),
+        };
+        self.shared.idle.wake(moved);
+        match own {
+            Some(work) => {
+                self.run_work(host, work);
+                true
+            }
+            None => {
+                if host.crowd.since.get().is_none() {
+                    host.crowd.since.set(Some((Instant::now(), self.shared.progress.finished())));
+                }
+                false
+            }
+        }
+    }
+
+    /// Whether a wait is to be refused, as the thread can begin nothing and no task finishes elsewhere.
+    pub(super) fn is_hopeless(&self, host: &Host) -> bool {
+        let Some((since, finished)) = host.crowd.since.get() else { return false };
+        if self.shared.progress.finished() != finished {
+            host.crowd.since.set(Some((Instant::now(), self.shared.progress.finished())));
+            return false;
+        }
+        let computes = |slot: usize| {
+            slot != host.slot() && self.shared.running[slot].is_shown() && !self.hosting[slot].is_asleep()
+        };
+        let is_over = since.elapsed() >= host.crowd.patience.get();
+        if !is_over || (0..self.shared.running.len()).any(computes) {
+            return false;
+        }
+        host.crowd.patience.set(Duration::ZERO); // for the next ones, until there is memory again
+        true
+    }
+}

@@ -1,0 +1,120 @@
+//! Bodies that hold a lock while they wait for their children ([`crate::Context::wait_isolated`]).
+//!
+//! A thread that runs something else meanwhile may come to want the same lock, which it holds itself. So from such a wait on
+//! the thread runs descendants of the body alone, and tasks of the runtime's own. Other threads may stand still for want of
+//! the lock, with descendants in their queues: so this thread takes descendants out of all queues, those of a policy
+//! included, and does not rely on being told of them.
+//!
+//! Invariants:
+//! 1. Isolated waits of a thread are nested: a body in one keeps the thread until it is over, also on a fiber.
+//! 2. Fibers that were begun before the innermost isolated wait stay as they are during the wait.
+
+use super::host::Host;
+use super::state::Threads;
+use super::waiting::Work;
+use crate::depend::{Domain, OwnedTask, running};
+use crate::driver::Driver;
+use crate::driver::waiters::own_parker;
+use crate::engine::Launch;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a thread sleeps before it looks into others' queues again: longer each time that it finds nothing.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(5);
+
+/// An isolated wait on a thread.
+#[derive(Clone)]
+pub(super) struct Isolation {
+    /// Of the body that waits.
+    domain: Arc<Domain>,
+    /// How many there are on the thread.
+    level: usize,
+    nap: Duration,
+}
+
+impl Host {
+    /// How many isolated waits the thread is in.
+    pub(super) fn isolation_level(&self) -> usize {
+        self.isolation.borrow().as_ref().map_or(0, |isolation| isolation.level)
+    }
+
+    #[inline]
+    pub(super) fn is_isolated(&self) -> bool {
+        self.isolation.borrow().is_some()
+    }
+
+    /// Calls `wait`, in which the thread runs descendants of this domain's task alone, on this stack or on top of it.
+    pub(super) fn isolated<R>(&self, domain: &Arc<Domain>, wait: impl FnOnce() -> R) -> R {
+        struct Back<'a>(&'a Host, Option<Isolation>, super::aside::Own);
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.isolation.replace(self.1.take());
+                self.0.own.set(self.2);
+            }
+        }
+        let isolation = Isolation { domain: domain.clone(), level: self.isolation_level() + 1, nap: SHORTEST_NAP };
+        let own = self.own.get();
+        let _back = Back(self, self.isolation.replace(Some(isolation)), own);
+        self.own.set(super::aside::Own { on_fiber: false, ..own });
+        wait()
+    }
+
+    /// Whether the thread may run a task now.
+    pub(super) fn allows(&self, task: &OwnedTask) -> bool {
+        match &*self.isolation.borrow() {
+            None => true,
+            Some(_) if task.shared().internal => true,
+            Some(isolation) => running::descends_from(&isolation.domain, task),
+        }
+    }
+}
+
+impl Threads {
+    /// Something for a thread in an isolated wait, wherever it is queued.
+    #[cold]
+    pub(super) fn next_isolated(&self, host: &Host) -> Option<Work> {
+        let found = match self.on_fast_path() {
+            true => self.find_anywhere(host).map(Work::Anywhere),
+            false => self.find_placed(host).map(Work::Placed),
+        };
+        if let (Some(_), Some(isolation)) = (&found, &mut *host.isolation.borrow_mut()) {
+            isolation.nap = SHORTEST_NAP;
+        }
+        found
+    }
+
+    fn find_anywhere(&self, host: &Host) -> Option<OwnedTask> {
+        let mut moved = 0;
+        let found = self.ready.find(&host.queue, |task| host.allows(task), &mut moved);
+        if moved > 0 {
+            self.shared.idle.wake(moved); // for whoever may run them
+        }
+        found
+    }
+
+    fn find_placed(&self, host: &Host) -> Option<Box<Launch>> {
+        let allows = |launch: &Launch| host.allows(&launch.task);
+        let at_home = |launch: &Launch| launch.device.is_none() && launch.across.is_none() && allows(launch);
+        let of_others = || (0..self.shared.machine.num_units()).find_map(|unit| self.ready.find_launch(unit, at_home));
+        let found = self.ready.find_launch(host.unit, allows).or_else(of_others);
+        found.or_else(|| {
+            // A task of the user's: requests of the runtime's own go where they are asked for.
+            let claimed = |task: &OwnedTask| !task.shared().internal && host.allows(task);
+            self.react(|out| self.shared.engine.claim(host.unit, &claimed, out));
+            self.ready.find_launch(host.unit, allows)
+        })
+    }
+
+    /// Sleeps until it is time to look again, or until told that the wait may be over.
+    pub(super) fn sleep_isolated(&self, host: &Host, left: impl Fn() -> u64) {
+        let nap = host.isolation.borrow_mut().as_mut().map(|isolation| {
+            let nap = isolation.nap;
+            isolation.nap = (nap * 2).min(LONGEST_NAP);
+            nap
+        });
+        if left() > 0 {
+            own_parker().park(nap);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The number of stacks that a process may have, and the room that has to be left beside them.
+//!
+//! A system bounds the addresses of a process (`RLIMIT_AS`) and the number of its mappings (`vm.max_map_count`). Stacks of bodies
+//! that wait must not use up either: other allocations, which abort the process when they are refused, need them too.
+
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The stacks of all threads.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Mappings of one stack: itself, and the guard at its end.
+const MAPPINGS: usize = 2;
+/// Stacks may have three quarters of all mappings.
+const PART_OF_MAPPINGS: (usize, usize) = (3, 4);
+/// The number of mappings that Linux allows unless told otherwise.
+const USUAL_MAPPINGS: usize = 65_530;
+/// The part of limited addresses that stacks leave to others, and its bounds.
+const PART_LEFT: u64 = 8;
+const LEAST_LEFT: u64 = 4 << 20;
+const MOST_LEFT: u64 = 256 << 20;
+
+/// One stack, which counts as long as this is there.
+pub(super) struct Mapped(());
+
+impl Mapped {
+    /// One more.
+    ///
+    /// # Errors
+    /// If there are as many as there may be.
+    pub(super) fn new() -> io::Result<Self> {
+        let before = MAPPED.fetch_add(1, Ordering::Relaxed);
+        let counted = Self(()); // counted down again if it is one too many
+        if before < most() { Ok(counted) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        MAPPED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of stacks in this process.
+pub(crate) fn mapped() -> usize {
+    MAPPED.load(Ordering::Relaxed)
+}
+
+fn most() -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+        let mappings = allowed.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL_MAPPINGS);
+        let (part, of) = PART_OF_MAPPINGS;
+        mappings / of * part / MAPPINGS
+    })
+}
+
+/// The number of bytes that have to be free beside the stacks; 0 if addresses are not limited.
+pub(super) fn headroom() -> usize {
+    limit().map_or(0, |limit| (limit / PART_LEFT).clamp(LEAST_LEFT, MOST_LEFT) as usize)
+}
+
+/// The number of bytes that the process may map.
+#[cfg(unix)]
+fn limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call writes to `limit` alone.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+#[cfg(not(unix))]
+fn limit() -> Option<u64> {
+    None
+}

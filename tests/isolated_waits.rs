@@ -1,0 +1,116 @@
+//! Waits in bodies that hold a lock: the thread runs nothing meanwhile that may want it.
+
+mod common;
+
+use common::{SCHEDULERS, builder, watched};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg::Context;
+use thalweg::prelude::*;
+
+/// Of a parent: three children, each with two, each with two more.
+const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
+const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
+
+/// Runs `test` on machines with and without placement, under all schedulers, whoever hosts.
+fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
+    for units in UNITS {
+        for scheduler in SCHEDULERS {
+            for hosts in [false, true] {
+                let test = test.clone();
+                watched(&format!("{units} {scheduler} hosts={hosts}"), move || {
+                    test(Arc::new(builder(units, hosts).scheduler(scheduler).build().unwrap()));
+                });
+            }
+        }
+    }
+}
+
+/// Submits `children` that count, each of which waits for children of its own if it is to be `deep`. None comes after another.
+fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) -> Result<(), SubmitError> {
+    for _ in 0..children {
+        let inner = count.clone();
+        let body = move |cx: &Context, ()| -> Result<(), RunError> {
+            if deep > 0 {
+                self::children(cx, &inner, 2, deep - 1)?;
+                cx.wait_isolated()?; // another thread that runs it may not begin what wants the lock, either
+            }
+            let (x, count) = (cx.token(), inner.clone());
+            let leaf = move |_: &Context, ()| _ = count.fetch_add(1, Ordering::Relaxed);
+            cx.task("first", x.inout()).host(leaf.clone()).submit()?;
+            cx.task("second", x.inout()).host(leaf).submit()?; // becomes ready on whichever thread runs the first
+            Ok(())
+        };
+        cx.task("child", ()).host(body).submit()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn lock_is_held_over_a_wait_for_children_while_others_want_it() {
+    on_each(|rt| {
+        let (lock, count) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
+        for parents in 1..=8 {
+            let (inner, own) = (count.clone(), lock.clone());
+            let body = move |cx: &Context, ()| -> Result<(), RunError> {
+                let mut entered = own.lock().unwrap();
+                let before = inner.load(Ordering::Relaxed);
+                children(cx, &inner, 3, 2)?;
+                cx.wait_isolated()?;
+                assert_eq!(inner.load(Ordering::Relaxed), before + LEAVES);
+                *entered += 1;
+                Ok(())
+            };
+            rt.task("parent", ()).host(body).submit().unwrap();
+            // Others that want the lock, before and after: they are stolen with children, and found in their way.
+            for _ in 0..4 {
+                let lock = lock.clone();
+                rt.task("other", ()).host(move |_, ()| *lock.lock().unwrap() += 1).submit().unwrap();
+            }
+            if parents % 4 == 0 {
+                rt.wait().unwrap();
+                assert_eq!(*lock.lock().unwrap(), parents * 5);
+            }
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 8 * LEAVES);
+    });
+}
+
+#[test]
+fn failures_of_children_come_from_an_isolated_wait() {
+    on_each(|rt| {
+        let body = |cx: &Context, ()| {
+            cx.task("fails", ()).host(|_, ()| Err("no")).submit()?;
+            assert!(cx.wait_isolated().unwrap_err().to_string().contains("`fails`"));
+            Ok::<_, SubmitError>(())
+        };
+        let parent = rt.task("parent", ()).host(body).submit_handle().unwrap();
+        rt.wait_for(&parent).unwrap();
+        assert_eq!(common::failed(rt.wait()), ["fails"]);
+    });
+}
+
+#[test]
+fn isolated_wait_that_waits_for_its_own_body_is_refused() {
+    on_each(|rt| {
+        let (handle, inner) = (Arc::new(std::sync::OnceLock::<TaskHandle>::new()), rt.clone());
+        let own = handle.clone();
+        let body = move |cx: &Context, ()| {
+            let (rt, own) = (inner.clone(), own.clone());
+            let waits = move |_: &Context, ()| rt.wait_for(own.wait());
+            cx.task("waits for its parent", ()).host(waits).submit()?;
+            cx.wait_isolated()
+        };
+        let parent = rt.task("parent", ()).host(body).submit_handle().unwrap();
+        handle.set(parent.clone()).unwrap();
+        let error = rt.wait_for(&parent).unwrap_err();
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            text += &error.to_string();
+            source = error.source();
+        }
+        assert!(text.contains("for ever"), "{text}");
+        let _told = rt.wait();
+    });
+}
