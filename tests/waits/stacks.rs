@@ -1,9 +1,7 @@
 //! Bodies that wait where the system gives memory for a few of their stacks only. Each test starts itself as a child process
 //! with a limit.
 
-mod common;
-
-use common::{builder, watched};
+use crate::common::{builder, watched};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,11 +19,12 @@ fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static
     let limit = kib.map_or(String::new(), |kib| format!("ulimit -v {kib} && "));
     let mut child = Command::new("sh");
     child.args(["-c", &format!("{limit}exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
-    child.args([test, "--exact", "--nocapture"]).env(PROGRAM, test);
+    child.args([&format!("stacks::{test}"), "--exact", "--nocapture"]).env(PROGRAM, test);
     let ended = child.output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr);
     let last: Vec<_> = said.lines().rev().take(20).collect();
     assert!(ended.status.success(), "{}: {}", ended.status, last.join("\n"));
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("running 1 test"), "no test has the name {test}");
 }
 
 /// Has `count` bodies wait for a task that is opened last, while others are ready; all have to end.

@@ -1,8 +1,6 @@
 //! Waits in bodies that hold a lock: the thread runs nothing meanwhile that may want it.
 
-mod common;
-
-use common::{SCHEDULERS, builder, watched};
+use crate::common::{SCHEDULERS, builder, watched};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg::Context;
