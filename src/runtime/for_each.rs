@@ -12,7 +12,7 @@ use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, SubmitError};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, Iteration};
 use crate::memory::{AccessList, Common, IntoOutcome, Keep, Lease, NoBody, Owned, Payload, Repeated, SharedBody, Slot};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
@@ -340,7 +340,8 @@ impl<A: LoopAccesses> Rest<A> {
             let description = Description { name, location, priority, internal, side, child };
             threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
                 let accesses = self.accesses.one(index).store(INTERNAL);
-                Payload::new(accesses, Repeated(body.clone(), PhantomData), Kinds::CPU)
+                let body = Repeated(body.clone(), PhantomData);
+                Payload::new(accesses, body, Kinds::CPU).of_iteration(Iteration::new(index))
             })?;
             return Ok(iterations);
         }
@@ -366,6 +367,7 @@ impl<A: LoopAccesses> Rest<A> {
         index: usize,
     ) -> TaskBuilder<'l, A::One<'l>, C> {
         task = self.bodies.give(task);
+        task.hints.iteration = Iteration::new(index);
         if let Some(cost) = &self.cost {
             task = task.cost(cost(index));
         }

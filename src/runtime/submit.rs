@@ -9,7 +9,7 @@ use crate::driver::shared::Description;
 use crate::driver::simulated::Simulated;
 use crate::engine::Needs;
 use crate::error::SubmitError;
-use crate::ids::{DeviceId, TaskId};
+use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
 use crate::sched::Beside;
@@ -85,6 +85,8 @@ pub(super) struct Hints {
     pub(super) across: Option<Arc<[usize]>>,
     /// Its index in an iteration space.
     at: Option<(IterationSpace, usize)>,
+    /// Which iteration of a loop it is.
+    pub(super) iteration: Iteration,
     /// The group that it is a member of, and that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
 }
@@ -417,23 +419,24 @@ where
         }
         let description =
             Description { name: self.name, location, priority: self.hints.priority, internal: false, side, child };
-        let accesses = self.accesses.store(INTERNAL);
+        let (accesses, iteration) = (self.accesses.store(INTERNAL), self.hints.iteration);
         if let Some((_, group)) = self.hints.group {
             let body: Box<dyn Body> = match self.for_devices {
                 Some(mut bodies) => {
                     bodies.cpu =
                         C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-                    Box::new(Payload::new(accesses, bodies, kinds))
+                    Box::new(Payload::new(accesses, bodies, kinds).of_iteration(iteration))
                 }
-                None => Box::new(Payload::new(accesses, self.cpu, kinds)),
+                None => Box::new(Payload::new(accesses, self.cpu, kinds).of_iteration(iteration)),
             };
             return driver.submit_rare(description.of_member(&group), Member::new(body, group), records, watch);
         }
         if let Some(mut bodies) = self.for_devices {
             bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-            return driver.submit_rare(description, Payload::new(accesses, bodies, kinds), records, watch);
+            let payload = Payload::new(accesses, bodies, kinds).of_iteration(iteration);
+            return driver.submit_rare(description, payload, records, watch);
         }
-        driver.submit(description, Payload::new(accesses, self.cpu, kinds), records, watch)
+        driver.submit(description, Payload::new(accesses, self.cpu, kinds).of_iteration(iteration), records, watch)
     }
 
     /// Refuses a task for what it is, as [`Self::submit_as`] would now; for what others have done it may be refused later.

@@ -10,7 +10,7 @@ use super::Recorder;
 use super::step::{Again, RecordedBody, RecordedTask};
 use crate::Context;
 use crate::error::SubmitError;
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, Iteration};
 use crate::memory::{AccessList, IntoOutcome, NoBody, Slot};
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, AnyParameter, IterationSpace, LoopAccesses};
@@ -74,6 +74,8 @@ pub(super) struct Hints<S: AccessList> {
     cost: Option<f64>,
     /// Where it stands in an iteration space.
     space: Option<Index>,
+    /// Which iteration of a loop it is.
+    pub(super) iteration: Iteration,
 }
 
 /// An index of an iteration space, and whether a task runs beside it.
@@ -81,7 +83,7 @@ pub(super) type Index = (IterationSpace, usize, bool);
 
 impl<S: AccessList> Hints<S> {
     fn new() -> Self {
-        Self { bodies: Bodies::default(), cost: None, space: None }
+        Self { bodies: Bodies::default(), cost: None, space: None, iteration: Iteration::NONE }
     }
 
     pub(super) fn index(&self) -> Option<&Index> {
@@ -94,7 +96,7 @@ impl<S: AccessList> Hints<S> {
 
     fn of_iteration(&self, index: usize, cost: Option<f64>) -> Self {
         let space = self.space.as_ref().map(|(space, _, beside)| (space.clone(), index, *beside));
-        Self { bodies: self.bodies.clone(), cost, space }
+        Self { bodies: self.bodies.clone(), cost, space, iteration: Iteration::new(index) }
     }
 
     /// Gives a task all that it has beside its body for CPU units.
@@ -103,6 +105,7 @@ impl<S: AccessList> Hints<S> {
         mut task: TaskBuilder<'t, Again<'s, S>, C>,
     ) -> TaskBuilder<'t, Again<'s, S>, C> {
         task = self.bodies.give(task);
+        task.hints.iteration = self.iteration;
         if let Some(cost) = self.cost {
             task = task.cost(cost);
         }
