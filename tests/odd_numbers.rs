@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::watched;
+use common::{watched, words};
 use std::time::Duration;
 use thalweg::Builder;
 use thalweg::energy::{FileMeter, Power};
@@ -94,7 +94,7 @@ fn odd_costs_and_weights_are_refused_where_they_are_given() {
                     let submitted = rt.task("costs", ()).cpu(|_, ()| ()).cost(number).submit();
                     match submitted {
                         Err(error) if must => assert_eq!(
-                            error.to_string(),
+                            words(&error),
                             format!(
                                 "cannot submit task `costs`: its cost is {number}; try a finite number from 0 upwards"
                             )

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::words;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -294,7 +295,7 @@ fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome
     assert_eq!(rt.take(y)?[0], 1);
     let refused = step.replay().unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        words(&refused),
         "cannot access data `y` in `second`: it was taken back from the runtime; try registering it again"
     );
     assert_eq!(rt.read(&x)?[0], 1, "nothing of it was submitted");

@@ -6,7 +6,7 @@ use super::Obstacle;
 use super::task::{Hints, Index};
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Span, Staying};
 use crate::region::Block;
@@ -202,8 +202,8 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
 impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     fn check(&self) -> Result<(), SubmitError> {
         let taken = self.regions.iter().map(|region| region.record().datum).find(|datum| datum.is_taken());
-        let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into_owned(), data };
-        taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string())))
+        let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into(), data };
+        taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string()).called_at(self.location)))
     }
 
     fn regions(&self) -> &[RecordedRegion] {

@@ -9,7 +9,7 @@ use super::super::submit::TaskBuilder;
 use super::Recorder;
 use super::step::{Again, RecordedBody, RecordedTask};
 use crate::Context;
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration};
 use crate::memory::{AccessList, IntoOutcome, NoBody, Slot};
 use crate::sealed::INTERNAL;
@@ -170,7 +170,7 @@ impl<A: Accesses, C> TaskRecorder<'_, A, C> {
     #[track_caller]
     fn record<B: RecordedBody<A::Stored>>(self, body: impl FnOnce(C) -> B) -> Result<(), SubmitError> {
         let Self { recorder, name, accesses, cpu, hints } = self;
-        recorder.enter(name, Location::caller(), &accesses, body(cpu), hints)
+        recorder.enter(name, Location::caller(), &accesses, body(cpu), hints).called_here()
     }
 }
 
@@ -273,14 +273,14 @@ impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
     #[track_caller]
     fn record<B: RecordedBody<A::Stored>>(self, body: impl Fn(&C) -> B) -> Result<usize, SubmitError> {
         let Self { recorder, name, accesses, cpu, hints, cost, devices } = self;
-        let iterations = super::super::for_each::count(&name, &accesses, recorder.door.id)?;
+        let iterations = super::super::for_each::count(&name, &accesses, recorder.door.id).called_here()?;
         let location = Location::caller();
         for index in 0..iterations {
             let mut hints = hints.of_iteration(index, cost.as_ref().map(|cost| cost(index)));
             if !devices.is_empty() {
                 hints.bodies.device = Some(devices[index % devices.len()]);
             }
-            recorder.enter(name.clone(), location, &accesses.one(index), body(&cpu), hints)?;
+            recorder.enter(name.clone(), location, &accesses.one(index), body(&cpu), hints).called_here()?;
         }
         Ok(iterations)
     }
@@ -329,10 +329,10 @@ impl Recorder<'_> {
     {
         accesses.check(self.door.id).map_err(|refusal| refusal.of_task(&name))?;
         if A::HAS_RESULTS {
-            return Err(SubmitError::RecordedResult { task: name.into_owned() });
+            return Err(SubmitError::RecordedResult { task: name.into() });
         }
         if A::HAS_OUTCOMES {
-            return Err(SubmitError::RecordedOutcome { task: name.into_owned() });
+            return Err(SubmitError::RecordedOutcome { task: name.into() });
         }
         let mut foreign = None;
         accesses.parameters(&mut |AnyParameter(parameter)| {
