@@ -12,6 +12,7 @@ use thalweg::kernel::{
     CType, DeviceView, DeviceViewMut, Kernel, Module, ModuleKernel, OpenClRegion, OpenClTask, Plain, Program, Read,
     Write,
 };
+use thalweg::memory::Reducer;
 use thalweg::prelude::*;
 
 const TEXT: &str = "
@@ -46,6 +47,21 @@ static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static ADD_BLOCK: Kernel<(Write<f64>, i32, i32, i32, f64)> = Kernel::new(&PROGRAM, "add_block");
+
+const MAXIMA: &str = "
+    KERNEL(16, 1, 1) largest(IN(double, x, n), INOUT(double, most, 1), int n)
+    {
+        REGION(x); REGION(most);
+        LOCAL(double, numbers, 16);
+        int i = GLOBAL_ID(0);
+        double of_group = largest_of_threads(numbers, LOCAL_ID(0), 16, i < n ? x[i] : -1.0 / 0.0);
+        if (LOCAL_ID(0) == 0) ATOMIC_MAX(most, of_group);
+    }
+";
+// SAFETY: indices are compared with the numbers that the heads name.
+const LARGEST_PROGRAM: Program =
+    unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../kernels/reduce.h"));
+static LARGEST: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&LARGEST_PROGRAM, "largest");
 
 fn runtime(units: &str) -> Option<Runtime> {
     Some(common::accelerated(units)?.scheduler("dynamic").build().unwrap())
@@ -462,5 +478,42 @@ fn atomics_are_asked_of_devices_where_they_are_used() {
             None => rt.wait().unwrap(),
             Some(words) => assert!(rt.wait().unwrap_err().to_string().contains(words)),
         }
+    }
+}
+
+#[test]
+fn maximum_of_a_kernel_ranks_nan_and_zeros_as_cores_do() {
+    let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
+    let with =
+        |at: usize, value: f64| (0..100).map(|i| if i == at { value } else { -f64::from(i as u8) - 1.0 }).collect();
+    let zeros = |sign_of: fn(usize) -> f64| (0..100).map(sign_of).collect();
+    let cases: [(Vec<f64>, f64); 6] = [
+        (with(3, f64::NAN), f64::NEG_INFINITY),
+        (with(99, f64::NAN), f64::INFINITY),
+        (with(40, 7.0), f64::NAN),
+        (with(40, 7.0), -8.0),
+        (zeros(|i| if i == 50 { 0.0 } else { -0.0 }), -0.0),
+        (zeros(|_| -0.0), 0.0),
+    ];
+    for (values, begin) in cases {
+        let n = values.len() as i32;
+        let maximum = |on_device: bool| {
+            let (x, most) = (rt.data(values.clone()), rt.scalar(begin));
+            match on_device {
+                true => rt
+                    .task("largest", (x.input(), most.inout()))
+                    .gpu(move |k, (x, mut most)| k.launch(&LARGEST, n as usize, (&x, &mut most, n)))
+                    .submit(),
+                false => rt
+                    .task("largest", (x.input(), most.reduction(Max)))
+                    .host(|_, (x, most)| x.iter().for_each(|x| Max.combine(&mut most[0], *x)))
+                    .submit(),
+            }
+            .unwrap();
+            rt.read_scalar(&most).unwrap()
+        };
+        let (kernels, cores) = (maximum(true), maximum(false));
+        let is_equal = kernels.to_bits() == cores.to_bits() || kernels.is_nan() && cores.is_nan();
+        assert!(is_equal, "{kernels} in the kernel, {cores} on cores, from {begin} and {values:?}");
     }
 }
