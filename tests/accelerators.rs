@@ -328,6 +328,27 @@ fn loops_and_recordings_call_opencl_themselves() {
 }
 
 #[test]
+fn loop_of_a_scope_calls_opencl_and_borrows() {
+    for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+        let Some(rt) = opencl(units) else { return };
+        let (from, mut to, calls) = (vec![2.5; 400], vec![0.0; 400], AtomicUsize::new(0));
+        rt.scope(|s| {
+            let (x, y) = (s.borrow(&from), s.borrow_mut(&mut to));
+            s.for_each("copy", (x.blocks(100).input(), y.blocks(100).output()))
+                .opencl(|cx, (x, mut y)| {
+                    calls.fetch_add(1, Ordering::SeqCst); // borrowed, not moved
+                    let (from, to, bytes) = (cx.region(&x), cx.region_mut(&mut y), x.len() * 8);
+                    enqueue_copy(cx.queue(), from, to, bytes).map_err(|code| format!("error {code}"))
+                })
+                .submit()
+        })
+        .unwrap()
+        .unwrap();
+        assert_eq!((calls.into_inner(), to), (4, from), "{units}");
+    }
+}
+
+#[test]
 fn a_body_that_calls_opencl_may_fail() {
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let y = rt.data(vec![0.0; 10]);
