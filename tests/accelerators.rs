@@ -194,6 +194,47 @@ fn lists_of_regions_on_a_device() {
 }
 
 /// Tasks on a device let go of their successors when they are issued; who waits for one waits for its end all the same.
+/// Kernels on a CPU write in this process: what one writes outside of its buffer damaged the heap.
+#[cfg(debug_assertions)]
+#[test]
+fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
+    const TEXT: &str = "
+        KERNEL(16, 1, 1) shifted(INOUT(double, y, n), int n, int by)
+        {
+            REGION(y);
+            int i = GLOBAL_ID(0);
+            if (i < n) y[i + by] = i;
+        }
+    ";
+    // SAFETY: not kept, which is what is tested: the elements next to a buffer lie in its guard zones.
+    const PROGRAM: Program = unsafe { Program::new("shifted.cl", TEXT) };
+    static SHIFTED: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "shifted");
+    let interfaces = thalweg::devices::interfaces();
+    let mut devices = interfaces.iter().filter(|one| one.name == "OpenCL").flat_map(|one| &one.devices);
+    if !devices.all(|device| device.name.ends_with("(CPU)")) {
+        return; // another device would write in its own memory
+    }
+    for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+        let Some(rt) = opencl(units) else { return };
+        let x = rt.data(vec![0.0; 100]).named("x");
+        for (by, what) in [(1, "8 bytes after"), (-1, "8 bytes before"), (3, "24 bytes after"), (0, "")] {
+            let task = rt.task("shifts", x.inout()).gpu(move |k, mut x| k.launch(&SHIFTED, 100, (&mut x, 100, by)));
+            task.submit().unwrap();
+            if by == 0 {
+                rt.wait().unwrap();
+                continue;
+            }
+            let Err(RunError::Failed(failures)) = rt.wait() else { panic!("`shifts` by {by} has not failed") };
+            let said = failures[0].to_string();
+            assert_eq!(failures[0].name(), "shifts");
+            assert!(said.contains("`x`") && said.contains(what), "{said}");
+            assert!(rt.read(&x).is_err(), "what it should have written is not to be used");
+            rt.clear(&x).unwrap();
+        }
+        assert_eq!(rt.take(x).unwrap(), (0..100).map(f64::from).collect::<Vec<_>>(), "{units}");
+    }
+}
+
 #[test]
 fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
