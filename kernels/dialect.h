@@ -123,10 +123,15 @@ DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
 #define ATOMIC_ADD(sum, value) ((void)atomicAdd(sum, value))
 #endif
 
+/* The larger of two doubles as the reduction `Max` has it on cores, in any order: a NaN is above every number, and 0.0 is
+ * above -0.0. `fmax` drops a NaN, so a maximum over values of which some are NaN would look like a result. */
+#define LARGER(a, b) \
+    ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) == (b) ? DOUBLE_OF(BITS_OF(a) & BITS_OF(b)) : (a) > (b) ? (a) : (b))
+
 #if defined(__OPENCL_VERSION__) && !defined(cl_khr_int64_base_atomics)
 #define ATOMIC_MAX(most, value) this_device_lacks_cl_khr_int64_base_atomics(most, value)
 #else
-/* *most = the larger of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
+/* *most = the LARGER of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
  * other threads' exchanges would be a race. */
 DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
 {
@@ -134,7 +139,7 @@ DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
     UINT64 found = COMPARE_EXCHANGE(bits, 0, 0), expected;
     do {
         expected = found;
-        found = COMPARE_EXCHANGE(bits, expected, BITS_OF(fmax(DOUBLE_OF(expected), value)));
+        found = COMPARE_EXCHANGE(bits, expected, BITS_OF(LARGER(DOUBLE_OF(expected), value)));
     } while (found != expected);
 }
 

@@ -23,7 +23,7 @@ DEVICE double largest_of_threads(SHARED double *numbers, int thread, int count, 
     numbers[thread] = value;
     BARRIER();
     for (int apart = count / 2; apart > 0; apart /= 2) {
-        if (thread % count < apart) numbers[thread] = fmax(numbers[thread], numbers[thread + apart]);
+        if (thread % count < apart) numbers[thread] = LARGER(numbers[thread], numbers[thread + apart]);
         BARRIER();
     }
     return numbers[thread];

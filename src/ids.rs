@@ -7,6 +7,7 @@
 //! device `d` owns address space `d + 1`, because space 0 is the host's.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 /// A compute unit (CU): `0..NCPU` are CPU units, `NCPU..NCU` device units.
 ///
@@ -40,6 +41,26 @@ pub struct SpaceId(pub u16);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u16);
+
+/// The index of a loop's iteration, as its task carries it: in four bytes, which a task's block has to spare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Iteration(Option<NonZeroU32>);
+
+impl Iteration {
+    /// Of a task that is no iteration of a loop.
+    pub(crate) const NONE: Self = Self(None);
+
+    /// The iteration with this index. An index beyond 32 bits is not kept.
+    #[inline]
+    pub(crate) fn new(index: usize) -> Self {
+        Self(u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index)))
+    }
+
+    /// The index, if the task is an iteration.
+    pub(crate) fn index(self) -> Option<usize> {
+        self.0.map(|number| number.get() as usize - 1)
+    }
+}
 
 impl UnitId {
     /// The number as a `Vec` index.

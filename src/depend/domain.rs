@@ -210,7 +210,7 @@ impl Domain {
         let held = self.held.iter().filter(|held| held.data == datum.id).map(|held| words(&held.block, held.mode));
         let held: Vec<_> = held.collect();
         Err(SubmitError::Uncovered {
-            task: task.to_owned(),
+            task: task.into(),
             parent: self.name.clone().into_owned(),
             data: datum.to_string(),
             region: words(access.block, access.mode),

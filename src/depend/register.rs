@@ -93,7 +93,7 @@ pub(super) fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
 
 #[cold]
 pub(super) fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
-    SubmitError::Taken { task: task.shared().name.clone().into_owned(), data: datum.to_string() }
+    SubmitError::Taken { task: task.shared().name.clone().into(), data: datum.to_string() }
 }
 
 /// The task that is being entered.
@@ -332,7 +332,7 @@ impl Newcomer<'_> {
         let Some(parent) = self.task.owned().child.as_ref().map(|child| child.parent().clone()) else { return Ok(()) };
         let mut histories = parent.lock();
         if histories.sealed {
-            return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into_owned() });
+            return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into() });
         }
         if parent.replayed().is_some() {
             // Others ask a task whether it belongs to a replay, and only a domain can tell.

@@ -1,8 +1,9 @@
-//! Host memory of emulated devices, with guard zones and a pattern in builds with debug assertions.
+//! Host memory of emulated devices and of OpenCL devices that are CPUs, with guard zones in builds with debug assertions.
 //!
-//! A body with unsafe code may write outside of its views. In host memory that damages the heap, and the program fails much
-//! later. Guard zones around each replica take the damage and show it. Fresh memory has a pattern, not zeros, so a task that
-//! leaves elements of an output unwritten is noticed as on a real device.
+//! A body with unsafe code may write outside of its views, and so may a kernel on cores. In host memory that damages the
+//! heap, and the program fails much later. Guard zones around each replica take the damage and show it. Fresh memory of
+//! emulated devices has a pattern, not zeros, so a task that leaves elements of an output unwritten is noticed as on a real
+//! device.
 //!
 //! Nothing here knows of tasks: the driver looks after each body.
 //!
@@ -38,6 +39,17 @@ impl Buffer {
     /// Host memory of this many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard
     /// zones in builds with debug assertions, and else zeros.
     pub(super) fn guarded(bytes: usize, align: usize) -> Self {
+        let memory = Self::fenced(bytes, align);
+        if memory.guards.is_some() {
+            let base: *mut u8 = std::ptr::with_exposed_provenance_mut(memory.base);
+            // SAFETY: the memory has these bytes, and no other code has their address yet.
+            unsafe { base.write_bytes(PATTERN, bytes) };
+        }
+        memory
+    }
+
+    /// The same with zeros between the guard zones. Pages that nobody touches take no memory.
+    pub(super) fn fenced(bytes: usize, align: usize) -> Self {
         if GUARD_BYTES == 0 {
             return Self::in_host_memory(bytes, align);
         }
@@ -47,19 +59,33 @@ impl Buffer {
         let guards = Guards { first: whole.base() + front, bytes, front };
         let base: *mut u8 = std::ptr::with_exposed_provenance_mut(whole.base());
         // SAFETY: `in_host_memory` gave `all` bytes there, and no other code has their address yet.
-        unsafe { base.write_bytes(PATTERN, all) };
+        unsafe {
+            base.write_bytes(PATTERN, front);
+            base.add(front + bytes).write_bytes(PATTERN, GUARD_BYTES);
+        }
         Self { guards: Some(guards), ..Self::new(guards.first, whole) }
     }
 
     /// Damage to one of the guard zones, which this repairs. No body may run on the memory meanwhile, but for
     /// bodies that have the replica as well and keep to it.
     pub(crate) fn overrun(&self) -> Option<Overrun> {
-        let Guards { first, bytes, front } = self.guards?;
+        // SAFETY: the buffer owns the memory.
+        unsafe { self.guards?.overrun() }
+    }
+}
+
+impl Guards {
+    /// As [`Buffer::overrun`].
+    ///
+    /// # Safety
+    /// The memory between and in the zones is still there.
+    pub(super) unsafe fn overrun(self) -> Option<Overrun> {
+        let Self { first, bytes, front } = self;
         let repair = |from: usize, len: usize, side: &'static str| {
             let zone: *mut u8 = std::ptr::with_exposed_provenance_mut(from);
-            // SAFETY: `guarded` made the zones part of the memory that this buffer owns. Nothing else has a reference to them:
-            // replicas lie between them, and running bodies write to replicas alone, except for the overruns that this
-            // detects.
+            // SAFETY: `fenced` made the zones part of the memory, which the caller keeps. Nothing else has a reference to them:
+            // replicas lie between them, and running bodies and kernels write to replicas alone, except for the overruns
+            // that this detects.
             let zone = unsafe { std::slice::from_raw_parts_mut(zone, len) };
             let changed = zone.iter().filter(|byte| **byte != PATTERN).count();
             if changed > 0 {

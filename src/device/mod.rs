@@ -75,6 +75,12 @@ impl Buffer {
         Self::new(base.as_ptr().expose_provenance(), HostMemory { base, layout })
     }
 
+    /// The same memory, which lies between these zones.
+    #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
+    fn between(self, guards: Option<guarded::Guards>) -> Self {
+        Self { guards, ..self }
+    }
+
     /// The same memory, whose owner is in another one.
     fn owned_by<T: Send + Sync + 'static>(self, owner: impl FnOnce(Self) -> T) -> Self {
         let (base, guards) = (self.base, self.guards);

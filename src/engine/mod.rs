@@ -39,7 +39,7 @@ pub(crate) use scheduler::{Scheduler, is_asked_by};
 use crate::coherence::ReplicaId;
 use crate::depend::{self, AccessRecord, Datum, Leftover, Mode, OwnedTask, Recorder, Residence, Submitting, running};
 use crate::error::{FailureReason, SubmitError, TaskFailure};
-use crate::ids::{SpaceId, TaskId};
+use crate::ids::{Iteration, SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
 use crate::sync::drop_quietly;
 use combining::Combining;
@@ -398,7 +398,8 @@ impl Engine {
     #[cold]
     fn fail(&self, task: &OwnedTask, reason: FailureReason) -> Arc<TaskFailure> {
         let meta = task.shared();
-        let failure = Arc::new(TaskFailure::new(meta.id, &meta.name, meta.location, reason));
+        let failure = TaskFailure::new(meta.id, &meta.name, meta.location, reason);
+        let failure = Arc::new(failure.in_iteration(task.body().iteration()));
         self.failures.push(failure.clone());
         task.body().failed(&failure);
         task.set_poison(failure.clone());
@@ -412,7 +413,8 @@ impl Engine {
             Some(meta) => (meta.id, format!("a copy for {}", meta.name), meta.location),
             None => (failures::NO_TASK, "a copy to make room".to_owned(), Location::caller()),
         };
-        let failure = Arc::new(TaskFailure::new(id, &name, location, reason));
+        let iteration = task.map_or(Iteration::NONE, |task| task.body().iteration());
+        let failure = Arc::new(TaskFailure::new(id, &name, location, reason).in_iteration(iteration));
         self.failures.push(failure.clone());
         task.into_iter().for_each(|task| task.body().failed(&failure));
         failure

@@ -15,7 +15,7 @@ pub enum DeviceError {
     /// zones.
     #[error(
         "the body wrote outside of {data} on {device}: {bytes} bytes {side} its memory have changed; try checking the body's \
-         unsafe code"
+         unsafe code, or the indices of its kernels"
     )]
     Overrun {
         /// The device.

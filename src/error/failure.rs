@@ -2,7 +2,7 @@
 
 use super::chain::{Chain, Level};
 use super::{BoxError, DeviceError};
-use crate::ids::TaskId;
+use crate::ids::{Iteration, TaskId};
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
@@ -108,6 +108,7 @@ pub struct TaskFailure {
     task: TaskId,
     name: String,
     submitted_at: &'static Location<'static>,
+    iteration: Iteration,
     reason: FailureReason,
     /// The failures that led to this one.
     chain: Option<Chain>,
@@ -122,7 +123,15 @@ impl TaskFailure {
         reason: FailureReason,
     ) -> Self {
         let (reason, chain) = Chain::of(reason);
-        Self { task, name: name.to_owned(), submitted_at, reason, chain, skipped: AtomicU64::new(0) }
+        let (name, iteration) = (name.to_owned(), Iteration::NONE);
+        Self { task, name, submitted_at, iteration, reason, chain, skipped: AtomicU64::new(0) }
+    }
+
+    /// The same, of an iteration of a loop.
+    pub(crate) fn in_iteration(self, iteration: Iteration) -> Self {
+        let mut failure = self;
+        failure.iteration = iteration;
+        failure
     }
 
     #[cfg(test)]
@@ -139,6 +148,29 @@ impl TaskFailure {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The index of the iteration, counted from 0, if the task is an iteration of a loop ([`Runtime::for_each`]).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![1.0_f64, 4.0, -9.0]);
+    /// rt.for_each("root", x.blocks(1).inout())
+    ///     .cpu(|_, x| {
+    ///         assert!(x[0] >= 0.0);
+    ///         x[0] = x[0].sqrt();
+    ///     })
+    ///     .submit()?;
+    /// let Err(RunError::Failed(failures)) = rt.wait() else { unreachable!() };
+    /// assert_eq!(failures[0].iteration(), Some(2));
+    /// assert!(failures[0].to_string().starts_with("task 2 `root` (iteration 2), submitted at "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// [`Runtime::for_each`]: crate::Runtime::for_each
+    pub fn iteration(&self) -> Option<usize> {
+        self.iteration.index()
     }
 
     /// Where in the program it was submitted.
@@ -184,6 +216,9 @@ impl fmt::Debug for TaskFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("TaskFailure");
         debug.field("task", &self.task).field("name", &self.name).field("submitted_at", &self.submitted_at);
+        if let Some(index) = self.iteration() {
+            debug.field("iteration", &index);
+        }
         let level = Level::enter();
         match &self.chain {
             Some(Chain { first: Some(first), is_cut, .. }) if level.is_last() || *is_cut => debug.field("first", first),
@@ -199,7 +234,11 @@ impl fmt::Display for TaskFailure {
         if self.is_the_policys() {
             return write!(f, "{}", self.reason);
         }
-        write!(f, "{} `{}`, submitted at {}, ", self.task, self.name, self.submitted_at)?;
+        write!(f, "{} `{}`", self.task, self.name)?;
+        if let Some(index) = self.iteration() {
+            write!(f, " (iteration {index})")?;
+        }
+        write!(f, ", submitted at {}, ", self.submitted_at)?;
         let level = Level::enter();
         match &self.chain {
             Some(Chain { first: Some(first), tasks, is_cut, .. }) if level.is_last() || *is_cut => {

@@ -8,6 +8,7 @@ mod chain;
 mod device;
 mod failure;
 mod run;
+mod subject;
 mod submit;
 
 pub use crate::task::take::TakeError;
@@ -16,6 +17,8 @@ pub use device::DeviceError;
 pub(crate) use failure::Cancelled;
 pub use failure::{FailureReason, Failures, TaskFailure};
 pub use run::RunError;
+pub(crate) use subject::Called;
+pub use subject::Subject;
 pub use submit::SubmitError;
 
 /// Any error a body may return.
@@ -42,7 +45,7 @@ impl SubmitError {
         | Self::ForeignResult { task, .. }
         | Self::Taken { task, .. } = &mut self
         {
-            *task = name.to_owned();
+            *task = name.into();
         }
         self
     }

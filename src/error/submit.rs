@@ -1,9 +1,12 @@
 //! Refusals: a task or a request that was not accepted.
 
+use super::Subject;
 use std::fmt;
 use std::panic::Location;
 
 /// Why a task or a request was refused; nothing was changed. `Debug` writes the same text as `Display`.
+///
+/// A refusal of a task names the call that submits it; a refusal of a request names that call ([`Subject`]).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -11,18 +14,19 @@ use std::panic::Location;
 /// let x = rt.data(vec![0u8; 10]).named("x");
 /// let error = rt.task("t", (x.slice(5..11).output(),)).cpu(|_, _| ()).submit().unwrap_err();
 /// assert!(matches!(error, SubmitError::OutOfBounds { .. }));
-/// let words = "cannot access region [5..11] of data `x` in `t`: it is out of bounds; try a region inside [0..10]";
-/// assert_eq!(error.to_string(), words);
+/// let words = error.to_string(); // cannot access region [5..11] of data `x` in `t` at src/main.rs:4:56: it is ..
+/// assert!(words.starts_with("cannot access region [5..11] of data `x` in `t` at "));
+/// assert!(words.ends_with(": it is out of bounds; try a region inside [0..10]"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
     /// A region reaches past its data object.
-    #[error("cannot access region {region} of {data} in `{task}`: it is out of bounds; try a region inside {shape}")]
+    #[error("cannot access region {region} of {data} in {task}: it is out of bounds; try a region inside {shape}")]
     OutOfBounds {
-        /// The task's name, or the request's.
-        task: String,
+        /// The task, or the request.
+        task: Subject,
         /// The data object's name.
         data: String,
         /// The region asked for.
@@ -31,21 +35,21 @@ pub enum SubmitError {
         shape: String,
     },
     /// The task's cost is negative, infinite or NaN.
-    #[error("cannot submit task `{task}`: its cost is {cost}; try a finite number from 0 upwards")]
+    #[error("cannot submit task {task}: its cost is {cost}; try a finite number from 0 upwards")]
     Cost {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The cost.
         cost: f64,
     },
     /// A `concurrent` region has gaps in memory.
     #[error(
-        "cannot submit task `{task}`: region {region} of {data} is not contiguous in memory, which a concurrent access \
+        "cannot submit task {task}: region {region} of {data} is not contiguous in memory, which a concurrent access \
          needs; try whole rows"
     )]
     NotContiguous {
-        /// The task's name, or the request's.
-        task: String,
+        /// The task, or the request.
+        task: Subject,
         /// The data object's name.
         data: String,
         /// The region asked for.
@@ -53,12 +57,12 @@ pub enum SubmitError {
     },
     /// Two accesses of one task overlap and one of them writes.
     #[error(
-        "cannot submit task `{task}`: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
+        "cannot submit task {task}: its accesses to {first} and {second} of {data} overlap, and one of them writes; \
          try one access that covers both, or regions that do not overlap"
     )]
     OverlappingAccesses {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The data object's name.
         data: String,
         /// The first region with its mode.
@@ -67,10 +71,10 @@ pub enum SubmitError {
         second: String,
     },
     /// The data object belongs to another runtime.
-    #[error("cannot access {data} in `{task}`: it is registered with another runtime; try a call of that one")]
+    #[error("cannot access {data} in {task}: it is registered with another runtime; try a call of that one")]
     ForeignData {
-        /// The task's name, or the request's.
-        task: String,
+        /// The task, or the request.
+        task: Subject,
         /// The data object's name.
         data: String,
     },
@@ -82,32 +86,32 @@ pub enum SubmitError {
     },
     /// The task whose result is accessed was submitted to another runtime.
     #[error(
-        "cannot submit task `{task}`: it uses the result of task `{producer}`, which was submitted to another runtime; try \
+        "cannot submit task {task}: it uses the result of task `{producer}`, which was submitted to another runtime; try \
          submitting both to the same, or waiting for the result with `get`"
     )]
     ForeignResult {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The name of the task that returns the result.
         producer: String,
     },
     /// A recorded task uses the result of another task.
     #[error(
-        "cannot record task `{task}`: it uses the result of a task, which is there once, and recorded tasks run any number \
+        "cannot record task {task}: it uses the result of a task, which is there once, and recorded tasks run any number \
          of times; try a value (`rt.value`), or a parameter of the recording"
     )]
     RecordedResult {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// A recorded task has an `outcome` access.
     #[error(
-        "cannot record task `{task}`: it has an `outcome` access, and replays pass failures on as they were recorded; try \
+        "cannot record task {task}: it has an `outcome` access, and replays pass failures on as they were recorded; try \
          submitting it between replays"
     )]
     RecordedOutcome {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// A recording has no such parameter.
     #[error("cannot use parameter `{parameter}`: {problem}")]
@@ -118,27 +122,27 @@ pub enum SubmitError {
         problem: String,
     },
     /// The data object was given back by `take`.
-    #[error("cannot access {data} in `{task}`: it was taken back from the runtime; try registering it again")]
+    #[error("cannot access {data} in {task}: it was taken back from the runtime; try registering it again")]
     Taken {
-        /// The task's name, or the request's.
-        task: String,
+        /// The task, or the request.
+        task: Subject,
         /// The data object's name.
         data: String,
     },
     /// The task has no body at all.
-    #[error("cannot submit task `{task}`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
+    #[error("cannot submit task {task}: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)")]
     NoBody {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// The task has no body for any unit of the machine.
     #[error(
-        "cannot submit task `{task}`: it has bodies for {bodies} only, and the machine's units are {units}; try a body \
+        "cannot submit task {task}: it has bodies for {bodies} only, and the machine's units are {units}; try a body \
          for one of these"
     )]
     NoUnit {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The kinds it has bodies for.
         bodies: String,
         /// The machine's configuration.
@@ -146,41 +150,41 @@ pub enum SubmitError {
     },
     /// The task accesses a value and has bodies for devices alone.
     #[error(
-        "cannot submit task `{task}`: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
+        "cannot submit task {task}: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
          .cpu(..) or .host(..), or an array for what devices work on"
     )]
     ValueOnDevice {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The value's name.
         data: String,
     },
     /// The task returns a result and has a body for devices.
     #[error(
-        "cannot submit task `{task}`: it returns a result, which bodies for CPU units alone do, and has a body for devices; \
+        "cannot submit task {task}: it returns a result, which bodies for CPU units alone do, and has a body for devices; \
          try two tasks"
     )]
     ResultOnDevice {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// The task has an `outcome` access and a body for accelerators.
     #[error(
-        "cannot submit task `{task}`: it has an `outcome` access and a body for accelerators, which would be called before the \
+        "cannot submit task {task}: it has an `outcome` access and a body for accelerators, which would be called before the \
          kernels enqueued before it have ended; try .host(..) or .cpu(..) alone"
     )]
     OutcomeOnDevice {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// No memory that the task could run in is large enough for its data.
     #[error(
-        "cannot make room for the data of `{task}`: it needs {needed_bytes} bytes at once, and the largest device memory it \
+        "cannot make room for the data of {task}: it needs {needed_bytes} bytes at once, and the largest device memory it \
          could use has {capacity_bytes}; try smaller regions, or units with more memory"
     )]
     WorkingSet {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The sum of its regions' sizes.
         needed_bytes: u64,
         /// The largest capacity among its units' memories.
@@ -188,20 +192,20 @@ pub enum SubmitError {
     },
     /// A task across devices has a reduction, which has one result.
     #[error(
-        "cannot submit task `{task}` across devices: it has a reduction on {data}, and its devices have no order to combine \
+        "cannot submit task {task} across devices: it has a reduction on {data}, and its devices have no order to combine \
          in; try an output for each part, and a task that combines them"
     )]
     ReductionAcrossDevices {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The data object.
         data: String,
     },
     /// The task is for a device that can not run it.
-    #[error("cannot submit task `{task}` to {device}: {problem}")]
+    #[error("cannot submit task {task} to {device}: {problem}")]
     Device {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The device.
         device: String,
         /// Why it can not run there, and what would help.
@@ -209,12 +213,12 @@ pub enum SubmitError {
     },
     /// A region is larger than what any device that the task could run on allocates at once.
     #[error(
-        "cannot submit task `{task}`: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \
+        "cannot submit task {task}: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \
          allocate {largest_bytes} at once; try smaller regions, or a body for other units"
     )]
     RegionTooLarge {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The region.
         region: String,
         /// Its size.
@@ -223,10 +227,10 @@ pub enum SubmitError {
         largest_bytes: u64,
     },
     /// An index outside its iteration space.
-    #[error("cannot submit task `{task}`: index {index} is outside iteration space `{space}`; try one below {len}")]
+    #[error("cannot submit task {task}: index {index} is outside iteration space `{space}`; try one below {len}")]
     Index {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The space's name.
         space: String,
         /// The index asked for.
@@ -236,12 +240,12 @@ pub enum SubmitError {
     },
     /// Two accesses of a loop have different numbers of iterations.
     #[error(
-        "cannot submit loop `{task}`: it would have {first_len} iterations by {first}, and {second_len} by {second}; try \
+        "cannot submit loop {task}: it would have {first_len} iterations by {first}, and {second_len} by {second}; try \
          parts of matching sizes"
     )]
     Lengths {
-        /// The loop's name.
-        task: String,
+        /// The loop.
+        task: Subject,
         /// What the first one goes over.
         first: String,
         /// How many parts or numbers that has.
@@ -253,21 +257,22 @@ pub enum SubmitError {
     },
     /// Nothing says how many iterations a loop has.
     #[error(
-        "cannot submit loop `{task}`: all its accesses are the same in every iteration, so that nothing says how many \
+        "cannot submit loop {task}: all its accesses are the same in every iteration, so that nothing says how many \
          there are; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
     )]
     NoLength {
-        /// The loop's name.
-        task: String,
+        /// The loop.
+        task: Subject,
     },
     /// Pieces of a loop write the same elements.
     #[error(
-        "cannot split loop `{task}`: two of its pieces write {first} and {second} of `{array}`, which overlap; try a loop whose \
-         outermost variable is the first index, or `{task}::task`"
+        "cannot split loop {task}: two of its pieces write {first} and {second} of `{array}`, which overlap; try a loop whose \
+         outermost variable is the first index, or `{}::task`",
+        task.name()
     )]
     Split {
-        /// The function's name.
-        task: String,
+        /// The function.
+        task: Subject,
         /// The parameter's name.
         array: String,
         /// What one piece writes.
@@ -277,12 +282,12 @@ pub enum SubmitError {
     },
     /// A child accesses what its parent has not declared for its children.
     #[error(
-        "cannot submit child `{task}` of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
+        "cannot submit child {task} of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
          declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` in `{parent}`"
     )]
     Uncovered {
-        /// The child's name.
-        task: String,
+        /// The child.
+        task: Subject,
         /// The parent's name.
         parent: String,
         /// The data object's name.
@@ -294,22 +299,22 @@ pub enum SubmitError {
     },
     /// A child is submitted where no body of a task of this runtime runs.
     #[error(
-        "cannot submit child `{task}`: this thread runs no part of a task's body; try submitting it from the body's own \
+        "cannot submit child {task}: this thread runs no part of a task's body; try submitting it from the body's own \
          thread, or from rayon's threads in its unit"
     )]
     NoParent {
-        /// The child's name.
-        task: String,
+        /// The child.
+        task: Subject,
     },
     /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
     #[error(
-        "cannot access {region} of {data} in `{task}` inside task `{ancestor}`: it conflicts with {held}, which \
+        "cannot access {region} of {data} in {task} inside task `{ancestor}`: it conflicts with {held}, which \
          `{ancestor}` holds with all that is submitted inside it; try the view that the body has, other data, or a child \
          (`cx.task`) of a task that declares the region as weak"
     )]
     Nested {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The name of the task whose body submits it, directly or through tasks submitted there.
         ancestor: String,
         /// The data object's name.
@@ -415,16 +420,16 @@ pub enum SubmitError {
         problem: String,
     },
     /// The task's group was cancelled.
-    #[error("cannot submit task `{task}`: its group was cancelled; try a new group")]
+    #[error("cannot submit task {task}: its group was cancelled; try a new group")]
     Cancelled {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// The task's group belongs to another runtime.
-    #[error("cannot submit task `{task}`: its group is another runtime's; try a group of this one")]
+    #[error("cannot submit task {task}: its group is another runtime's; try a group of this one")]
     ForeignGroup {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
     },
     /// A body waits for a group that its own task is a member of.
     #[error(
@@ -437,12 +442,12 @@ pub enum SubmitError {
     },
     /// The task is to be retried, and what one of its accesses does cannot be done again.
     #[error(
-        "cannot submit task `{task}` with retries: what a body that fails has added to {region} of {data} stays there, \
+        "cannot submit task {task} with retries: what a body that fails has added to {region} of {data} stays there, \
          and others may have seen it; try `inout` or `reduction`, or no retries"
     )]
     Retries {
-        /// The task's name.
-        task: String,
+        /// The task.
+        task: Subject,
         /// The data object's name.
         data: String,
         /// The region, with its mode.

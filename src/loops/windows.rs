@@ -9,7 +9,7 @@ use super::form::Whole;
 use super::nest::Nest;
 use super::number::Number;
 use super::parts::Part;
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::memory::{Element, Reducer, Shape};
 use crate::region::Block;
 use crate::task::Region;
@@ -117,6 +117,7 @@ impl<V, const D: usize> Measure<D> for Part<V, D> {
 ///
 /// # Errors
 /// If two windows overlap.
+#[track_caller]
 pub fn apart<const D: usize>(
     function: &str,
     array: &str,
@@ -130,8 +131,8 @@ pub fn apart<const D: usize>(
         let near = windows[n + 1..].iter().take_while(|other| other[0].start < window[0].end);
         if let Some(other) = near.map(|other| Block::new(other)).find(|other| other.overlaps(&own)) {
             let shown = |block: &Block| block.display(D).to_string();
-            let (task, array) = (function.to_owned(), array.to_owned());
-            return Err(SubmitError::Split { task, array, first: shown(&own), second: shown(&other) });
+            let (task, array) = (function.into(), array.to_owned());
+            return Err(SubmitError::Split { task, array, first: shown(&own), second: shown(&other) }.called_here());
         }
     }
     Ok(())

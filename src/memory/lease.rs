@@ -15,6 +15,7 @@
 
 use super::access_list::AccessList;
 use super::buffer::{DataCell, strides_of};
+use super::lent::{Lend, Lending};
 use super::{Element, IntoOutcome, Shape};
 use crate::depend::Context;
 use crate::error::{BoxError, SubmitError};
@@ -25,6 +26,7 @@ use crate::sealed::Sealed;
 use ndarray::{ArrayView, ArrayViewMut};
 use std::fmt;
 use std::marker::PhantomData;
+use std::pin::Pin;
 use std::sync::Arc;
 
 /// A body that has lost its lifetime.
@@ -51,6 +53,16 @@ pub(crate) type SharedDeviceBody<'b, A> = Arc<
 pub(crate) type LeasedDeviceBody<A> = Box<
     dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError> + Send,
 >;
+
+/// As [`LeasedBody`], of a body that lends its views out.
+pub(crate) type LeasedDetached<A> =
+    Box<dyn for<'c> FnOnce(&'c Lending<'c>, <A as Lend>::Lent) -> Result<(), BoxError> + Send>;
+
+/// The future of a [`LeasedAsync`].
+pub(crate) type LeasedFuture<'b> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'b>>;
+
+/// As [`LeasedBody`], of a body that makes a future.
+pub(crate) type LeasedAsync<A> = Box<dyn FnOnce(Context, <A as Lend>::Lent) -> LeasedFuture<'static> + Send>;
 
 /// The promise that nothing that was lent for `'scope` is touched after `'scope`.
 ///
@@ -166,6 +178,39 @@ impl<'scope> Lease<'scope> {
             + 'b;
         let body: Box<Body<'scope, A>> = Box::new(move |launcher, views| body(launcher, views).into_outcome());
         // SAFETY: as in `Self::body`.
+        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+    }
+
+    /// A detached body for tasks of the scope. Guards of its views may go to any thread: the task has not ended before all
+    /// are given back.
+    pub(crate) fn detached<A, F, R>(&self, body: F) -> LeasedDetached<A>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        type Body<'b, A> = dyn for<'c> FnOnce(&'c Lending<'c>, <A as Lend>::Lent) -> Result<(), BoxError> + Send + 'b;
+        let body: Box<Body<'scope, A>> = Box::new(move |lending, lent| body(lending, lent).into_outcome());
+        // SAFETY: as in `Self::body`.
+        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+    }
+
+    /// A body that makes a future, for tasks of the scope.
+    pub(crate) fn asynchronous<A, F, U>(&self, body: F) -> LeasedAsync<A>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'scope,
+        U: Future<Output: IntoOutcome> + Send + 'scope,
+    {
+        type Body<'b, A> = dyn FnOnce(Context, <A as Lend>::Lent) -> LeasedFuture<'b> + Send + 'b;
+        let body: Box<Body<'scope, A>> = Box::new(move |context, lent| {
+            let future = body(context, lent);
+            Box::pin(async move { future.await.into_outcome() })
+        });
+        // SAFETY: the two types differ in lifetimes alone, that of the future among them. Within `'scope` the box is called
+        // or dropped. The future that it returns is a part of the task's body until it is ready or cancelled, and is dropped
+        // then, before the task ends. Nobody touches what either captured after that: the lease's promise, part 1, which
+        // `Runtime::scope` keeps.
         unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
     }
 

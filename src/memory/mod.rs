@@ -56,7 +56,9 @@ pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use home::Home;
 pub use iteration::Index;
 pub(crate) use iteration::{Repeated, SharedBody};
-pub(crate) use lease::{Common, LeasedBody, LeasedRepeatable, SharedDeviceBody, SharedHostBody};
+pub(crate) use lease::{
+    Common, LeasedAsync, LeasedBody, LeasedDetached, LeasedFuture, LeasedRepeatable, SharedDeviceBody, SharedHostBody,
+};
 pub use lease::{Keep, Lease, Owned};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;

@@ -6,6 +6,7 @@ use super::outcome::Probe;
 use super::{Access, AccessList, LentOut};
 use crate::depend::{AccessRecord, Accumulation, Body, Context, Detachment, Env, Kinds, Stop, TaskRef};
 use crate::error::{BoxError, TaskFailure};
+use crate::ids::Iteration;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::machine::UnitKind;
 use crate::region::Block;
@@ -295,13 +296,20 @@ pub(crate) struct Payload<A, B> {
     accesses: A,
     bodies: Cell<Option<B>>,
     kinds: Kinds,
+    iteration: Iteration,
 }
 
 impl<A, B> Payload<A, B> {
     /// Accesses and bodies side by side, for units of these kinds.
     #[inline]
     pub(crate) fn new(accesses: A, bodies: B, kinds: Kinds) -> Self {
-        Self { accesses, bodies: Cell::new(Some(bodies)), kinds }
+        Self { accesses, bodies: Cell::new(Some(bodies)), kinds, iteration: Iteration::NONE }
+    }
+
+    /// The same, as an iteration of a loop.
+    #[inline]
+    pub(crate) fn of_iteration(self, iteration: Iteration) -> Self {
+        Self { iteration, ..self }
     }
 }
 
@@ -398,5 +406,9 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     fn kinds(&self) -> Kinds {
         self.kinds
+    }
+
+    fn iteration(&self) -> Iteration {
+        self.iteration
     }
 }

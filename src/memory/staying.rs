@@ -4,6 +4,7 @@ use super::access_list::{DeviceSites, Sites};
 use super::{AccessList, IntoOutcome};
 use crate::depend::{AccessRecord, Body, Context, Env, Kinds, Stop};
 use crate::error::BoxError;
+use crate::ids::Iteration;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use std::marker::PhantomData;
@@ -18,12 +19,18 @@ pub(crate) struct Staying<A: AccessList, F, R> {
     /// For CPU units.
     body: Option<Arc<F>>,
     for_devices: Option<ForDevices<A>>,
+    iteration: Iteration,
     returned: PhantomData<fn() -> R>,
 }
 
 impl<A: AccessList, F, R> Staying<A, F, R> {
-    pub(crate) fn new(accesses: A, body: Option<Arc<F>>, for_devices: Option<ForDevices<A>>) -> Self {
-        Self { accesses, body, for_devices, returned: PhantomData }
+    pub(crate) fn new(
+        accesses: A,
+        body: Option<Arc<F>>,
+        for_devices: Option<ForDevices<A>>,
+        iteration: Iteration,
+    ) -> Self {
+        Self { accesses, body, for_devices, iteration, returned: PhantomData }
     }
 }
 
@@ -83,5 +90,9 @@ where
 
     fn kinds(&self) -> Kinds {
         Kinds::CPU
+    }
+
+    fn iteration(&self) -> Iteration {
+        self.iteration
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn check(
     at_home: bool,
 ) -> Result<(), SubmitError> {
     if let Some(access) = records.iter().find(|access| matches!(access.mode, Mode::Reduction(_))) {
-        return Err(SubmitError::ReductionAcrossDevices { task: task.to_owned(), data: access.datum.to_string() });
+        return Err(SubmitError::ReductionAcrossDevices { task: task.into(), data: access.datum.to_string() });
     }
     let machine = &door.driver.shared().machine;
     let mut least_lacking: Option<(u64, u64)> = None;
@@ -127,5 +127,5 @@ pub(super) fn check(
         }
     }
     let Some((needed_bytes, capacity_bytes)) = least_lacking else { return Ok(()) };
-    Err(SubmitError::WorkingSet { task: task.to_owned(), needed_bytes, capacity_bytes })
+    Err(SubmitError::WorkingSet { task: task.into(), needed_bytes, capacity_bytes })
 }

@@ -9,7 +9,6 @@ use super::record::{LoopRecorder, TaskRecorder};
 use super::submit::TaskBuilder;
 use crate::Context;
 use crate::depend::Group;
-use crate::error::BoxError;
 use crate::ids::DeviceId;
 use crate::kernel::Launcher;
 use crate::machine::UnitKind;
@@ -46,12 +45,9 @@ impl<S: AccessList> Clone for Bodies<S> {
 
 impl<S: AccessList> Bodies<S> {
     /// Adds a body for the devices of one interface; a second one replaces the first.
-    pub(super) fn add_own<F>(&mut self, kind: UnitKind, body: F)
-    where
-        F: for<'l, 'd, 'a> Fn(&'l mut Launcher<'d>, S::DeviceViews<'a>) -> Result<(), BoxError> + Send + Sync + 'static,
-    {
+    pub(super) fn add_own(&mut self, kind: UnitKind, body: ForDevices<S>) {
         self.own.retain(|(known, _)| *known != kind);
-        self.own.push((kind, Arc::new(body)));
+        self.own.push((kind, body));
     }
 
     /// Gives a task all of these.
@@ -128,13 +124,13 @@ described_alike! {
 }
 
 impl<A: Accesses, C> TaskRecorder<'_, A, C> {
-    fn keep(&self) -> Owned {
+    pub(super) fn keep(&self) -> Owned {
         Owned::NOTHING_BORROWED
     }
 }
 
 impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
-    fn keep(&self) -> Owned {
+    pub(super) fn keep(&self) -> Owned {
         Owned::NOTHING_BORROWED
     }
 }

@@ -1,7 +1,7 @@
 //! Memory that others have made, and memory that devices reach faster.
 
 use super::Runtime;
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::memory::adopted::AdoptError;
 use crate::memory::dlpack::{DlElement, Tensor};
 use crate::memory::{DataCell, Element, Shape, resident_bytes};
@@ -101,6 +101,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If the data is not this runtime's, or was taken.
+    #[track_caller]
     pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
     }
@@ -110,6 +111,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If the data is not this runtime's, or was taken.
+    #[track_caller]
     pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
         let cell = self.own_cell("home_bytes", data)?;
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
@@ -121,17 +123,18 @@ impl Runtime {
     }
 
     /// The data object, which is this runtime's and was not taken.
+    #[track_caller]
     fn own_cell<'d, T: Element, S: Shape>(
         &self,
         task: &str,
         data: &'d Data<T, S>,
     ) -> Result<&'d DataCell, SubmitError> {
-        let (task, cell) = (|| task.to_owned(), &data.cell);
+        let cell = &data.cell;
         if cell.runtime != self.door.id {
-            return Err(SubmitError::ForeignData { task: task(), data: cell.datum.to_string() });
+            return Err(SubmitError::ForeignData { task: task.into(), data: cell.datum.to_string() }.called_here());
         }
         if cell.datum.is_taken() {
-            return Err(SubmitError::Taken { task: task(), data: cell.datum.to_string() });
+            return Err(SubmitError::Taken { task: task.into(), data: cell.datum.to_string() }.called_here());
         }
         Ok(cell)
     }
@@ -153,6 +156,7 @@ impl Runtime {
     ///
     /// # Errors
     /// If the data is not this runtime's, or was taken.
+    #[track_caller]
     pub fn page_lock<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         let cell = self.own_cell("page_lock", data)?;
         Ok(self.door.driver.page_lock(cell))

@@ -10,7 +10,7 @@ use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::waiters::Awaited;
 use crate::engine::WaitBegun;
-use crate::error::{Failures, RunError, SubmitError};
+use crate::error::{Called, Failures, RunError, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{Element, Shape};
 use crate::sync::drop_quietly;
@@ -93,7 +93,7 @@ impl Runtime {
                 *result.lock() = Some(S::to_owned(&view));
             })
         };
-        let task = submit();
+        let task = submit().called_here();
         // A phantom has no elements but zeros.
         let extents = region.block.extents();
         let zeros = region.data.cell.datum.phantom.then(|| extents[..S::NDIM.unwrap_or(1)].to_vec());

@@ -383,8 +383,8 @@ impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
 pub(super) fn check(task: &str, (of, group): &(u64, Arc<Group>), runtime: u64) -> Result<(), SubmitError> {
     let task = || task.to_owned();
     match () {
-        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task() }),
-        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task() }),
+        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task().into() }),
+        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task().into() }),
         () => Ok(()),
     }
 }

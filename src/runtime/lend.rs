@@ -13,7 +13,7 @@ use crate::driver::Driver;
 use crate::driver::circle::key_of_task;
 use crate::driver::threads::Threads;
 use crate::driver::waiters::own_waker;
-use crate::error::{RunError, SubmitError};
+use crate::error::{Called, RunError, SubmitError};
 use crate::ids::{DeviceId, SpaceId};
 use crate::memory::dlpack::{DlElement, Tensor};
 use crate::memory::{Payload, Shape};
@@ -58,7 +58,7 @@ impl Runtime {
         space: SpaceId,
     ) -> Result<Tensor, RunError> {
         let region = region.into_region();
-        self.lend_out(region, region.input(), "lend", space, true)
+        self.lend_out(region, region.input(), "lend", space, true).called_here()
     }
 
     /// As [`lend`](Self::lend), to be read and written: until the tensor is given back, it is as if a task updated the region.
@@ -83,7 +83,7 @@ impl Runtime {
         space: SpaceId,
     ) -> Result<Tensor, RunError> {
         let region = region.into_region();
-        self.lend_out(region, region.inout(), "lend_mut", space, false)
+        self.lend_out(region, region.inout(), "lend_mut", space, false).called_here()
     }
 
     #[track_caller]

@@ -49,5 +49,5 @@ pub(super) fn check(
 }
 
 fn refused(task: &str, device: DeviceId, problem: String) -> SubmitError {
-    SubmitError::Device { task: task.to_owned(), device: device.to_string(), problem }
+    SubmitError::Device { task: task.into(), device: device.to_string(), problem }
 }

@@ -7,9 +7,10 @@ use super::{LoopBuilder, LoopRecorder, ScopedTask, TaskBuilder, TaskRecorder};
 use crate::error::BoxError;
 use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
 use crate::machine::UnitKind;
-use crate::memory::{AccessList, IntoOutcome, Slot, With};
+use crate::memory::{AccessList, Common, IntoOutcome, Keep, SharedDeviceBody, Slot, With};
 use crate::task::{Accesses, LoopAccesses};
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 impl<A, C> TaskBuilder<'_, A, C>
 where
@@ -44,25 +45,25 @@ where
     }
 }
 
-/// One method of each builder of what is called more than once.
+/// One method of each builder of what is called more than once. `$life` is how long bodies have to be valid, and `$kept` has
+/// the parameters that say so.
 macro_rules! raw_body_of {
-    ($method:ident, $task:ident, $kind:ident; $($builder:ident of $accesses:ident: $each:literal;)*) => {$(
-        impl<A: $accesses, C> $builder<'_, A, C> {
+    ($method:ident, $task:ident, $kind:ident;
+     $([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime: $each:literal;)*) => {$(
+        impl<$($kept)* A: $accesses, C> $builder {
             #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`]", $each)]
             pub fn $method<F, R>(mut self, body: F) -> Self
             where
                 F: for<'t, 'd, 'a> Fn(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
                     + Send
                     + Sync
-                    + 'static,
-                R: IntoOutcome + 'static,
+                    + $life,
+                R: IntoOutcome + $life,
             {
-                self.bodies().add_own(
-                    UnitKind::$kind,
-                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
-                        body(&mut $task::of(launcher)?, views).into_outcome()
-                    },
-                );
+                let body: SharedDeviceBody<$life, A::Stored> =
+                    Arc::new(move |launcher, views| body(&mut $task::of(launcher)?, views).into_outcome());
+                let Common(body) = self.keep().device::<A::Stored>(Common(body));
+                self.bodies().add_own(UnitKind::$kind, body);
                 self
             }
         }
@@ -121,9 +122,9 @@ macro_rules! raw_bodies {
 
         $(raw_body_of! {
             $method, $task, $kind;
-            LoopBuilder of LoopAccesses: ", for each iteration.";
-            TaskRecorder of Accesses: ", for each replay.";
-            LoopRecorder of LoopAccesses: ", for each iteration.";
+            ['b, K: Keep<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b: ", for each iteration.";
+            [] TaskRecorder<'_, A, C>, Accesses, 'static: ", for each replay.";
+            [] LoopRecorder<'_, A, C>, LoopAccesses, 'static: ", for each iteration.";
         })*
     };
 }

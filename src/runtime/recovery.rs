@@ -7,7 +7,7 @@
 use super::wait::internal;
 use super::{Door, Pending, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, running};
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::ids::SpaceId;
 use crate::memory::{self, Accepts, Declared, Element, OfValue, Out, Overwrites, Payload, Record, Shape, Unseen};
 use crate::sealed::{INTERNAL, Internal, Sealed};
@@ -117,7 +117,7 @@ impl Door {
         access: impl FnOnce(Declared<T, S>) -> A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        region.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        region.check(self.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
         let access = access(Declared::new(&region.data.cell, &region.block));
         let record = AccessRecord { datum: &region.data.cell.datum, block: &region.block, mode };
         self.mend(name, record, access, body)
@@ -131,7 +131,7 @@ impl Door {
         access: A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        spec.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        spec.check(self.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
         let (Recorded(record), mut mode) = (spec.record(), Mode::Accept);
         access.visit(&mut |Record(stored)| mode = stored.mode);
         self.mend(name, AccessRecord { mode, ..record }, access, body)
@@ -145,9 +145,9 @@ impl Door {
         access: A,
         body: impl for<'a> FnOnce(A::View<'a>) + Send + 'static,
     ) -> Result<(), SubmitError> {
-        running::ancestry(self.id).admit(name, &[record])?;
+        running::ancestry(self.id).admit(name, &[record]).called_here()?;
         let side = Side { space: Some(SpaceId::HOST), ..Side::default() };
-        self.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ())
+        self.driver.submit(internal(name, side), Payload::sole(access, body), &[record], |_| ()).called_here()
     }
 }
 
@@ -229,7 +229,7 @@ impl<T: Default + Send + Sync + 'static> Clear for &Value<T> {
 impl<R: Default + Send + Sync + 'static> Clear for &mut Pending<R> {
     #[track_caller]
     fn clear(self, rt: &Runtime, _: Internal) -> Result<(), SubmitError> {
-        self.mend(rt, R::default, "clear")
+        self.mend(rt, R::default, "clear").called_here()
     }
 }
 

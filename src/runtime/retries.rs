@@ -79,7 +79,7 @@ pub(super) fn check(task: &str, records: &[AccessRecord<'_>]) -> Result<(), Subm
     };
     records.iter().find(stays).map_or(Ok(()), |record| {
         Err(SubmitError::Retries {
-            task: task.to_owned(),
+            task: task.into(),
             data: record.datum.to_string(),
             region: format!("{} ({})", record.datum.describe(record.block), record.mode),
         })

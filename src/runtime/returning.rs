@@ -4,7 +4,7 @@ use super::TaskBuilder;
 use super::pending::Pending;
 use crate::Context;
 use crate::depend::Kinds;
-use crate::error::{BoxError, SubmitError};
+use crate::error::{BoxError, Called, SubmitError};
 use crate::memory::{AccessList, Always, Fallibly, NoBody, Producer, Producing, Slot, Yields, result_of_task};
 use crate::task::Accesses;
 use std::fmt;
@@ -118,7 +118,7 @@ impl<A: Accesses, F, K: Yields<O>, O> TaskBuilder<'_, A, Returning<F, K, O>> {
         make: impl FnOnce(F, Producer<K::Result>) -> C,
     ) -> Result<Pending<K::Result>, SubmitError> {
         if self.kinds != Kinds::CPU {
-            return Err(SubmitError::ResultOnDevice { task: self.name.into_owned() });
+            return Err(SubmitError::ResultOnDevice { task: self.name.into() }.called_here());
         }
         let (runtime, door) = (self.entrance.id, self.entrance.downgrade());
         let (producer, promise) = result_of_task();

@@ -6,7 +6,8 @@ use crate::error::{BoxError, SubmitError};
 use crate::ids::TaskId;
 use crate::kernel::Launcher;
 use crate::memory::{
-    AccessList, Again, Always, Fallibly, IntoOutcome, LeasedBody, LeasedRepeatable, NoBody, Retries, Slot, With, Yields,
+    AccessList, Again, Always, Async, Detached, Fallibly, IntoOutcome, LeasedAsync, LeasedBody, LeasedDetached,
+    LeasedFuture, LeasedRepeatable, Lend, Lending, NoBody, Retries, Slot, With, Yields,
 };
 use crate::task::{Accesses, IterationSpace};
 use std::fmt;
@@ -17,6 +18,12 @@ type Body<A> = With<LeasedBody<A>, Result<(), BoxError>>;
 
 /// The same of a body that is run again when it fails.
 type Repeatable<A> = Again<LeasedRepeatable<A>, Result<(), BoxError>>;
+
+/// A detached body of a scoped task.
+type DetachedBody<A> = Detached<LeasedDetached<A>, Result<(), BoxError>>;
+
+/// A body of a scoped task that makes a future.
+type AsyncBody<A> = Async<LeasedAsync<A>, LeasedFuture<'static>>;
 
 /// A task of a scope that is being described; nothing happens until [`submit`](ScopedTask::submit). As
 /// [`TaskBuilder`], but that its bodies may borrow whatever outlives the scope. Made by [`Scope::task`].
@@ -62,6 +69,65 @@ impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A> {
     {
         let body = self.scope.lease().body::<A::Stored, F, R>(body);
         ScopedTask { scope: self.scope, task: self.task.host(body) }
+    }
+
+    /// A body for CPU units whose task goes on when it returns, as [`TaskBuilder::host_detached`]. Guards may go to any
+    /// thread, one that outlives the scope too: the scope returns when all of them are given back.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (mut ghost, message) = (vec![0.0; 3], [1.0, 2.0, 3.0]);
+    /// rt.scope(|s| {
+    ///     let ghost = s.borrow_mut(&mut ghost);
+    ///     s.task("receive", ghost.output())
+    ///         .host_detached(|_, mut ghost: Lent<[f64]>| {
+    ///             ghost.copy_from_slice(&message); // borrowed, not moved
+    ///             std::thread::spawn(move || ghost.finish()); // as a transport would, when all has arrived
+    ///         })
+    ///         .submit()
+    /// })??;
+    /// assert_eq!(ghost, message);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn host_detached<F, R>(self, body: F) -> ScopedTask<'scope, 'env, A, DetachedBody<A::Stored>>
+    where
+        A::Stored: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, <A::Stored as Lend>::Lent) -> R + Send + 'scope,
+        R: IntoOutcome,
+    {
+        let body = self.scope.lease().detached::<A::Stored, F, R>(body);
+        ScopedTask { scope: self.scope, task: self.task.host_detached(body) }
+    }
+
+    /// A body for CPU units that makes a future, as [`TaskBuilder::host_async`]. The future too may borrow what outlives the
+    /// scope.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let (mut x, name) = (vec![1, 2, 3], String::from("later"));
+    /// rt.scope(|s| {
+    ///     let x = s.borrow_mut(&mut x);
+    ///     s.task("later", x.inout())
+    ///         .host_async(|_, mut x| async {
+    ///             std::future::ready(()).await; // whatever the program waits for
+    ///             x[0] = name.len();
+    ///             x.finish();
+    ///         })
+    ///         .submit()
+    /// })??;
+    /// assert_eq!(x, [5, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn host_async<F, U>(self, body: F) -> ScopedTask<'scope, 'env, A, AsyncBody<A::Stored>>
+    where
+        A::Stored: Lend,
+        F: FnOnce(Context, <A::Stored as Lend>::Lent) -> U + Send + 'scope,
+        U: Future<Output: IntoOutcome> + Send + 'scope,
+    {
+        let body = self.scope.lease().asynchronous::<A::Stored, F, U>(body);
+        ScopedTask { scope: self.scope, task: self.task.host_async(body) }
     }
 
     /// A body that returns something, as [`TaskBuilder::returns`]. The result too may borrow what outlives the scope, and

@@ -8,7 +8,7 @@ use super::wait::internal;
 use super::{Door, Runtime};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef, running};
 use crate::driver::waiters::own_waker;
-use crate::error::{RunError, SubmitError, TakeError};
+use crate::error::{Called, RunError, SubmitError, TakeError};
 use crate::ids::SpaceId;
 use crate::memory::{Access, DataCell, Follows, Home, Payload, Reads, Unseen, Updates};
 use crate::sealed::INTERNAL;
@@ -42,7 +42,7 @@ impl Runtime {
 impl Door {
     #[track_caller]
     pub(super) fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
-        match self.take_home(object.registered().0) {
+        match self.take_home(object.registered().0).called_here() {
             Ok(home) => Ok(object.open(GivenUp(home), INTERNAL)),
             Err(error) => Err(TakeError::new(object, error)),
         }
@@ -54,10 +54,10 @@ impl Door {
         self.may_wait("take")?;
         let datum = &cell.datum;
         if cell.runtime != self.id {
-            return Err(SubmitError::ForeignData { task: "take".to_owned(), data: datum.to_string() }.into());
+            return Err(SubmitError::ForeignData { task: "take".into(), data: datum.to_string() }.into());
         }
         if datum.is_taken() {
-            return Err(SubmitError::Taken { task: "take".to_owned(), data: datum.to_string() }.into());
+            return Err(SubmitError::Taken { task: "take".into(), data: datum.to_string() }.into());
         }
         let record = AccessRecord { datum, block: &datum.whole(), mode: Mode::Inout };
         running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself

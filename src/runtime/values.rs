@@ -4,7 +4,7 @@ use super::Runtime;
 use super::wait::internal;
 use crate::depend::{Side, Submitting, running};
 use crate::driver::waiters::own_waker;
-use crate::error::RunError;
+use crate::error::{Called, RunError};
 use crate::ids::SpaceId;
 use crate::memory::Payload;
 use crate::sealed::INTERNAL;
@@ -70,9 +70,9 @@ impl Runtime {
     ) -> Result<R, RunError> {
         self.may_wait("read_value")?;
         let access = value.input();
-        access.check(self.door.id).map_err(|refusal| refusal.of_task("read_value"))?;
+        access.check(self.door.id).map_err(|refusal| refusal.of_task("read_value")).called_here()?;
         let Recorded(record) = access.record();
-        running::ancestry(self.door.id).admit("read_value", &[record])?; // it would wait for itself
+        running::ancestry(self.door.id).admit("read_value", &[record]).called_here()?; // it would wait for itself
         let found = Arc::new(Mutex::new(None));
         let result = found.clone();
         let body = move |value: &T| {
@@ -81,7 +81,8 @@ impl Runtime {
         };
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(own_waker()), ..Side::default() };
-        let task = self.door.driver.submit(internal("read_value", side), payload, &[record], Submitting::share)?;
+        let task = self.door.driver.submit(internal("read_value", side), payload, &[record], Submitting::share);
+        let task = task.called_here()?;
         self.await_value(&task)?;
         let found = found.lock().take().expect("the task that reads the value has run");
         found.map_or_else(|panic| resume_unwind(panic), Ok)

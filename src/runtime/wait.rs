@@ -12,7 +12,7 @@ use crate::driver::shared::Description;
 use crate::driver::threads::is_held;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
-use crate::error::{Failures, RunError, SubmitError, TaskFailure};
+use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
 use crate::ids::{SpaceId, TaskId};
 use crate::memory::{Element, Payload, Shape};
 use crate::sealed::INTERNAL;
@@ -241,7 +241,7 @@ impl Runtime {
         name: &'static str,
         awaited: bool,
     ) -> Result<TaskRef, SubmitError> {
-        self.is_there(region, name, space)?;
+        self.is_there(region, name, space).called_here()?;
         self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
@@ -260,7 +260,7 @@ impl Runtime {
         let needed_bytes = (region.len() * size_of::<T>()) as u64;
         let capacity_bytes = self.capacity_bytes(space);
         if needed_bytes > capacity_bytes && !region.data.cell.datum.is_beside(space) {
-            return Err(SubmitError::WorkingSet { task: name.to_owned(), needed_bytes, capacity_bytes });
+            return Err(SubmitError::WorkingSet { task: name.into(), needed_bytes, capacity_bytes });
         }
         Ok(())
     }
@@ -291,10 +291,10 @@ impl Door {
         body: impl for<'a> FnOnce(S::View<'a, T>) + Send + 'static,
     ) -> Result<TaskRef, SubmitError> {
         let access = region.input();
-        access.check(self.id).map_err(|refusal| refusal.of_task(name))?;
+        access.check(self.id).map_err(|refusal| refusal.of_task(name)).called_here()?;
         let Recorded(record) = access.record();
         if awaited {
-            running::ancestry(self.id).admit(name, &[record])?; // it would wait for itself
+            running::ancestry(self.id).admit(name, &[record]).called_here()?; // it would wait for itself
         }
         self.internal_read_for(access, name, space, awaited.then(own_waker), body)
     }
@@ -312,7 +312,7 @@ impl Door {
         let Recorded(record) = access.record();
         let payload = Payload::sole(access.store(INTERNAL), body);
         let side = Side { space: Some(space), awaited_by, ..Side::default() };
-        self.driver.submit(internal(name, side), payload, &[record], Submitting::share)
+        self.driver.submit(internal(name, side), payload, &[record], Submitting::share).called_here()
     }
 
     /// Submits a task that comes after all that write a region, and brings it home; this thread will wait for it.

@@ -75,10 +75,10 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     fn refuse(&self, runtime: u64) -> Result<(), SubmitError> {
         let (cell, task) = (&*self.data.cell, String::new()); // the caller knows its name
         if cell.runtime != runtime {
-            return Err(SubmitError::ForeignData { task, data: cell.datum.to_string() });
+            return Err(SubmitError::ForeignData { task: task.into(), data: cell.datum.to_string() });
         }
         Err(SubmitError::OutOfBounds {
-            task,
+            task: task.into(),
             data: cell.datum.to_string(),
             region: cell.datum.describe(&self.block),
             shape: cell.datum.describe(&cell.datum.whole()),
@@ -244,7 +244,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
             return Ok(());
         }
         let (task, region) = (String::new(), datum.describe(&self.0.block));
-        Err(SubmitError::NotContiguous { task, data: datum.to_string(), region })
+        Err(SubmitError::NotContiguous { task: task.into(), data: datum.to_string(), region })
     }
 
     fn record(&self) -> Recorded<'_> {

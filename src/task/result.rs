@@ -21,7 +21,7 @@ impl<R> Source<'_, R> {
             return Ok(());
         }
         let producer = self.promise.task().shared().name.clone().into_owned();
-        Err(SubmitError::ForeignResult { task: String::new(), producer }) // the caller knows the task's name
+        Err(SubmitError::ForeignResult { task: "".into(), producer }) // the caller knows the task's name
     }
 }
 

@@ -273,7 +273,7 @@ fn check(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
 #[cold]
 fn refuse(cell: &DataCell) -> Result<(), SubmitError> {
     // The caller knows the task's name.
-    Err(SubmitError::ForeignData { task: String::new(), data: cell.datum.to_string() })
+    Err(SubmitError::ForeignData { task: "".into(), data: cell.datum.to_string() })
 }
 
 impl<T, M> Sealed for ValueAccess<'_, T, M> {}

@@ -10,6 +10,7 @@ use thalweg::kernel::{
     CType, DeviceView, DeviceViewMut, Kernel, Module, ModuleKernel, OpenClRegion, OpenClTask, Plain, Program, Read,
     Write,
 };
+use thalweg::memory::Reducer;
 use thalweg::prelude::*;
 
 const TEXT: &str = "
@@ -44,6 +45,21 @@ static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static ADD_BLOCK: Kernel<(Write<f64>, i32, i32, i32, f64)> = Kernel::new(&PROGRAM, "add_block");
+
+const MAXIMA: &str = "
+    KERNEL(16, 1, 1) largest(IN(double, x, n), INOUT(double, most, 1), int n)
+    {
+        REGION(x); REGION(most);
+        LOCAL(double, numbers, 16);
+        int i = GLOBAL_ID(0);
+        double of_group = largest_of_threads(numbers, LOCAL_ID(0), 16, i < n ? x[i] : -1.0 / 0.0);
+        if (LOCAL_ID(0) == 0) ATOMIC_MAX(most, of_group);
+    }
+";
+// SAFETY: indices are compared with the numbers that the heads name.
+const LARGEST_PROGRAM: Program =
+    unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../../kernels/reduce.h"));
+static LARGEST: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&LARGEST_PROGRAM, "largest");
 
 fn runtime(units: &str) -> Option<Runtime> {
     Some(crate::common::accelerated(units)?.scheduler("dynamic").build().unwrap())
@@ -176,6 +192,47 @@ fn lists_of_regions_on_a_device() {
 }
 
 /// Tasks on a device let go of their successors when they are issued; who waits for one waits for its end all the same.
+/// Kernels on a CPU write in this process: what one writes outside of its buffer damaged the heap.
+#[cfg(debug_assertions)]
+#[test]
+fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
+    const TEXT: &str = "
+        KERNEL(16, 1, 1) shifted(INOUT(double, y, n), int n, int by)
+        {
+            REGION(y);
+            int i = GLOBAL_ID(0);
+            if (i < n) y[i + by] = i;
+        }
+    ";
+    // SAFETY: not kept, which is what is tested: the elements next to a buffer lie in its guard zones.
+    const PROGRAM: Program = unsafe { Program::new("shifted.cl", TEXT) };
+    static SHIFTED: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "shifted");
+    let interfaces = thalweg::devices::interfaces();
+    let mut devices = interfaces.iter().filter(|one| one.name == "OpenCL").flat_map(|one| &one.devices);
+    if !devices.all(|device| device.name.ends_with("(CPU)")) {
+        return; // another device would write in its own memory
+    }
+    for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+        let Some(rt) = opencl(units) else { return };
+        let x = rt.data(vec![0.0; 100]).named("x");
+        for (by, what) in [(1, "8 bytes after"), (-1, "8 bytes before"), (3, "24 bytes after"), (0, "")] {
+            let task = rt.task("shifts", x.inout()).gpu(move |k, mut x| k.launch(&SHIFTED, 100, (&mut x, 100, by)));
+            task.submit().unwrap();
+            if by == 0 {
+                rt.wait().unwrap();
+                continue;
+            }
+            let Err(RunError::Failed(failures)) = rt.wait() else { panic!("`shifts` by {by} has not failed") };
+            let said = failures[0].to_string();
+            assert_eq!(failures[0].name(), "shifts");
+            assert!(said.contains("`x`") && said.contains(what), "{said}");
+            assert!(rt.read(&x).is_err(), "what it should have written is not to be used");
+            rt.clear(&x).unwrap();
+        }
+        assert_eq!(rt.take(x).unwrap(), (0..100).map(f64::from).collect::<Vec<_>>(), "{units}");
+    }
+}
+
 #[test]
 fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
@@ -306,6 +363,27 @@ fn loops_and_recordings_call_opencl_themselves() {
             .submit()
             .unwrap();
         assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![2.5; 400], vec![2.5; 400]), "{units}");
+    }
+}
+
+#[test]
+fn loop_of_a_scope_calls_opencl_and_borrows() {
+    for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
+        let Some(rt) = opencl(units) else { return };
+        let (from, mut to, calls) = (vec![2.5; 400], vec![0.0; 400], AtomicUsize::new(0));
+        rt.scope(|s| {
+            let (x, y) = (s.borrow(&from), s.borrow_mut(&mut to));
+            s.for_each("copy", (x.blocks(100).input(), y.blocks(100).output()))
+                .opencl(|cx, (x, mut y)| {
+                    calls.fetch_add(1, Ordering::SeqCst); // borrowed, not moved
+                    let (from, to, bytes) = (cx.region(&x), cx.region_mut(&mut y), x.len() * 8);
+                    enqueue_copy(cx.queue(), from, to, bytes).map_err(|code| format!("error {code}"))
+                })
+                .submit()
+        })
+        .unwrap()
+        .unwrap();
+        assert_eq!((calls.into_inner(), to), (4, from), "{units}");
     }
 }
 
@@ -460,5 +538,42 @@ fn atomics_are_asked_of_devices_where_they_are_used() {
             None => rt.wait().unwrap(),
             Some(words) => assert!(rt.wait().unwrap_err().to_string().contains(words)),
         }
+    }
+}
+
+#[test]
+fn maximum_of_a_kernel_ranks_nan_and_zeros_as_cores_do() {
+    let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
+    let with =
+        |at: usize, value: f64| (0..100).map(|i| if i == at { value } else { -f64::from(i as u8) - 1.0 }).collect();
+    let zeros = |sign_of: fn(usize) -> f64| (0..100).map(sign_of).collect();
+    let cases: [(Vec<f64>, f64); 6] = [
+        (with(3, f64::NAN), f64::NEG_INFINITY),
+        (with(99, f64::NAN), f64::INFINITY),
+        (with(40, 7.0), f64::NAN),
+        (with(40, 7.0), -8.0),
+        (zeros(|i| if i == 50 { 0.0 } else { -0.0 }), -0.0),
+        (zeros(|_| -0.0), 0.0),
+    ];
+    for (values, begin) in cases {
+        let n = values.len() as i32;
+        let maximum = |on_device: bool| {
+            let (x, most) = (rt.data(values.clone()), rt.scalar(begin));
+            match on_device {
+                true => rt
+                    .task("largest", (x.input(), most.inout()))
+                    .gpu(move |k, (x, mut most)| k.launch(&LARGEST, n as usize, (&x, &mut most, n)))
+                    .submit(),
+                false => rt
+                    .task("largest", (x.input(), most.reduction(Max)))
+                    .host(|_, (x, most)| x.iter().for_each(|x| Max.combine(&mut most[0], *x)))
+                    .submit(),
+            }
+            .unwrap();
+            rt.read_scalar(&most).unwrap()
+        };
+        let (kernels, cores) = (maximum(true), maximum(false));
+        let is_equal = kernels.to_bits() == cores.to_bits() || kernels.is_nan() && cores.is_nan();
+        assert!(is_equal, "{kernels} in the kernel, {cores} on cores, from {begin} and {values:?}");
     }
 }

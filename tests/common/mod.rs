@@ -48,6 +48,20 @@ pub fn again(test: &str, variables: &[(&str, &str)]) -> String {
     err
 }
 
+/// What a refusal says, without the place of the refused call. A test of the package makes the call, as its file says.
+pub fn words(refused: &impl std::fmt::Display) -> String {
+    let said = refused.to_string();
+    let at = said.find(" at tests/").unwrap_or_else(|| panic!("{said} names no call in a test"));
+    let place = &said[at..];
+    let mut parts = place.splitn(4, ':');
+    let (file, line, column) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
+    let column = column.split(' ').next().unwrap();
+    let numbers = [line, column].map(|number| number.parse::<u32>().expect("a line and a column follow the file"));
+    assert!(numbers.iter().all(|number| *number > 0) && file.ends_with(".rs"), "{said}");
+    let rest = &place[file.len() + 1 + line.len() + 1 + column.len()..];
+    format!("{}{rest}", &said[..at])
+}
+
 /// Runs `test` on every mix under every scheduler, hosted by the submitter or not, watched and checked for conflicts.
 pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for units in MIXES {

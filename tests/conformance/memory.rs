@@ -36,5 +36,5 @@ pub(crate) fn more_than_fits_is_refused(kind: UnitKind) {
     // Without a body for cores, which could work at home.
     let refused = rt.task("large", (x.inout(),)).gpu(|_, _| ()).emulated(|_, _| ()).submit().unwrap_err();
     let (needed_bytes, capacity_bytes) = (LIMIT_BYTES + 1, LIMIT_BYTES);
-    assert_eq!(refused, SubmitError::WorkingSet { task: "large".to_owned(), needed_bytes, capacity_bytes });
+    assert_eq!(refused, SubmitError::WorkingSet { task: "large".into(), needed_bytes, capacity_bytes });
 }

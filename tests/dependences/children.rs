@@ -1,6 +1,6 @@
 //! Children: what they may access, who waits for them, and how deep they go.
 
-use crate::common::{MIXES, builder, failed, gate, runtime, watched};
+use crate::common::{MIXES, builder, failed, gate, runtime, watched, words};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -47,7 +47,7 @@ fn a_child_outside_its_parents_regions_is_refused_with_both_named() {
         let said = "cannot submit child `child` of `parent`: its access to [4..7] (inout) of data `x` is outside what \
                     `parent` has declared for its children ([2..6] (weak inout)); try declaring the region by \
                     `weak_inout` or `weak_input` in `parent`";
-        assert_eq!(refused.to_string(), said);
+        assert_eq!(words(&refused), said);
         let inner = x.clone();
         let refused = inside(rt, (), move |at| at.task("child", inner.input()).cpu(|_, _| ()).submit().unwrap_err());
         assert!(refused.to_string().contains("(nothing of it)"), "{refused}");

@@ -375,3 +375,48 @@ fn two_threads_loop_over_the_same_data() {
         assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![40; 2000], vec![40; 2000]));
     });
 }
+
+/// The iterations that have failed since the last wait, and what the failures say of them.
+fn failed_iterations(waited: Result<(), RunError>) -> Vec<usize> {
+    let Err(RunError::Failed(failures)) = waited else { panic!("{waited:?} names no failures") };
+    let one = |failure: &Arc<thalweg::error::TaskFailure>| {
+        let index = failure.iteration().expect("it is an iteration");
+        let (said, debug) = (failure.to_string(), format!("{failure:?}"));
+        assert!(said.contains(&format!("`odd` (iteration {index}), submitted at ")), "{said}");
+        assert!(debug.contains(&format!("iteration: {index}")), "{debug}");
+        index
+    };
+    let mut indices: Vec<_> = failures.iter().map(one).collect();
+    indices.sort_unstable();
+    indices
+}
+
+#[test]
+fn failure_of_a_loop_names_the_iteration() {
+    for_each_mix(|rt| {
+        let x = rt.data(vec![0_usize; 50]);
+        let odd = |i: usize| match i {
+            7 => panic!("seven"),
+            33 => Err("thirty-three"),
+            _ => Ok(()),
+        };
+        rt.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
+        assert_eq!(failed_iterations(rt.wait()), [7, 33], "of a loop");
+        let group = rt.group();
+        group.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
+        assert_eq!(failed_iterations(group.wait()), [7, 33], "of a loop in a group");
+        // It is the index of the iteration, wherever a range begins.
+        let named = rt.scope(|s| s.for_each("odd", 5..50).cpu(move |_, i| odd(i)).submit().map(drop).unwrap());
+        assert_eq!(failed_iterations(named), [2, 28], "of a loop in a scope");
+        let mut step = rt
+            .record(|r| r.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().map(drop))
+            .unwrap();
+        for _ in 0..2 {
+            step.replay().unwrap();
+            assert_eq!(failed_iterations(rt.wait()), [7, 33], "of a recorded loop");
+        }
+        rt.task("odd", ()).cpu(|_, ()| Err("no")).submit().unwrap();
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("a task has failed") };
+        assert_eq!(failures[0].iteration(), None, "a task is no iteration");
+    });
+}

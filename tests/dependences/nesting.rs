@@ -1,7 +1,7 @@
 //! Tasks that bodies submit: what a task holds is refused to whatever is submitted inside it, near or far; the rest is
 //! there for everybody.
 
-use crate::common::{MIXES, gate, watched};
+use crate::common::{MIXES, gate, watched, words};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, OnceLock, Weak};
 use thalweg::Context;
@@ -70,7 +70,7 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
         rt.wait().unwrap();
         let error = heard.recv().unwrap().unwrap_err();
         let expected = SubmitError::Nested {
-            task: "child".to_owned(),
+            task: "child".into(),
             ancestor: "parent".to_owned(),
             data: "data `x`".to_owned(),
             region: "[2..4] (inout)".to_owned(),
@@ -80,7 +80,7 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
         let said = "cannot access [2..4] (inout) of data `x` in `child` inside task `parent`: it conflicts with [0..6] \
                     (inout), which `parent` holds with all that is submitted inside it; try the view that the body has, \
                     other data, or a child (`cx.task`) of a task that declares the region as weak";
-        assert_eq!(error.to_string(), said);
+        assert_eq!(words(&error), said);
         assert_eq!(rt.take(seen).unwrap(), rt.read(&x.all()).unwrap());
         assert_eq!(rt.take(y).unwrap(), [10; 10], "other data are the child's to use");
         assert_eq!(rt.take(x).unwrap()[..3], [2, 1, 1]);

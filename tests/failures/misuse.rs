@@ -1,7 +1,7 @@
 //! Bad input: every refusal has its type, names the argument, the data and the ranges, says what would be right, and
 //! changes nothing: afterwards the runtime and the data work as before.
 
-use crate::common::{runtime, watched};
+use crate::common::{runtime, watched, words};
 use ndarray::{Array2, Array3};
 use std::sync::Arc;
 use thalweg::Context;
@@ -28,7 +28,7 @@ fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
 
 /// What is said about a task that only declares these accesses.
 fn refusal(rt: &Runtime, accesses: impl thalweg::task::Accesses) -> String {
-    rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err().to_string()
+    words(&rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err())
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> SubmitError {
@@ -61,19 +61,19 @@ fn regions_out_of_bounds() {
                      try a region inside [0..2, 0..3, 0..4]";
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
         // Requests say the same, whichever the space.
-        assert_eq!(refused(rt.read(&x.slice(5..11))).to_string(), of(one, "read"));
-        assert_eq!(refused(rt.wait_on(&a.block((1..3, 2..7)))).to_string(), of(two, "wait_on"));
+        assert_eq!(words(&refused(rt.read(&x.slice(5..11)))), of(one, "read"));
+        assert_eq!(words(&refused(rt.wait_on(&a.block((1..3, 2..7))))), of(two, "wait_on"));
         for space in rt.machine().spaces() {
-            assert_eq!(refused(rt.copy(&x.slice(5..11), space)).to_string(), of(one, "copy"));
+            assert_eq!(words(&refused(rt.copy(&x.slice(5..11), space))), of(one, "copy"));
             assert_eq!(
-                rt.prefetch(&x.slice(..max), space).unwrap_err().to_string(),
+                words(&rt.prefetch(&x.slice(..max), space).unwrap_err()),
                 of(one, "prefetch").replace("5..11", &format!("0..{max}"))
             );
             assert!(matches!(rt.prefetch(&a.block((0..max, 0..max)), space), Err(SubmitError::OutOfBounds { .. })));
         }
         let error = rt.task("t", (x.slice(5..11).input(),)).cpu(|_, _| ()).submit().unwrap_err();
-        let [task, data, region, shape] = ["t", "data `x`", "[5..11]", "[0..10]"].map(str::to_owned);
-        let expected = SubmitError::OutOfBounds { task, data, region, shape };
+        let [data, region, shape] = ["data `x`", "[5..11]", "[0..10]"].map(str::to_owned);
+        let expected = SubmitError::OutOfBounds { task: "t".into(), data, region, shape };
         assert_eq!(error, expected);
     });
 }
@@ -110,13 +110,13 @@ fn data_of_another_runtime() {
         let said = "cannot access data `x` in `t`: it is registered with another runtime; try a call of that one";
         let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(&other, (x.input(),)), said);
-        assert_eq!(refused(other.read(&x.all())).to_string(), of("read"));
-        assert_eq!(refused(other.wait_on(&x.all())).to_string(), of("wait_on"));
+        assert_eq!(words(&refused(other.read(&x.all()))), of("read"));
+        assert_eq!(words(&refused(other.wait_on(&x.all()))), of("wait_on"));
         assert_eq!(
             refused(other.take(x.clone())),
-            SubmitError::ForeignData { task: "take".to_owned(), data: "data `x`".to_owned() }
+            SubmitError::ForeignData { task: "take".into(), data: "data `x`".to_owned() }
         );
-        assert_eq!(other.prefetch(&x.all(), SpaceId::HOST).unwrap_err().to_string(), of("prefetch"));
+        assert_eq!(words(&other.prefetch(&x.all(), SpaceId::HOST).unwrap_err()), of("prefetch"));
         let y = other.scalar(0);
         assert_eq!(refusal(rt, (x.input(), y.output())), said.replace("data `x`", "data 0"));
     });
@@ -132,12 +132,12 @@ fn data_that_was_taken() {
         let said = "cannot access data `y` in `t`: it was taken back from the runtime; try registering it again";
         let of = |request: &str| said.replace("`t`", &format!("`{request}`"));
         assert_eq!(refusal(rt, (x.output(), clone.input())), said);
-        assert_eq!(refused(rt.read(&region)).to_string(), of("read"));
+        assert_eq!(words(&refused(rt.read(&region))), of("read"));
         assert_eq!(
             refused(rt.copy(&region, SpaceId::HOST)),
-            SubmitError::Taken { task: "copy".to_owned(), data: "data `y`".to_owned() }
+            SubmitError::Taken { task: "copy".into(), data: "data `y`".to_owned() }
         );
-        assert_eq!(refused(rt.take(clone.clone())).to_string(), of("take"));
+        assert_eq!(words(&refused(rt.take(clone.clone()))), of("take"));
     });
 }
 
@@ -148,9 +148,9 @@ fn bodies_that_no_unit_can_run() {
             let rt = runtime(units);
             let x = rt.data(vec![1.0; 10]);
             let said = rt.task("bare", (x.input(),)).submit().unwrap_err();
-            assert_eq!(said, SubmitError::NoBody { task: "bare".to_owned() });
+            assert_eq!(said, SubmitError::NoBody { task: "bare".into() });
             assert_eq!(
-                said.to_string(),
+                words(&said),
                 "cannot submit task `bare`: it has no body; try .cpu(..), .host(..), .emulated(..) or .gpu(..)"
             );
             let no_unit = |bodies: &str| {
@@ -158,9 +158,9 @@ fn bodies_that_no_unit_can_run() {
                     "cannot submit task `t`: it has bodies for {bodies} only, and the machine's units are {units}; try a body for one of these"
                 )
             };
-            let emulated = rt.task("t", (x.inout(),)).emulated(|_, _| ()).submit().map_err(|e| e.to_string());
-            let host = rt.task("t", (x.inout(),)).host(|_, _| ()).submit().map_err(|e| e.to_string());
-            let concurrent = rt.task("t", (x.concurrent(),)).cpu(|_, _| ()).submit().map_err(|e| e.to_string());
+            let emulated = rt.task("t", (x.inout(),)).emulated(|_, _| ()).submit().map_err(|e| words(&e));
+            let host = rt.task("t", (x.inout(),)).host(|_, _| ()).submit().map_err(|e| words(&e));
+            let concurrent = rt.task("t", (x.concurrent(),)).cpu(|_, _| ()).submit().map_err(|e| words(&e));
             if units.contains("EMU") {
                 emulated.unwrap();
             } else {
@@ -169,7 +169,7 @@ fn bodies_that_no_unit_can_run() {
             // Where there is no CPU unit, hosting threads stand in.
             host.unwrap();
             concurrent.unwrap();
-            let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| e.to_string());
+            let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| words(&e));
             assert_eq!(gpu, Err(no_unit("CUDA and HIP and OPENCL and FPGA and GPU")));
             rt.wait().unwrap();
             assert_eq!(rt.take(x).unwrap(), [1.0; 10]);
@@ -197,7 +197,7 @@ fn indices_outside_their_space() {
         let zones = rt.iteration_space("zones", vec![1.0; 3]);
         let error = rt.task("t", (x.input(),)).at(&zones, 3).cpu(|_, _| ()).submit().unwrap_err();
         assert_eq!(
-            error.to_string(),
+            words(&error),
             "cannot submit task `t`: index 3 is outside iteration space `zones`; try one below 3"
         );
         rt.task("t", (x.input(),)).at(&zones, 2).cost(1.0).cpu(|_, _| ()).submit().unwrap();
@@ -244,12 +244,12 @@ fn working_sets_larger_than_any_memory() {
         // Cores could work at home: the hosting thread of a device stands in for them.
         rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
         let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
-        assert_eq!(error, SubmitError::WorkingSet { task: "t".to_owned(), needed_bytes: 104, capacity_bytes: 96 });
+        assert_eq!(error, SubmitError::WorkingSet { task: "t".into(), needed_bytes: 104, capacity_bytes: 96 });
         let said = "cannot make room for the data of `t`: it needs 104 bytes at once, and the largest device memory it \
                     could use has 96; try smaller regions, or units with more memory";
-        assert_eq!(error.to_string(), said);
+        assert_eq!(words(&error), said);
         let error = rt.prefetch(&rt.data(vec![0u8; 81]).all(), SpaceId(1)).unwrap_err();
-        let expected = SubmitError::WorkingSet { task: "prefetch".to_owned(), needed_bytes: 81, capacity_bytes: 80 };
+        let expected = SubmitError::WorkingSet { task: "prefetch".into(), needed_bytes: 81, capacity_bytes: 80 };
         assert_eq!(error, expected);
         for i in 0..8 {
             rt.task("fits", (x.inout(), y.slice(i % 2..i % 2 + 2).input()))
@@ -307,5 +307,45 @@ fn machines_that_can_not_be_built() {
     ] {
         let message = said(units("1:CPU:1,2:EMU:1").emulated_devices(move |_| device.clone()));
         assert!(message.starts_with(&format!("emulated_devices: {words}")), "{message}");
+    }
+}
+
+/// The line of a call is that of the words it begins with, whichever way a task or a request is refused.
+#[test]
+fn refusal_names_the_refused_call() {
+    fn is_named(refused: SubmitError, line: u32) {
+        let place = format!(" at {}:{line}:", file!());
+        assert!(refused.to_string().contains(&place), "{refused} does not name line {line}");
+        assert_eq!(format!("{refused:?}"), refused.to_string());
+    }
+    for units in UNITS {
+        watched(units, move || {
+            let rt = runtime(units);
+            let x = rt.data(vec![1.0; 10]).named("x");
+            let odd = x.slice(5..11);
+            let taken = rt.data(vec![1.0; 10]);
+            let (gone, twice) = (taken.clone(), taken.clone());
+            let mut step = rt.record(|r| r.task("t", gone.inout()).cpu(|_, _| ()).submit()).unwrap();
+            rt.take(taken).unwrap();
+            let line = line!();
+            is_named(rt.task("t", odd.input()).cpu(|_, _| ()).submit().unwrap_err(), line + 1);
+            is_named(rt.task("t", odd.input()).cpu(|_, _| ()).submit_handle().map(drop).unwrap_err(), line + 2);
+            is_named(rt.task("t", odd.input()).returns(|_, x| x[0]).submit().map(drop).unwrap_err(), line + 3);
+            is_named(rt.for_each("t", (0..3, odd.input())).cpu(|_, _| ()).submit().unwrap_err(), line + 4);
+            is_named(rt.for_each("t", (0..3, gone.input())).cpu(|_, _| ()).submit().unwrap_err(), line + 5);
+            is_named(rt.scope(|s| s.task("t", odd.input()).cpu(|_, _| ()).submit()).unwrap().unwrap_err(), line + 6);
+            is_named(rt.scope(|s| s.for_each("t", (0..3, odd.input())).submit()).unwrap().unwrap_err(), line + 7);
+            is_named(rt.record(|r| r.task("t", odd.input()).submit()).map(drop).unwrap_err(), line + 8);
+            is_named(rt.clear(odd).unwrap_err(), line + 9);
+            is_named(refused(rt.read(&odd)), line + 10);
+            is_named(refused(rt.copy(&odd, SpaceId::HOST)), line + 11);
+            is_named(rt.prefetch(&odd, SpaceId::HOST).unwrap_err(), line + 12);
+            is_named(rt.home_bytes(&gone).unwrap_err(), line + 13);
+            let line = line!() + 1;
+            let refused = rt.take(twice).map(drop).map_err(|error| RunError::from(error).to_string()).unwrap_err();
+            assert!(refused.contains(&format!(" at {}:{line}:", file!())), "{refused}");
+            // A replay submits tasks where they were recorded.
+            assert!(step.replay().unwrap_err().to_string().contains(&format!(" at {}:", file!())));
+        });
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers at the edges of their types: each is refused with an error that names it, or has its plain meaning. None ends a
 //! program by a panic inside the library, and none makes it wait for ever.
 
-use crate::common::watched;
+use crate::common::{watched, words};
 use std::time::Duration;
 use thalweg::Builder;
 use thalweg::energy::{FileMeter, Power};
@@ -92,7 +92,7 @@ fn odd_costs_and_weights_are_refused_where_they_are_given() {
                     let submitted = rt.task("costs", ()).cpu(|_, ()| ()).cost(number).submit();
                     match submitted {
                         Err(error) if must => assert_eq!(
-                            error.to_string(),
+                            words(&error),
                             format!(
                                 "cannot submit task `costs`: its cost is {number}; try a finite number from 0 upwards"
                             )

@@ -1,6 +1,6 @@
 //! Failures are reported once: by the first call that returns them, by a callback, or on stderr when the runtime ends.
 
-use crate::common::{again, failed, for_each_mix, runtime, watched};
+use crate::common::{again, failed, for_each_mix, runtime, watched, words};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
@@ -162,7 +162,9 @@ fn refusal_is_debugged_as_it_is_displayed() {
     let rt = runtime("1:CPU:1");
     let x = rt.data(vec![0u8; 4]).named("x");
     let refused = rt.read(x.slice(2..9)).unwrap_err();
-    let words = "cannot access region [2..9] of data `x` in `read`: it is out of bounds; try a region inside [0..4]";
-    assert_eq!(refused.to_string(), words);
-    assert_eq!(format!("{refused:?}"), format!("Refused({words})"));
+    let said = "cannot access region [2..9] of data `x` in `read`: it is out of bounds; try a region inside [0..4]";
+    assert_eq!(words(&refused), said);
+    assert_eq!(format!("{refused:?}"), format!("Refused({refused})"));
+    let RunError::Refused(refused) = refused else { unreachable!() };
+    assert_eq!(format!("{refused:?}"), refused.to_string());
 }

@@ -1,5 +1,6 @@
 //! Loops in pieces: tasks with parts of the arrays, wherever the scheduler puts them, leave what the plain loop leaves.
 
+use super::common::words;
 use super::{bits, common, numbers};
 use thalweg::loops::{Out, target};
 use thalweg::ndarray::{Array2, ArrayRef2};
@@ -193,8 +194,8 @@ fn pieces_that_overlap_are_refused() {
     for rt in units() {
         let (x, y) = (rt.data(numbers(36, 1)), rt.zeros(36));
         let error = transposed::split(&rt, &x, &y, 6).unwrap_err();
-        let words = "cannot split loop `transposed`: two of its pieces write [0..32] and [2..34] of `y`, which overlap";
-        assert!(error.to_string().starts_with(words), "{error}");
+        let said = "cannot split loop `transposed`: two of its pieces write [0..32] and [2..34] of `y`, which overlap";
+        assert!(words(&error).starts_with(said), "{error}");
         assert_eq!(rt.take(y).unwrap(), [0.0; 36], "nothing has been submitted");
         let y = rt.zeros(36);
         transposed::task(&rt, &x, &y, 6).submit().unwrap();

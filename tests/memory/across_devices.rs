@@ -3,7 +3,7 @@
 //!
 //! On emulated devices; `tests/conformance` does the same on accelerators.
 
-use crate::common::{SCHEDULERS, watched};
+use crate::common::{SCHEDULERS, watched, words};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::error::FailureReason;
@@ -134,14 +134,14 @@ fn what_does_not_fit_is_refused() {
         assert!(run([180, 50]).is_ok());
         let refused = run([10, 60]).unwrap_err();
         assert_eq!(
-            refused.to_string(),
+            words(&refused),
             "cannot make room for the data of `t`: it needs 480 bytes at once, and the largest device memory it could use \
              has 400; try smaller regions, or units with more memory"
         );
         let sum = rt.scalar(0u64).named("sum");
         let reduces = rt.task("t", vec![(x.slice(..10).input(), sum.reduction(Sum))]).cpu(|_, _| ());
         assert_eq!(
-            reduces.across_devices().submit().unwrap_err().to_string(),
+            words(&reduces.across_devices().submit().unwrap_err()),
             "cannot submit task `t` across devices: it has a reduction on data `sum`, and its devices have no order to \
              combine in; try an output for each part, and a task that combines them"
         );

@@ -151,7 +151,7 @@ fn what_a_device_can_not_hold_runs_on_a_cpu_unit() {
         }
         let error = rt.task("never", (x.inout(),)).emulated(|_, _| ()).submit().unwrap_err();
         let (needed_bytes, capacity_bytes) = (4 * BLOCK_BYTES, BLOCK_BYTES);
-        assert_eq!(error, SubmitError::WorkingSet { task: "never".to_owned(), needed_bytes, capacity_bytes });
+        assert_eq!(error, SubmitError::WorkingSet { task: "never".into(), needed_bytes, capacity_bytes });
         assert_eq!(rt.take(x).unwrap(), [20; 4 * BLOCK]);
     });
 }

@@ -1,5 +1,6 @@
 //! Recordings: a replay is what submitting the same tasks again would be, on every kind of unit.
 
+use crate::common::words;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
@@ -292,7 +293,7 @@ fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome
     assert_eq!(rt.take(y)?[0], 1);
     let refused = step.replay().unwrap_err();
     assert_eq!(
-        refused.to_string(),
+        words(&refused),
         "cannot access data `y` in `second`: it was taken back from the runtime; try registering it again"
     );
     assert_eq!(rt.read(&x)?[0], 1, "nothing of it was submitted");

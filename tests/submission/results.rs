@@ -1,6 +1,6 @@
 //! What tasks return: used by later tasks, waited for by threads and futures, and dropped once whatever happens.
 
-use crate::common::{MIXES, builder, for_each_mix, gate, runtime, watched};
+use crate::common::{MIXES, builder, for_each_mix, gate, runtime, watched, words};
 use std::error::Error;
 use std::future::IntoFuture;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -378,7 +378,7 @@ fn what_is_wrong_with_a_result_is_said() {
     let seven = rt.task("seven", ()).returns(|_, ()| 7).submit().unwrap();
     let foreign = other.task("t", seven.input()).cpu(|_, _| ()).submit().unwrap_err();
     assert_eq!(
-        foreign.to_string(),
+        words(&foreign),
         "cannot submit task `t`: it uses the result of task `seven`, which was submitted to another runtime; try submitting \
          both to the same, or waiting for the result with `get`"
     );

@@ -338,7 +338,7 @@ fn a_scope_that_is_cancelled_brings_home_what_has_run() {
                 begun.recv().unwrap();
                 s.group().cancel();
                 let late = s.task("late", ()).cpu(|_, ()| ()).submit();
-                assert_eq!(late, Err(SubmitError::Cancelled { task: "late".to_owned() }));
+                assert_eq!(late, Err(SubmitError::Cancelled { task: "late".into() }));
                 drop(open);
             });
             let Err(RunError::Failed(failures)) = result else { panic!("cancelled: {result:?}") };

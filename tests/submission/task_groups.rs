@@ -131,7 +131,7 @@ fn what_has_not_begun_of_a_cancelled_group_fails_and_drops_what_it_captured() {
                 rt.accept(&x).unwrap();
                 assert_eq!(rt.read(x.slice(0)).unwrap(), [1]);
                 let late = group.task("late", (x.inout(),)).cpu(|_, _| ()).submit();
-                assert_eq!(late, Err(SubmitError::Cancelled { task: "late".to_owned() }));
+                assert_eq!(late, Err(SubmitError::Cancelled { task: "late".into() }));
                 assert_eq!(group.pending(), 0);
                 rt.wait().unwrap();
             });

@@ -1,6 +1,6 @@
 //! Values of any type as data: ordered as regions are, at home on every machine, and dropped once whatever happens to them.
 
-use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
+use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched, words};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
@@ -268,7 +268,7 @@ fn a_destructor_may_panic_submit_and_hold_other_handles() {
 fn what_is_wrong_with_a_value_is_said() {
     let (rt, other) = (runtime("1:CPU:1,1:EMU:1"), runtime("1:CPU:1"));
     let mesh = rt.value(vec![1]).named("mesh");
-    let text = |error: SubmitError| error.to_string();
+    let text = |error: SubmitError| words(&error);
 
     let foreign = other.task("t", mesh.input()).cpu(|_, _| ()).submit().unwrap_err();
     assert!(matches!(&foreign, SubmitError::ForeignData { task, .. } if task == "t"));
@@ -315,7 +315,7 @@ fn a_child_leaves_its_parents_value_alone() {
     rt.task("parent", list.inout())
         .cpu(move |_, _| {
             let refused = inner.task("child", held.input()).cpu(|_, _| ()).submit().unwrap_err();
-            let text = refused.to_string();
+            let text = words(&refused);
             assert!(text.contains("all (in) of value `list` in `child` inside"), "{text}");
             assert!(text.contains("it conflicts with all (inout)"), "{text}");
         })

@@ -403,3 +403,51 @@ fn cancelled_future_ends_when_its_guards_are_back() {
         assert_eq!(rt.take(x).unwrap(), [1, 1, 1, 7]);
     });
 }
+
+#[test]
+fn future_of_a_scope_borrows_until_it_is_dropped() {
+    for_each_mix(|rt| {
+        struct Tells<'a>(&'a AtomicUsize);
+        impl Drop for Tells<'_> {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let (mut x, names, dropped) = (vec![1u64; 4], ["one".to_owned(), "three".to_owned()], AtomicUsize::new(0));
+        let (says, hears): (Vec<_>, Vec<_>) = (0..2).map(|_| later::<u64>()).unzip();
+        let scoped = thread::scope(|threads| {
+            threads.spawn(move || says.into_iter().rev().for_each(|say| say.say(10)));
+            rt.scope(|s| {
+                let x = s.borrow_mut(&mut x);
+                for ((part, name), heard) in blocks(4, 2).zip(&names).zip(hears) {
+                    let tells = Tells(&dropped);
+                    s.task(name.clone(), x.slice(part).inout())
+                        .host_async(move |_, mut x| async move {
+                            let _tells = tells;
+                            x[1] += heard.await + name.len() as u64;
+                            if name == "one" { Ok(()) } else { Err("it counts to three") }
+                        })
+                        .submit()
+                        .unwrap();
+                }
+            })
+        });
+        assert_eq!((dropped.load(Ordering::SeqCst), &x[..2]), (2, &[1, 14][..]));
+        assert_eq!(failed(scoped), ["three"]);
+        assert_eq!(x[3], 16, "a lost value stays as the body has left it");
+        // A cancelled scope drops its futures: nobody wakes this one.
+        let scoped = rt.scope(|s| {
+            let tells = Tells(&dropped);
+            s.task("waits", ())
+                .host_async(move |_, ()| async move {
+                    let _tells = tells;
+                    std::future::pending::<()>().await;
+                })
+                .submit()
+                .unwrap();
+            s.group().cancel();
+        });
+        assert!(scoped.is_err());
+        assert_eq!(dropped.load(Ordering::SeqCst), 3);
+    });
+}

@@ -545,3 +545,43 @@ fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
         assert_eq!(rt.take(one).unwrap(), "");
     });
 }
+
+#[test]
+fn detached_body_of_a_scope_borrows_until_its_guards_are_back() {
+    for_each_mix(|rt| {
+        let (send, guards) = channel::<Lent<[u64]>>();
+        // It outlives the scope, and has guards of memory that the scope borrows.
+        let transport = thread::spawn(move || {
+            for mut guard in guards {
+                guard[0] += 1;
+                guard.finish();
+            }
+        });
+        for round in 0..5 {
+            let (mut ghosts, messages) = (vec![0u64; 12], [round, round + 1, round + 2]);
+            let begun = AtomicUsize::new(0);
+            rt.scope(|s| {
+                let ghosts = s.borrow_mut(&mut ghosts);
+                for (part, message) in blocks(12, 4).zip(&messages) {
+                    let (send, begun) = (send.clone(), &begun);
+                    s.task("receive", ghosts.slice(part).output())
+                        .host_detached(move |_, mut ghost| {
+                            begun.fetch_add(1, Ordering::Relaxed);
+                            ghost.fill(*message);
+                            send.send(ghost)
+                        })
+                        .submit()
+                        .unwrap();
+                }
+            })
+            .unwrap();
+            assert_eq!(begun.into_inner(), 3);
+            for (part, message) in blocks(12, 4).zip(messages) {
+                let expected = [message + 1, message, message, message];
+                assert_eq!(ghosts[part], expected, "the scope has waited for the guard");
+            }
+        }
+        drop(send);
+        transport.join().unwrap();
+    });
+}

@@ -84,7 +84,7 @@ fn failures_of_children_come_from_an_isolated_wait() {
         };
         let parent = rt.task("parent", ()).host(body).submit_handle().unwrap();
         rt.wait_for(&parent).unwrap();
-        assert_eq!(common::failed(rt.wait()), ["fails"]);
+        assert_eq!(crate::common::failed(rt.wait()), ["fails"]);
     });
 }
 

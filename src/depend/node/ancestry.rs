@@ -59,7 +59,7 @@ impl Ancestry {
                 if let Some(access) = accesses.iter().find(|access| held.conflicts_with(access)) {
                     let words = |block: &_, mode: Mode| format!("{} ({mode})", access.datum.describe(block));
                     return Err(SubmitError::Nested {
-                        task: task.to_owned(),
+                        task: task.into(),
                         ancestor: ancestor.name.clone().into_owned(),
                         data: access.datum.to_string(),
                         region: words(access.block, access.mode),

@@ -3,6 +3,7 @@
 use super::{Env, Group, Kinds, Parts, Piece, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, TaskFailure};
+use crate::ids::Iteration;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use std::sync::Arc;
@@ -91,4 +92,9 @@ pub(crate) trait Body: Send {
 
     /// Which kinds of unit there is a body for.
     fn kinds(&self) -> Kinds;
+
+    /// Which iteration of a loop the task is.
+    fn iteration(&self) -> Iteration {
+        Iteration::NONE
+    }
 }

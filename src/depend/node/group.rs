@@ -19,6 +19,7 @@
 use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
 use crate::depend::{AccessRecord, Accumulation};
 use crate::error::{BoxError, Cancelled, TaskFailure};
+use crate::ids::Iteration;
 use crate::kernel::{DeviceSite, Launcher};
 use crate::region::Block;
 use parking_lot::Mutex;
@@ -305,6 +306,10 @@ impl Body for Member {
 
     fn kinds(&self) -> Kinds {
         self.body.kinds()
+    }
+
+    fn iteration(&self) -> Iteration {
+        self.body.iteration()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::graph::GraphNode;
 use super::slabs::Slab;
+use crate::device::guarded::Guards;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandles};
 use crate::machine::UnitKind;
@@ -90,6 +91,11 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Device memory and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
+
+    /// The guard zones around memory, if it has any that the host can look at.
+    fn guards(&self, _memory: &Self::Memory) -> Option<Guards> {
+        None
+    }
 
     /// Whether host and device may use unified memory at the same time.
     fn reaches_unified(&self) -> bool {

@@ -314,7 +314,8 @@ impl<B: Backend> Device for Gpu<B> {
 
     fn allocate(&self, bytes: u64, _: usize) -> Result<Buffer, DeviceError> {
         let (memory, base) = self.allocate_memory(usize::try_from(bytes).unwrap_or(usize::MAX).max(1))?;
-        Ok(Buffer::new(base, memory))
+        let guards = self.backend.guards(&memory);
+        Ok(Buffer::new(base, memory).between(guards))
     }
 
     fn reaches_unified(&self) -> bool {

@@ -1,12 +1,14 @@
 //! One OpenCL device behind the calls that [`Backend`] asks for.
 
 use super::commands::{CommandBuffer, Commands, Node, Refusal};
+use super::fenced;
 use super::library::Found;
 use super::locked::{Locked, LockedMemory};
 use super::turns::{InTurn, Turns};
 use crate::device::Accelerator;
 use crate::device::discovered::Discovered;
 use crate::device::gpu::{Backend, Gpu, GraphNode, Pitches, Slab, no_code};
+use crate::device::guarded::{Guards, Overrun};
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, Code, KernelText, Limits, Module, Program, RawHandles, Source, Value};
 use crate::machine::UnitKind;
@@ -67,6 +69,8 @@ pub(in crate::device) struct OpenCl {
     locked: Option<Arc<LockedMemory>>,
     /// None where there are none, or where kernels one by one are faster.
     commands: Option<Arc<Commands>>,
+    /// Kernels can write anywhere in this process, so buffers get guard zones.
+    fences: bool,
     turns: Turns,
 }
 
@@ -87,11 +91,20 @@ pub(in crate::device) struct Function(Mutex<InTurn<Kernel>>, CString);
 /// Owns a buffer.
 pub(in crate::device) struct Memory {
     buffer: InTurn<Buffer<u8>>,
+    guards: Option<Guards>,
     commands: Option<Arc<Commands>>,
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        // SAFETY: the buffer is alive, and its memory with it.
+        if let Some(Overrun { bytes, side }) = self.guards.and_then(|guards| unsafe { guards.overrun() }) {
+            log!(
+                error,
+                "a kernel wrote outside of a buffer that is freed: {bytes} bytes {side} its memory have changed; try checking \
+                 the indices of kernels that used it, or of its neighbours"
+            );
+        }
         if let Some(commands) = &self.commands {
             commands.forget(self.buffer.get().expose_provenance());
         }
@@ -120,6 +133,7 @@ impl OpenCl {
             limits: Limits::default(),
             locked: None,
             commands: Commands::of(context, *id).map(Arc::new),
+            fences: cfg!(debug_assertions) && found.is_cpu() && !turns.are_taken(),
             turns: *turns,
         };
         if found.suits(UnitKind::Gpu) {
@@ -290,16 +304,25 @@ impl Backend for OpenCl {
 
     fn allocate(&self, bytes: usize) -> Result<(Memory, usize), DeviceError> {
         let _turn = self.turns.take();
-        // SAFETY: no host memory is given.
-        let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
-        let buffer = buffer.map_err(|error| match error.0 {
+        let made = if self.fences && bytes as u64 <= self.largest_buffer_bytes {
+            fenced::create(&self.context, bytes)
+        } else {
+            // SAFETY: no host memory is given.
+            let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
+            buffer.map(|buffer| (buffer, None))
+        };
+        let (buffer, guards) = made.map_err(|error| match error.0 {
             code @ (MEM_OBJECT_ALLOCATION_FAILURE | OUT_OF_RESOURCES | OUT_OF_HOST_MEMORY | INVALID_BUFFER_SIZE) => {
                 self.out_of_memory(bytes as u64, code)
             }
             _ => self.failed("clCreateBuffer", error),
         })?;
         let handle = buffer.get().expose_provenance();
-        Ok((Memory { buffer: InTurn::new(buffer, self.turns), commands: self.commands.clone() }, handle))
+        Ok((Memory { buffer: InTurn::new(buffer, self.turns), guards, commands: self.commands.clone() }, handle))
+    }
+
+    fn guards(&self, memory: &Memory) -> Option<Guards> {
+        memory.guards
     }
 
     fn host_memory(&self, bytes: usize) -> Result<Option<(Locked, *mut u8)>, DeviceError> {

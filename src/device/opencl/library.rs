@@ -5,7 +5,8 @@ use crate::device::survey::{DeviceFacts, Interface};
 use crate::machine::UnitKind;
 use opencl3::context::Context;
 use opencl3::device::{
-    CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_GPU, Device, cl_device_id, device_type_text,
+    CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU, Device, cl_device_id,
+    device_type_text,
 };
 use opencl3::platform::get_platforms;
 use opencl3::types::cl_device_type;
@@ -32,6 +33,11 @@ impl Found {
     /// Its name, with what it is in words: GPU, CPU or accelerator.
     pub(super) fn description(&self) -> String {
         format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
+    }
+
+    /// Whether it is a CPU, whose kernels run in this process.
+    pub(super) fn is_cpu(&self) -> bool {
+        self.kind & CL_DEVICE_TYPE_CPU != 0
     }
 
     /// Whether units of this kind may have it.

@@ -5,6 +5,7 @@
 
 mod backend;
 mod commands;
+mod fenced;
 mod library;
 mod locked;
 mod turns;

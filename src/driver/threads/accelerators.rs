@@ -36,7 +36,7 @@ impl Threads {
             match host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch)) {
                 Ok(share) => {
                     engine.on(Event::Issued(&launch.task, share), out);
-                    devices.queue(device).push(launch.task);
+                    devices.queue(device).push(launch.task, launch.places);
                 }
                 Err(Refused::NoMemory(error)) => engine.on(Event::Refused(launch.task, Some((device, error))), out),
                 Err(Refused::Failed(reason)) => {
@@ -83,11 +83,17 @@ impl Threads {
                             self.shared.engine.on(Event::CopyFailed(copy, *device, error), out);
                         }
                         (Mark::Task(id), result) => match (queue.take(id), result) {
-                            (InFlight::All(task), Ok(elapsed_ns)) => {
-                                task.body().keep();
-                                self.shared.end(task, Outcome::Done(self.span(elapsed_ns)), Some(slot), out);
+                            (InFlight::All(task, places), Ok(elapsed_ns)) => {
+                                let outcome = match devices.overrun(&task, &places) {
+                                    Some(error) => Outcome::Failed(FailureReason::Device(error)),
+                                    None => {
+                                        task.body().keep();
+                                        Outcome::Done(self.span(elapsed_ns))
+                                    }
+                                };
+                                self.shared.end(task, outcome, Some(slot), out);
                             }
-                            (InFlight::All(task), Err(error)) => {
+                            (InFlight::All(task, _), Err(error)) => {
                                 devices.lose(Some(*device), &error);
                                 let outcome = Outcome::Failed(FailureReason::Device(error));
                                 self.shared.end(task, outcome, Some(slot), out);

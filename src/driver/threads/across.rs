@@ -15,7 +15,7 @@ use super::state::Threads;
 use crate::depend::{AccessRecord, OwnedTask};
 use crate::device::TaskSession;
 use crate::driver::Driver;
-use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome};
+use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome, ReplicaRef};
 use crate::error::{DeviceError, FailureReason};
 use crate::ids::DeviceId;
 use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles, Value};
@@ -30,6 +30,8 @@ pub(super) struct InParts(Mutex<State>);
 struct State {
     /// Until it has ended.
     task: Option<OwnedTask>,
+    /// The replica of each access.
+    places: Arc<[ReplicaRef]>,
     /// The devices on which it has not.
     left: usize,
     /// As the engine was told.
@@ -75,7 +77,7 @@ impl Threads {
             };
             let rooms: Vec<_> = across.devices.iter().map(room).collect();
             let enqueued = host.inside(|| enqueue(self.shared.id, rooms, devices, &mut launch, across));
-            let task = launch.task;
+            let (task, places) = (launch.task, launch.places);
             match enqueued {
                 Enqueued::InFlight(on, failure) => {
                     let failed = failure.is_some();
@@ -86,7 +88,7 @@ impl Threads {
                         return self.shared.end(task, Outcome::PartFailed, slot, out);
                     }
                     let (id, left) = (task.shared().id, on.len());
-                    let state = State { task: Some(task), left, failed, elapsed_ns: 0 };
+                    let state = State { task: Some(task), places, left, failed, elapsed_ns: 0 };
                     let parts = Arc::new(InParts(Mutex::new(state)));
                     on.iter().for_each(|device| devices.queue(*device).push_part(id, parts.clone()));
                 }
@@ -123,6 +125,12 @@ impl Threads {
             return;
         }
         let task = state.task.take().expect("it ends once");
+        if !state.failed
+            && let Some(error) = devices.overrun(&task, &state.places)
+        {
+            self.part_failed(&task, device, error, devices, out);
+            state.failed = true;
+        }
         let outcome = if state.failed {
             Outcome::PartFailed
         } else {

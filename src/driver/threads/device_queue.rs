@@ -3,6 +3,7 @@
 use super::across::InParts;
 use crate::depend::OwnedTask;
 use crate::device::Waker;
+use crate::engine::ReplicaRef;
 use crate::ids::{TaskId, UnitId};
 use crate::sync::Sleep;
 use parking_lot::Mutex;
@@ -12,8 +13,8 @@ use std::sync::{Arc, OnceLock};
 
 /// What a device has in flight of a task.
 pub(super) enum InFlight {
-    /// All.
-    All(OwnedTask),
+    /// All, with the replica of each access.
+    All(OwnedTask, Arc<[ReplicaRef]>),
     /// Its part; other devices have others.
     Part(Arc<InParts>),
 }
@@ -65,8 +66,8 @@ impl DeviceQueue {
     }
 
     /// Keeps a task until the device has ended it.
-    pub(super) fn push(&self, task: OwnedTask) {
-        self.tasks.lock().insert(task.shared().id, InFlight::All(task));
+    pub(super) fn push(&self, task: OwnedTask, places: Arc<[ReplicaRef]>) {
+        self.tasks.lock().insert(task.shared().id, InFlight::All(task, places));
     }
 
     /// As [`push`](Self::push), of what the device has of a task across several.

@@ -20,7 +20,7 @@ use self::plan::{Piece, Plan};
 use self::step::{RecordedRegion, Step};
 use super::{Door, Runtime};
 use crate::depend::{Mode, running};
-use crate::error::SubmitError;
+use crate::error::{Called, SubmitError};
 use crate::memory::{AnySetting, Setting};
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Parameter};
 use std::any::Any;
@@ -164,14 +164,15 @@ impl Recording {
     /// # Errors
     /// If a data object was taken back, or the runtime is ending; or inside a body, for what a task is refused there. Nothing
     /// is submitted then, unless another thread takes a data object meanwhile: then those before the refused one are.
+    #[track_caller]
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
         door.shared().in_own_process()?;
-        self.explanation = match self.replay_frozen(&door)? {
+        self.explanation = match self.replay_frozen(&door).called_here()? {
             None => Explanation::Frozen,
-            Some(Obstacle::Placement) => self.replay_placed(&door)?,
+            Some(Obstacle::Placement) => self.replay_placed(&door).called_here()?,
             Some(obstacle) => {
-                self.resubmit(&door)?;
+                self.resubmit(&door).called_here()?;
                 Explanation::Resubmitted(obstacle)
             }
         };

@@ -316,7 +316,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     }
     let numbers: FxHashMap<usize, u32> = (0..).zip(group).map(|(number, task)| (*task, number)).collect();
     let member = |task: &usize| {
-        let Graphable { name, location, regions, .. } = &tasks[*task];
+        let Graphable { name, location, iteration, regions, .. } = &tasks[*task];
         let region = |region: &RecordedRegion| {
             let record = region.record();
             let around = places[&record.datum.id].clone();
@@ -324,7 +324,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
             MemberRegion { data: record.datum.id, access: around, block: *record.block, mode: record.mode }
         };
         let regions = regions.iter().map(region).collect();
-        Member { step: first + task, name: (*name).to_owned(), location, regions }
+        Member { step: first + task, name: (*name).to_owned(), location, iteration: *iteration, regions }
     };
     let members: Vec<Member> = group.iter().map(member).collect();
     let edge = |task: &usize| before[*task].iter().filter_map(|other| numbers.get(other).copied()).collect();

@@ -18,7 +18,7 @@ use super::task::Index;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
-use crate::ids::{DataId, DeviceId, TaskId};
+use crate::ids::{DataId, DeviceId, Iteration, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
 use crate::region::{Block, MAX_DIMS};
 use crate::runtime::Door;
@@ -66,6 +66,7 @@ pub(super) struct Member {
     pub(super) step: usize,
     pub(super) name: String,
     pub(super) location: &'static Location<'static>,
+    pub(super) iteration: Iteration,
     pub(super) regions: Vec<MemberRegion>,
 }
 
@@ -235,9 +236,9 @@ impl RunBody {
     }
 
     /// A task of the run has failed.
-    fn note(&self, Member { name, location, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
+    fn note(&self, Member { name, location, iteration, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
         let number = *self.number.get().expect("it was submitted");
-        let failure = Arc::new(TaskFailure::new(number, name, location, reason));
+        let failure = Arc::new(TaskFailure::new(number, name, location, reason).in_iteration(*iteration));
         self.failures.lock().push(failure.clone());
         failure
     }

@@ -6,8 +6,8 @@ use super::Obstacle;
 use super::task::{Hints, Index};
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
-use crate::error::SubmitError;
-use crate::ids::{DeviceId, TaskId};
+use crate::error::{Called, SubmitError};
+use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Span, Staying};
 use crate::region::Block;
 use crate::runtime::children::{EntranceOf, Kin};
@@ -73,6 +73,7 @@ pub(super) struct Graphable<'a> {
     pub(super) priority: i32,
     pub(super) cost: Option<f64>,
     pub(super) index: Option<&'a Index>,
+    pub(super) iteration: Iteration,
     /// The device that it is for, if it has no index.
     pub(super) device: Option<DeviceId>,
 }
@@ -101,7 +102,7 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
     fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError>;
 
     /// A task with this body that stays; none if there is no body.
-    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting>;
+    fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting>;
 
     /// Whether there is a body.
     const PRESENT: bool;
@@ -124,7 +125,7 @@ impl<S: AccessList> RecordedBody<S> for NoBody {
         hints.give(task).check()
     }
 
-    fn stay(&self, _: Meta, _: S) -> Option<Submitting> {
+    fn stay(&self, _: Meta, _: S, _: Iteration) -> Option<Submitting> {
         None
     }
 
@@ -132,7 +133,7 @@ impl<S: AccessList> RecordedBody<S> for NoBody {
 
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
         type Nothing<S> = for<'c, 'a> fn(&'c Context, <S as AccessList>::Views<'a>);
-        Box::new(Staying::<S, Nothing<S>, ()>::new(accesses, None, for_devices))
+        Box::new(Staying::<S, Nothing<S>, ()>::new(accesses, None, for_devices, Iteration::NONE))
     }
 }
 
@@ -161,15 +162,15 @@ where
         hints.give(task).check()
     }
 
-    fn stay(&self, meta: Meta, accesses: S) -> Option<Submitting> {
-        let body = Staying::new(accesses, Some(self.0.clone()), None);
+    fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting> {
+        let body = Staying::new(accesses, Some(self.0.clone()), None, iteration);
         Some(Submitting::new(|| meta, Own::default(), body, 1, |body| body as *mut (dyn Body + 'static)))
     }
 
     const PRESENT: bool = true;
 
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
-        Box::new(Staying::new(accesses, Some(self.0.clone()), for_devices))
+        Box::new(Staying::new(accesses, Some(self.0.clone()), for_devices, Iteration::NONE))
     }
 }
 
@@ -201,8 +202,8 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
 impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     fn check(&self) -> Result<(), SubmitError> {
         let taken = self.regions.iter().map(|region| region.record().datum).find(|datum| datum.is_taken());
-        let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into_owned(), data };
-        taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string())))
+        let refuse = |data: String| SubmitError::Taken { task: self.name.clone().into(), data };
+        taken.map_or(Ok(()), |datum| Err(refuse(datum.to_string()).called_at(self.location)))
     }
 
     fn regions(&self) -> &[RecordedRegion] {
@@ -248,8 +249,8 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             kinds = kinds.and(Kinds::EMULATED);
         }
         let (priority, cost, index) = (bodies.priority, hints.cost(), hints.index());
-        let device = bodies.device.filter(|_| index.is_none());
-        Ok(Graphable { name, location, regions, kinds, priority, cost, index, device })
+        let (device, iteration) = (bodies.device.filter(|_| index.is_none()), hints.iteration);
+        Ok(Graphable { name, location, regions, kinds, priority, cost, index, iteration, device })
     }
 
     fn body(&self) -> Box<dyn Body> {
@@ -269,7 +270,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             domain: OnceLock::new(),
         };
         let accesses = self.stored.again(INTERNAL, Span::Always);
-        let task = self.body.stay(meta, accesses).expect("a task for cores has a body for them");
+        let task = self.body.stay(meta, accesses, self.hints.iteration).expect("a task for cores has a body for them");
         graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
     }
 }

@@ -9,8 +9,8 @@ use super::super::submit::TaskBuilder;
 use super::Recorder;
 use super::step::{Again, RecordedBody, RecordedTask};
 use crate::Context;
-use crate::error::SubmitError;
-use crate::ids::DeviceId;
+use crate::error::{Called, SubmitError};
+use crate::ids::{DeviceId, Iteration};
 use crate::memory::{AccessList, IntoOutcome, NoBody, Slot};
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, AnyParameter, IterationSpace, LoopAccesses};
@@ -74,6 +74,8 @@ pub(super) struct Hints<S: AccessList> {
     cost: Option<f64>,
     /// Where it stands in an iteration space.
     space: Option<Index>,
+    /// Which iteration of a loop it is.
+    pub(super) iteration: Iteration,
 }
 
 /// An index of an iteration space, and whether a task runs beside it.
@@ -81,7 +83,7 @@ pub(super) type Index = (IterationSpace, usize, bool);
 
 impl<S: AccessList> Hints<S> {
     fn new() -> Self {
-        Self { bodies: Bodies::default(), cost: None, space: None }
+        Self { bodies: Bodies::default(), cost: None, space: None, iteration: Iteration::NONE }
     }
 
     pub(super) fn index(&self) -> Option<&Index> {
@@ -94,7 +96,7 @@ impl<S: AccessList> Hints<S> {
 
     fn of_iteration(&self, index: usize, cost: Option<f64>) -> Self {
         let space = self.space.as_ref().map(|(space, _, beside)| (space.clone(), index, *beside));
-        Self { bodies: self.bodies.clone(), cost, space }
+        Self { bodies: self.bodies.clone(), cost, space, iteration: Iteration::new(index) }
     }
 
     /// Gives a task all that it has beside its body for CPU units.
@@ -103,6 +105,7 @@ impl<S: AccessList> Hints<S> {
         mut task: TaskBuilder<'t, Again<'s, S>, C>,
     ) -> TaskBuilder<'t, Again<'s, S>, C> {
         task = self.bodies.give(task);
+        task.hints.iteration = self.iteration;
         if let Some(cost) = self.cost {
             task = task.cost(cost);
         }
@@ -167,7 +170,7 @@ impl<A: Accesses, C> TaskRecorder<'_, A, C> {
     #[track_caller]
     fn record<B: RecordedBody<A::Stored>>(self, body: impl FnOnce(C) -> B) -> Result<(), SubmitError> {
         let Self { recorder, name, accesses, cpu, hints } = self;
-        recorder.enter(name, Location::caller(), &accesses, body(cpu), hints)
+        recorder.enter(name, Location::caller(), &accesses, body(cpu), hints).called_here()
     }
 }
 
@@ -270,14 +273,14 @@ impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
     #[track_caller]
     fn record<B: RecordedBody<A::Stored>>(self, body: impl Fn(&C) -> B) -> Result<usize, SubmitError> {
         let Self { recorder, name, accesses, cpu, hints, cost, devices } = self;
-        let iterations = super::super::for_each::count(&name, &accesses, recorder.door.id)?;
+        let iterations = super::super::for_each::count(&name, &accesses, recorder.door.id).called_here()?;
         let location = Location::caller();
         for index in 0..iterations {
             let mut hints = hints.of_iteration(index, cost.as_ref().map(|cost| cost(index)));
             if !devices.is_empty() {
                 hints.bodies.device = Some(devices[index % devices.len()]);
             }
-            recorder.enter(name.clone(), location, &accesses.one(index), body(&cpu), hints)?;
+            recorder.enter(name.clone(), location, &accesses.one(index), body(&cpu), hints).called_here()?;
         }
         Ok(iterations)
     }
@@ -326,10 +329,10 @@ impl Recorder<'_> {
     {
         accesses.check(self.door.id).map_err(|refusal| refusal.of_task(&name))?;
         if A::HAS_RESULTS {
-            return Err(SubmitError::RecordedResult { task: name.into_owned() });
+            return Err(SubmitError::RecordedResult { task: name.into() });
         }
         if A::HAS_OUTCOMES {
-            return Err(SubmitError::RecordedOutcome { task: name.into_owned() });
+            return Err(SubmitError::RecordedOutcome { task: name.into() });
         }
         let mut foreign = None;
         accesses.parameters(&mut |AnyParameter(parameter)| {

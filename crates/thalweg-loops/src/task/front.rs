@@ -204,6 +204,7 @@ impl Front<'_> {
         made! {
             #[doc = #doc]
             #[allow(unused_variables, unused_parens, clippy::all)]
+            #[track_caller]
             #vis fn split<'d>(
                 runtime: &::thalweg::Runtime,
                 #declared

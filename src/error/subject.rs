@@ -1,0 +1,174 @@
+//! The task, loop or request that a refusal is about.
+
+use super::{RunError, SubmitError};
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::panic::Location;
+
+/// A refused task, loop or request: its name, and the place in the program that called for it.
+///
+/// `Display` writes both. Two subjects are equal if their names are.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let line = line!() + 1;
+/// let refused = rt.task("bare", ()).submit().unwrap_err();
+/// let SubmitError::NoBody { task } = &refused else { unreachable!() };
+/// assert_eq!((task.name(), task.called_at().unwrap().line()), ("bare", line));
+/// assert!(refused.to_string().contains(&format!("cannot submit task `bare` at {}:{line}:", file!())));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Subject {
+    name: Box<str>,
+    at: Option<&'static Location<'static>>,
+}
+
+impl Subject {
+    /// The task's name, or the request's.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The call that submits the task, or that makes the request. None if the refusal has not reached that call yet.
+    pub fn called_at(&self) -> Option<&'static Location<'static>> {
+        self.at
+    }
+}
+
+impl Deref for Subject {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.name
+    }
+}
+
+impl PartialEq for Subject {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl PartialEq<str> for Subject {
+    fn eq(&self, other: &str) -> bool {
+        &*self.name == other
+    }
+}
+
+impl PartialEq<&str> for Subject {
+    fn eq(&self, other: &&str) -> bool {
+        &*self.name == *other
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name)?;
+        self.at.map_or(Ok(()), |at| write!(f, " at {at}"))
+    }
+}
+
+impl fmt::Debug for Subject {
+    /// As `Display`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<&str> for Subject {
+    fn from(name: &str) -> Self {
+        Self { name: name.into(), at: None }
+    }
+}
+
+impl From<String> for Subject {
+    fn from(name: String) -> Self {
+        Self { name: name.into(), at: None }
+    }
+}
+
+impl From<Cow<'_, str>> for Subject {
+    fn from(name: Cow<'_, str>) -> Self {
+        Self { name: name.into(), at: None }
+    }
+}
+
+impl SubmitError {
+    /// The refused task or request, if the refusal is about one.
+    fn subject(&mut self) -> Option<&mut Subject> {
+        match self {
+            Self::OutOfBounds { task, .. }
+            | Self::Cost { task, .. }
+            | Self::NotContiguous { task, .. }
+            | Self::OverlappingAccesses { task, .. }
+            | Self::ForeignData { task, .. }
+            | Self::ForeignResult { task, .. }
+            | Self::RecordedResult { task }
+            | Self::RecordedOutcome { task }
+            | Self::Taken { task, .. }
+            | Self::NoBody { task }
+            | Self::NoUnit { task, .. }
+            | Self::ValueOnDevice { task, .. }
+            | Self::ResultOnDevice { task }
+            | Self::OutcomeOnDevice { task }
+            | Self::WorkingSet { task, .. }
+            | Self::ReductionAcrossDevices { task, .. }
+            | Self::Device { task, .. }
+            | Self::RegionTooLarge { task, .. }
+            | Self::Index { task, .. }
+            | Self::Lengths { task, .. }
+            | Self::NoLength { task }
+            | Self::Split { task, .. }
+            | Self::Uncovered { task, .. }
+            | Self::NoParent { task }
+            | Self::Nested { task, .. }
+            | Self::Cancelled { task }
+            | Self::ForeignGroup { task }
+            | Self::Retries { task, .. } => Some(task),
+            _ => None,
+        }
+    }
+}
+
+/// Results whose refusals learn where the program made the call.
+pub(crate) trait Called: Sized {
+    /// A refusal names this place, unless it names one already.
+    fn called_at(self, at: &'static Location<'static>) -> Self;
+
+    /// A refusal names the call of the function that this is called in, which is `#[track_caller]`.
+    #[track_caller]
+    #[inline]
+    fn called_here(self) -> Self {
+        self.called_at(Location::caller())
+    }
+}
+
+impl Called for SubmitError {
+    #[cold]
+    fn called_at(mut self, at: &'static Location<'static>) -> Self {
+        if let Some(subject) = self.subject() {
+            subject.at.get_or_insert(at);
+        }
+        self
+    }
+}
+
+impl<T> Called for Result<T, SubmitError> {
+    #[inline]
+    fn called_at(self, at: &'static Location<'static>) -> Self {
+        self.map_err(|refusal| refusal.called_at(at))
+    }
+}
+
+impl<T> Called for Result<T, RunError> {
+    #[inline]
+    fn called_at(self, at: &'static Location<'static>) -> Self {
+        self.map_err(|error| match error {
+            RunError::Refused(refusal) => RunError::Refused(refusal.called_at(at)),
+            other => other,
+        })
+    }
+}
