@@ -69,7 +69,7 @@ fn thousand_waiting_bodies_leave_ready_tasks_their_turn_under_a_limit() {
 
 #[test]
 fn small_stacks_leave_memory_for_other_allocations() {
-    limited("small_stacks_leave_memory_for_other_allocations", Some(512 << 10), || many_wait(3_000, false, 256 << 10));
+    limited("small_stacks_leave_memory_for_other_allocations", Some(1 << 20), || many_wait(3_000, false, 256 << 10));
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) const NAP: Duration = Duration::from_millis(1);
 /// After a refusal the system is not asked for a stack for so long.
 const NOT_ASKED: Duration = Duration::from_millis(1);
 /// As many stacks that were left are tried for one task.
-const MOST_TRIED: usize = 8;
+const MOST_TRIED: usize = 64;
 
 /// What a host knows of the shortage.
 pub(super) struct Crowd {
