@@ -22,7 +22,7 @@ pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 /// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
 /// [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
-    /// Shows those of the task with this number. Calls what is the user's before and after.
+    /// Shows those of the task with this number. Calls the user's code before and after.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
 
     /// Replaces the regions of one task by those of another where they differ.

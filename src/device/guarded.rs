@@ -48,7 +48,7 @@ impl Buffer {
         memory
     }
 
-    /// The same with zeros between the guard zones. Pages that nobody touches take no memory.
+    /// The same with zeros between the guard zones. Untouched pages take no memory.
     pub(super) fn fenced(bytes: usize, align: usize) -> Self {
         if GUARD_BYTES == 0 {
             return Self::in_host_memory(bytes, align);

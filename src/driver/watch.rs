@@ -208,8 +208,8 @@ impl Drop for Watch {
     }
 }
 
-/// The tasks that these slots show: those that run, and those whose bodies wait. Slots beyond the units' are a guest's, in the
-/// place of unit 0's.
+/// The tasks that these slots show: those that run, and those whose bodies wait. Slots after the units' belong to
+/// guests, which stand in for unit 0.
 pub(super) fn begun_tasks(
     slots: &[CachePadded<ExposedTask>],
     machine: &Machine,

@@ -209,7 +209,7 @@ impl<'scope> Lease<'scope> {
         });
         // SAFETY: the two types differ in lifetimes alone, that of the future among them. Within `'scope` the box is called
         // or dropped. The future that it returns is a part of the task's body until it is ready or cancelled, and is dropped
-        // then, before the task ends. Nobody touches what either captured after that: the lease's promise, part 1, which
+        // then, before the task ends. Neither capture is touched after that: the lease's promise, part 1, which
         // `Runtime::scope` keeps.
         unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
     }

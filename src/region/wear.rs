@@ -4,7 +4,7 @@
 //! would cut a map into ever more parts. So a map counts its *wear*: how many parts it has, and how many parts visits have
 //! met beyond the first. Enough wear pays for a look at all parts, after which alike neighbours are one.
 //!
-//! A map that nobody visits stays as it is, even after a wait for all tasks. A wait knows no data objects, and a list of worn
+//! An unvisited map stays as it is, even after a wait for all tasks. A wait knows no data objects, and a list of worn
 //! maps would cost every visit that cuts. The bound is enough: a map has at most [`MANY`] parts, or twice as many as its last
 //! merge has left. Each part costs its box, its value and the blocks of the ended tasks that it names, so an array that was cut
 //! this finely keeps a few megabytes until it is visited again or released.

@@ -45,7 +45,7 @@ where
     }
 }
 
-/// One method of each builder of what is called more than once. `$life` is how long bodies have to be valid, and `$kept` has
+/// One method of each builder whose body is called more than once. `$life` is how long bodies have to be valid, and `$kept` has
 /// the parameters that say so.
 macro_rules! raw_body_of {
     ($method:ident, $task:ident, $kind:ident;

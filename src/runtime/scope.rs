@@ -341,7 +341,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         cell
     }
 
-    /// Waits for all tasks, and for what is borrowed, in a call at this place.
+    /// Waits for all tasks and borrowed regions, in a call at this place.
     ///
     /// # Errors
     /// If the runtime is broken; then some may be left.

@@ -71,7 +71,7 @@ impl<'scope, 'env, A: Accesses> ScopedTask<'scope, 'env, A> {
         ScopedTask { scope: self.scope, task: self.task.host(body) }
     }
 
-    /// A body for CPU units whose task goes on when it returns, as [`TaskBuilder::host_detached`]. Guards may go to any
+    /// A body for CPU units whose task continues after it has returned, as [`TaskBuilder::host_detached`]. Guards may go to any
     /// thread, one that outlives the scope too: the scope returns when all of them are given back.
     ///
     /// ```

@@ -389,7 +389,7 @@ impl Door {
     }
 
     /// Refuses to wait in code of another runtime's task that cannot be left meanwhile: this runtime may be waiting for tasks
-    /// that need the unit which such code holds. A simulation waits for nobody.
+    /// that need the unit which such code holds. A simulation waits for no thread.
     pub(super) fn not_held(&self, call: &'static str) -> Result<(), SubmitError> {
         if self.driver.simulated().is_none() && is_held() { Err(SubmitError::Unsuspended { call }) } else { Ok(()) }
     }

@@ -5,7 +5,7 @@
 //! between the two is biased: hiding is a store and a load, without a fence; looking makes every thread of the process pass
 //! a fence ([`heavy_fence`]).
 //!
-//! What is shown is a [`Frame`] on the stack that runs the task, which leads to the one below it. A stack of its own
+//! A slot shows a [`Frame`] on the stack that runs the task; the frame leads to the one below it. A stack of its own
 //! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
 //!
 //! Invariants:
@@ -46,7 +46,7 @@ struct Left<K: Kind>(*mut Frame<K>);
 // SAFETY: frames of stacks that are left are only looked at, by others as well (invariant 2).
 unsafe impl<K: Kind> Send for Left<K> {}
 
-/// What is shown of a stack that can be left, while it is left.
+/// The frames of a stack that can be left, while it is left.
 pub(crate) struct Apart<K: Kind>(Left<K>);
 
 impl<K: Kind> Default for Apart<K> {
@@ -73,7 +73,7 @@ impl<K: Kind> Exposed<K> {
         run(task.body())
     }
 
-    /// Says where the body of this task waits, or that it goes on. To be called by the thread that runs it, and without an
+    /// Says where the body of this task waits, or that it runs again. To be called by the thread that runs it, and without an
     /// effect unless the task is the innermost.
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
         let shown = self.shown.load(Ordering::Relaxed);
@@ -112,7 +112,7 @@ impl<K: Kind> Exposed<K> {
             return Apart::default();
         }
         let mut left = self.left.lock().unwrap_or_else(|e| e.into_inner());
-        // SAFETY: the frames are alive (invariant 2), and nobody looks at them while the lock is held here.
+        // SAFETY: the frames are alive (invariant 2), and no look takes place while the lock is held here.
         unsafe { Self::link(top, base, ptr::null_mut()) };
         self.shown.store(base, Ordering::Release);
         left.insert(top.addr(), Left(top));
@@ -122,7 +122,7 @@ impl<K: Kind> Exposed<K> {
     /// Has the frame that is above `before` be above `after` instead.
     ///
     /// # Safety
-    /// The frames from `top` on are alive, nobody else looks at them, and one of them is above `before`.
+    /// The frames from `top` on are alive, no look takes place, and one of them is above `before`.
     unsafe fn link(top: *mut Frame<K>, before: *mut Frame<K>, after: *mut Frame<K>) {
         let mut frame = top;
         // SAFETY: the caller says that `before` comes after some frame, and that those up to it are alive.
@@ -154,7 +154,7 @@ impl<K: Kind> Exposed<K> {
             // SAFETY: a frame that is seen here stays until the lock is given back (the invariants).
             while let Some(frame) = unsafe { next.as_ref() } {
                 // SAFETY: so do its task and the body, which its thread has no more than shared references to meanwhile; the caller
-                // answers for what is read of it. A place in the program is there for ever.
+                // answers for the reads. A place in the program is there for ever.
                 let (task, body, waits_at) = unsafe {
                     let task = &*frame.task;
                     (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())

@@ -1,4 +1,4 @@
-//! The number of stacks that a process may have, and the room that has to be left beside them.
+//! The number of stacks that a process may have, and the room that has to remain for other memory.
 //!
 //! A system bounds the addresses of a process (`RLIMIT_AS`) and the number of its mappings (`vm.max_map_count`). Stacks of bodies
 //! that wait must not use up either: other allocations, which abort the process when they are refused, need them too.
@@ -57,7 +57,7 @@ fn most() -> usize {
     })
 }
 
-/// The number of bytes that have to be free beside the stacks; 0 if addresses are not limited.
+/// The number of bytes that have to remain free; 0 if addresses are not limited.
 pub(super) fn headroom() -> usize {
     limit().map_or(0, |limit| (limit / PART_LEFT).clamp(LEAST_LEFT, MOST_LEFT) as usize)
 }

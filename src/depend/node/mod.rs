@@ -70,7 +70,7 @@ pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
 /// What a thread is running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
-/// What is shown of a stack that its thread has left.
+/// The record that others see of a stack whose thread has left it.
 pub(crate) type ExposedApart = sync::Apart<Node>;
 /// Tasks whose bodies wait, each with its parent.
 pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;

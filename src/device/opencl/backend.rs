@@ -628,7 +628,7 @@ impl Backend for OpenCl {
         }
         let then = Box::into_raw(Box::new(then));
         set_event_callback(event.get(), COMPLETE, called, then.cast()).map_err(|code| {
-            // SAFETY: the callback was refused, so nobody else has the pointer.
+            // SAFETY: the callback was refused, so the pointer has no other holder.
             drop(unsafe { Box::from_raw(then) });
             self.failed("clSetEventCallback", ClError(code))
         })

@@ -33,11 +33,11 @@ pub(super) fn create(context: &Context, bytes: usize) -> Result<(Buffer<u8>, Opt
     // SAFETY: the host memory has these bytes, and is there as long as the buffer: by the callback.
     let buffer = unsafe { Buffer::<u8>::create(context, flags, bytes, first)? };
     let memory = Box::into_raw(memory);
-    // SAFETY: the buffer is alive, and the callback gets what it asks for.
+    // SAFETY: the buffer is alive, and the callback has the declared signature.
     let promised = unsafe { set_mem_object_destructor_callback(buffer.get(), destroyed, memory.cast()) };
     if let Err(code) = promised {
         drop(buffer); // nothing was enqueued that uses it
-        // SAFETY: the callback was refused, so nobody else has the pointer.
+        // SAFETY: the callback was refused, so the pointer has no other holder.
         drop(unsafe { Box::from_raw(memory) });
         return Err(ClError(code));
     }

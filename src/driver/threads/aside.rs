@@ -151,7 +151,7 @@ impl Aside {
     }
 
     /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs,
-    /// `exposed` what it shows of it. The thread is in so many isolated waits.
+    /// `exposed` is the part of it that others see. `isolation_level` counts the isolated waits that the thread is in.
     pub(super) fn begin(
         &self,
         stack: Stack,

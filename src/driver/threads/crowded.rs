@@ -20,7 +20,7 @@ const NOT_ASKED: Duration = Duration::from_millis(1);
 /// As many stacks that were left are tried for one task.
 const MOST_TRIED: usize = 64;
 
-/// What a host knows of the shortage.
+/// The shortage, as far as a host knows it.
 pub(super) struct Crowd {
     /// A task for the stack that is resumed next.
     offered: Cell<Option<Work>>,
@@ -101,7 +101,7 @@ impl Threads {
             return true;
         }
         self.put_back(host, work); // there is memory again when some of those that have begun have ended
-        // Tasks of the runtime's own need no room, and may be behind others.
+        // The runtime's internal tasks need no room, and other tasks may precede them.
         let is_own = |task: &crate::depend::OwnedTask| task.shared().internal;
         let mut moved = 0;
         let own = match self.on_fast_path() {

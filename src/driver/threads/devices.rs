@@ -240,8 +240,8 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
-    /// The first data object of a task that its body, or a kernel, wrote outside of, on a device that looks for that. A kernel
-    /// that was launched behind the task on the same replica may have done it as well.
+    /// The first data object of a task that its body, or a kernel, wrote outside of, on a device that looks for that.
+    /// A kernel launched after the task on the same replica may have done it as well.
     pub(super) fn overrun(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<DeviceError> {
         let (mut places, mut found) = (places.iter(), None);
         task.body().accesses(&mut |AccessRecord { datum, .. }| {

@@ -43,7 +43,7 @@ pub(super) struct Host {
     pub(super) aside: Aside,
     /// Of the stack that runs.
     pub(super) own: Cell<Own>,
-    /// What to do without memory for stacks.
+    /// The choices left without memory for stacks.
     pub(super) crowd: Crowd,
     /// The innermost wait in which the thread runs descendants of one body alone.
     pub(super) isolation: RefCell<Option<Isolation>>,

@@ -331,7 +331,7 @@ impl Threads {
         host.has_room_on_top() && !host.is_isolated() && host.help_fork()
     }
 
-    /// Shows to others where the body that runs here waits, or that it goes on.
+    /// Shows to others where the body that runs here waits, or that it runs again.
     fn show_wait(&self, host: &Host, at: Option<&'static Location<'static>>) {
         running::with_task(self.shared.id, |task| self.shared.running[host.slot()].waits(task, at));
     }
