@@ -2,6 +2,8 @@
 
 #![allow(unsafe_code)] // texts of kernels are vouched for
 
+mod common;
+
 use std::convert::Infallible;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -58,11 +60,11 @@ const MAXIMA: &str = "
 ";
 // SAFETY: indices are compared with the numbers that the heads name.
 const LARGEST_PROGRAM: Program =
-    unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../../kernels/reduce.h"));
+    unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../kernels/reduce.h"));
 static LARGEST: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&LARGEST_PROGRAM, "largest");
 
 fn runtime(units: &str) -> Option<Runtime> {
-    Some(crate::common::accelerated(units)?.scheduler("dynamic").build().unwrap())
+    Some(common::accelerated(units)?.scheduler("dynamic").build().unwrap())
 }
 
 #[test]
@@ -522,7 +524,7 @@ fn modules_that_a_device_refuses() {
 /// Devices of OpenCL may lack 64-bit atomics: kernels that use none run there.
 #[test]
 fn atomics_are_asked_of_devices_where_they_are_used() {
-    const DIALECT: &str = concat!("#undef cl_khr_int64_base_atomics\n", include_str!("../../kernels/dialect.h"));
+    const DIALECT: &str = concat!("#undef cl_khr_int64_base_atomics\n", include_str!("../kernels/dialect.h"));
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let y = rt.data(vec![1.0; 10]);
     for (value, expected) in [("y[0] = 7;", None), ("ATOMIC_ADD(y, 7);", Some("cl_khr_int64_base_atomics"))] {

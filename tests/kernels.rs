@@ -5,23 +5,24 @@
 
 #![allow(unsafe_code)] // texts of kernels are vouched for
 
+mod common;
+
 use ndarray::{Array4, ArrayViewMut4, s};
 use std::ops::Range;
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
 const LANES: usize = 16;
-const REDUCE: &str = include_str!("../../kernels/reduce.h");
+const REDUCE: &str = include_str!("../kernels/reduce.h");
 // SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
-const BLAS: Program =
-    unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }.header("reduce.h", REDUCE);
+const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
 // SAFETY: rows are compared with `rows`, and what offsets and columns lead to with `entries` and `width`.
-const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../../kernels/sparse.cl")) }
-    .header("csr.h", include_str!("../../kernels/csr.h"))
+const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../kernels/sparse.cl")) }
+    .header("csr.h", include_str!("../kernels/csr.h"))
     .header("reduce.h", REDUCE)
     .define("LANES", LANES as i64);
 // SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
-const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../../kernels/pack.cl")) };
+const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../kernels/pack.cl")) };
 
 type Rd = Read<f64>;
 type Wr = Write<f64>;
@@ -40,7 +41,7 @@ static COPY_BOX4: Kernel<CopyBox<f32>> = Kernel::new(&PACK, "copy_box4");
 static COPY_BOX8: Kernel<CopyBox<f64>> = Kernel::new(&PACK, "copy_box8");
 
 fn runtime() -> Option<Runtime> {
-    Some(crate::common::accelerated("1:OPENCL:1")?.build().unwrap())
+    Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
 /// An array, all of it on the accelerator, so that its regions begin within the memory there.
