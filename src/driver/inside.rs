@@ -27,11 +27,6 @@ pub(crate) fn in_body(runtime: u64) -> bool {
     inside || running::is_inside(runtime)
 }
 
-/// Whether user code on this thread is part of a body of any runtime, because of the thread that it runs on.
-pub(crate) fn is_anywhere() -> bool {
-    INSIDE.try_with(|inside| !inside.borrow().is_empty()).unwrap_or(false)
-}
-
 /// Ends a child process that has no thread which could `go_on` as it was about to.
 #[cold]
 pub(crate) fn end_child(go_on: &str) -> ! {

@@ -343,8 +343,7 @@ pub enum SubmitError {
         call: &'static str,
     },
     /// A waiting call in a part of a task that cannot be suspended: a body on a device, which would wait with the device's
-    /// memory, a destructor, the operation of a reduction, or a thread of the unit's that helps the body. So it is whether the
-    /// call is for the task's own runtime or for another one.
+    /// memory, a destructor, the operation of a reduction, or a thread of the unit's that helps the body.
     #[error(
         "cannot `{call}` here: a body on a device, a destructor, an operation of a reduction and threads that help a body \
          cannot wait for tasks; try giving the task's body by `host`, which no device runs, and calling it there"

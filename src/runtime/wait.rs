@@ -9,7 +9,6 @@ use crate::driver::circle::{Circle, Vain, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::shared::Description;
-use crate::driver::threads::is_held;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
@@ -42,7 +41,6 @@ impl Runtime {
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
-        self.door.not_held("wait")?;
         let (_, failures) = self.wait_for_all(None)?;
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
     }
@@ -100,7 +98,6 @@ impl Runtime {
     #[track_caller]
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
-        self.door.not_held("shutdown")?;
         self.door.scopes.close()?;
         let waited = self.wait();
         self.shared().progress.begin_to_close();
@@ -384,14 +381,8 @@ impl Door {
         }
         match running::replayed_here(self.id) {
             Some(_) if running::may_wait(self.id) => Err(SubmitError::InsideReplay { call }),
-            _ => self.outside_body_or(call, SubmitError::Unsuspended { call }).and_then(|()| self.not_held(call)),
+            _ => self.outside_body_or(call, SubmitError::Unsuspended { call }),
         }
-    }
-
-    /// Refuses to wait in code of another runtime's task that cannot be left meanwhile: this runtime may be waiting for tasks
-    /// that need the unit which such code holds. A simulation waits for no thread.
-    pub(super) fn not_held(&self, call: &'static str) -> Result<(), SubmitError> {
-        if self.driver.simulated().is_none() && is_held() { Err(SubmitError::Unsuspended { call }) } else { Ok(()) }
     }
 
     /// As [`Self::may_wait`], for this task alone. Inside a replay, descendants of the same recorded task can be waited for.

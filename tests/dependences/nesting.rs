@@ -227,15 +227,13 @@ fn tasks_of_two_runtimes_are_not_each_others_children() {
             let inner = other.clone();
             let again = foreign.clone();
             let back = held.clone();
-            let (ended, wait) = gate();
             let body = move |_: &Context, _: View<'_>| {
                 told.send(touch(&inner, "own child", (again.input(),))).unwrap();
                 // Here the innermost body is the other runtime's, though it may run on the thread of the first.
                 told.send(touch(&first, "stranger", (back.inout(),))).unwrap();
-                drop(ended);
             };
             other.task("other", (foreign.inout(),)).cpu(body).submit().unwrap();
-            wait(); // not for the runtime: a body on a device may not
+            other.wait().unwrap();
             [touch(rt, "child", (held.input(),)), touch(&other, "foreign", (foreign.inout(),))]
         });
         is_refused(&answers[0], "parent");

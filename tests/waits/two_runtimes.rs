@@ -1,9 +1,8 @@
 //! Bodies of two runtimes that wait for each other's tasks, where each runtime has fewer units than bodies that wait.
 
-use crate::common::{SCHEDULERS, builder, failed, gate, watched};
+use crate::common::{SCHEDULERS, builder, gate, watched};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use thalweg::Context;
 use thalweg::prelude::*;
 use thalweg::sched::{Policy, ReadyTask, Sample, View};
@@ -78,97 +77,6 @@ fn whatever_a_body_waits_for_its_unit_goes_on() {
             own.task("waits", ()).host(body).submit().unwrap();
             own.wait().unwrap();
         }
-    });
-}
-
-/// The refusal of a wait in a body on a device.
-fn is_unsuspended(result: Result<Vec<u64>, RunError>) -> bool {
-    matches!(result, Err(RunError::Refused(SubmitError::Unsuspended { call: "read" })))
-}
-
-#[test]
-fn body_on_a_device_cannot_wait_for_another_runtime() {
-    for units in ["1:EMU:1", "1:CPU:1,1:EMU:1"] {
-        for hosts in [false, true] {
-            watched(&format!("{units} hosts={hosts}"), move || {
-                let own = Arc::new(builder(units, hosts).build().unwrap());
-                let other = Arc::new(builder("1:CPU:1", false).build().unwrap());
-                let (x, y) = (own.data(vec![0u64]), other.data(vec![0u64]));
-                // What the body would wait for waits for a task that has no unit but the body's.
-                let (there, needed) = (own.clone(), x.clone());
-                let (open, wait) = gate();
-                let waits = move |_: &Context, (y,): (&mut [u64],)| {
-                    wait();
-                    y[0] = there.read(&needed).unwrap()[0];
-                };
-                other.task("there", (y.inout(),)).host(waits).submit().unwrap();
-                let (there, needed) = (other.clone(), y.clone());
-                let (begin, begun) = gate();
-                let body = move |_: &Context, ()| {
-                    begun();
-                    drop(open);
-                    assert!(is_unsuspended(there.read(&needed)));
-                };
-                own.task("waits", ()).emulated(body).submit().unwrap();
-                own.task("needed", (x.inout(),)).emulated(|_, (x,)| x[0] = 7).submit().unwrap();
-                drop(begin);
-                own.wait().unwrap();
-                assert_eq!(other.read(&y).unwrap(), [7]);
-            });
-        }
-    }
-}
-
-#[cfg(feature = "sim")]
-#[test]
-fn body_on_a_device_may_simulate() {
-    watched("a simulation", || {
-        let rt = builder("1:EMU:1", false).build().unwrap();
-        let body = |_: &Context, ()| {
-            let machine: SimulatedMachine = "name = 'one core'\n[units.CPU]\ncount = 1\nbytes_per_s = 1e9\n[[tasks]]\n\
-                                             name = 't'\ntime_ns = { CPU = { 1 = 5 } }"
-                .parse()
-                .unwrap();
-            let simulated = Runtime::builder().simulate(machine).build().unwrap();
-            simulated.task("t", ()).cpu(|_, ()| ()).submit().unwrap();
-            simulated.wait().unwrap();
-        };
-        rt.task("simulates", ()).emulated(body).submit().unwrap();
-        rt.wait().unwrap();
-    });
-}
-
-/// Says when it is dropped whether it was refused to read data of a runtime.
-struct ReadsAtLast(Arc<Runtime>, Data<u64>, Sender<bool>);
-
-impl Drop for ReadsAtLast {
-    fn drop(&mut self) {
-        self.2.send(is_unsuspended(self.0.read(&self.1))).unwrap();
-    }
-}
-
-#[test]
-fn destructor_cannot_wait_for_another_runtime() {
-    watched("a destructor", || {
-        let [own, other] = ["1:CPU:1"; 2].map(|units| Arc::new(builder(units, false).build().unwrap()));
-        let (x, y) = (own.data(vec![0u64]), other.data(vec![0u64]));
-        let (send, refused) = channel();
-        let ((open, wait), captured) = (gate(), ReadsAtLast(other.clone(), y.clone(), send));
-        let z = own.data(vec![0u64]);
-        let fails = move |_: &Context, _: (&mut [u64],)| {
-            wait();
-            Err("no")
-        };
-        own.task("fails", (z.output(),)).host(fails).submit().unwrap();
-        own.task("skipped", (z.input(),)).host(move |_, _| drop(captured)).submit().unwrap();
-        own.task("needed", (x.inout(),)).host(|_, (x,)| x[0] = 7).submit().unwrap();
-        let (there, needed) = (own.clone(), x.clone());
-        let waits = move |_: &Context, (y,): (&mut [u64],)| y[0] = there.read(&needed).unwrap()[0];
-        other.task("waits", (y.inout(),)).host(waits).submit().unwrap();
-        drop(open);
-        assert!(refused.recv().unwrap(), "the body of a task that is skipped is dropped in no body");
-        assert_eq!(failed(own.wait()), ["fails"]);
-        assert_eq!(other.read(&y).unwrap(), [7]);
     });
 }
 

@@ -36,7 +36,6 @@ mod together;
 mod waiting;
 
 pub(crate) use forks::join;
-pub(crate) use other_body::is_held;
 pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
 pub(crate) use waiting::OnTop;

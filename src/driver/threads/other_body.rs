@@ -5,9 +5,6 @@
 //! ([`super::waiting`]): its thread goes on as the host that it is, and whoever brings about what the body waits for here
 //! wakes it.
 //!
-//! Code that cannot be left is refused before it waits ([`is_held`]): a body on a device, a destructor, an operation of a
-//! reduction. Its unit would stand still, and with it the tasks that the other runtime may be waiting for.
-//!
 //! What never happens here: no circle is looked for, since what waits for a body in its own runtime is not known here.
 //!
 //! A thread stays, and sleeps, where there is a time limit, where the runtime is ending, and while it unwinds. Where nobody else
@@ -17,7 +14,6 @@ use super::host::Host;
 use super::state::Threads;
 use super::waiting::For;
 use crate::depend::running;
-use crate::driver::inside;
 use crate::driver::waiters::{Awaited, own_waker};
 use std::panic::Location;
 
@@ -27,14 +23,6 @@ pub(super) struct OtherBody {
     awaited: Awaited,
     /// The call in which it waits.
     at: &'static Location<'static>,
-}
-
-/// Whether the code that runs here is part of a task of some runtime that cannot be left while it waits for another one.
-pub(crate) fn is_held() -> bool {
-    if running::is_outside() && !inside::is_anywhere() {
-        return false;
-    }
-    running::waits_in().is_none_or(|runtime| Host::with(runtime, |host| host.is_none()))
 }
 
 impl OtherBody {
