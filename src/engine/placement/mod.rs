@@ -31,6 +31,7 @@ mod queue;
 mod residency;
 mod shortage;
 mod stages;
+mod turns;
 mod units;
 
 pub(crate) use across::{Across, bytes_in_each};

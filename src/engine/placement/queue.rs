@@ -13,6 +13,7 @@ use super::across::{self, Across};
 use super::needs::{Needs, beside, bytes_in, device_of, kinds, parts_of, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
+use super::turns::Turns;
 use super::units::{Room, Units};
 use crate::depend::{Kinds, OwnedTask};
 use crate::engine::Span;
@@ -48,18 +49,12 @@ pub(super) enum End {
     Failed,
 }
 
-/// Whether this task does without the preference for tasks that follow others. A chain without end would keep all others
-/// from running; so one of 64 of its tasks, which no pattern of submission can avoid, queues behind those that wait.
-fn waits_its_turn(task: TaskId) -> bool {
-    const BITS: u32 = 6;
-    task.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS) == 0
-}
-
 /// See the module.
 pub(super) struct Queue {
     policy: Scheduler,
     units: Units,
     queued: FxHashMap<TaskId, OwnedTask>,
+    turns: Turns,
     /// Tasks that went to their units past the policy, which has yet to name them; with their ends. It learns of an end after it
     /// has named the task, as of any other.
     past_policy: FxHashMap<TaskId, Option<(Sample, bool)>>,
@@ -81,6 +76,7 @@ impl Queue {
             policy,
             units: Units::new(machine),
             queued: FxHashMap::default(),
+            turns: Turns::default(),
             past_policy: FxHashMap::default(),
             waiting: (0..machine.num_spaces()).map(|_| VecDeque::new()).collect(),
             suited: FxHashMap::default(),
@@ -103,7 +99,7 @@ impl Queue {
     /// Tells the policy of a ready task.
     pub(super) fn enter(&mut self, task: OwnedTask, follows: bool, residency: &Residency) {
         let ready = self.describe_to_policy(&task, residency);
-        let ready = ReadyTask { follows: follows && !waits_its_turn(ready.id), ..ready };
+        let ready = ReadyTask { follows: self.turns.enter(ready.id, follows), ..ready };
         let id = ready.id;
         self.queued.insert(id, task);
         let Self { policy, units, queued, .. } = self;
@@ -231,6 +227,7 @@ impl Queue {
         for id in found {
             let task = self.queued.remove(&id)?;
             if self.suits(&task, unit, residency) {
+                self.turns.leave(id);
                 self.past_policy.insert(id, None);
                 return Some(task);
             }
@@ -249,6 +246,7 @@ impl Queue {
         };
         // For what was meant for a device that is gone, another unit is found.
         if !self.policy.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
+            self.turns.leave(id);
             return Some(task);
         }
         let problem = format!("it gave {unit_id} {}, which cannot run there", described(&task));
@@ -279,6 +277,7 @@ impl Queue {
         self.past_policy.clear();
         (0..self.units.len()).for_each(|unit| self.tell(unit));
         let mut tasks: Vec<_> = self.queued.drain().collect();
+        self.turns = Turns::default();
         tasks.sort_unstable_by_key(|(id, _)| *id);
         tasks.into_iter().for_each(|(_, task)| self.enter(task, false, residency));
         true

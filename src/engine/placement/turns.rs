@@ -1,0 +1,59 @@
+//! The preference for tasks that follow others ([`ReadyTask::follows`](crate::sched::ReadyTask::follows)), and its limit.
+//!
+//! A consumer that runs before further producers lets memory go. But a chain without end would keep all tasks from running
+//! that follow none, so after many that were preferred, one waits its turn.
+//!
+//! Invariant: of the tasks that the policy has charge of, `waiting` has those that were not preferred.
+
+use crate::ids::TaskId;
+use rustc_hash::FxHashSet;
+
+/// The number of tasks that are preferred to a waiting one.
+const MOST_PREFERRED: u32 = 256;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Turns {
+    waiting: FxHashSet<TaskId>,
+    /// Tasks preferred since the last one that waits its turn, or since none waited.
+    preferred: u32,
+}
+
+impl Turns {
+    /// A task is ready; whether it is preferred.
+    pub(super) fn enter(&mut self, task: TaskId, follows: bool) -> bool {
+        let is_preferred = follows && (self.waiting.is_empty() || self.preferred < MOST_PREFERRED);
+        if is_preferred {
+            self.preferred += u32::from(!self.waiting.is_empty());
+        } else {
+            self.preferred = if follows { 0 } else { self.preferred };
+            self.waiting.insert(task);
+        }
+        is_preferred
+    }
+
+    /// The policy has given the task to a unit.
+    pub(super) fn leave(&mut self, task: TaskId) {
+        if self.waiting.remove(&task) && self.waiting.is_empty() {
+            self.preferred = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn preference_ends_while_others_wait_and_has_no_limit_otherwise() {
+        let mut turns = Turns::default();
+        let all = |turns: &mut Turns, n: u64| (0..n).all(|id| turns.enter(TaskId(id), true));
+        assert!(all(&mut turns, 10_000));
+        assert!(!turns.enter(TaskId(1 << 20), false));
+        assert!(all(&mut turns, u64::from(MOST_PREFERRED)));
+        assert!(!turns.enter(TaskId(1 << 21), true), "it waits its turn");
+        assert!(all(&mut turns, u64::from(MOST_PREFERRED)));
+        (20..22).for_each(|bit| turns.leave(TaskId(1 << bit)));
+        assert!(all(&mut turns, 10_000));
+    }
+}
