@@ -10,16 +10,13 @@ mod captured_values;
 mod children;
 mod deep_chains;
 mod dimensions;
-#[cfg(feature = "graph")]
 mod for_each;
-#[cfg(feature = "graph")]
 mod lifecycle;
 mod nesting;
 mod numbers;
 mod own_reducers;
 mod partitions;
 mod regions;
-#[cfg(feature = "graph")]
 mod scale;
 mod tiles;
 mod window;

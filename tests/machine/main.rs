@@ -2,6 +2,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(feature = "sim")]
 #[path = "../common/emulated.rs"]
 mod emulated;
 
