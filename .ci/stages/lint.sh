@@ -1,6 +1,4 @@
 # What a compiler or a reader of manifests finds: lints, features, the least version of Rust, documentation, packages.
-step "format"
-cargo fmt --check
 step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
 step "each feature alone, and none"

@@ -1,0 +1,2 @@
+step "format"
+cargo fmt --check
