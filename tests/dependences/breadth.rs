@@ -1,9 +1,9 @@
-//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next; and chains
-//! that are preferred and never end.
+//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next; and long
+//! chains, whose tasks are preferred as consumers are.
 
 use crate::common::{gate, watched};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
 const PIECES: usize = 120;
@@ -78,29 +78,39 @@ fn consumers_run_before_further_producers() {
 }
 
 #[test]
-fn chains_without_end_let_others_run() {
-    for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
-        for units in ["1:CPU:1", "1:EMU:1", "2:EMU:1", "1:CPU:1,1:EMU:1"] {
+fn long_chains_let_others_run() {
+    const LINKS: usize = 900;
+    // One link after 256 waits its turn, of each chain in the end.
+    const MOST: usize = 3 * 257;
+    for scheduler in ["stealing", "dynamic", "eft", "static"] {
+        for units in ["1:CPU:1", "1:EMU:1"] {
             watched(&format!("{units} {scheduler}"), move || {
-                let rt = Runtime::builder().compute_units(units).scheduler(scheduler).window(64).build().unwrap();
-                let stop = AtomicBool::new(false);
-                std::thread::scope(|s| {
-                    for _ in 0..3 {
-                        s.spawn(|| {
-                            let x = rt.scalar(0u64);
-                            // Its tasks are many enough that one is ready and follows another at all times.
-                            while !stop.load(Ordering::Relaxed) {
-                                rt.task("endless", x.inout()).cpu(|_, x| x[0] += 1).submit().unwrap();
-                            }
-                        });
-                    }
-                    for _ in 0..20 {
-                        let other = rt.task("other", ()).cpu(|_, ()| ()).submit_handle().unwrap();
-                        rt.wait_for(&other).unwrap();
-                    }
-                    stop.store(true, Ordering::Relaxed);
-                });
+                let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
+                let (open, wait) = gate();
+                let (links, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+                // When a link ends, the next ones of other chains are ready.
+                let [x, y, z] = [0u64; 3].map(|zero| rt.scalar(zero));
+                rt.task("first", (x.inout(), y.inout(), z.inout())).cpu(move |_, _| wait()).submit().unwrap();
+                for n in 0..LINKS {
+                    let links = links.clone();
+                    let link = rt
+                        .task("link", [&x, &y, &z][n % 3].inout())
+                        .cpu(move |_, _| _ = links.fetch_add(1, Ordering::SeqCst));
+                    link.submit().unwrap();
+                }
+                // More than a unit is given ahead.
+                for _ in 0..8 {
+                    let (links, last) = (links.clone(), last.clone());
+                    let other = move |_: &thalweg::Context, ()| {
+                        last.fetch_max(links.load(Ordering::SeqCst), Ordering::SeqCst);
+                    };
+                    rt.task("other", ()).cpu(other).submit().unwrap();
+                }
+                drop(open);
                 rt.wait().unwrap();
+                let (links, last) = (links.load(Ordering::SeqCst), last.load(Ordering::SeqCst));
+                assert_eq!(links, LINKS);
+                assert!(last <= MOST, "{units} {scheduler}: the last other task ran after {last} of {LINKS} links");
             });
         }
     }

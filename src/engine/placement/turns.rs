@@ -26,8 +26,10 @@ impl Turns {
         if is_preferred {
             self.preferred += u32::from(!self.waiting.is_empty());
         } else {
-            self.preferred = if follows { 0 } else { self.preferred };
             self.waiting.insert(task);
+            if follows {
+                self.preferred = 0;
+            }
         }
         is_preferred
     }
