@@ -36,10 +36,20 @@ pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs a test of this program, named with its module, once more in a process of its own, with these variables; what
-/// that writes to standard error.
+/// Runs a test of this program, named with its module, once more in another process with these variables. Returns its
+/// standard error output.
 pub fn again(test: &str, variables: &[(&str, &str)]) -> String {
-    let mut process = Command::new(std::env::current_exe().unwrap());
+    again_by(Command::new(std::env::current_exe().unwrap()), test, variables)
+}
+
+/// The same where the process may map this many KiB.
+pub fn again_within(kib: u64, test: &str, variables: &[(&str, &str)]) -> String {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
+    again_by(shell, test, variables)
+}
+
+fn again_by(mut process: Command, test: &str, variables: &[(&str, &str)]) -> String {
     process.args(["--exact", test, "--nocapture", "--test-threads=1"]).envs(variables.iter().copied());
     let output = process.output().unwrap();
     let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

@@ -1,8 +1,7 @@
 //! Bodies that wait where the system gives memory for a few of their stacks only. Each test starts itself as a child process
 //! with a limit.
 
-use crate::common::{builder, watched};
-use std::process::Command;
+use crate::common::{again, again_within, builder, watched};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -11,20 +10,16 @@ use thalweg::prelude::*;
 
 const PROGRAM: &str = "THALWEG_TEST_STACKS";
 
-/// Runs `program` in a child process that may map so many KiB, or any number. It has to end by itself.
+/// Runs `program` in a child process that may map this many KiB, or any number. It has to end by itself.
 fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static) {
     if std::env::var(PROGRAM).is_ok_and(|name| name == test) {
         return watched(test, program);
     }
-    let limit = kib.map_or(String::new(), |kib| format!("ulimit -v {kib} && "));
-    let mut child = Command::new("sh");
-    child.args(["-c", &format!("{limit}exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
-    child.args([&format!("stacks::{test}"), "--exact", "--nocapture"]).env(PROGRAM, test);
-    let ended = child.output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let last: Vec<_> = said.lines().rev().take(20).collect();
-    assert!(ended.status.success(), "{}: {}", ended.status, last.join("\n"));
-    assert!(String::from_utf8_lossy(&ended.stdout).contains("running 1 test"), "no test has the name {test}");
+    let (test, variables) = (&format!("stacks::{test}"), &[(PROGRAM, test)]);
+    match kib {
+        Some(kib) => again_within(kib, test, variables),
+        None => again(test, variables),
+    };
 }
 
 /// Has `count` bodies wait for a task that is opened last, while others are ready; all have to end.
