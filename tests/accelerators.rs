@@ -194,7 +194,7 @@ fn lists_of_regions_on_a_device() {
 }
 
 /// Tasks on a device let go of their successors when they are issued; who waits for one waits for its end all the same.
-/// Kernels on a CPU write in this process: what one writes outside of its buffer damaged the heap.
+/// Kernels on a CPU write in this process: writes outside of a buffer damaged the heap.
 #[cfg(debug_assertions)]
 #[test]
 fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {

@@ -1,5 +1,5 @@
-//! Whole programs beside the same by hand: a local alignment, a histogram, a factorization, a service with small graphs,
-//! and waiting for what comes from outside.
+//! Whole programs and their counterparts without the runtime: a local alignment, a histogram, a factorization, a service
+//! with small graphs, and waiting for events from outside.
 //!
 //! `cargo bench --bench programs -- --help` lists the arguments. Contenders run by turns, in processes of their own, and must
 //! give the same answer. The plain loop runs on one core, and is what a core can do: with *w* workers a contender's rate per

@@ -37,7 +37,7 @@ pub(crate) fn run(name: &str, requests: usize, workers: usize, passes: usize) ->
     }
 }
 
-/// Has all clients ask for what they ask for; how long that took, and the sum of the answers.
+/// Runs all clients to their ends. Returns the time, and the sum of the answers.
 fn serve(
     requests: usize,
     answer: impl Fn(Vec<f64>) -> Result<f64, RunError> + Sync,

@@ -35,6 +35,11 @@ pub(crate) struct Overrun {
     pub(crate) side: &'static str,
 }
 
+impl Overrun {
+    /// Whether any buffer has guard zones.
+    pub(crate) const IS_LOOKED_FOR: bool = GUARD_BYTES > 0;
+}
+
 impl Buffer {
     /// Host memory of this many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard
     /// zones in builds with debug assertions, and else zeros.

@@ -128,10 +128,9 @@ impl TaskFailure {
     }
 
     /// The same, of an iteration of a loop.
-    pub(crate) fn in_iteration(self, iteration: Iteration) -> Self {
-        let mut failure = self;
-        failure.iteration = iteration;
-        failure
+    pub(crate) fn in_iteration(mut self, iteration: Iteration) -> Self {
+        self.iteration = iteration;
+        self
     }
 
     #[cfg(test)]

@@ -34,19 +34,3 @@ pub use submit::SubmitError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-impl SubmitError {
-    /// Says whose accesses are refused.
-    #[cold]
-    pub(crate) fn of_task(mut self, name: &str) -> Self {
-        if let Self::OutOfBounds { task, .. }
-        | Self::NotContiguous { task, .. }
-        | Self::ForeignData { task, .. }
-        | Self::ForeignResult { task, .. }
-        | Self::Taken { task, .. } = &mut self
-        {
-            *task = name.into();
-        }
-        self
-    }
-}

@@ -1,7 +1,6 @@
 //! The task, loop or request that a refusal is about.
 
 use super::{RunError, SubmitError};
-use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
@@ -78,25 +77,22 @@ impl fmt::Debug for Subject {
     }
 }
 
-impl From<&str> for Subject {
-    fn from(name: &str) -> Self {
-        Self { name: name.into(), at: None }
-    }
-}
-
-impl From<String> for Subject {
-    fn from(name: String) -> Self {
-        Self { name: name.into(), at: None }
-    }
-}
-
-impl From<Cow<'_, str>> for Subject {
-    fn from(name: Cow<'_, str>) -> Self {
+impl<N: Into<Box<str>>> From<N> for Subject {
+    fn from(name: N) -> Self {
         Self { name: name.into(), at: None }
     }
 }
 
 impl SubmitError {
+    /// Says whose accesses are refused.
+    #[cold]
+    pub(crate) fn of_task(mut self, name: &str) -> Self {
+        if let Some(subject) = self.subject() {
+            subject.name = name.into();
+        }
+        self
+    }
+
     /// The refused task or request, if the refusal is about one.
     fn subject(&mut self) -> Option<&mut Subject> {
         match self {

@@ -379,7 +379,7 @@ pub enum SubmitError {
     /// A body waits, and its thread can begin no other task meanwhile: the system gives no memory for another stack.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and there is no \
-         memory for another stack beside {stacks} of bodies that wait; try fewer bodies that wait at a time, smaller stacks \
+         memory for a stack besides the {stacks} of bodies that wait; try fewer bodies that wait at a time, smaller stacks \
          (`Builder::stack_bytes`), or a larger limit of address space or of mappings"
     )]
     NoStack {

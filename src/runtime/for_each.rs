@@ -283,11 +283,10 @@ impl<A: LoopAccesses> Rest<A> {
     /// Checks what can be checked of all iterations at once; how many there are.
     fn check(&self, door: &Door) -> Result<usize, SubmitError> {
         let Self { name, accesses, space, .. } = self;
-        let task = || name.clone().into_owned();
         let iterations = count(name, accesses, door.id)?;
         if let Some(space) = space.as_ref().filter(|space| space.len() < iterations) {
             let (space, index, len) = (space.name().to_owned(), space.len(), space.len());
-            return Err(SubmitError::Index { task: task().into(), space, index, len });
+            return Err(SubmitError::Index { task: name.clone().into(), space, index, len });
         }
         for device in self.devices.iter().take(iterations) {
             super::on_device::exists(door, name, *device)?;
@@ -381,7 +380,6 @@ impl<A: LoopAccesses> Rest<A> {
 
 /// How many iterations a loop with these accesses has, if all of its partitions agree.
 pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> Result<usize, SubmitError> {
-    let task = || name.to_owned();
     accesses.check(runtime).map_err(|refusal| refusal.of_task(name))?;
     let (mut known, mut refusal) = (None, None);
     accesses.lengths(&mut |len, describe| match &known {
@@ -389,11 +387,11 @@ pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> R
         Some((first_len, first)) if *first_len != len && refusal.is_none() => {
             let (first, second) = (first.clone(), describe());
             let (first_len, second_len) = (*first_len, len);
-            refusal = Some(SubmitError::Lengths { task: task().into(), first, first_len, second, second_len });
+            refusal = Some(SubmitError::Lengths { task: name.into(), first, first_len, second, second_len });
         }
         Some(_) => {}
     });
-    let Some((iterations, _)) = known else { return Err(SubmitError::NoLength { task: task().into() }) };
+    let Some((iterations, _)) = known else { return Err(SubmitError::NoLength { task: name.into() }) };
     refusal.map_or(Ok(iterations), Err)
 }
 

@@ -381,10 +381,9 @@ impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
 /// Refuses a task for a group that it cannot be in.
 #[cold]
 pub(super) fn check(task: &str, (of, group): &(u64, Arc<Group>), runtime: u64) -> Result<(), SubmitError> {
-    let task = || task.to_owned();
     match () {
-        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task().into() }),
-        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task().into() }),
+        () if *of != runtime => Err(SubmitError::ForeignGroup { task: task.into() }),
+        () if group.is_cancelled() => Err(SubmitError::Cancelled { task: task.into() }),
         () => Ok(()),
     }
 }

@@ -503,8 +503,8 @@ where
         if !kinds.has(UnitKind::Cpu)
             && let Some(data) = value().filter(|data| data.residence == Residence::Home)
         {
-            let (task, data) = (self.name.clone().into_owned(), data.to_string());
-            return Err(SubmitError::ValueOnDevice { task: task.into(), data });
+            let (task, data) = (self.name.clone().into(), data.to_string());
+            return Err(SubmitError::ValueOnDevice { task, data });
         }
         // Where there is no CPU unit, the hosting threads of devices stand in.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
@@ -536,8 +536,8 @@ where
         if let Some(ends) = &self.hints.across {
             super::across::check(&self.entrance, &self.name, ends, usable, records, at_home)?;
         } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
-            let task = self.name.clone().into_owned();
-            return Err(SubmitError::WorkingSet { task: task.into(), needed_bytes: needs.bytes, capacity_bytes });
+            let task = self.name.clone().into();
+            return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
         }
         let buffer = |kind| largest(kind).map(|_| capacities.largest_buffer(kind));
         let largest_bytes = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(buffer).max();

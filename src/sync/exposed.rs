@@ -5,12 +5,12 @@
 //! between the two is biased: hiding is a store and a load, without a fence; looking makes every thread of the process pass
 //! a fence ([`heavy_fence`]).
 //!
-//! A slot shows a [`Frame`] on the stack that runs the task; the frame leads to the one below it. A stack of its own
+//! A slot shows a [`Frame`] on the stack that runs the task; the frame leads to the one below it. A separate stack
 //! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
 //!
 //! Invariants:
 //! 1. While a look is under way, a task that was seen is not let go: its thread waits at the lock in `hide`.
-//!    Proof: the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads what is shown
+//!    Proof: the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads the frames
 //!    (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3). A look takes (3) back last (5): if (2)
 //!    sees that, the look is over (`tests/loom`).
 //! 2. Every frame that is shown, or leads from one that is, lies in a call of [`Exposed::during`] that has not returned, and
@@ -85,7 +85,7 @@ impl<K: Kind> Exposed<K> {
         }
     }
 
-    /// Calls `code`, which continues on a stack of its own that was left with these frames, or begins there without any. To
+    /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any. To
     /// be called by the thread that runs the tasks.
     pub(crate) fn apart<R>(&self, frames: &mut Apart<K>, code: impl FnOnce() -> R) -> R {
         let base = self.shown.load(Ordering::Relaxed);

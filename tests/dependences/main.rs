@@ -1,4 +1,4 @@
-//! What orders tasks: accesses, regions and partitions, loops, children, and what is remembered of those that ended.
+//! What orders tasks: accesses, regions and partitions, loops, children, and the record of tasks that have ended.
 
 #[path = "../common/mod.rs"]
 mod common;

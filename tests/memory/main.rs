@@ -1,4 +1,4 @@
-//! Arrays in several memories: devices that are emulated, what fits there, and what others lend.
+//! Arrays in several memories: emulated devices, their capacity, and arrays that others lend.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -85,7 +85,7 @@ fn digest(x: impl Iterator<Item = f64>) -> u64 {
     x.fold(17, |h, x| h.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7) ^ x.to_bits())
 }
 
-/// Runs the program and compares what it read, and the array, with a loop on one core.
+/// Runs the program and compares its reads, and the array, with a loop on one core.
 pub(crate) fn check(program: &Sums) {
     let len = program.len;
     let rt = Runtime::builder()

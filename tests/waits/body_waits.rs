@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Runs `test` on machines with CPU units, under all schedulers, whoever hosts.
+/// Runs `test` on machines with CPU units, under all schedulers, with each kind of host.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,2:EMU:1"] {
         for scheduler in SCHEDULERS {

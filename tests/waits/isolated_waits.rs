@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
 const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
-/// Runs `test` on machines with and without placement, under all schedulers, whoever hosts.
+/// Runs `test` on machines with and without placement, under all schedulers, with each kind of host.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in UNITS {
         for scheduler in SCHEDULERS {
@@ -24,7 +24,7 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits `children` that count, each of which waits for children of its own if it is to be `deep`. None comes after another.
+/// Submits `children` that count, and each waits for further children if it is to be `deep`. None comes after another.
 fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) -> Result<(), SubmitError> {
     for _ in 0..children {
         let inner = count.clone();

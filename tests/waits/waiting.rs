@@ -191,7 +191,7 @@ fn a_body_that_waits_for_another_task_is_reported() {
     }
 }
 
-/// What a stall looks like while a body of `blocks` waits for what the program does when it has got the report.
+/// The stall that is reported while a body of `blocks` waits for the program, which acts on the report.
 fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box<dyn FnOnce() + Send>)) -> Stall {
     let (report, reports) = channel();
     let builder = builder("1:CPU:1", hosts).scheduler(scheduler).report_stalls_after(Duration::from_millis(20));

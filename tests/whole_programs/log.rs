@@ -29,7 +29,7 @@ pub(crate) enum Seen {
 pub(crate) struct Log {
     seen: HashMap<usize, Seen>,
     runs: HashMap<usize, u32>,
-    /// Tasks of which a run has come to its end.
+    /// Tasks with a run that has come to its end.
     ended: HashSet<usize>,
     /// The failures that bodies were given instead of values.
     outcomes: HashMap<usize, BTreeSet<usize>>,

@@ -180,7 +180,7 @@ impl Aside {
         self.go_on(place, left, own, exposed);
     }
 
-    /// Resumes those that were woken, or `all`, as far as they were begun in the innermost of so many isolated waits; whether
+    /// Resumes the woken fibers, or `all`, if they began in the innermost isolated wait, which has this level. Returns whether
     /// there were any.
     pub(super) fn resume_woken(
         &self,
@@ -215,8 +215,8 @@ impl Aside {
         any
     }
 
-    /// Resumes the next one in turn of those begun in the innermost of so many isolated waits, without its being woken; whether
-    /// there was one.
+    /// Resumes the next fiber of those begun in the innermost isolated wait, which has this level, even if it is not woken.
+    /// Returns whether there was one.
     pub(super) fn resume_next(&self, isolation_level: usize, own: &Cell<Own>, exposed: &ExposedTask) -> bool {
         let suits = |left: &mut Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
         let next = with_fibers(|fibers| {

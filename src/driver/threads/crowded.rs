@@ -8,6 +8,8 @@ use super::aside::Aside;
 use super::host::Host;
 use super::state::Threads;
 use super::waiting::Work;
+use crate::depend::OwnedTask;
+use crate::sync::fiber::Stack;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -49,7 +51,7 @@ impl Crowd {
     }
 
     /// A stack, if the system has the memory.
-    pub(super) fn stack(&self, aside: &Aside) -> Option<crate::sync::fiber::Stack> {
+    pub(super) fn stack(&self, aside: &Aside) -> Option<Stack> {
         let is_asked = self.refused.get().is_none_or(|refused| refused.elapsed() >= NOT_ASKED);
         let stack = aside.stack(is_asked);
         match &stack {
@@ -102,13 +104,11 @@ impl Threads {
         }
         self.put_back(host, work); // there is memory again when some of those that have begun have ended
         // The runtime's internal tasks need no room, and other tasks may precede them.
-        let is_own = |task: &crate::depend::OwnedTask| task.shared().internal;
-        let mut moved = 0;
+        let is_own = |task: &OwnedTask| task.shared().internal;
         let own = match self.on_fast_path() {
-            true => self.ready.find(&host.queue, is_own, &mut moved).map(Work::Anywhere),
+            true => self.find_anywhere(host, is_own).map(Work::Anywhere),
             false => self.ready.find_launch(host.unit, |launch| is_own(&launch.task)).map(Work::Placed),
         };
-        self.shared.idle.wake(moved);
         match own {
             Some(work) => {
                 self.run_work(host, work);

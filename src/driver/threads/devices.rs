@@ -5,7 +5,7 @@
 use super::device_queue::DeviceQueue;
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{AccessRecord, Kinds, OwnedTask, Site};
-use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution};
+use crate::device::{Accelerator, Buffer, Copying, Device, DeviceCopy, End, Execution, Overrun};
 use crate::engine::{CopyOrder, CopyTime, Event, Nanos, ReplicaRef};
 use crate::error::DeviceError;
 use crate::ids::{DataId, DeviceId, SpaceId};
@@ -243,11 +243,14 @@ impl Devices {
     /// The first data object of a task that its body, or a kernel, wrote outside of, on a device that looks for that.
     /// A kernel launched after the task on the same replica may have done it as well.
     pub(super) fn overrun(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<DeviceError> {
+        if !Overrun::IS_LOOKED_FOR {
+            return None;
+        }
         let (mut places, mut found) = (places.iter(), None);
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
             let place = places.next().filter(|place| !place.space.is_host());
             let overrun = place.and_then(|place| self.replicas.get(&place.replica)?.buffer.overrun());
-            if let (Some(crate::device::Overrun { bytes, side }), Some(place)) = (overrun, place) {
+            if let (Some(Overrun { bytes, side }), Some(place)) = (overrun, place) {
                 let device = place.space.to_string();
                 found.get_or_insert(DeviceError::Overrun { device, data: datum.to_string(), bytes, side });
             }

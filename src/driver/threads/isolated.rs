@@ -75,7 +75,7 @@ impl Threads {
     #[cold]
     pub(super) fn next_isolated(&self, host: &Host) -> Option<Work> {
         let found = match self.on_fast_path() {
-            true => self.find_anywhere(host).map(Work::Anywhere),
+            true => self.find_anywhere(host, |task| host.allows(task)).map(Work::Anywhere),
             false => self.find_placed(host).map(Work::Placed),
         };
         if let (Some(_), Some(isolation)) = (&found, &mut *host.isolation.borrow_mut()) {
@@ -84,11 +84,12 @@ impl Threads {
         found
     }
 
-    fn find_anywhere(&self, host: &Host) -> Option<OwnedTask> {
+    /// A task that any unit may run and that is `wanted`, from whichever queue.
+    pub(super) fn find_anywhere(&self, host: &Host, wanted: impl Fn(&OwnedTask) -> bool) -> Option<OwnedTask> {
         let mut moved = 0;
-        let found = self.ready.find(&host.queue, |task| host.allows(task), &mut moved);
+        let found = self.ready.find(&host.queue, wanted, &mut moved);
         if moved > 0 {
-            self.shared.idle.wake(moved); // for whoever may run them
+            self.shared.idle.wake(moved); // for the threads that may run them
         }
         found
     }

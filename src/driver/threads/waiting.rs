@@ -40,7 +40,7 @@ const OLDEST_AFTER_IN_BODY: u32 = 512;
 enum Until {
     /// Until its thread has nothing else to do, or its stack is to be left.
     Idle,
-    /// Until what it waits for is there.
+    /// Until nothing is left to wait for.
     Over,
     /// The same, unless that is hopeless.
     OverOrHopeless,
