@@ -101,9 +101,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBody, LoopBuilder, LoopRecorder, Obstacle,
-    Pending, Reading, Recorder, Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, ScopedTask, Stall,
-    Statistics, TaskBuilder, TaskGroup, TaskHandle, TaskRecorder,
+    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBody, LoopBuilder, Obstacle, Pending,
+    Reading, Recorder, Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder,
+    TaskGroup, TaskHandle,
 };
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};

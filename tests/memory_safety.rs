@@ -309,7 +309,7 @@ fn what_is_borrowed_from_the_heap_is_left_in_time() {
                         .submit()
                         .unwrap();
                 }
-                scope.task("fails", (x.block((3, 4)).inout(),)).retries(2).cpu(|_, _| Err("no")).submit().unwrap();
+                scope.task("fails", (x.block((3, 4)).inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
             })
             .unwrap_err();
             assert_eq!(square.sum(), 48 * n + 20 * 8 + 16 + 20);

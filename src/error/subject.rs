@@ -122,8 +122,7 @@ impl SubmitError {
             | Self::NoParent { task }
             | Self::Nested { task, .. }
             | Self::Cancelled { task }
-            | Self::ForeignGroup { task }
-            | Self::Retries { task, .. } => Some(task),
+            | Self::ForeignGroup { task } => Some(task),
             _ => None,
         }
     }

@@ -439,19 +439,6 @@ pub enum SubmitError {
         /// The task's name.
         task: String,
     },
-    /// The task is to be retried, and what one of its accesses does cannot be done again.
-    #[error(
-        "cannot submit task {task} with retries: what a body that fails has added to {region} of {data} stays there, \
-         and others may have seen it; try `inout` or `reduction`, or no retries"
-    )]
-    Retries {
-        /// The task.
-        task: Subject,
-        /// The data object's name.
-        data: String,
-        /// The region, with its mode.
-        region: String,
-    },
     /// An array that is lent to a scope does not lie in memory row by row.
     #[error(
         "cannot borrow an array of shape {shape:?} with strides {strides:?}: {problem}; try borrowing the array that it is \

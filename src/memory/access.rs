@@ -116,22 +116,6 @@ pub trait Replicated: Sealed {
         false
     }
 
-    /// What the body changes of the region, and will find again if it is run once more: a copy, if it finds anything.
-    ///
-    /// # Safety
-    /// As for [`Access::view`], and no view of this access lasts.
-    #[doc(hidden)]
-    unsafe fn save(&self, _site: Option<Site>) -> Option<Box<[u8]>> {
-        None
-    }
-
-    /// Makes the region what it was when it was saved.
-    ///
-    /// # Safety
-    /// As for `save`, with the same site.
-    #[doc(hidden)]
-    unsafe fn restore(&self, _site: Option<Site>, _saved: &[u8]) {}
-
     /// The body has run to its end: others may use the private replica, if they share it.
     ///
     /// # Safety
@@ -212,31 +196,6 @@ impl<T: Element, S: Shape> Declared<T, S> {
         })
     }
 
-    /// A copy of the region's bytes, row by row.
-    ///
-    /// # Safety
-    /// The region lies at `from`, and nobody writes it meanwhile.
-    unsafe fn save(&self, from: Site) -> Box<[u8]> {
-        let extents = self.block().extents();
-        let mut saved = vec![0; extents.iter().product::<usize>() * size_of::<T>()].into_boxed_slice();
-        let to = Site { first: saved.as_mut_ptr(), strides: strides_of(&extents) };
-        // SAFETY: the caller keeps the region; the copy is ours, and as large.
-        unsafe { copy_box(&BoxCopy { from, to, extents, element_bytes: size_of::<T>() }) };
-        saved
-    }
-
-    /// Copies the region's bytes back.
-    ///
-    /// # Safety
-    /// The region lies at `to`, and nobody else reads or writes it meanwhile.
-    unsafe fn restore(&self, saved: &[u8], to: Site) {
-        let extents = self.block().extents();
-        assert!(saved.len() == extents.iter().product::<usize>() * size_of::<T>(), "what was saved of another region");
-        let from = Site { first: saved.as_ptr().cast_mut(), strides: strides_of(&extents) };
-        // SAFETY: the caller keeps the region; what was saved is as large, and is not written.
-        unsafe { copy_box(&BoxCopy { from, to, extents, element_bytes: size_of::<T>() }) };
-    }
-
     #[inline]
     pub(super) fn record(&self, mode: Mode, visit: &mut dyn FnMut(Record<'_>)) {
         visit(Record(AccessRecord { datum: &self.cell().datum, block: &self.spans.block(), mode }));
@@ -251,17 +210,7 @@ macro_rules! plain_access {
 
         impl<T, S: Shape> Sealed for $name<T, S> {}
 
-        impl<T: Element, S: Shape> Replicated for $name<T, S> {
-            unsafe fn save(&self, site: Option<Site>) -> Option<Box<[u8]>> {
-                // SAFETY: the region is the task's while its body runs, of which no view lasts.
-                ($mode.reads() && $mode.writes()).then(|| unsafe { self.0.save(self.0.site(site)) })
-            }
-
-            unsafe fn restore(&self, site: Option<Site>, saved: &[u8]) {
-                // SAFETY: as for `save`, which this came from.
-                unsafe { self.0.restore(saved, self.0.site(site)) }
-            }
-        }
+        impl<T: Element, S: Shape> Replicated for $name<T, S> {}
 
         impl<T: Element, S: Shape> Access for $name<T, S> {
             type View<'a> = S::$view<'a, T>;

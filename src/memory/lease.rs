@@ -16,6 +16,8 @@
 use super::access_list::AccessList;
 use super::buffer::{DataCell, strides_of};
 use super::lent::{Lend, Lending};
+use super::outside::{Async, Detached};
+use super::payload::{DeviceBody, Slot, With};
 use super::{Element, IntoOutcome, Shape};
 use crate::depend::Context;
 use crate::error::{BoxError, SubmitError};
@@ -33,10 +35,6 @@ use std::sync::Arc;
 pub(crate) type LeasedBody<A> =
     Box<dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
 
-/// As [`LeasedBody`], of a body that can be run again.
-pub(crate) type LeasedRepeatable<A> =
-    Box<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send>;
-
 /// A body that all iterations of a loop share.
 pub(crate) type SharedHostBody<'b, A> =
     Arc<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + Sync + 'b>;
@@ -47,11 +45,6 @@ pub(crate) type SharedDeviceBody<'b, A> = Arc<
         + Send
         + Sync
         + 'b,
->;
-
-/// As [`LeasedBody`], of a body for accelerators.
-pub(crate) type LeasedDeviceBody<A> = Box<
-    dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError> + Send,
 >;
 
 /// As [`LeasedBody`], of a body that lends its views out.
@@ -74,17 +67,73 @@ pub struct Lease<'scope>(PhantomData<Invariant<'scope>>);
 /// `Send` and `Sync`, which a loop that is being described is as well.
 type Invariant<'scope> = fn(&'scope ()) -> &'scope ();
 
-/// How the bodies of a builder are kept until their tasks have ended: as they are, or by a scope's lease.
+/// How a builder keeps bodies that are called any number of times, until the last call has ended.
 #[doc(hidden)]
-pub trait Keep<'b>: Sealed + Copy {
+pub trait Share<'b>: Sealed + Copy {
     #[doc(hidden)]
-    fn host<A: AccessList>(self, body: Common<SharedHostBody<'b, A>>) -> Common<SharedHostBody<'static, A>>;
+    fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'b, A>>) -> Common<SharedHostBody<'static, A>>;
 
     #[doc(hidden)]
-    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'b, A>>) -> Common<SharedDeviceBody<'static, A>>;
+    fn share_device<A: AccessList>(self, body: Common<SharedDeviceBody<'b, A>>)
+    -> Common<SharedDeviceBody<'static, A>>;
 }
 
-/// Wrapped so that the public trait can mention it.
+/// How a builder keeps bodies that are called once: with their types, or in boxes by a scope's lease.
+#[doc(hidden)]
+pub trait Keep<'b>: Share<'b> {
+    #[doc(hidden)]
+    type Body<A, F, R>: Slot<A>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'b,
+        R: IntoOutcome + 'b;
+    #[doc(hidden)]
+    type Detached<A, F, R>: Slot<A>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'b,
+        R: IntoOutcome + 'b;
+    #[doc(hidden)]
+    type Async<A, F, U>: Slot<A>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'b,
+        U: Future<Output: IntoOutcome> + Send + 'b;
+
+    /// A body for CPU units.
+    #[doc(hidden)]
+    fn body<A, F, R>(self, body: F) -> Self::Body<A, F, R>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'b,
+        R: IntoOutcome + 'b;
+
+    /// A body that lends its views out. Guards may go to any thread: the task has not ended before all are given back.
+    #[doc(hidden)]
+    fn detached<A, F, R>(self, body: F) -> Self::Detached<A, F, R>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'b,
+        R: IntoOutcome + 'b;
+
+    /// A body that makes a future.
+    #[doc(hidden)]
+    fn asynchronous<A, F, U>(self, body: F) -> Self::Async<A, F, U>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'b,
+        U: Future<Output: IntoOutcome> + Send + 'b;
+
+    /// A body for accelerators.
+    #[doc(hidden)]
+    fn device<A, F, R>(self, body: F) -> Common<DeviceBody<'static, A>>
+    where
+        A: AccessList,
+        F: for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'v>) -> R + Send + 'b,
+        R: IntoOutcome + 'b;
+}
+
+/// Wrapped so that the public traits can mention it.
 #[doc(hidden)]
 #[allow(missing_debug_implementations)] // there is nothing to show of a closure
 pub struct Common<B>(pub(crate) B);
@@ -101,102 +150,142 @@ impl Owned {
 impl Sealed for Owned {}
 impl Sealed for Lease<'_> {}
 
-impl Keep<'static> for Owned {
-    fn host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
+impl Share<'static> for Owned {
+    fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
         body
     }
 
-    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'static, A>>) -> Common<SharedDeviceBody<'static, A>> {
+    fn share_device<A: AccessList>(
+        self,
+        body: Common<SharedDeviceBody<'static, A>>,
+    ) -> Common<SharedDeviceBody<'static, A>> {
         body
     }
 }
 
-impl<'scope> Keep<'scope> for Lease<'scope> {
-    fn host<A: AccessList>(self, body: Common<SharedHostBody<'scope, A>>) -> Common<SharedHostBody<'static, A>> {
+impl Keep<'static> for Owned {
+    type Body<A, F, R>
+        = With<F, R>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'static,
+        R: IntoOutcome + 'static;
+    type Detached<A, F, R>
+        = Detached<F, R>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'static,
+        R: IntoOutcome + 'static;
+    type Async<A, F, U>
+        = Async<F, U>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'static,
+        U: Future<Output: IntoOutcome> + Send + 'static;
+
+    #[inline]
+    fn body<A, F, R>(self, body: F) -> With<F, R>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        With(body, PhantomData)
+    }
+
+    fn detached<A, F, R>(self, body: F) -> Detached<F, R>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        Detached(body, PhantomData)
+    }
+
+    fn asynchronous<A, F, U>(self, body: F) -> Async<F, U>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'static,
+        U: Future<Output: IntoOutcome> + Send + 'static,
+    {
+        Async::new(body)
+    }
+
+    fn device<A, F, R>(self, body: F) -> Common<DeviceBody<'static, A>>
+    where
+        A: AccessList,
+        F: for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'v>) -> R + Send + 'static,
+        R: IntoOutcome + 'static,
+    {
+        Common(Box::new(move |launcher, views| body(launcher, views).into_outcome()))
+    }
+}
+
+impl<'scope> Share<'scope> for Lease<'scope> {
+    fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'scope, A>>) -> Common<SharedHostBody<'static, A>> {
         // SAFETY: the two types differ in the lifetime alone. The builder of a scope's loop, which cannot outlive `'scope`, gives
         // the body to tasks of the scope. They call or drop it within `'scope`: the lease's promise, part 1, which
         // `Runtime::scope` keeps.
         Common(unsafe { std::mem::transmute::<SharedHostBody<'scope, A>, SharedHostBody<'static, A>>(body.0) })
     }
 
-    fn device<A: AccessList>(self, body: Common<SharedDeviceBody<'scope, A>>) -> Common<SharedDeviceBody<'static, A>> {
+    fn share_device<A: AccessList>(
+        self,
+        body: Common<SharedDeviceBody<'scope, A>>,
+    ) -> Common<SharedDeviceBody<'static, A>> {
         // SAFETY: as above.
         Common(unsafe { std::mem::transmute::<SharedDeviceBody<'scope, A>, SharedDeviceBody<'static, A>>(body.0) })
     }
 }
 
-impl fmt::Debug for Lease<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lease")
-    }
-}
-
-impl<'scope> Lease<'scope> {
-    /// For `Runtime::scope`, which keeps the promise, and for nobody else.
-    pub(crate) fn of_scope() -> Self {
-        Self(PhantomData)
-    }
-
-    /// A body for tasks of the scope.
-    pub(crate) fn body<A, F, R>(&self, body: F) -> LeasedBody<A>
+impl<'scope> Keep<'scope> for Lease<'scope> {
+    type Body<A, F, R>
+        = With<LeasedBody<A>, Result<(), BoxError>>
     where
         A: AccessList,
         F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'scope,
-        R: IntoOutcome,
+        R: IntoOutcome + 'scope;
+    type Detached<A, F, R>
+        = Detached<LeasedDetached<A>, Result<(), BoxError>>
+    where
+        A: Lend,
+        F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'scope,
+        R: IntoOutcome + 'scope;
+    type Async<A, F, U>
+        = Async<LeasedAsync<A>, LeasedFuture<'static>>
+    where
+        A: Lend,
+        F: FnOnce(Context, A::Lent) -> U + Send + 'scope,
+        U: Future<Output: IntoOutcome> + Send + 'scope;
+
+    fn body<A, F, R>(self, body: F) -> With<LeasedBody<A>, Result<(), BoxError>>
+    where
+        A: AccessList,
+        F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'scope,
+        R: IntoOutcome + 'scope,
     {
         type Body<'b, A> =
             dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
         let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
-        // SAFETY: the two types differ in the lifetime alone. Within `'scope` the box is called or dropped, and nobody
-        // touches what it captured after that: the lease's promise, part 1, which `Runtime::scope` keeps.
-        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+        // SAFETY: the two types differ in the lifetime alone. The builder of a scope's task, which cannot outlive `'scope`,
+        // gives the box to a task of the scope. Within `'scope` the box is called or dropped, and nobody touches its captures
+        // after that: the lease's promise, part 1, which `Runtime::scope` keeps.
+        With(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }, PhantomData)
     }
 
-    /// A body for tasks of the scope that can be run again.
-    pub(crate) fn repeatable<A, F, R>(&self, body: F) -> LeasedRepeatable<A>
-    where
-        A: AccessList,
-        F: for<'c, 'v> Fn(&'c Context, A::Views<'v>) -> R + Send + 'scope,
-        R: IntoOutcome,
-    {
-        type Body<'b, A> =
-            dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
-        let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
-        // SAFETY: as in `Self::body`.
-        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
-    }
-
-    /// A body for accelerators, for tasks of the scope.
-    pub(crate) fn device_body<A, F, R>(&self, body: F) -> LeasedDeviceBody<A>
-    where
-        A: AccessList,
-        F: for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'v>) -> R + Send + 'scope,
-        R: IntoOutcome,
-    {
-        type Body<'b, A> = dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError>
-            + Send
-            + 'b;
-        let body: Box<Body<'scope, A>> = Box::new(move |launcher, views| body(launcher, views).into_outcome());
-        // SAFETY: as in `Self::body`.
-        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
-    }
-
-    /// A detached body for tasks of the scope. Guards of its views may go to any thread: the task has not ended before all
-    /// are given back.
-    pub(crate) fn detached<A, F, R>(&self, body: F) -> LeasedDetached<A>
+    fn detached<A, F, R>(self, body: F) -> Detached<LeasedDetached<A>, Result<(), BoxError>>
     where
         A: Lend,
         F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'scope,
-        R: IntoOutcome,
+        R: IntoOutcome + 'scope,
     {
         type Body<'b, A> = dyn for<'c> FnOnce(&'c Lending<'c>, <A as Lend>::Lent) -> Result<(), BoxError> + Send + 'b;
         let body: Box<Body<'scope, A>> = Box::new(move |lending, lent| body(lending, lent).into_outcome());
-        // SAFETY: as in `Self::body`.
-        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+        // SAFETY: as in `body`.
+        Detached(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }, PhantomData)
     }
 
-    /// A body that makes a future, for tasks of the scope.
-    pub(crate) fn asynchronous<A, F, U>(&self, body: F) -> LeasedAsync<A>
+    fn asynchronous<A, F, U>(self, body: F) -> Async<LeasedAsync<A>, LeasedFuture<'static>>
     where
         A: Lend,
         F: FnOnce(Context, A::Lent) -> U + Send + 'scope,
@@ -211,7 +300,31 @@ impl<'scope> Lease<'scope> {
         // or dropped. The future that it returns is a part of the task's body until it is ready or cancelled, and is dropped
         // then, before the task ends. Neither capture is touched after that: the lease's promise, part 1, which
         // `Runtime::scope` keeps.
-        unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }
+        Async::new(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) })
+    }
+
+    fn device<A, F, R>(self, body: F) -> Common<DeviceBody<'static, A>>
+    where
+        A: AccessList,
+        F: for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'v>) -> R + Send + 'scope,
+        R: IntoOutcome + 'scope,
+    {
+        let body: DeviceBody<'scope, A> = Box::new(move |launcher, views| body(launcher, views).into_outcome());
+        // SAFETY: as in `body`.
+        Common(unsafe { std::mem::transmute::<DeviceBody<'scope, A>, DeviceBody<'static, A>>(body) })
+    }
+}
+
+impl fmt::Debug for Lease<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lease")
+    }
+}
+
+impl<'scope> Lease<'scope> {
+    /// For `Runtime::scope`, which keeps the promise, and for nobody else.
+    pub(crate) fn of_scope() -> Self {
+        Self(PhantomData)
     }
 
     /// A data object whose home is a slice; to be read only, which is the handle's matter: it declares `in` and `after`

@@ -71,10 +71,6 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     #[doc(hidden)]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
 
-    /// Whether the body is run again if it fails.
-    #[doc(hidden)]
-    const RETRIES: bool = false;
-
     /// Takes the body out of its task and runs it on these accesses. A task that goes on without its body keeps what it
     /// needs for that in `bodies`.
     ///
@@ -214,21 +210,12 @@ impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
     }
 }
 
-/// A body of any type that enqueues kernels.
-pub(crate) trait DeviceBody<A: AccessList>: Send {
-    fn call(self: Box<Self>, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError>;
-}
-
-impl<A, F, R> DeviceBody<A> for With<F, R>
-where
-    A: AccessList,
-    F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, A::DeviceViews<'a>) -> R + Send + 'static,
-    R: IntoOutcome + 'static,
-{
-    fn call(self: Box<Self>, launcher: &mut Launcher<'_>, views: A::DeviceViews<'_>) -> Result<(), BoxError> {
-        (self.0)(launcher, views).into_outcome()
-    }
-}
+/// A body that enqueues kernels.
+pub(crate) type DeviceBody<'b, A> = Box<
+    dyn for<'l, 'd, 'v> FnOnce(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError>
+        + Send
+        + 'b,
+>;
 
 /// Bodies for several kinds of unit, of which one will be run.
 ///
@@ -240,9 +227,9 @@ pub(crate) struct Several<A: AccessList> {
     /// For emulated devices.
     pub(crate) emulated: Option<Box<dyn HostBody<A>>>,
     /// For accelerators.
-    pub(crate) gpu: Option<Box<dyn DeviceBody<A>>>,
+    pub(crate) gpu: Option<DeviceBody<'static, A>>,
     /// For those of one interface: by the kind of its units.
-    pub(crate) own: Vec<(UnitKind, Box<dyn DeviceBody<A>>)>,
+    pub(crate) own: Vec<(UnitKind, DeviceBody<'static, A>)>,
 }
 
 impl<A: AccessList> Default for Several<A> {
@@ -287,7 +274,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
         let interface = launcher.interface();
         let own = own.iter().position(|(kind, _)| *kind == interface).map(|n| own.swap_remove(n).1);
         let body = own.or(gpu).expect("tasks are placed only on units that they have a body for");
-        body.call(launcher, views)
+        body(launcher, views)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Where the parts then go is the matter of `engine/placement/across.rs`.
 
-use super::{Door, ScopedTask, TaskBuilder};
+use super::{Door, TaskBuilder};
 use crate::depend::{AccessRecord, Mode};
 use crate::engine::bytes_in_each;
 use crate::error::SubmitError;
@@ -10,7 +10,7 @@ use crate::machine::UnitKind;
 use crate::task::Accesses;
 use std::sync::Arc;
 
-impl<P: Accesses, C> TaskBuilder<'_, Vec<P>, C> {
+impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     /// The task works on all devices of its unit at once: each element of the list of accesses is a part, and part `i` lies in
     /// the memory of device `i` modulo their number. One body is called for all parts, when all of them are there; the task
     /// ends when all devices have done what it enqueued, and fails as a whole. For what needs all devices in one call, such as
@@ -84,15 +84,7 @@ impl<P: Accesses, C> TaskBuilder<'_, Vec<P>, C> {
             part.visit(&mut |_| accesses += 1);
             accesses
         });
-        self.hints.across = Some(ends.collect::<Arc<[usize]>>());
-        self.on_any_device()
-    }
-}
-
-impl<P: Accesses, C> ScopedTask<'_, '_, Vec<P>, C> {
-    /// As [`TaskBuilder::across_devices`].
-    pub fn across_devices(mut self) -> Self {
-        self.task = self.task.across_devices();
+        (self.hints.across, self.hints.device) = (Some(ends.collect::<Arc<[usize]>>()), None);
         self
     }
 }

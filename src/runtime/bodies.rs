@@ -5,25 +5,19 @@
 //! keeps its type, so that it is called without a pointer to it.
 
 use super::for_each::LoopBuilder;
-use super::record::{LoopRecorder, TaskRecorder};
+use super::record::Recorded;
 use super::submit::TaskBuilder;
 use crate::Context;
-use crate::depend::Group;
-use crate::ids::DeviceId;
 use crate::kernel::Launcher;
 use crate::machine::UnitKind;
-use crate::memory::{AccessList, Common, ForDevices, IntoOutcome, Keep, Owned, SharedDeviceBody, SharedHostBody, Slot};
+use crate::memory::{
+    AccessList, Common, ForDevices, IntoOutcome, Owned, Share, SharedDeviceBody, SharedHostBody, Slot,
+};
 use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
-/// What a task or a loop has beside its body for CPU units.
+/// The bodies of a loop, or of a recorded task, beside the one for CPU units.
 pub(super) struct Bodies<S: AccessList> {
-    /// Whether the one for CPU units is for no others.
-    pub(super) host_only: bool,
-    pub(super) priority: i32,
-    /// The group that each is a member of, and that group's runtime.
-    pub(super) group: Option<(u64, Arc<Group>)>,
-    pub(super) device: Option<DeviceId>,
     pub(super) emulated: Option<SharedHostBody<'static, S>>,
     pub(super) gpu: Option<ForDevices<S>>,
     /// Those for one interface, by the kind of its units.
@@ -32,14 +26,13 @@ pub(super) struct Bodies<S: AccessList> {
 
 impl<S: AccessList> Default for Bodies<S> {
     fn default() -> Self {
-        Self { host_only: false, priority: 0, group: None, device: None, emulated: None, gpu: None, own: Vec::new() }
+        Self { emulated: None, gpu: None, own: Vec::new() }
     }
 }
 
 impl<S: AccessList> Clone for Bodies<S> {
     fn clone(&self) -> Self {
-        let (group, emulated) = (self.group.clone(), self.emulated.clone());
-        Self { group, emulated, gpu: self.gpu.clone(), own: self.own.clone(), ..*self }
+        Self { emulated: self.emulated.clone(), gpu: self.gpu.clone(), own: self.own.clone() }
     }
 }
 
@@ -51,16 +44,11 @@ impl<S: AccessList> Bodies<S> {
     }
 
     /// Gives a task all of these.
-    pub(super) fn give<'t, A, C>(&self, task: TaskBuilder<'t, A, C>) -> TaskBuilder<'t, A, C>
+    pub(super) fn give<'t, A, C>(&self, mut task: TaskBuilder<'t, A, C>) -> TaskBuilder<'t, A, C>
     where
         A: Accesses<Stored = S>,
         C: Slot<S>,
     {
-        let mut task = task.priority(self.priority);
-        task.hints.group.clone_from(&self.group);
-        if let Some(device) = self.device {
-            task = task.on_device(device);
-        }
         if let Some(body) = self.emulated.clone() {
             task = task.emulated(move |context, views| body(context, views));
         }
@@ -69,7 +57,7 @@ impl<S: AccessList> Bodies<S> {
         }
         for (kind, body) in &self.own {
             let body = body.clone();
-            task = task.for_interface(*kind, move |launcher, views| body(launcher, views));
+            task = task.for_interface(*kind, Box::new(move |launcher, views| body(launcher, views)));
         }
         task
     }
@@ -87,7 +75,7 @@ macro_rules! described_alike {
             {
                 let body: SharedHostBody<$life, A::Stored> =
                     Arc::new(move |context, views| body(context, views).into_outcome());
-                let Common(body) = self.keep().host::<A::Stored>(Common(body));
+                let Common(body) = self.sharing().share_host::<A::Stored>(Common(body));
                 self.bodies().emulated = Some(body);
                 self
             }
@@ -103,14 +91,8 @@ macro_rules! described_alike {
             {
                 let body: SharedDeviceBody<$life, A::Stored> =
                     Arc::new(move |launcher, views| body(launcher, views).into_outcome());
-                let Common(body) = self.keep().device::<A::Stored>(Common(body));
+                let Common(body) = self.sharing().share_device::<A::Stored>(Common(body));
                 self.bodies().gpu = Some(body);
-                self
-            }
-
-            /// Among ready tasks, larger priorities go first. A hint; the default is 0.
-            pub fn priority(mut self, priority: i32) -> Self {
-                self.bodies().priority = priority;
                 self
             }
         }
@@ -118,28 +100,16 @@ macro_rules! described_alike {
 }
 
 described_alike! {
-    ['b, K: Keep<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b;
-    [] TaskRecorder<'_, A, C>, Accesses, 'static;
-    [] LoopRecorder<'_, A, C>, LoopAccesses, 'static;
+    ['b, K: Share<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b;
+    [] TaskBuilder<'_, A, C, Recorded<'_, A::Stored>>, Accesses, 'static;
 }
 
-impl<A: Accesses, C> TaskRecorder<'_, A, C> {
-    pub(super) fn keep(&self) -> Owned {
-        Owned::NOTHING_BORROWED
+impl<A: Accesses, C> TaskBuilder<'_, A, C, Recorded<'_, A::Stored>> {
+    pub(super) fn bodies(&mut self) -> &mut Bodies<A::Stored> {
+        &mut self.keep.bodies
     }
-}
 
-impl<A: LoopAccesses, C> LoopRecorder<'_, A, C> {
-    pub(super) fn keep(&self) -> Owned {
+    pub(super) fn sharing(&self) -> Owned {
         Owned::NOTHING_BORROWED
-    }
-}
-
-impl<A: Accesses, C> TaskRecorder<'_, A, C> {
-    /// The task runs on this device, as [`TaskBuilder::on_device`](crate::TaskBuilder::on_device) says. An index of an
-    /// iteration space goes before it.
-    pub fn on_device(mut self, device: DeviceId) -> Self {
-        self.bodies().device = Some(device);
-        self
     }
 }

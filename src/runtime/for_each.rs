@@ -6,14 +6,16 @@
 
 use super::bodies::Bodies;
 use super::children::{EntranceOf, Kin};
-use super::submit::overlapping;
+use super::submit::{Hints, overlapping};
 use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
-use crate::depend::{AccessRecord, FEW_ACCESSES, Kinds, Together, overlap, running};
+use crate::depend::{AccessRecord, FEW_ACCESSES, Group, Kinds, Together, overlap, running};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, Called, SubmitError};
 use crate::ids::{DeviceId, Iteration};
-use crate::memory::{AccessList, Common, IntoOutcome, Keep, Lease, NoBody, Owned, Payload, Repeated, SharedBody, Slot};
+use crate::memory::{
+    AccessList, Common, IntoOutcome, Keep, Lease, NoBody, Owned, Payload, Repeated, Share, SharedBody, Slot,
+};
 use crate::region::Block;
 use crate::sealed::INTERNAL;
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Recorded};
@@ -68,11 +70,11 @@ impl Runtime {
 /// ```
 #[must_use = "a loop runs only once it is submitted"]
 pub struct LoopBuilder<'rt, A: LoopAccesses, C = NoBody, K = Owned> {
-    keep: K,
+    pub(super) keep: K,
     entrance: EntranceOf<'rt>,
     kin: Kin,
-    cpu: C,
-    rest: Rest<A>,
+    pub(super) cpu: C,
+    pub(super) rest: Rest<A>,
 }
 
 /// A body for CPU units that all iterations of a loop share, or all replays of a recorded task.
@@ -89,9 +91,14 @@ type Cost = Box<dyn Fn(usize) -> f64>;
 
 /// All of a loop but its body for CPU units.
 pub(super) struct Rest<A: LoopAccesses> {
-    name: Cow<'static, str>,
-    accesses: A,
-    bodies: Bodies<A::Stored>,
+    pub(super) name: Cow<'static, str>,
+    pub(super) accesses: A,
+    /// Whether the body for CPU units is for no others.
+    pub(super) host_only: bool,
+    pub(super) bodies: Bodies<A::Stored>,
+    pub(super) priority: i32,
+    /// The group that each iteration is a member of, and that group's runtime.
+    pub(super) group: Option<(u64, Arc<Group>)>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
     /// Those over which it is spread.
@@ -100,7 +107,7 @@ pub(super) struct Rest<A: LoopAccesses> {
 
 impl<A: LoopAccesses, C, K> fmt::Debug for LoopBuilder<'_, A, C, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Rest { name, bodies: Bodies { priority, .. }, space, .. } = &self.rest;
+        let Rest { name, priority, space, .. } = &self.rest;
         (f.debug_struct("LoopBuilder").field("name", name).field("priority", priority).field("space", space))
             .finish_non_exhaustive()
     }
@@ -111,14 +118,14 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         LoopBuilder { keep: Owned::NOTHING_BORROWED, entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
     }
 
-    /// The same, whose bodies borrow from a scope.
-    pub(super) fn leased<'b>(self, keep: Lease<'b>) -> LoopBuilder<'rt, A, NoBody, Lease<'b>> {
+    /// The same, which keeps its bodies in another way.
+    pub(super) fn kept_by<K>(self, keep: K) -> LoopBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, rest, .. } = self;
         LoopBuilder { keep, entrance, kin, cpu: NoBody, rest }
     }
 }
 
-impl<'rt, 'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'rt, A, NoBody, K> {
+impl<'rt, 'b, A: LoopAccesses, K: Share<'b>> LoopBuilder<'rt, A, NoBody, K> {
     /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`](crate::TaskBuilder::cpu) takes it.
     pub fn cpu<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>, K>
     where
@@ -136,10 +143,12 @@ impl<'rt, 'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'rt, A, NoBody, K> {
         R: IntoOutcome + 'b,
     {
         let mut host = self.cpu(body);
-        host.bodies().host_only = true;
+        host.rest.host_only = true;
         host
     }
+}
 
+impl<'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'_, A, NoBody, K> {
     /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
     ///
     /// # Errors
@@ -149,7 +158,7 @@ impl<'rt, 'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, rest, .. } = self;
         let iterations = rest.check(&entrance).called_here()?;
         for index in 0..iterations {
-            rest.with_rest(rest.iteration(&entrance, &kin, index), index).submit()?;
+            rest.finish(rest.iteration(&entrance, &kin, index), index).submit()?;
         }
         Ok(iterations)
     }
@@ -160,11 +169,17 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
         &mut self.rest.bodies
     }
 
-    pub(super) fn keep(&self) -> K
+    pub(super) fn sharing(&self) -> K
     where
         K: Copy,
     {
         self.keep
+    }
+
+    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.rest.priority = priority;
+        self
     }
 
     /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.
@@ -269,7 +284,7 @@ where
         let Self { keep, entrance, kin, cpu: LoopBody(body, _), rest } = self;
         let body =
             move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body(context, views).into_outcome();
-        let Common(body) = keep.host::<A::Stored>(Common(Arc::new(body)));
+        let Common(body) = keep.share_host::<A::Stored>(Common(Arc::new(body)));
         let body = move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body(context, views);
         rest.submit::<Arc<_>, Result<(), BoxError>>(&entrance, &kin, Arc::new(body))
     }
@@ -277,7 +292,8 @@ where
 
 impl<A: LoopAccesses> Rest<A> {
     fn new(name: Cow<'static, str>, accesses: A) -> Self {
-        Self { name, accesses, bodies: Bodies::default(), cost: None, space: None, devices: Vec::new() }
+        let (bodies, devices) = (Bodies::default(), Vec::new());
+        Self { name, accesses, host_only: false, bodies, priority: 0, group: None, cost: None, space: None, devices }
     }
 
     /// Checks what can be checked of all iterations at once; how many there are.
@@ -330,10 +346,10 @@ impl<A: LoopAccesses> Rest<A> {
         if let Some(threads) = door
             .driver
             .fast_path()
-            .filter(|_| few && alone && self.bodies.group.is_none() && !self.accesses.are_entered_alone())
+            .filter(|_| few && alone && self.group.is_none() && !self.accesses.are_entered_alone())
         {
             let (name, location) = (self.name.clone(), Location::caller());
-            let (priority, internal, side, child) = (self.bodies.priority, false, None, None);
+            let (priority, internal, side, child) = (self.priority, false, None, None);
             let description = Description { name, location, priority, internal, side, child };
             let submitted = threads.submit_together(0..iterations, &description, &InLoop(&self.accesses), |index| {
                 let accesses = self.accesses.one(index).store(INTERNAL);
@@ -346,8 +362,8 @@ impl<A: LoopAccesses> Rest<A> {
             let (task, body) = (self.iteration(door, kin, index), body.clone());
             let body =
                 move |context: &Context, views: <A::Stored as AccessList>::Views<'_>| body.body()(context, views);
-            let task = if self.bodies.host_only { task.host(body) } else { task.cpu(body) };
-            self.with_rest(task, index).submit()?;
+            let task = if self.host_only { task.host(body) } else { task.cpu(body) };
+            self.finish(task, index).submit()?;
         }
         Ok(iterations)
     }
@@ -358,23 +374,25 @@ impl<A: LoopAccesses> Rest<A> {
     }
 
     /// Gives an iteration all but its body for CPU units.
-    fn with_rest<'l, C: Slot<A::Stored>>(
+    fn finish<'l, C: Slot<A::Stored>>(
         &self,
         mut task: TaskBuilder<'l, A::One<'l>, C>,
         index: usize,
     ) -> TaskBuilder<'l, A::One<'l>, C> {
-        task = self.bodies.give(task);
-        task.hints.iteration = Iteration::new(index);
-        if let Some(cost) = &self.cost {
-            task = task.cost(cost(index));
+        task.hints = self.hints(index);
+        self.bodies.give(task)
+    }
+
+    pub(super) fn hints(&self, index: usize) -> Hints {
+        Hints {
+            priority: self.priority,
+            cost: self.cost.as_ref().map(|cost| cost(index)),
+            device: (!self.devices.is_empty()).then(|| self.devices[index % self.devices.len()]),
+            across: None,
+            at: self.space.as_ref().map(|space| (space.clone(), index, false)),
+            iteration: Iteration::new(index),
+            group: self.group.clone(),
         }
-        if let Some(space) = &self.space {
-            task = task.at(space, index);
-        }
-        if !self.devices.is_empty() {
-            task = task.on_device(self.devices[index % self.devices.len()]);
-        }
-        task
     }
 }
 

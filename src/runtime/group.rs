@@ -7,7 +7,8 @@ use super::{Door, LoopBuilder, Runtime, TaskBuilder};
 use crate::depend::{Group, Told, running};
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::error::{Failures, RunError, SubmitError};
-use crate::memory::Slot;
+use crate::memory::Owned;
+use crate::sealed::Sealed;
 use crate::task::{Accesses, LoopAccesses};
 use std::borrow::Cow;
 use std::fmt;
@@ -346,11 +347,13 @@ impl Door {
     }
 }
 
-impl<A, C> TaskBuilder<'_, A, C>
-where
-    A: Accesses,
-    C: Slot<A::Stored>,
-{
+/// Builders whose tasks are members of no group yet: all but those of a scope, which waits for its own group alone.
+#[doc(hidden)]
+pub trait Ungrouped: Sealed {}
+
+impl Ungrouped for Owned {}
+
+impl<A: Accesses, C, K: Ungrouped> TaskBuilder<'_, A, C, K> {
     /// Makes the task a member of a group, with the group's priority unless it has one of its own. The last call wins.
     pub fn group(mut self, group: &TaskGroup) -> Self {
         let (admitted, priority) = group.admission(self.hints.priority);
@@ -359,7 +362,7 @@ where
     }
 }
 
-impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
+impl<A: LoopAccesses, C, K: Ungrouped> LoopBuilder<'_, A, C, K> {
     /// Makes the iterations members of a group, as [`TaskBuilder::group`] does of one task.
     ///
     /// ```
@@ -371,9 +374,8 @@ impl<A: LoopAccesses, C> LoopBuilder<'_, A, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn group(mut self, group: &TaskGroup) -> Self {
-        let bodies = self.bodies();
-        let (admitted, priority) = group.admission(bodies.priority);
-        (bodies.group, bodies.priority) = (Some(admitted), priority);
+        let (admitted, priority) = group.admission(self.rest.priority);
+        (self.rest.group, self.rest.priority) = (Some(admitted), priority);
         self
     }
 }

@@ -31,10 +31,8 @@ mod raw;
 mod record;
 mod recovery;
 mod release;
-mod retries;
 mod returning;
 mod scope;
-mod scoped;
 mod statistics;
 mod submit;
 mod take;
@@ -45,14 +43,14 @@ pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use for_each::{LoopBody, LoopBuilder};
 pub use futures::Reading;
+
 pub use group::{CancelOnDrop, TaskGroup};
 pub use handle::TaskHandle;
 pub use pending::{Pending, ResultFuture};
-pub use record::{Explanation, LoopRecorder, Obstacle, Recorder, Recording, TaskRecorder};
+pub use record::{Explanation, Obstacle, Recorder, Recording};
 pub use recovery::{Accept, Clear};
 pub use returning::Returning;
 pub use scope::Scope;
-pub use scoped::ScopedTask;
 pub use statistics::{LinkStatistics, Statistics};
 pub use submit::TaskBuilder;
 

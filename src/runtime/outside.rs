@@ -2,11 +2,10 @@
 
 use super::TaskBuilder;
 use crate::Context;
-use crate::memory::{Async, Detached, IntoOutcome, Lend, Lending, NoBody};
+use crate::memory::{IntoOutcome, Keep, Lend, Lending, NoBody};
 use crate::task::Accesses;
-use std::marker::PhantomData;
 
-impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
+impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// A body for CPU units whose task goes on when it returns: it gets a guard of each region ([`Lent`]), which it may
     /// give to any thread, and the task ends when all of them are given back. So no core is kept busy while a message, a
     /// file or a device of the program's own is waited for.
@@ -52,13 +51,14 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     /// ```
     ///
     /// [`Lent`]: crate::memory::Lent
-    pub fn host_detached<F, R>(self, body: F) -> TaskBuilder<'rt, A, Detached<F, R>>
+    pub fn host_detached<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Detached<A::Stored, F, R>, K>
     where
         A::Stored: Lend,
-        F: for<'c> FnOnce(&'c Lending<'c>, <A::Stored as Lend>::Lent) -> R + Send + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'c> FnOnce(&'c Lending<'c>, <A::Stored as Lend>::Lent) -> R + Send + 'b,
+        R: IntoOutcome + 'b,
     {
-        self.for_cores(|NoBody| Detached(body, PhantomData))
+        let keep = self.keep;
+        self.for_cores(|NoBody| keep.detached(body))
     }
 
     /// A body for CPU units that makes a future. The units' threads poll it, whenever it is woken, as they run ready
@@ -87,12 +87,13 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A, NoBody> {
     ///
     /// [`Lent`]: crate::memory::Lent
     /// [`Handle::enter`]: https://docs.rs/tokio/latest/tokio/runtime/struct.Handle.html#method.enter
-    pub fn host_async<F, U>(self, body: F) -> TaskBuilder<'rt, A, Async<F, U>>
+    pub fn host_async<F, U>(self, body: F) -> TaskBuilder<'rt, A, K::Async<A::Stored, F, U>, K>
     where
         A::Stored: Lend,
-        F: FnOnce(Context, <A::Stored as Lend>::Lent) -> U + Send + 'static,
-        U: Future<Output: IntoOutcome> + Send + 'static,
+        F: FnOnce(Context, <A::Stored as Lend>::Lent) -> U + Send + 'b,
+        U: Future<Output: IntoOutcome> + Send + 'b,
     {
-        self.for_cores(|NoBody| Async::new(body))
+        let keep = self.keep;
+        self.for_cores(|NoBody| keep.asynchronous(body))
     }
 }

@@ -3,30 +3,17 @@
 //! To the layers below, such a body is one for accelerators that devices of one interface alone can run, and prefer to one
 //! for any: it is wrapped here so that it gets a task of that interface in place of a launcher.
 
-use super::{LoopBuilder, LoopRecorder, ScopedTask, TaskBuilder, TaskRecorder};
-use crate::error::BoxError;
+use super::record::Recorded;
+use super::{LoopBuilder, TaskBuilder};
 use crate::kernel::{CudaTask, HipTask, Launcher, OpenClTask};
 use crate::machine::UnitKind;
-use crate::memory::{AccessList, Common, IntoOutcome, Keep, SharedDeviceBody, Slot, With};
+use crate::memory::{AccessList, Common, DeviceBody, IntoOutcome, Keep, Share, SharedDeviceBody, Slot};
 use crate::task::{Accesses, LoopAccesses};
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-impl<A, C> TaskBuilder<'_, A, C>
-where
-    A: Accesses,
-    C: Slot<A::Stored>,
-{
+impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
     /// A body for the devices of the interface of this kind of unit.
-    pub(super) fn for_interface<F>(mut self, kind: UnitKind, body: F) -> Self
-    where
-        F: for<'l, 'd, 'a> FnOnce(
-                &'l mut Launcher<'d>,
-                <A::Stored as AccessList>::DeviceViews<'a>,
-            ) -> Result<(), BoxError>
-            + Send
-            + 'static,
-    {
+    pub(super) fn for_interface(mut self, kind: UnitKind, body: DeviceBody<'static, A::Stored>) -> Self {
         let driver = &self.entrance.driver;
         self.kinds = self.kinds.with(kind);
         if kind == UnitKind::OpenCl {
@@ -39,7 +26,7 @@ where
         if driver.runs_on_devices() {
             let own = &mut self.for_devices.get_or_insert_default().own;
             own.retain(|(known, _)| *known != kind);
-            own.push((kind, Box::new(With(body, PhantomData))));
+            own.push((kind, body));
         }
         self
     }
@@ -62,7 +49,7 @@ macro_rules! raw_body_of {
             {
                 let body: SharedDeviceBody<$life, A::Stored> =
                     Arc::new(move |launcher, views| body(&mut $task::of(launcher)?, views).into_outcome());
-                let Common(body) = self.keep().device::<A::Stored>(Common(body));
+                let Common(body) = self.sharing().share_device::<A::Stored>(Common(body));
                 self.bodies().add_own(UnitKind::$kind, body);
                 self
             }
@@ -76,55 +63,32 @@ macro_rules! raw_bodies {
         $(#[$doc:meta])*
         $method:ident, $task:ident, $kind:ident;
     )*) => {
-        impl<A, C> TaskBuilder<'_, A, C>
+        impl<'b, A, C, K> TaskBuilder<'_, A, C, K>
         where
             A: Accesses,
             C: Slot<A::Stored>,
+            K: Keep<'b>,
         {$(
             $(#[$doc])*
             pub fn $method<F, R>(self, body: F) -> Self
             where
                 F: for<'t, 'd, 'a> FnOnce(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
                     + Send
-                    + 'static,
-                R: IntoOutcome + 'static,
-            {
-                self.for_interface(
-                    UnitKind::$kind,
-                    move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
-                        body(&mut $task::of(launcher)?, views).into_outcome()
-                    },
-                )
-            }
-        )*}
-
-        impl<'scope, A, C> ScopedTask<'scope, '_, A, C>
-        where
-            A: Accesses,
-            C: Slot<A::Stored>,
-        {$(
-            #[doc = concat!("As [`TaskBuilder::", stringify!($method), "`].")]
-            pub fn $method<F, R>(mut self, body: F) -> Self
-            where
-                F: for<'t, 'd, 'a> FnOnce(&'t mut $task<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-                    + Send
-                    + 'scope,
-                R: IntoOutcome,
+                    + 'b,
+                R: IntoOutcome + 'b,
             {
                 let body = move |launcher: &mut Launcher<'_>, views: <A::Stored as AccessList>::DeviceViews<'_>| {
                     body(&mut $task::of(launcher)?, views).into_outcome()
                 };
-                let body = self.scope.lease().device_body::<A::Stored, _, Result<(), BoxError>>(body);
-                self.task = self.task.for_interface(UnitKind::$kind, body);
-                self
+                let Common(body) = self.keep.device::<A::Stored, _, _>(body);
+                self.for_interface(UnitKind::$kind, body)
             }
         )*}
 
         $(raw_body_of! {
             $method, $task, $kind;
-            ['b, K: Keep<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b: ", for each iteration.";
-            [] TaskRecorder<'_, A, C>, Accesses, 'static: ", for each replay.";
-            [] LoopRecorder<'_, A, C>, LoopAccesses, 'static: ", for each iteration.";
+            ['b, K: Share<'b>,] LoopBuilder<'_, A, C, K>, LoopAccesses, 'b: ", for each iteration.";
+            [] TaskBuilder<'_, A, C, Recorded<'_, A::Stored>>, Accesses, 'static: ", for each replay.";
         })*
     };
 }

@@ -5,7 +5,7 @@ use super::pending::Pending;
 use crate::Context;
 use crate::depend::Kinds;
 use crate::error::{BoxError, Called, SubmitError};
-use crate::memory::{AccessList, Always, Fallibly, NoBody, Producer, Producing, Slot, Yields, result_of_task};
+use crate::memory::{AccessList, Always, Fallibly, Keep, NoBody, Yields, result_of_task};
 use crate::task::Accesses;
 use std::fmt;
 use std::marker::PhantomData;
@@ -26,19 +26,13 @@ use std::panic::Location;
 /// ```
 pub struct Returning<F, K, O>(F, PhantomData<fn() -> (K, O)>);
 
-impl<F, K, O> Returning<F, K, O> {
-    pub(super) fn new(body: F) -> Self {
-        Self(body, PhantomData)
-    }
-}
-
 impl<F, K, O> fmt::Debug for Returning<F, K, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Returning(..)")
     }
 }
 
-impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
+impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// A body that returns something: submitting the task gives a [`Pending`], which later tasks access, and which can be
     /// waited for. It runs on CPU units, and is the task's only body.
     ///
@@ -57,10 +51,10 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
     /// assert_eq!(rt.take(x)?, [0.6, 0.8]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn returns<F, R>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, Always, R>>
+    pub fn returns<F, R>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, Always, R>, K>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
-        R: Send + Sync + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
+        R: Send + Sync + 'b,
     {
         self.returning(body)
     }
@@ -77,26 +71,27 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
     /// assert!(error.to_string().contains("invalid digit"), "{error}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn try_returns<F, R, E>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, Fallibly, Result<R, E>>>
+    pub fn try_returns<F, R, E>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, Fallibly, Result<R, E>>, K>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> Result<R, E> + Send + 'static,
-        R: Send + Sync + 'static,
-        E: Into<BoxError> + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> Result<R, E> + Send + 'b,
+        R: Send + Sync + 'b,
+        E: Into<BoxError> + 'b,
     {
         self.returning(body)
     }
 
-    pub(super) fn returning<F, K, O>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, K, O>> {
-        self.for_cores(|NoBody| Returning::new(body))
+    fn returning<F, Y, O>(self, body: F) -> TaskBuilder<'rt, A, Returning<F, Y, O>, K> {
+        self.for_cores(|NoBody| Returning(body, PhantomData))
     }
 }
 
-impl<A, F, K, O> TaskBuilder<'_, A, Returning<F, K, O>>
+impl<'b, A, F, Y, O, K> TaskBuilder<'_, A, Returning<F, Y, O>, K>
 where
     A: Accesses,
-    F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> O + Send + 'static,
-    K: Yields<O>,
-    O: 'static,
+    F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> O + Send + 'b,
+    Y: Yields<O> + 'b,
+    O: 'b,
+    K: Keep<'b>,
 {
     /// Submits the task; what is returned stands for its result.
     ///
@@ -104,25 +99,18 @@ where
     /// As for tasks that return nothing, and if the task has a body for devices too: that would leave no result.
     #[track_caller]
     #[inline]
-    pub fn submit(self) -> Result<Pending<K::Result>, SubmitError> {
-        self.submit_producing(Producing::<F, K, O>::new)
-    }
-}
-
-impl<A: Accesses, F, K: Yields<O>, O> TaskBuilder<'_, A, Returning<F, K, O>> {
-    /// Submits the task with the body that `make` makes of the closure and of the place for what it returns.
-    #[track_caller]
-    #[inline]
-    pub(super) fn submit_producing<C: Slot<A::Stored>>(
-        self,
-        make: impl FnOnce(F, Producer<K::Result>) -> C,
-    ) -> Result<Pending<K::Result>, SubmitError> {
+    pub fn submit(self) -> Result<Pending<Y::Result>, SubmitError> {
         if self.kinds != Kinds::CPU {
             return Err(SubmitError::ResultOnDevice { task: self.name.into() }.called_here());
         }
-        let (runtime, door) = (self.entrance.id, self.entrance.downgrade());
+        let (keep, runtime, door) = (self.keep, self.entrance.id, self.entrance.downgrade());
         let (producer, promise) = result_of_task();
-        let task = self.for_cores(|Returning(body, _)| make(body, producer));
+        let task = self.for_cores(|Returning(body, _)| {
+            keep.body::<A::Stored, _, Result<(), BoxError>>(move |context, views| {
+                producer.set(Y::outcome(body(context, views))?);
+                Ok(())
+            })
+        });
         task.submit_as(Location::caller(), false, |task| Pending::new(promise(task.share()), runtime, door))
     }
 }

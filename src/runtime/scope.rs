@@ -7,7 +7,7 @@
 //! runtime itself has broken, the process ends instead.
 
 use super::release::release;
-use super::{Door, LoopBuilder, Runtime, ScopedTask, TaskGroup};
+use super::{Door, LoopBuilder, Runtime, TaskBuilder, TaskGroup};
 use crate::Context;
 use crate::depend::TaskRef;
 use crate::error::{RunError, SubmitError};
@@ -175,14 +175,38 @@ impl Home {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Begins the description of a task of this scope, whose bodies may borrow what outlives the scope; otherwise as
-    /// [`Runtime::task`].
+    /// Begins the description of a task of this scope, as [`Runtime::task`] does. Its bodies may borrow anything that
+    /// outlives the scope, and so may the futures and results that they return. A later task can access a result that
+    /// borrows nothing; the program waits for one that borrows.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;
+    /// let (text, mut ghost, message) = (String::from("to be or not to be"), vec![0.0; 3], [1.0, 2.0, 3.0]);
+    /// let longest = rt.scope(|s| {
+    ///     let find = s.task("longest", ()).returns(|_, ()| text.split(' ').max_by_key(|word| word.len()));
+    ///     let (longest, count) = (find.submit()?, s.task("count", ()).returns(|_, ()| text.len()).submit()?);
+    ///     s.task("print", count.input()).cpu(|_, count| println!("{count} bytes")).submit()?;
+    ///
+    ///     let ghost = s.borrow_mut(&mut ghost);
+    ///     s.task("receive", ghost.output())
+    ///         .host_detached(|_, mut ghost: Lent<[f64]>| {
+    ///             ghost.copy_from_slice(&message);
+    ///             std::thread::spawn(move || ghost.finish()); // a transport would do so when all has arrived
+    ///         })
+    ///         .submit()?;
+    ///     longest.get()
+    /// })??;
+    /// assert_eq!((longest, &ghost[..]), (Some("not"), &message[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn task<A: Accesses>(
         &'scope self,
         name: impl Into<Cow<'static, str>>,
         accesses: A,
-    ) -> ScopedTask<'scope, 'env, A> {
-        ScopedTask::new(self, self.group.task(name, accesses))
+    ) -> TaskBuilder<'scope, A, NoBody, Lease<'scope>> {
+        // Nobody else can make it a member of another group: only what is `Owned` has a method for that.
+        self.group.task(name, accesses).kept_by(self.lease)
     }
 
     /// Begins the description of a loop whose iterations are tasks of this scope. Its bodies may borrow what outlives the
@@ -206,7 +230,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         name: impl Into<Cow<'static, str>>,
         accesses: A,
     ) -> LoopBuilder<'scope, A, NoBody, Lease<'scope>> {
-        self.group.for_each(name, accesses).leased(self.lease)
+        self.group.for_each(name, accesses).kept_by(self.lease)
     }
 
     /// Lends a slice to the scope's tasks, to read and write.
@@ -318,10 +342,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```
     pub fn group(&self) -> &TaskGroup {
         &self.group
-    }
-
-    pub(super) fn lease(&self) -> &Lease<'scope> {
-        &self.lease
     }
 
     /// The runtime, and the next number for a data object.

@@ -11,7 +11,7 @@ use crate::engine::Needs;
 use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::kernel::Launcher;
-use crate::memory::{AccessList, HostBody, IntoOutcome, NoBody, Payload, Several, Slot, With};
+use crate::memory::{AccessList, Common, HostBody, IntoOutcome, Keep, NoBody, Owned, Payload, Several, Slot};
 use crate::sched::Beside;
 use crate::sealed::INTERNAL;
 use crate::sync::Pooled;
@@ -21,7 +21,6 @@ use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::fmt;
-use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -35,7 +34,8 @@ impl Runtime {
 
 /// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
 ///
-/// Made by [`Runtime::task`]. Adding a body for devices does not change the type, so that a program may decide as it
+/// [`Runtime::task`], [`TaskGroup::task`](crate::TaskGroup::task), [`Context::task`], [`Scope::task`](crate::Scope::task) and
+/// [`Recorder::task`](crate::Recorder::task) make one. Adding a body for devices does not change the type, so that a program may decide as it
 /// runs:
 ///
 /// ```
@@ -54,9 +54,11 @@ impl Runtime {
 /// ```
 ///
 /// The body for CPU units is a part of the type, `C`: it is stored beside the accesses, without an allocation of its
-/// own.
+/// own. `K` says how long bodies last: [`Owned`] ones borrow nothing, those of a scope borrow what outlives it, and those of a
+/// recording are called once in each replay.
 #[must_use = "a task runs only once it is submitted"]
-pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
+pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
+    pub(super) keep: K,
     pub(super) entrance: EntranceOf<'rt>,
     /// Whose child it is, if it is one.
     pub(super) kin: Kin,
@@ -72,26 +74,27 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody> {
     pub(super) hints: Hints,
 }
 
+/// A task's index in an iteration space, and whether it only goes where the index is, and takes no part in how the indices
+/// are shared out.
+pub(super) type Index = (IterationSpace, usize, bool);
+
 /// What schedulers may know of a task beside its accesses.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Hints {
     pub(super) priority: i32,
-    /// It goes where its index is, and takes no part in how the indices are shared out.
-    beside: bool,
-    cost: Option<f64>,
+    pub(super) cost: Option<f64>,
     /// Where it is to run.
-    device: Option<DeviceId>,
+    pub(super) device: Option<DeviceId>,
     /// On all devices of its unit: where the accesses of each part end.
     pub(super) across: Option<Arc<[usize]>>,
-    /// Its index in an iteration space.
-    at: Option<(IterationSpace, usize)>,
+    pub(super) at: Option<Index>,
     /// Which iteration of a loop it is.
     pub(super) iteration: Iteration,
     /// The group that it is a member of, and that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
 }
 
-impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
+impl<A: Accesses, C, K> fmt::Debug for TaskBuilder<'_, A, C, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TaskBuilder")
             .field("name", &self.name)
@@ -104,6 +107,7 @@ impl<A: Accesses, C> fmt::Debug for TaskBuilder<'_, A, C> {
 impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
     pub(super) fn new(entrance: EntranceOf<'rt>, kin: Kin, name: Cow<'static, str>, accesses: A) -> Self {
         Self {
+            keep: Owned::NOTHING_BORROWED,
             entrance,
             kin,
             name,
@@ -116,40 +120,43 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         }
     }
 
+    /// The same, which keeps its bodies in another way.
+    pub(super) fn kept_by<K>(self, keep: K) -> TaskBuilder<'rt, A, NoBody, K> {
+        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints, .. } = self;
+        TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
+    }
+}
+
+impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// The body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the accesses, and
     /// returns nothing or a `Result<(), E>` with any error.
-    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>>
+    pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Body<A::Stored, F, R>, K>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
+        R: IntoOutcome + 'b,
     {
         TaskBuilder { kinds: self.kinds.and(Kinds::CPU).and(Kinds::EMULATED), host_only: false, ..self.host(body) }
     }
 
     /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device, unless it has a body for
     /// these of its own.
-    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, With<F, R>>
+    pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Body<A::Stored, F, R>, K>
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
+        R: IntoOutcome + 'b,
     {
-        self.for_cores(|NoBody| With(body, PhantomData))
+        let keep = self.keep;
+        self.for_cores(|NoBody| keep.body(body))
     }
 }
 
-impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
+impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// The same with another body, for CPU units alone.
     #[inline]
-    pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
-        let kinds = self.kinds.and(Kinds::CPU);
-        TaskBuilder { kinds, host_only: true, ..self.with(body) }
-    }
-
-    /// The same with another body for CPU units.
-    #[inline]
-    pub(super) fn with<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D> {
-        let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints } = self;
-        TaskBuilder { entrance, kin, name, accesses, cpu: body(cpu), for_devices, kinds, host_only, hints }
+    pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D, K> {
+        let Self { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, hints, .. } = self;
+        let (cpu, kinds, host_only) = (body(cpu), kinds.and(Kinds::CPU), true);
+        TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
     }
 
     /// Among ready tasks, larger priorities go first. A hint; the default is 0.
@@ -167,7 +174,7 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
 
     /// The task's index in an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
-        (self.hints.at, self.hints.beside, self.hints.device) = (Some((space.clone(), index)), false, None);
+        (self.hints.at, self.hints.device) = (Some((space.clone(), index, false)), None);
         self
     }
 
@@ -194,13 +201,7 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
-        (self.hints.at, self.hints.beside, self.hints.device) = (Some((space.clone(), index)), true, None);
-        self
-    }
-
-    /// The task is for no single device.
-    pub(super) fn on_any_device(mut self) -> Self {
-        self.hints.device = None;
+        (self.hints.at, self.hints.device) = (Some((space.clone(), index, true)), None);
         self
     }
 
@@ -228,27 +229,27 @@ impl<'rt, A: Accesses, C> TaskBuilder<'rt, A, C> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn on_device(mut self, device: DeviceId) -> Self {
-        (self.hints.at, self.hints.beside, self.hints.device) = (None, false, Some(device));
-        self.hints.across = None;
+        (self.hints.at, self.hints.device, self.hints.across) = (None, Some(device), None);
         self
     }
 }
 
-impl<A, C> TaskBuilder<'_, A, C>
+impl<'b, A, C, K> TaskBuilder<'_, A, C, K>
 where
     A: Accesses,
     C: Slot<A::Stored>,
+    K: Keep<'b>,
 {
     /// A body for emulated devices, preferred there over the one for CPU units. A second one replaces the first.
     pub fn emulated<F, R>(mut self, body: F) -> Self
     where
-        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
+        R: IntoOutcome + 'b,
     {
         self.kinds = self.kinds.and(Kinds::EMULATED);
         if self.entrance.driver.runs_on_devices() {
-            self.for_devices.get_or_insert_default().emulated =
-                Some(Box::new(Cell::new(Some(With(body, PhantomData)))));
+            let body = self.keep.body::<A::Stored, F, R>(body);
+            self.for_devices.get_or_insert_default().emulated = Some(Box::new(Cell::new(Some(body))));
         }
         self
     }
@@ -258,14 +259,13 @@ where
     /// does not wait for what it enqueues. A second one replaces the first. See [`Launcher`] for an example.
     pub fn gpu<F, R>(mut self, body: F) -> Self
     where
-        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R
-            + Send
-            + 'static,
-        R: IntoOutcome + 'static,
+        F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R + Send + 'b,
+        R: IntoOutcome + 'b,
     {
         self.kinds = self.kinds.and(Kinds::ACCELERATED);
         if self.entrance.driver.runs_on_devices() {
-            self.for_devices.get_or_insert_default().gpu = Some(Box::new(With(body, PhantomData)));
+            let Common(body) = self.keep.device::<A::Stored, F, R>(body);
+            self.for_devices.get_or_insert_default().gpu = Some(body);
         }
         self
     }
@@ -338,7 +338,13 @@ where
         let task = self.submit_as(Location::caller(), true, Submitting::share)?;
         Ok(TaskHandle::new(runtime, task))
     }
+}
 
+impl<A, C, K> TaskBuilder<'_, A, C, K>
+where
+    A: Accesses,
+    C: Slot<A::Stored>,
+{
     /// Submits the task, and says whether it is `awaited` by itself; `watch` makes what is returned of it.
     #[inline]
     pub(super) fn submit_as<W>(
@@ -369,9 +375,6 @@ where
             many = all;
             &many
         };
-        if C::RETRIES {
-            super::retries::check(&self.name, records)?;
-        }
         if let Some((first, second)) = overlap(records) {
             return Err(overlapping(&self.name, first, second));
         }
@@ -473,7 +476,7 @@ where
             return Err(SubmitError::Cost { task: self.name.clone().into(), cost });
         }
         let place = match &self.hints.at {
-            Some((space, index)) if *index >= space.len() => {
+            Some((space, index, _)) if *index >= space.len() => {
                 return Err(SubmitError::Index {
                     task: self.name.clone().into(),
                     space: space.name().to_owned(),
@@ -482,11 +485,11 @@ where
                 });
             }
             _ if self.entrance.on_fast_path => return Ok(None),
-            Some((space, index)) if !self.hints.beside => Some(space.place(*index)),
+            Some((space, index, false)) => Some(space.place(*index)),
             _ => None,
         };
-        let beside = self.hints.at.as_ref().filter(|_| self.hints.beside);
-        let beside = beside.map(|(space, index)| Beside { space: space.id(), index: *index });
+        let beside = self.hints.at.as_ref().filter(|(.., beside)| *beside);
+        let beside = beside.map(|(space, index, _)| Beside { space: space.id(), index: *index });
         let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
         let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
         Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))

@@ -12,4 +12,3 @@ mod outcome;
 mod panics;
 mod recovery;
 mod reported_failures;
-mod retries;

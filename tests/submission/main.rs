@@ -7,6 +7,7 @@ mod groups;
 mod handles;
 mod public_types;
 mod random_scopes;
+mod recorded_hints;
 mod replay;
 mod results;
 mod scopes;

@@ -1,8 +1,7 @@
 //! Random scopes against a sequential oracle.
 //!
 //! Each case lends parts of larger arrays, with gaps between their rows, to a scope, and submits steps there or in scopes
-//! inside it. A step hashes what it reads and changes a box by that, in any mode; its first runs may fail, and it may have
-//! retries left or not. Whatever the units, the scheduler and the memory of the devices: when the scope has returned,
+//! inside it. A step hashes what it reads and changes a box by that, in any mode, and may fail. Whatever the units, the scheduler and the memory of the devices: when the scope has returned,
 //! memory is as if the steps had run one after the other, but for what is poisoned; what lies between the rows is as it
 //! was; and the scope has failed exactly if a step of it has not run to its end, or a value is missing.
 //!
@@ -13,7 +12,6 @@
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 use proptest::prelude::*;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg::prelude::*;
 use thalweg::task::BorrowedMut;
 use thalweg::{Context, Scope};
@@ -44,9 +42,7 @@ struct Step {
     reads: Part,
     target: Part,
     kind: Kind,
-    /// So many of its runs fail, and so often it may be run again.
-    failing: u32,
-    retries: u32,
+    end: End,
     /// Whether it is submitted in a scope inside the scope, with its neighbours.
     inside: bool,
 }
@@ -65,6 +61,13 @@ enum Kind {
     Commutative,
     Add,
     Accumulate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum End {
+    Returns,
+    Fails,
+    Panics,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +132,7 @@ impl Oracle {
             arrays[part.array].view_mut(&mut oracle.lost[part.array]).slice(part.block()).iter().any(|lost| *lost)
         };
         let skipped = lost(self, reads) || *kind != Kind::Out && lost(self, target);
-        let runs = !skipped && step.failing <= step.retries;
+        let runs = !skipped && step.end == End::Returns;
         let mut of_target = arrays[target.array].view_mut(&mut self.lost[target.array]);
         of_target.slice_mut(target.block()).fill(!runs);
         if runs {
@@ -153,27 +156,25 @@ fn submit<'scope, 'env>(
     arrays: &[BorrowedMut<'_, u64, Ix2>],
     step: &'env Step,
 ) {
-    let Step { reads, target, kind, failing, retries, .. } = step;
+    let Step { reads, target, kind, end, .. } = step;
     let block = |part: &Part| (part.rows.clone(), part.columns.clone());
     let reads = match reads.array {
         0 => table.block(block(reads)).input(),
         n => arrays[n - 1].block(block(reads)).input(),
     };
     let target = arrays[target.array - 1].block(block(target));
-    let runs = AtomicU32::new(0);
     let body = move |_: &Context, (reads, target): (ArrayView2<'_, u64>, ArrayViewMut2<'_, u64>)| {
         change(*kind, reads, target);
-        match runs.fetch_add(1, Ordering::Relaxed) < *failing {
-            true if failing % 2 == 1 => std::panic::resume_unwind(Box::new("as the case says")), // without a word
-            true => Err("as the case says"),
-            false => Ok(()),
+        match end {
+            End::Returns => Ok(()),
+            End::Fails => Err("as the case says"),
+            End::Panics => std::panic::resume_unwind(Box::new("as the case says")), // without a word
         }
     };
     macro_rules! submit {
-        ($access:expr) => {{
-            let task = scope.task("step", (reads, $access));
-            if *retries > 0 { task.retries(*retries).cpu(body).submit() } else { task.cpu(body).submit() }
-        }};
+        ($access:expr) => {
+            scope.task("step", (reads, $access)).cpu(body).submit()
+        };
     }
     let submitted = match kind {
         Kind::Out => submit!(target.output()),
@@ -261,18 +262,15 @@ fn part(arrays: Vec<Lent>, first: usize) -> impl Strategy<Value = Part> {
 fn step(arrays: Vec<Lent>, fails: bool) -> impl Strategy<Value = Step> {
     use Kind::*;
     let kinds = if fails { vec![Out, Inout] } else { vec![Out, Inout, Commutative, Add, Accumulate] };
-    let parts = (part(arrays.clone(), 0), part(arrays, 1));
-    (parts, prop::sample::select(kinds), 0..4u32, 0..4u32, 0..3).prop_map(
-        move |((mut reads, target), kind, failing, retries, lot)| {
-            if reads.array == target.array {
-                reads = Part { array: 0, rows: 0..0, columns: 0..0 };
-            }
-            let retries = if kind == Accumulate { 0 } else { retries };
-            // What a failure does to other members of its group is told elsewhere.
-            let failing = if fails { failing } else { failing.min(retries) };
-            Step { reads, target, kind, failing, retries, inside: lot == 0 }
-        },
-    )
+    // What a failure does to other members of its group is told elsewhere.
+    let ends = if fails { vec![End::Returns, End::Fails, End::Panics] } else { vec![End::Returns] };
+    let (parts, ends) = ((part(arrays.clone(), 0), part(arrays, 1)), prop::sample::select(ends));
+    (parts, prop::sample::select(kinds), ends, 0..3).prop_map(move |((mut reads, target), kind, end, lot)| {
+        if reads.array == target.array {
+            reads = Part { array: 0, rows: 0..0, columns: 0..0 };
+        }
+        Step { reads, target, kind, end, inside: lot == 0 }
+    })
 }
 
 fn lent() -> impl Strategy<Value = Lent> {

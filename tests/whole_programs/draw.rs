@@ -353,30 +353,15 @@ impl Draw {
         let is_concurrent_array =
             |(access, known): &(Access, Known)| access.mode == Mode::Concurrent && known.kind.is_array();
         let can_lend = !is_weak && !is_of(|mode| mode == Mode::Outcome) && !accesses.iter().any(is_concurrent_array);
-        let stays = |(access, known): &(Access, Known)| match access.mode {
-            Mode::Concurrent | Mode::Accumulate | Mode::WeakIn | Mode::WeakInout => true,
-            Mode::Inout | Mode::Commutative => known.kind == Kind::Value,
-            _ => false,
-        };
-        let can_retry = !accesses.iter().any(stays);
         let has_values = accesses.iter().any(|(_, known)| known.kind == Kind::Value);
         task.body = match self.random.below(12) {
             0 | 1 if place.at != At::Scope => Body::Returns,
-            2 if can_retry => Body::Retried(self.random.below(3) as u32, self.random.below(4) as u32),
             3 | 4 if can_lend && place.at != At::Scope => Body::Detached,
             5 | 6 if can_lend && place.at != At::Scope => Body::Async(self.random.below(3) as u32),
             _ => Body::Plain,
         };
         let fails = self.fails && self.random.one_in(7);
-        task.end = match task.body {
-            Body::Retried(times, failing) if failing > times && !self.fails => {
-                task.body = Body::Retried(times, times);
-                End::Fails
-            }
-            Body::Retried(..) => self.random.of(&[End::Fails, End::Panics]),
-            _ if fails => self.random.of(&[End::Fails, End::Panics]),
-            _ => End::Returns,
-        };
+        task.end = if fails { self.random.of(&[End::Fails, End::Panics]) } else { End::Returns };
         task.units = match self.random.below(6) {
             0 => Units::Cores,
             1 if self.has_devices && !has_values && !has_concurrent && task.body == Body::Plain => Units::Devices,
@@ -389,7 +374,7 @@ impl Draw {
         // A body that is commutative keeps its turn: what it waits for may wait for that.
         let keeps_turn = task.accesses.iter().any(|access| access.mode == Mode::Commutative);
         let has_acts = (is_parent || self.random.one_in(8)) && !keeps_turn;
-        if has_acts && !matches!(task.body, Body::Retried(..)) {
+        if has_acts {
             task.acts = self.body(place, &accesses);
         }
         if task.body == Body::Returns {

@@ -94,12 +94,9 @@ impl Recorder {
         self.0.lock().unwrap().seen.insert(n, seen);
     }
 
-    /// A body begins; how often it has before.
-    pub(crate) fn begin(&self, n: usize) -> u32 {
-        let mut log = self.0.lock().unwrap();
-        let runs = log.runs.entry(n).or_default();
-        *runs += 1;
-        *runs - 1
+    /// A body begins.
+    pub(crate) fn begin(&self, n: usize) {
+        *self.0.lock().unwrap().runs.entry(n).or_default() += 1;
     }
 
     /// A body comes to its end.

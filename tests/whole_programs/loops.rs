@@ -40,13 +40,13 @@ pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, all:
             };
             let begun = begun.cpu(move |at, (i, reads, mut $tile)| {
                 let work: &Work = &works[i];
-                let (mut $h, run) = work.begin();
+                let mut $h = work.begin();
                 reads.0.iter().for_each(|x: &&[u64]| fold(&mut $h, x.iter()));
                 reads.1.iter().for_each(|x| fold(&mut $h, x.iter()));
                 reads.2.iter().for_each(|x| fold(&mut $h, x.iter()));
                 work.act(at);
                 $change;
-                work.end(run)
+                work.end()
             });
             match &space {
                 Some(space) => begun.at(space).submit(),

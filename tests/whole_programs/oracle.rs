@@ -250,7 +250,7 @@ impl<'a> Oracle<'a> {
         let begins = match is_skipped {
             true => expect(format_args!("runs of {}, which lacks a value", task.n), runs, 0).map(|()| false)?,
             false if is_given_up && runs == 0 => false,
-            false => expect(format_args!("runs of {}", task.n), runs, task.runs()).map(|()| true)?,
+            false => expect(format_args!("runs of {}", task.n), runs, 1).map(|()| true)?,
         };
         let (mut h, mut is_lost) = (task.n as u64, true);
         if begins {
@@ -273,7 +273,7 @@ impl<'a> Oracle<'a> {
             self.acts(&task.acts, &mut Place::new(At::Body, true))?;
             // A cancelled group drops futures that have begun.
             let may_be_dropped = is_given_up && matches!(task.body, Body::Async(_));
-            is_lost = task.outcome() != End::Returns || may_be_dropped && !self.log().has_ended(task.n);
+            is_lost = task.end != End::Returns || may_be_dropped && !self.log().has_ended(task.n);
         }
         if is_lost && !is_skipped {
             self.failures.insert(task.name);

@@ -109,8 +109,6 @@ pub(crate) enum Mode {
 pub(crate) enum Body {
     Plain,
     Returns,
-    /// Run again when it fails, so many times; so many of its runs fail.
-    Retried(u32, u32),
     /// Ended by another thread.
     Detached,
     /// A future, which waits so many times.
@@ -189,22 +187,6 @@ impl Task {
             urgent: false,
             watched: false,
             acts: vec![],
-        }
-    }
-
-    /// How its body ends: some bodies fail until they are run often enough.
-    pub(crate) fn outcome(&self) -> End {
-        match self.body {
-            Body::Retried(times, failing) if failing <= times => End::Returns,
-            _ => self.end,
-        }
-    }
-
-    /// How often its body is run.
-    pub(crate) fn runs(&self) -> u32 {
-        match self.body {
-            Body::Retried(times, failing) => times.min(failing) + 1,
-            _ => 1,
         }
     }
 }

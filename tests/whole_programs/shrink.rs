@@ -61,8 +61,7 @@ fn simpler(task: &Task) -> Vec<Task> {
         task
     }));
     if task.body != Body::Plain {
-        let end = if matches!(task.body, Body::Retried(..)) { End::Returns } else { task.end };
-        all.push(Task { body: Body::Plain, end, ..task.clone() });
+        all.push(Task { body: Body::Plain, ..task.clone() });
     } else if task.end != End::Returns {
         all.push(Task { end: End::Returns, ..task.clone() });
     }

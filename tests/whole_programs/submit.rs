@@ -29,9 +29,10 @@ impl Work {
         Self { run: run.clone(), handles, task: task.clone(), _living: run.log.living() }
     }
 
-    /// What the body computes with, before it has read anything; and which of its runs this is.
-    pub(crate) fn begin(&self) -> (u64, u32) {
-        (self.task.n as u64, self.run.log.begin(self.task.n))
+    /// What the body computes with, before it has read anything.
+    pub(crate) fn begin(&self) -> u64 {
+        self.run.log.begin(self.task.n);
+        self.task.n as u64
     }
 
     /// Children, and whatever else the body does.
@@ -41,12 +42,9 @@ impl Work {
         }
     }
 
-    pub(crate) fn end(&self, run: u32) -> Result<(), AsTheProgramSays> {
+    pub(crate) fn end(&self) -> Result<(), AsTheProgramSays> {
         self.run.log.end(self.task.n);
-        match self.task.body {
-            Body::Retried(_, failing) if run >= failing => Ok(()),
-            _ => end(self.task.end),
-        }
+        end(self.task.end)
     }
 
     /// Takes from a region what `fold` does, or notes why there is nothing.
@@ -180,7 +178,7 @@ fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
 macro_rules! body {
     ($work:ident, |$computed:ident| $end:expr) => {
         move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _, outcomes))| {
-            let (mut h, run) = $work.begin();
+            let mut h = $work.begin();
             let mut values: OfValues<'_> = values;
             read!(h, arrays.0);
             read_whole!(h, values, results);
@@ -189,7 +187,7 @@ macro_rules! body {
             write!(h, arrays);
             concurrent.iter().for_each(|x| (0..x.len()).for_each(|k| x.update(k, |x| x.wrapping_add(h))));
             write_whole!(h, values, &$work);
-            $work.end(run).map(|()| {
+            $work.end().map(|()| {
                 let $computed = h;
                 $end
             })
@@ -235,12 +233,10 @@ pub(crate) fn submit(
     }
     macro_rules! plain {
         ($task:expr) => {
-            match (task.body, task.units) {
-                (Body::Retried(times, _), Units::Any) => finish_task!($task.retries(times).cpu(body!(work, |_h| ()))),
-                (Body::Retried(times, _), _) => finish_task!($task.retries(times).host(body!(work, |_h| ()))),
-                (_, Units::Any) => finish_task!($task.cpu(body!(work, |_h| ()))),
-                (_, Units::Cores) => finish_task!($task.host(body!(work, |_h| ()))),
-                (_, Units::Devices) => finish_task!($task.emulated(body!(work, |_h| ()))),
+            match task.units {
+                Units::Any => finish_task!($task.cpu(body!(work, |_h| ()))),
+                Units::Cores => finish_task!($task.host(body!(work, |_h| ()))),
+                Units::Devices => finish_task!($task.emulated(body!(work, |_h| ()))),
             }
         };
     }
@@ -262,14 +258,14 @@ pub(crate) fn submit(
         return plain!(scope.task(name, (lendable, others)));
     }
     match task.body {
-        Body::Plain | Body::Retried(..) => plain!(begin!((lendable, others))),
+        Body::Plain => plain!(begin!((lendable, others))),
         Body::Returns => {
             let task = begin!((lendable, others)).try_returns(body!(work, |h| work.returned(h)));
             task.submit().map(|result| Submitted { handle: None, result: Some(result) })
         }
         Body::Detached => {
             finish_task!(begin!(lendable).host_detached(move |lending, (mut arrays, (values, tokens, results))| {
-                let (mut h, run) = work.begin();
+                let mut h = work.begin();
                 let mut values: OfLentValues = values;
                 read!(h, arrays.0);
                 read_whole!(h, values, results);
@@ -281,7 +277,7 @@ pub(crate) fn submit(
                     finish!(arrays: 0 1 2 3 4 5 6);
                     finish_whole!(values, tokens);
                     results.into_iter().for_each(|guard| guard.finish());
-                    let ended = if work.task.end == End::Panics { None } else { Some(work.end(run)) };
+                    let ended = if work.task.end == End::Panics { None } else { Some(work.end()) };
                     drop(work); // when the task has ended, nothing of its body is left
                     match ended {
                         Some(Ok(())) => done.finish(),
@@ -293,7 +289,7 @@ pub(crate) fn submit(
         }
         Body::Async(times) => {
             finish_task!(begin!(lendable).host_async(move |at, (mut arrays, (values, _tokens, results))| async move {
-                let (mut h, run) = work.begin();
+                let mut h = work.begin();
                 let mut values: OfLentValues = values;
                 read!(h, arrays.0);
                 read_whole!(h, values, results);
@@ -303,7 +299,7 @@ pub(crate) fn submit(
                 }
                 write!(h, arrays);
                 write_whole!(h, values, &work);
-                work.end(run)
+                work.end()
             }))
         }
     }

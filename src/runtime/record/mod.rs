@@ -13,15 +13,16 @@ mod run;
 mod step;
 mod task;
 
-pub use task::{LoopRecorder, TaskRecorder};
+pub(super) use task::Recorded;
 
 use self::freeze::Frozen;
 use self::plan::{Piece, Plan};
 use self::step::{RecordedRegion, Step};
-use super::{Door, Runtime};
+use super::children::{EntranceOf, Kin};
+use super::{Door, LoopBuilder, Runtime, TaskBuilder};
 use crate::depend::{Mode, running};
 use crate::error::{Called, SubmitError};
-use crate::memory::{AnySetting, Setting};
+use crate::memory::{AnySetting, NoBody, Setting};
 use crate::task::{Accesses, IterationSpace, LoopAccesses, Parameter};
 use std::any::Any;
 use std::borrow::Cow;
@@ -61,7 +62,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// What `program` returns: that a task is refused, as [`TaskRecorder::submit`] says. Or that two parameters have the same
+    /// What `program` returns: that a task is refused. Or that two parameters have the same
     /// name.
     pub fn record(
         &self,
@@ -97,13 +98,22 @@ pub struct Recorder<'rt> {
 
 impl Recorder<'_> {
     /// Begins the description of a task, as [`Runtime::task`] does.
-    pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskRecorder<'_, A> {
-        TaskRecorder::new(self, name.into(), accesses)
+    pub fn task<A: Accesses>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+    ) -> TaskBuilder<'_, A, NoBody, Recorded<'_, A::Stored>> {
+        let task = TaskBuilder::new(EntranceOf::Front(self.door), Kin::None, name.into(), accesses);
+        task.kept_by(Recorded::by(self))
     }
 
     /// Begins the description of a loop, as [`Runtime::for_each`] does.
-    pub fn for_each<A: LoopAccesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> LoopRecorder<'_, A> {
-        LoopRecorder::new(self, name.into(), accesses)
+    pub fn for_each<A: LoopAccesses>(
+        &self,
+        name: impl Into<Cow<'static, str>>,
+        accesses: A,
+    ) -> LoopBuilder<'_, A, NoBody, &Recorder<'_>> {
+        LoopBuilder::new(EntranceOf::Front(self.door), Kin::None, name.into(), accesses).kept_by(self)
     }
 
     /// A parameter: a value that recorded tasks read ([`Parameter::input`]), and that may be another in each replay. Its
@@ -407,6 +417,16 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
+    /// A task is a member of a group, which counts it anew in each replay.
+    Member {
+        /// The task's name.
+        task: String,
+    },
+    /// A task runs across the devices of a unit.
+    Devices {
+        /// The task's name.
+        task: String,
+    },
     /// There are no tasks.
     Nothing,
 }
@@ -448,6 +468,8 @@ impl fmt::Display for Obstacle {
                 write!(f, "task `{task}` and those beside it take too much of the device's memory")
             }
             Self::Predecessors { task } => write!(f, "it is not known yet what task `{task}` finds"),
+            Self::Member { task } => write!(f, "task `{task}` is a member of a group"),
+            Self::Devices { task } => write!(f, "task `{task}` runs across the devices of a unit"),
             Self::Nothing => f.write_str("there are none"),
         }
     }

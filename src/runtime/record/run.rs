@@ -12,9 +12,9 @@
 //!
 //! What never happens here: no task of the recording but those of the run is touched, and no launch is changed.
 
+use super::super::submit::Index;
 use super::Obstacle;
 use super::step::Step;
-use super::task::Index;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
 use crate::driver::shared::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};

@@ -1,19 +1,20 @@
 //! What a recording consists of: tasks that can be submitted any number of times.
 
-use super::super::submit::TaskBuilder;
+use super::super::submit::{Hints, Index, TaskBuilder};
 use super::super::{Door, for_each::LoopBody};
 use super::Obstacle;
-use super::task::{Hints, Index};
+use super::task::About;
 use crate::Context;
 use crate::depend::{AccessRecord, Body, Freezer, Kinds, Lane, Meta, Mode, Own, Residence, Submitting};
 use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
-use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Span, Staying};
+use crate::memory::{AccessList, ForDevices, IntoOutcome, NoBody, Slot, Span, Staying};
 use crate::region::Block;
 use crate::runtime::children::{EntranceOf, Kin};
 use crate::sealed::{INTERNAL, Internal, Sealed};
 use crate::task::{Accesses, IterationSpace, Kept, Recorded};
 use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
@@ -74,7 +75,7 @@ pub(super) struct Graphable<'a> {
     pub(super) cost: Option<f64>,
     pub(super) index: Option<&'a Index>,
     pub(super) iteration: Iteration,
-    /// The device that it is for, if it has no index.
+    /// The device that it is for.
     pub(super) device: Option<DeviceId>,
 }
 
@@ -85,7 +86,7 @@ pub(super) struct RecordedTask<S: AccessList, B> {
     pub(super) stored: S,
     pub(super) regions: Box<[RecordedRegion]>,
     pub(super) body: B,
-    pub(super) hints: Hints<S>,
+    pub(super) about: About<S>,
 }
 
 /// A body for CPU units that is called in each replay, or that there is none.
@@ -94,12 +95,12 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
     fn submit(
         &self,
         task: TaskBuilder<'_, Again<'_, S>>,
-        hints: &Hints<S>,
+        about: &About<S>,
         location: &'static Location<'static>,
     ) -> Result<(), SubmitError>;
 
     /// Refuses `task` with this body for what `submit` would.
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError>;
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError>;
 
     /// A task with this body that stays; none if there is no body.
     fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting>;
@@ -109,20 +110,23 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
 
     /// This body and one for accelerators, for one replay.
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body>;
+
+    /// The same body for another task.
+    fn again(&self) -> Self;
 }
 
 impl<S: AccessList> RecordedBody<S> for NoBody {
     fn submit(
         &self,
         task: TaskBuilder<'_, Again<'_, S>>,
-        hints: &Hints<S>,
+        about: &About<S>,
         location: &'static Location<'static>,
     ) -> Result<(), SubmitError> {
-        hints.give(task).submit_as(location, false, |_| ())
+        about.give(task).submit_as(location, false, |_| ())
     }
 
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
-        hints.give(task).check()
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError> {
+        about.give(task).check()
     }
 
     fn stay(&self, _: Meta, _: S, _: Iteration) -> Option<Submitting> {
@@ -130,6 +134,10 @@ impl<S: AccessList> RecordedBody<S> for NoBody {
     }
 
     const PRESENT: bool = false;
+
+    fn again(&self) -> Self {
+        Self
+    }
 
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
         type Nothing<S> = for<'c, 'a> fn(&'c Context, <S as AccessList>::Views<'a>);
@@ -146,20 +154,20 @@ where
     fn submit(
         &self,
         task: TaskBuilder<'_, Again<'_, S>>,
-        hints: &Hints<S>,
+        about: &About<S>,
         location: &'static Location<'static>,
     ) -> Result<(), SubmitError> {
         let body = self.0.clone();
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if hints.bodies.host_only { task.host(body) } else { task.cpu(body) };
-        hints.give(task).submit_as(location, false, |_| ())
+        let task = if about.host_only { task.host(body) } else { task.cpu(body) };
+        about.give(task).submit_as(location, false, |_| ())
     }
 
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, hints: &Hints<S>) -> Result<(), SubmitError> {
+    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError> {
         let body = self.0.clone();
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if hints.bodies.host_only { task.host(body) } else { task.cpu(body) };
-        hints.give(task).check()
+        let task = if about.host_only { task.host(body) } else { task.cpu(body) };
+        about.give(task).check()
     }
 
     fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting> {
@@ -169,8 +177,20 @@ where
 
     const PRESENT: bool = true;
 
+    fn again(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body> {
         Box::new(Staying::new(accesses, Some(self.0.clone()), for_devices, Iteration::NONE))
+    }
+}
+
+impl<S: AccessList> About<S> {
+    /// Gives a task all that it has beside its body for CPU units.
+    fn give<'t, 's, C: Slot<S>>(&self, mut task: TaskBuilder<'t, Again<'s, S>, C>) -> TaskBuilder<'t, Again<'s, S>, C> {
+        task.hints = self.hints.clone();
+        self.bodies.give(task)
     }
 }
 
@@ -195,7 +215,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     /// Refuses what could never be submitted.
     pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
         self.check()?;
-        self.body.check(self.task(door), &self.hints)
+        self.body.check(self.task(door), &self.about)
     }
 }
 
@@ -215,7 +235,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
-        self.body.submit(self.task(door), &self.hints, self.location)
+        self.body.submit(self.task(door), &self.about, self.location)
     }
 
     fn is_task(&self) -> bool {
@@ -223,6 +243,9 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn obstacle(&self) -> Option<Obstacle> {
+        if self.about.hints.group.is_some() {
+            return Some(Obstacle::Member { task: self.name.clone().into_owned() });
+        }
         let accumulates = |mode: Mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
         let is_hard = |mode: Mode| mode.is_weak() || accumulates(mode);
         let mode = self.regions.iter().map(|region| region.mode).find(|mode| is_hard(*mode))?;
@@ -230,8 +253,14 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>> {
-        let Self { name, location, regions, hints, .. } = self;
-        let (task, bodies) = (|| name.clone().into_owned(), &hints.bodies);
+        let Self { name, location, regions, about: About { host_only, hints, bodies }, .. } = self;
+        let task = || name.clone().into_owned();
+        if hints.group.is_some() {
+            return Err(Some(Obstacle::Member { task: task() }));
+        }
+        if hints.across.is_some() {
+            return Err(Some(Obstacle::Devices { task: task() }));
+        }
         if bodies.gpu.is_none() || !bodies.own.is_empty() {
             return Err(Some(Obstacle::Kernels { task: task() }));
         }
@@ -245,16 +274,15 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
         if B::PRESENT {
             kinds = kinds.and(Kinds::CPU);
         }
-        if bodies.emulated.is_some() || B::PRESENT && !bodies.host_only {
+        if bodies.emulated.is_some() || B::PRESENT && !host_only {
             kinds = kinds.and(Kinds::EMULATED);
         }
-        let (priority, cost, index) = (bodies.priority, hints.cost(), hints.index());
-        let (device, iteration) = (bodies.device.filter(|_| index.is_none()), hints.iteration);
-        Ok(Graphable { name, location, regions, kinds, priority, cost, index, iteration, device })
+        let Hints { priority, cost, device, iteration, .. } = *hints;
+        Ok(Graphable { name, location, regions, kinds, priority, cost, index: hints.at.as_ref(), iteration, device })
     }
 
     fn body(&self) -> Box<dyn Body> {
-        self.body.beside(self.stored.again(INTERNAL, Span::Once), self.hints.bodies.gpu.clone())
+        self.body.beside(self.stored.again(INTERNAL, Span::Once), self.about.bodies.gpu.clone())
     }
 
     fn freeze(&self, id: TaskId, graph: &mut Freezer) {
@@ -262,7 +290,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             id,
             name: self.name.clone(),
             location: self.location,
-            priority: self.hints.bodies.priority,
+            priority: self.about.hints.priority,
             internal: false,
             queues: self.regions.iter().any(|region| region.mode.queues()),
             join: false,
@@ -270,7 +298,8 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
             domain: OnceLock::new(),
         };
         let accesses = self.stored.again(INTERNAL, Span::Always);
-        let task = self.body.stay(meta, accesses, self.hints.iteration).expect("a task for cores has a body for them");
+        let task =
+            self.body.stay(meta, accesses, self.about.hints.iteration).expect("a task for cores has a body for them");
         graph.add(task, self.regions.iter().map(|region| (region.kept.clone(), region.block, region.mode)).collect());
     }
 }

@@ -1,0 +1,12 @@
+// A scope waits for its own group alone, so its tasks join no other.
+use thalweg::prelude::*;
+
+fn main() {
+    let rt = Runtime::builder().build().unwrap();
+    let (other, mut x) = (rt.group(), [1.0f64; 8]);
+    let _ = rt.scope(|s| {
+        let x = s.borrow_mut(&mut x);
+        let _ = s.task("t", x.inout()).group(&other).cpu(|_, _| ()).submit();
+        let _ = s.for_each("t", x.blocks(2).inout()).group(&other).cpu(|_, _| ()).submit();
+    });
+}
