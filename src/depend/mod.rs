@@ -65,8 +65,8 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Entrance, Env, ExposedApart, ExposedTask, Group, Kinds, Lane, Member, Meta, Own, OwnedTask, Parts, Side,
-    Site, Step, Submitting, SuspendedTasks, Task, TaskRef, Team, Told,
+    Body, Boxed, Entrance, Env, ExposedApart, ExposedTask, Group, Kinds, Lane, Meta, Own, OwnedTask, Parts, Side, Site,
+    Step, Submitting, SuspendedTasks, Task, TaskRef, Team, Told,
 };
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

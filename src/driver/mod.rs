@@ -13,6 +13,7 @@
 //! inlined. The front door chooses between two types with one branch per submission. So the trait is what placed tasks
 //! go by, one command at a time, and what submitting and waiting have in common.
 
+pub(crate) mod admission;
 pub(crate) mod away;
 pub(crate) mod circle;
 pub(crate) mod conflict;

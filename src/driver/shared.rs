@@ -81,26 +81,6 @@ pub(crate) enum Ran {
     Away(Leaving),
 }
 
-/// How a task is described at submission.
-pub(crate) struct Description {
-    pub(crate) name: Cow<'static, str>,
-    pub(crate) location: &'static Location<'static>,
-    pub(crate) priority: i32,
-    pub(crate) internal: bool,
-    pub(crate) side: Option<Pooled<Side>>,
-    /// If it is somebody's child.
-    pub(crate) child: Option<Child>,
-}
-
-impl Description {
-    /// That of a member of this group.
-    #[cold]
-    pub(crate) fn of_member(mut self, group: &Arc<Group>) -> Self {
-        self.side.get_or_insert_default().membership = Some(group.enter());
-        self
-    }
-}
-
 impl Shared {
     pub(crate) fn new(
         id: u64,
@@ -152,96 +132,6 @@ impl Shared {
         counts.iter_mut().zip(self.away.ended_by_unit()).for_each(|(count, away)| *count += away);
         counts.truncate(self.machine.num_units());
         counts
-    }
-
-    /// Makes a task, and counts it as submitted.
-    ///
-    /// # Errors
-    /// If the runtime is ending.
-    #[inline]
-    pub(crate) fn admit<P: Body + 'static>(
-        &self,
-        description: Description,
-        payload: P,
-        accesses: &[AccessRecord<'_>],
-    ) -> Result<Submitting, SubmitError> {
-        let (mut queues, mut is_weak) = (false, false);
-        for access in accesses {
-            (queues, is_weak) = (queues | access.mode.queues(), is_weak | access.mode.is_weak());
-        }
-        let Description { name, location, priority, internal, side, child } = description;
-        let mut open = true;
-        // Counted when it has its memory: a task that panics before that is none.
-        let meta = || {
-            let admission = self.progress.admit();
-            open = admission.open;
-            let (id, lane) = (admission.task, admission.lane);
-            let lane = Lane::new(lane);
-            Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
-        };
-        // As a rule every access leaves one reference behind, in one fragment.
-        let shares = accesses.len() as u16; // truncated: more cost an increment each
-        let own = Own { side, child };
-        let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
-        if !open && let Err(refusal) = self.admit_late(task.shared().lane.get(), internal) {
-            if self.is_in_child() {
-                std::mem::forget(task); // its group may be locked for ever
-            }
-            return Err(refusal);
-        }
-        if is_weak {
-            let visit = |visit: &mut dyn FnMut(AccessRecord<'_>)| accesses.iter().copied().for_each(visit);
-            let domain = Domain::new(task.shared(), task.owned().child.as_ref(), visit);
-            let _first = task.shared().domain.set(Arc::new(domain));
-        }
-        Ok(task)
-    }
-
-    /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
-    #[cold]
-    fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
-        if self.stays_open(internal) {
-            return Ok(());
-        }
-        Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
-    }
-
-    /// Whether a task is admitted after all that was counted when not all are; replays are told that it comes.
-    #[cold]
-    pub(super) fn stays_open(&self, internal: bool) -> bool {
-        if self.is_in_child() {
-            return false;
-        }
-        if self.progress.is_replaying()
-            && let Some(interrupt) = self.interrupt.get()
-        {
-            interrupt();
-        }
-        let belongs = internal || inside::in_body(self.id);
-        !self.progress.is_closing() || belongs && !self.progress.is_closed()
-    }
-
-    /// Takes back that a task was counted.
-    #[cold]
-    pub(crate) fn uncount(&self, lane: u8, error: SubmitError) -> SubmitError {
-        self.progress.finish(None, lane, false);
-        self.tell_waiters();
-        error
-    }
-
-    /// Takes back that tasks were counted.
-    #[cold]
-    pub(super) fn uncount_all(&self, lane: u8, tasks: usize) {
-        (0..tasks).for_each(|_| self.progress.finish(None, lane, false));
-        self.tell_waiters();
-    }
-
-    /// Counts a task as finished that the engine has refused.
-    #[cold]
-    pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
-        let error = self.uncount(task.shared().lane.get(), error);
-        drop(task); // nothing waits for it: what it captured may wait for the rest
-        error
     }
 
     /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others

@@ -1,13 +1,13 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Domain, Group, Kinds, Submitting, running};
+use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting, running};
 use crate::driver::Driver;
+use crate::driver::admission::Description;
 use crate::driver::circle::{Vain, key_of_group};
-use crate::driver::shared::{BreakOnUnwind, Description, Shared};
+use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};
 use crate::driver::waiters::Awaited;
-use crate::engine::is_asked_by;
 use crate::error::SubmitError;
 use crate::ids::DeviceId;
 use crate::memory::DataCell;
@@ -230,36 +230,38 @@ impl AnyDriver {
     ) -> Result<W, SubmitError> {
         let shared = self.shared();
         let mut task = shared.admit(description, payload, accesses)?;
-        let is_inside = running::is_inside(shared.id);
-        if is_inside && is_asked_by(shared.id) {
-            return Err(shared.uncount(task.shared().lane.get(), SubmitError::InsidePolicy { call: "submit" }));
-        }
+        shared.announce(&task)?;
         let unless_entered = BreakOnUnwind { shared, during: "a submission" };
-        if is_inside {
-            shared.nested.fetch_add(1, Ordering::Release); // before the body ends
-        }
         let watched = watch(&mut task);
+        let entered = self.enter(task, accesses);
+        std::mem::forget(unless_entered);
+        entered.map(|()| watched)
+    }
+
+    /// Not a part of [`Self::submit`], which is compiled for each type of task.
+    #[inline]
+    fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let entered = match self {
             Self::Threads(threads) => threads.enter(task, accesses),
             Self::Simulated(simulated) => simulated.enter(task, accesses),
         };
-        std::mem::forget(unless_entered);
-        if let Err(refusal) = entered {
-            return Err(shared.refused(*refusal));
-        }
-        Ok(watched)
+        entered.map_err(|refusal| self.shared().refused(*refusal))
     }
 
-    /// As [`Self::submit`], for the tasks of which there are few.
+    /// As [`Self::submit`], for a task in a group, or with bodies for devices.
     #[inline(never)]
-    pub(super) fn submit_rare<P: Body + 'static, W>(
+    pub(super) fn submit_boxed<W>(
         &self,
-        description: Description,
-        payload: P,
+        mut description: Description,
+        body: Box<dyn Body>,
+        group: Option<Arc<Group>>,
         accesses: &[AccessRecord<'_>],
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        self.submit(description, payload, accesses, watch)
+        if let Some(group) = &group {
+            description = description.of_member(group);
+        }
+        self.submit(description, Boxed::new(body, group), accesses, watch)
     }
 
     /// The driver, for as long as others keep it.

@@ -4,13 +4,14 @@
 //! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
 //! once for many of them: `driver/threads/together.rs`.
 
+use super::admission::overlapping;
 use super::bodies::Bodies;
 use super::children::{EntranceOf, Kin};
-use super::submit::{Hints, overlapping};
+use super::submit::Hints;
 use super::{Door, Runtime, TaskBuilder};
 use crate::Context;
 use crate::depend::{AccessRecord, FEW_ACCESSES, Group, Kinds, Together, overlap, running};
-use crate::driver::shared::Description;
+use crate::driver::admission::Description;
 use crate::error::{BoxError, Called, SubmitError};
 use crate::ids::{DeviceId, Iteration};
 use crate::memory::{

@@ -7,6 +7,7 @@
 //! Nothing here executes a task or knows of threads.
 
 mod across;
+mod admission;
 mod any_driver;
 mod bodies;
 mod build;

@@ -2,7 +2,7 @@
 
 use super::any_driver::{AnyDriver, WeakDriver};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
-use crate::driver::shared::Description;
+use crate::driver::admission::Description;
 use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;
 use crate::ids::SpaceId;

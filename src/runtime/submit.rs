@@ -1,11 +1,12 @@
 //! Describing a task and submitting it.
 
+use super::admission::{Admission, Admitted, Results};
 use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
 use crate::depend::{
-    AccessRecord, Body, Child, FEW_ACCESSES, Group, Kinds, Member, Residence, Side, Submitting, overlap, running,
+    AccessRecord, Body, Child, FEW_ACCESSES, Group, Kinds, Residence, Side, Submitting, overlap, running,
 };
-use crate::driver::shared::Description;
+use crate::driver::admission::Description;
 use crate::driver::simulated::Simulated;
 use crate::engine::Needs;
 use crate::error::{Called, SubmitError};
@@ -357,12 +358,12 @@ where
     }
 
     fn enter<W>(
-        self,
+        mut self,
         location: &'static Location<'static>,
         awaited: bool,
         watch: impl FnOnce(&mut Submitting) -> W,
     ) -> Result<W, SubmitError> {
-        let Door { driver, id: runtime, on_fast_path, .. } = &*self.entrance;
+        let Door { driver, id: runtime, .. } = &*self.entrance;
         self.accesses.check(*runtime).map_err(|refusal| refusal.of_task(&self.name))?;
         let (mut few, many): (ArrayVec<_, FEW_ACCESSES>, Vec<_>);
         let records: &[AccessRecord<'_>] = if const { matches!(A::COUNT, Some(..=FEW_ACCESSES)) } {
@@ -375,195 +376,54 @@ where
             many = all;
             &many
         };
-        if let Some((first, second)) = overlap(records) {
-            return Err(overlapping(&self.name, first, second));
-        }
-        if A::HAS_OUTCOMES && self.kinds.meets(Kinds::ACCELERATED) {
-            return Err(SubmitError::OutcomeOnDevice { task: self.name.into() });
-        }
-        let mut kinds = self.kinds;
-        let simulation = driver.simulated();
-        if let Some(simulation) = simulation {
-            kinds = simulation.kinds(&self.name, kinds, C::PRESENT && !self.host_only);
-        }
-        if !C::PRESENT || !*on_fast_path {
-            self.check_units(kinds, records)?;
-        }
-        if let Some(device) = self.hints.device {
-            super::on_device::check(&self.entrance, &self.name, device, kinds, records)?;
-        }
-        if let Some(group) = &self.hints.group {
-            super::group::check(&self.name, group, *runtime)?;
-        }
-        let ancestry = running::ancestry(*runtime);
-        let mut side = self.side()?;
-        let no_parent = || SubmitError::NoParent { task: self.name.clone().into() };
-        let child = match self.kin {
-            Kin::None => None,
-            Kin::Missing => return Err(no_parent()),
-            Kin::Child(parent) => {
-                parent.admit(&self.name, records)?;
-                if A::HAS_RESULTS {
-                    self.entrance.admit_results(&parent, &self.accesses)?;
-                }
-                Some(Child::of(parent).ok_or_else(no_parent)?)
-            }
-        };
-        if !ancestry.is_empty() {
-            if child.is_none() {
-                ancestry.admit(&self.name, records)?;
-            }
-            side.get_or_insert_default().ancestry = ancestry;
-        }
-        if simulation.is_some() {
-            side.get_or_insert_default().kinds = Some(kinds);
-        }
-        if A::HAS_RESULTS {
-            let predecessors = &mut side.get_or_insert_default().predecessors;
-            self.accesses.predecessors(&mut |Predecessor(task, flow)| predecessors.push((task.clone(), flow)));
-        }
-        if A::HAS_OUTCOMES {
-            side.get_or_insert_default().has_outcomes = true;
-        }
-        if awaited && !*on_fast_path {
-            side.get_or_insert_default().awaited = true;
-        }
+        let results = |visit: &mut dyn FnMut(Predecessor<'_>)| self.accesses.predecessors(visit);
+        let results: Option<Results<'_>> = if A::HAS_RESULTS { Some(&results) } else { None };
+        let kin = std::mem::replace(&mut self.kin, Kin::None);
+        let Admitted { kinds, side, child } = self.admission(records, awaited).admit(kin, results)?;
         let description =
             Description { name: self.name, location, priority: self.hints.priority, internal: false, side, child };
         let (accesses, iteration) = (self.accesses.store(INTERNAL), self.hints.iteration);
-        if let Some((_, group)) = self.hints.group {
-            let body: Box<dyn Body> = match self.for_devices {
-                Some(mut bodies) => {
-                    bodies.cpu =
-                        C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-                    Box::new(Payload::new(accesses, bodies, kinds).of_iteration(iteration))
-                }
-                None => Box::new(Payload::new(accesses, self.cpu, kinds).of_iteration(iteration)),
-            };
-            return driver.submit_rare(description.of_member(&group), Member::new(body, group), records, watch);
-        }
-        if let Some(mut bodies) = self.for_devices {
-            bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(self.cpu))) as Box<dyn HostBody<A::Stored>>);
-            let payload = Payload::new(accesses, bodies, kinds).of_iteration(iteration);
-            return driver.submit_rare(description, payload, records, watch);
+        let group = self.hints.group.map(|(_, group)| group);
+        if group.is_some() || self.for_devices.is_some() {
+            let body = Self::boxed(accesses, self.cpu, self.for_devices, kinds, iteration);
+            return driver.submit_boxed(description, body, group, records, watch);
         }
         driver.submit(description, Payload::new(accesses, self.cpu, kinds).of_iteration(iteration), records, watch)
     }
 
+    fn boxed(
+        accesses: A::Stored,
+        cpu: C,
+        for_devices: Option<Box<Several<A::Stored>>>,
+        kinds: Kinds,
+        iteration: Iteration,
+    ) -> Box<dyn Body> {
+        let Some(mut bodies) = for_devices else {
+            return Box::new(Payload::new(accesses, cpu, kinds).of_iteration(iteration));
+        };
+        bodies.cpu = C::PRESENT.then(|| Box::new(Cell::new(Some(cpu))) as Box<dyn HostBody<A::Stored>>);
+        Box::new(Payload::new(accesses, bodies, kinds).of_iteration(iteration))
+    }
+
     /// Refuses a task for what it is, as [`Self::submit_as`] would now; for what others have done it may be refused later.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
-        let Door { driver, on_fast_path, .. } = &*self.entrance;
         let mut records = Vec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));
-        if let Some((first, second)) = overlap(&records) {
-            return Err(overlapping(&self.name, first, second));
-        }
-        let simulated =
-            |simulation: &Simulated| simulation.kinds(&self.name, self.kinds, C::PRESENT && !self.host_only);
-        let kinds = driver.simulated().map_or(self.kinds, simulated);
-        if !C::PRESENT || !*on_fast_path {
-            self.check_units(kinds, &records)?;
-        }
-        if let Some(device) = self.hints.device {
-            super::on_device::check(&self.entrance, &self.name, device, kinds, &records)?;
-        }
-        self.side().map(drop)
+        self.admission(&records, false).check()
     }
 
-    /// What policies may ask about the task; nothing on the fast path, where none is asked.
-    fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
-        if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
-            return Err(SubmitError::Cost { task: self.name.clone().into(), cost });
+    fn admission<'t>(&'t self, records: &'t [AccessRecord<'t>], awaited: bool) -> Admission<'t> {
+        let Self { entrance, name, kinds, host_only, hints, .. } = self;
+        Admission {
+            door: entrance,
+            name,
+            records,
+            hints,
+            bodies: *kinds,
+            has_host_body: C::PRESENT,
+            host_only: *host_only,
+            has_outcomes: A::HAS_OUTCOMES,
+            awaited,
         }
-        let place = match &self.hints.at {
-            Some((space, index, _)) if *index >= space.len() => {
-                return Err(SubmitError::Index {
-                    task: self.name.clone().into(),
-                    space: space.name().to_owned(),
-                    index: *index,
-                    len: space.len(),
-                });
-            }
-            _ if self.entrance.on_fast_path => return Ok(None),
-            Some((space, index, false)) => Some(space.place(*index)),
-            _ => None,
-        };
-        let beside = self.hints.at.as_ref().filter(|(.., beside)| *beside);
-        let beside = beside.map(|(space, index, _)| Beside { space: space.id(), index: *index });
-        let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
-        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
-        Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))
-    }
-
-    /// Whether some unit has a body and enough memory.
-    fn check_units(&self, kinds: Kinds, records: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
-        if self.kinds == Kinds::NONE {
-            return Err(SubmitError::NoBody { task: self.name.clone().into() });
-        }
-        let Door { driver, capacities, .. } = &*self.entrance;
-        let needs = Needs::of(records);
-        let value = || records.iter().find(|access| access.is_at_home()).map(|access| access.datum);
-        if !kinds.has(UnitKind::Cpu)
-            && let Some(data) = value().filter(|data| data.residence == Residence::Home)
-        {
-            let (task, data) = (self.name.clone().into(), data.to_string());
-            return Err(SubmitError::ValueOnDevice { task, data });
-        }
-        // Where there is no CPU unit, the hosting threads of devices stand in.
-        let has_cores = driver.shared().machine.num_cpu_units() > 0;
-        let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
-        let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
-        let largest = |kind: UnitKind| capacities.largest(kind);
-        let Some(capacity_bytes) = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(largest).max()
-        else {
-            if at_home {
-                return Ok(());
-            }
-            return Err(SubmitError::NoUnit {
-                task: self.name.clone().into(),
-                bodies: match value() {
-                    Some(data) if data.residence == Residence::Home => format!("CPU (it accesses {data})"),
-                    Some(_) => "CPU (it has a concurrent access)".to_owned(),
-                    None => kinds.describe(),
-                },
-                units: self.entrance.configuration.clone(),
-            });
-        };
-        // What was adopted takes no room where it lies.
-        let fits_there = || {
-            let machine = &driver.shared().machine;
-            let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();
-            let units = machine.units().iter().filter(|unit| usable(unit.kind));
-            units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
-        };
-        if let Some(ends) = &self.hints.across {
-            super::across::check(&self.entrance, &self.name, ends, usable, records, at_home)?;
-        } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
-            let task = self.name.clone().into();
-            return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
-        }
-        let buffer = |kind| largest(kind).map(|_| capacities.largest_buffer(kind));
-        let largest_bytes = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(buffer).max();
-        let too_large = |access: &&AccessRecord<'_>| access.needs_buffer() && Some(access.bytes()) > largest_bytes;
-        if let Some(access) = records.iter().find(too_large).filter(|_| !at_home) {
-            return Err(SubmitError::RegionTooLarge {
-                task: self.name.clone().into(),
-                region: access.datum.describe(access.block),
-                needed_bytes: access.bytes(),
-                largest_bytes: largest_bytes.unwrap_or(0),
-            });
-        }
-        Ok(())
-    }
-}
-
-#[cold]
-pub(super) fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
-    let words = |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
-    SubmitError::OverlappingAccesses {
-        task: task.into(),
-        data: first.datum.to_string(),
-        first: words(first),
-        second: words(second),
     }
 }

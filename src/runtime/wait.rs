@@ -3,12 +3,13 @@
 //! A request for a region is itself a task that reads it, so dependences, poison and transfers home need no second
 //! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
 
+use super::admission::Results;
 use super::{Door, Runtime};
 use crate::depend::{Domain, Side, Submitting, TaskRef, running};
+use crate::driver::admission::Description;
 use crate::driver::circle::{Circle, Vain, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
-use crate::driver::shared::Description;
 use crate::driver::waiters::{Awaited, own_waker};
 use crate::engine::is_asked_by;
 use crate::error::{Called, Failures, RunError, SubmitError, TaskFailure};
@@ -400,14 +401,10 @@ impl Door {
     }
 
     /// Refuses results that a child of this parent must not wait for.
-    pub(super) fn admit_results(
-        &self,
-        parent: &Domain,
-        accesses: &impl crate::task::Accesses,
-    ) -> Result<(), SubmitError> {
+    pub(super) fn admit_results(&self, parent: &Domain, results: Results<'_>) -> Result<(), SubmitError> {
         let Some(replayed) = parent.replayed() else { return Ok(()) };
         let mut admitted = Ok(());
-        accesses.predecessors(&mut |Predecessor(task, _)| {
+        results(&mut |Predecessor(task, _)| {
             if admitted.is_ok() {
                 admitted = self.is_within(replayed, task, "submit");
             }

@@ -338,23 +338,44 @@ impl<K: Kind> Submitting<K> {
             }
         };
         let block = pool::allocate(layout, class);
-        let task = block.cast::<Task<K>>();
         let shared = shared();
         // SAFETY: the block is ours, large enough for header and body, and aligned for both.
         unsafe {
             let place = block.add(offset).cast::<P>();
             place.write(body);
+            let body = NonNull::new_unchecked(unsize(place.as_ptr()));
+            Self::begin(block, (layout, class), (body, needs_drop::<P>()), shared, owned, shares)
+        }
+    }
+
+    /// Begins a task whose body is in its place, and says whether that has to be dropped. Not a part of [`Self::new`], which is
+    /// compiled for each type of body.
+    ///
+    /// # Safety
+    /// The block is the caller's, with this layout and of this class, which has room for a header in front of the body.
+    #[inline]
+    unsafe fn begin(
+        block: NonNull<u8>,
+        (layout, class): (Layout, usize),
+        (body, drops_body): (NonNull<K::Body>, bool),
+        shared: K::Shared,
+        owned: K::Owned,
+        shares: u16,
+    ) -> Self {
+        let task = block.cast::<Task<K>>();
+        // SAFETY: the caller's promise.
+        unsafe {
             task.write(Task {
                 successors: Successors::new(),
                 blockers: AtomicU32::new(BIAS),
                 refs: RefCount::new(1 + u32::from(shares)),
                 poison: AtomicPtr::new(ptr::null_mut()),
                 stamp: AtomicU64::new(0),
-                body: NonNull::new_unchecked(unsize(place.as_ptr())),
+                body,
                 block_bytes: layout.size(),
                 block_align: layout.align().trailing_zeros() as u8,
                 block_class: class as u8,
-                drops_body: needs_drop::<P>(),
+                drops_body,
                 linked: UnsafeCell::new(0),
                 edges: UnsafeCell::new(EdgeStore::new()),
                 owned: UnsafeCell::new(ManuallyDrop::new(owned)),

@@ -1,6 +1,6 @@
 //! Groups of tasks: how many of a group have not ended, why some have failed, and whether the others are cancelled.
 //!
-//! The body of a member is wrapped ([`Member`]), and its owner has a [`Membership`], which counts the task out when it is
+//! The body of a member is wrapped ([`Boxed`]), and its owner has a [`Membership`], which counts the task out when it is
 //! dropped: at the very end, when what the body captured is gone and those that waited for the task have been let go. So a
 //! task without a group meets nothing of this but the question whether it has one.
 //!
@@ -198,22 +198,23 @@ impl Drop for Membership {
     }
 }
 
-/// The body of a task in a group.
+/// The body, in a box, of a task that is in a group or has bodies for devices.
 ///
-/// Its type does not depend on what is in it, so that a program's tasks are not compiled twice, in a group and outside.
-pub(crate) struct Member {
+/// Its type does not depend on its content: the compiler sees each of a program's types of task once, and not also in a group
+/// and with devices.
+pub(crate) struct Boxed {
     body: Box<dyn Body>,
-    group: Arc<Group>,
+    group: Option<Arc<Group>>,
 }
 
-impl Member {
-    pub(crate) fn new(body: Box<dyn Body>, group: Arc<Group>) -> Self {
+impl Boxed {
+    pub(crate) fn new(body: Box<dyn Body>, group: Option<Arc<Group>>) -> Self {
         Self { body, group }
     }
 
     /// Drops the body of a task that has not begun and was cancelled.
     fn begin(&self) -> Result<(), BoxError> {
-        if !self.group.is_cancelled() {
+        if !self.group.as_ref().is_some_and(|group| group.is_cancelled()) {
             return Ok(());
         }
         self.body.discard();
@@ -221,24 +222,25 @@ impl Member {
     }
 }
 
-impl Body for Member {
+impl Body for Boxed {
     fn accesses(&self, visit: &mut dyn FnMut(AccessRecord<'_>)) {
         self.body.accesses(visit);
     }
 
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
+        let Some(group) = &self.group else { return self.body.run(env) };
         let begun = self.body.has_begun();
         let ran = if begun {
             self.body.run(env) // a future has the context from its first poll
         } else {
             self.begin().map_err(|cancelled| Box::new(Stop::Failed(cancelled)))?;
-            let context = env.context.in_group(&self.group);
+            let context = env.context.in_group(group);
             self.body.run(&Env { context: &context, ..*env })
         };
         if let Err(stop) = &ran
             && let Stop::Detached(leaving) = &**stop
         {
-            self.group.polled(begun, leaving);
+            group.polled(begun, leaving);
         }
         ran
     }
@@ -297,11 +299,11 @@ impl Body for Member {
     }
 
     fn group(&self) -> Option<&Group> {
-        Some(&self.group)
+        self.group.as_deref()
     }
 
     fn failed(&self, failure: &Arc<TaskFailure>) {
-        self.group.note(failure);
+        self.group.iter().for_each(|group| group.note(failure));
     }
 
     fn kinds(&self) -> Kinds {

@@ -27,7 +27,7 @@ pub use context::Context;
 pub(crate) use context::{Entrance, Env, Site};
 pub(crate) use detached::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(in crate::depend) use group::Causes;
-pub(crate) use group::{Group, Member, Membership, Told};
+pub(crate) use group::{Boxed, Group, Membership, Told};
 pub(crate) use kinds::Kinds;
 pub(crate) use parts::Parts;
 pub(crate) use piece::Piece;

@@ -6,8 +6,9 @@
 use super::host::Host;
 use super::state::Threads;
 use crate::depend::{AccessRecord, Batch, Body, Lane, MOST_TOGETHER, Meta, Own, Submitting, Together};
+use crate::driver::admission::Description;
 use crate::driver::progress::Admission;
-use crate::driver::shared::{BreakOnUnwind, Description, Shared};
+use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::error::SubmitError;
 use crate::ids::TaskId;
 use std::mem::forget;

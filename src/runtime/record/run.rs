@@ -16,7 +16,7 @@ use super::super::submit::Index;
 use super::Obstacle;
 use super::step::Step;
 use crate::depend::{AccessRecord, Body, Env, Kinds, Mode, Parts, Residence, Side, Sources, Stop, Submitting};
-use crate::driver::shared::Description;
+use crate::driver::admission::Description;
 use crate::error::{BoxError, DeviceError, FailureReason, SubmitError, TaskFailure};
 use crate::ids::{DataId, DeviceId, Iteration, TaskId};
 use crate::kernel::{DeviceSite, Graphs, Launcher};
@@ -174,7 +174,7 @@ impl Run {
         let record = |access: &'_ PlannedAccess| Sources::without_value(access.mode);
         let records: Vec<_> = self.accesses.iter().map(|a| AccessRecord { mode: record(a), ..a.record() }).collect();
         let numbered = |task: &mut Submitting| _ = number.set(task.shared().id);
-        match door.driver.submit_rare(description, body, &records, numbered) {
+        match door.driver.submit(description, body, &records, numbered) {
             Err(_) if sources.are_unknown() => {
                 steps.into_iter().try_for_each(|step| step.resubmit(door))?;
                 Ok(false)

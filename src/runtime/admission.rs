@@ -1,0 +1,219 @@
+//! Admitting a task: what it is refused for, and what goes with it.
+//!
+//! Nothing here knows the types of a task's accesses and bodies. A program has hundreds of them, and this code would be
+//! compiled for each.
+
+use super::Door;
+use super::children::Kin;
+use super::submit::Hints;
+use crate::depend::{AccessRecord, Child, Domain, Kinds, Residence, Side, overlap, running};
+use crate::engine::Needs;
+use crate::error::SubmitError;
+use crate::machine::UnitKind;
+use crate::sched::Beside;
+use crate::sync::Pooled;
+use crate::task::Predecessor;
+use std::sync::Arc;
+
+/// Visits the tasks whose results a task uses.
+pub(super) type Results<'a> = &'a dyn Fn(&mut dyn FnMut(Predecessor<'_>));
+
+/// A task that asks to be admitted.
+pub(super) struct Admission<'a> {
+    pub(super) door: &'a Door,
+    pub(super) name: &'a str,
+    pub(super) records: &'a [AccessRecord<'a>],
+    pub(super) hints: &'a Hints,
+    /// The kinds of unit that it has bodies for.
+    pub(super) bodies: Kinds,
+    pub(super) has_host_body: bool,
+    /// Whether the body for CPU units is for no others.
+    pub(super) host_only: bool,
+    pub(super) has_outcomes: bool,
+    /// Whether the program waits for this task by itself.
+    pub(super) awaited: bool,
+}
+
+/// What a task that was admitted takes along.
+pub(super) struct Admitted {
+    /// The kinds of unit that it may run on.
+    pub(super) kinds: Kinds,
+    pub(super) side: Option<Pooled<Side>>,
+    pub(super) child: Option<Child>,
+}
+
+impl Admission<'_> {
+    /// Refuses a task for its own properties, whatever others have done.
+    pub(super) fn check(&self) -> Result<(), SubmitError> {
+        self.kinds()?;
+        self.side().map(drop)
+    }
+
+    /// Admits the task as `kin` says. `results` visits the tasks whose results it uses, if its type has any.
+    pub(super) fn admit(&self, kin: Kin, results: Option<Results<'_>>) -> Result<Admitted, SubmitError> {
+        let Self { door, name, records, .. } = *self;
+        let kinds = self.kinds()?;
+        if let Some(group) = &self.hints.group {
+            super::group::check(name, group, door.id)?;
+        }
+        let ancestry = running::ancestry(door.id);
+        let mut side = self.side()?;
+        let child = match kin {
+            Kin::None => None,
+            Kin::Missing => return Err(self.no_parent()),
+            Kin::Child(parent) => Some(self.child_of(parent, results)?),
+        };
+        if !ancestry.is_empty() {
+            if child.is_none() {
+                ancestry.admit(name, records)?;
+            }
+            side.get_or_insert_default().ancestry = ancestry;
+        }
+        if door.driver.simulated().is_some() {
+            side.get_or_insert_default().kinds = Some(kinds);
+        }
+        if let Some(results) = results {
+            let predecessors = &mut side.get_or_insert_default().predecessors;
+            results(&mut |Predecessor(task, flow)| predecessors.push((task.clone(), flow)));
+        }
+        if self.has_outcomes {
+            side.get_or_insert_default().has_outcomes = true;
+        }
+        if self.awaited && !door.on_fast_path {
+            side.get_or_insert_default().awaited = true;
+        }
+        Ok(Admitted { kinds, side, child })
+    }
+
+    #[cold]
+    fn no_parent(&self) -> SubmitError {
+        SubmitError::NoParent { task: self.name.into() }
+    }
+
+    fn child_of(&self, parent: Arc<Domain>, results: Option<Results<'_>>) -> Result<Child, SubmitError> {
+        parent.admit(self.name, self.records)?;
+        if let Some(results) = results {
+            self.door.admit_results(&parent, results)?;
+        }
+        Child::of(parent).ok_or_else(|| self.no_parent())
+    }
+
+    /// The kinds of unit that the task may run on, if its accesses keep apart and some unit has a body and room.
+    fn kinds(&self) -> Result<Kinds, SubmitError> {
+        let Self { door, name, records, .. } = *self;
+        if let Some((first, second)) = overlap(records) {
+            return Err(overlapping(name, first, second));
+        }
+        if self.has_outcomes && self.bodies.meets(Kinds::ACCELERATED) {
+            return Err(SubmitError::OutcomeOnDevice { task: name.into() });
+        }
+        let mut kinds = self.bodies;
+        if let Some(simulation) = door.driver.simulated() {
+            kinds = simulation.kinds(name, kinds, self.has_host_body && !self.host_only);
+        }
+        if !self.has_host_body || !door.on_fast_path {
+            self.check_units(kinds)?;
+        }
+        if let Some(device) = self.hints.device {
+            super::on_device::check(door, name, device, kinds, records)?;
+        }
+        Ok(kinds)
+    }
+
+    /// What policies may ask about the task; nothing on the fast path, where none is asked.
+    fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
+        if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
+            return Err(SubmitError::Cost { task: self.name.into(), cost });
+        }
+        let place = match &self.hints.at {
+            Some((space, index, _)) if *index >= space.len() => {
+                return Err(SubmitError::Index {
+                    task: self.name.into(),
+                    space: space.name().to_owned(),
+                    index: *index,
+                    len: space.len(),
+                });
+            }
+            _ if self.door.on_fast_path => return Ok(None),
+            Some((space, index, false)) => Some(space.place(*index)),
+            _ => None,
+        };
+        let beside = self.hints.at.as_ref().filter(|(.., beside)| *beside);
+        let beside = beside.map(|(space, index, _)| Beside { space: space.id(), index: *index });
+        let (cost, device, across) = (self.hints.cost, self.hints.device, self.hints.across.clone());
+        let has_side = cost.is_some() || place.is_some() || beside.is_some() || device.is_some() || across.is_some();
+        Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))
+    }
+
+    /// Whether some unit has a body and enough memory.
+    fn check_units(&self, kinds: Kinds) -> Result<(), SubmitError> {
+        if self.bodies == Kinds::NONE {
+            return Err(SubmitError::NoBody { task: self.name.into() });
+        }
+        let (Door { driver, capacities, .. }, records) = (self.door, self.records);
+        let needs = Needs::of(records);
+        let value = || records.iter().find(|access| access.is_at_home()).map(|access| access.datum);
+        if !kinds.has(UnitKind::Cpu)
+            && let Some(data) = value().filter(|data| data.residence == Residence::Home)
+        {
+            let (task, data) = (self.name.into(), data.to_string());
+            return Err(SubmitError::ValueOnDevice { task, data });
+        }
+        // Where there is no CPU unit, the hosting threads of devices stand in.
+        let has_cores = driver.shared().machine.num_cpu_units() > 0;
+        let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
+        let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
+        let largest = |kind: UnitKind| capacities.largest(kind);
+        let Some(capacity_bytes) = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(largest).max()
+        else {
+            if at_home {
+                return Ok(());
+            }
+            return Err(SubmitError::NoUnit {
+                task: self.name.into(),
+                bodies: match value() {
+                    Some(data) if data.residence == Residence::Home => format!("CPU (it accesses {data})"),
+                    Some(_) => "CPU (it has a concurrent access)".to_owned(),
+                    None => kinds.describe(),
+                },
+                units: self.door.configuration.clone(),
+            });
+        };
+        // What was adopted takes no room where it lies.
+        let fits_there = || {
+            let machine = &driver.shared().machine;
+            let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();
+            let units = machine.units().iter().filter(|unit| usable(unit.kind));
+            units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
+        };
+        if let Some(ends) = &self.hints.across {
+            super::across::check(self.door, self.name, ends, usable, records, at_home)?;
+        } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
+            let task = self.name.into();
+            return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });
+        }
+        let buffer = |kind| largest(kind).map(|_| capacities.largest_buffer(kind));
+        let largest_bytes = UnitKind::ALL.into_iter().filter(|kind| usable(*kind)).filter_map(buffer).max();
+        let too_large = |access: &&AccessRecord<'_>| access.needs_buffer() && Some(access.bytes()) > largest_bytes;
+        if let Some(access) = records.iter().find(too_large).filter(|_| !at_home) {
+            return Err(SubmitError::RegionTooLarge {
+                task: self.name.into(),
+                region: access.datum.describe(access.block),
+                needed_bytes: access.bytes(),
+                largest_bytes: largest_bytes.unwrap_or(0),
+            });
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+pub(super) fn overlapping(task: &str, first: &AccessRecord<'_>, second: &AccessRecord<'_>) -> SubmitError {
+    let words = |record: &AccessRecord<'_>| format!("{} ({})", record.datum.describe(record.block), record.mode);
+    SubmitError::OverlappingAccesses {
+        task: task.into(),
+        data: first.datum.to_string(),
+        first: words(first),
+        second: words(second),
+    }
+}
