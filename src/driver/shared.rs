@@ -13,21 +13,17 @@ use super::replays::Session;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, begun_tasks};
 use super::window::Window;
-use crate::depend::{
-    AccessRecord, Body, Child, Context, Domain, Env, ExposedTask, Group, Lane, Leaving, Meta, Own, OwnedTask, Side,
-    Stop, Submitting, SuspendedTasks, running,
-};
+use crate::depend::{Body, Context, Env, ExposedTask, Leaving, Meta, OwnedTask, Stop, SuspendedTasks, running};
 use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
 use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, Home};
-use crate::sync::{Pooled, Sleep, drop_quietly};
+use crate::sync::{Sleep, drop_quietly};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::any::Any;
-use std::borrow::Cow;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;

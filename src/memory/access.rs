@@ -2,7 +2,6 @@
 
 use super::buffer::{DataCell, strides_of};
 use super::combine::operation;
-use super::copy::{BoxCopy, copy_box};
 use super::outcome::Probe;
 use super::replica::Replica;
 use super::{AtomicElement, Element, Reducer, Shape, Shared, Spans};

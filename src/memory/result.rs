@@ -22,7 +22,6 @@ use crate::sealed::{Internal, Sealed};
 use crate::sync::{Counted, Readers, drop_quietly};
 use std::cell::{OnceCell, UnsafeCell};
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::task::Waker;
 

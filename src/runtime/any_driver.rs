@@ -1,6 +1,6 @@
 //! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
 
-use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting, running};
+use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting};
 use crate::driver::Driver;
 use crate::driver::admission::Description;
 use crate::driver::circle::{Vain, key_of_group};
@@ -13,7 +13,6 @@ use crate::ids::DeviceId;
 use crate::memory::DataCell;
 use crate::sync::Key;
 use std::panic::Location;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

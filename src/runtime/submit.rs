@@ -3,21 +3,15 @@
 use super::admission::{Admission, Admitted, Results};
 use super::children::{EntranceOf, Kin};
 use super::{Door, Runtime, TaskHandle};
-use crate::depend::{
-    AccessRecord, Body, Child, FEW_ACCESSES, Group, Kinds, Residence, Side, Submitting, overlap, running,
-};
+use crate::Context;
+use crate::depend::{AccessRecord, Body, FEW_ACCESSES, Group, Kinds, Submitting};
 use crate::driver::admission::Description;
-use crate::driver::simulated::Simulated;
-use crate::engine::Needs;
 use crate::error::{Called, SubmitError};
 use crate::ids::{DeviceId, Iteration, TaskId};
 use crate::kernel::Launcher;
 use crate::memory::{AccessList, Common, HostBody, IntoOutcome, Keep, NoBody, Owned, Payload, Several, Slot};
-use crate::sched::Beside;
 use crate::sealed::INTERNAL;
-use crate::sync::Pooled;
 use crate::task::{Accesses, IterationSpace, Predecessor, Recorded};
-use crate::{Context, machine::UnitKind};
 use arrayvec::ArrayVec;
 use std::borrow::Cow;
 use std::cell::Cell;
