@@ -5,6 +5,7 @@
 
 use super::devices::CopyJob;
 use super::host::Host;
+use super::kept;
 use super::ready::OwnQueue;
 use super::state::{Crew, Threads, Unstarted};
 use crate::depend::{Entrance, Team, running};
@@ -76,7 +77,7 @@ impl Threads {
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
-            crew.pool = guest_pool(self.shared.id, unit, &style.of(unit))?.map(Arc::new);
+            crew.pool = guest_pool(self, unit, &style.of(unit))?.map(Arc::new);
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
                 Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
@@ -147,7 +148,13 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 }
 
 /// The pool that rayon uses inside a unit's bodies; its first thread begins with the `life` that is there by then.
-fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) -> rayon::ThreadPoolBuilder {
+/// Where a thread of the user's hosts the unit, its bodies run on the pool's threads, which keep the unit of `guest_of`.
+fn inner_pool(
+    (runtime, guest_of): (u64, Weak<Threads>),
+    unit: &ComputeUnit,
+    style: &UnitStyle,
+    life: &Life,
+) -> rayon::ThreadPoolBuilder {
     let count = if unit.is_cpu() { unit.inner_cores() } else { 1 };
     let (id, life, style) = (unit.id, life.clone(), style.clone());
     let team: Arc<Team> = Arc::default();
@@ -159,6 +166,7 @@ fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) 
             style.bind(n);
             inside::enter(runtime);
             running::join(runtime, team.clone());
+            kept::join_pool(guest_of.clone());
             let life = if n == 0 { life.lock().take() } else { None };
             life.into_iter().for_each(|life| life());
         })
@@ -171,11 +179,15 @@ fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) 
 
 /// The pool of a unit that a thread of the user's hosts. That does not join it: its own use of rayon stays as it is, and for a
 /// unit of one core there is no pool at all.
-fn guest_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle) -> Result<Option<rayon::ThreadPool>, BuildError> {
+fn guest_pool(
+    threads: &Arc<Threads>,
+    unit: &ComputeUnit,
+    style: &UnitStyle,
+) -> Result<Option<rayon::ThreadPool>, BuildError> {
     if unit.is_cpu() && unit.inner_cores() == 1 {
         return Ok(None);
     }
-    let pool = inner_pool(runtime, unit, style, &Life::default()).build();
+    let pool = inner_pool((threads.shared.id, threads.this.clone()), unit, style, &Life::default()).build();
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
@@ -188,7 +200,7 @@ type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 /// rayon's `use_current_thread` would be simpler, but never frees what it makes for the thread: 7 KiB for each unit.
 fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
     let (begin, mut first) = (Life::default(), None);
-    let pool = inner_pool(runtime, unit, style, &begin).spawn_handler(|thread| {
+    let pool = inner_pool((runtime, Weak::new()), unit, style, &begin).spawn_handler(|thread| {
         if thread.index() == 0 {
             first = Some(thread);
             return Ok(());
@@ -270,6 +282,7 @@ fn start_copy_engine(
         while let Ok(job) = jobs.recv() {
             let Some(event) = devices.serve(device, &job) else { return };
             threads.react(|out| threads.shared.engine.on(event, out));
+            devices.copied();
         }
     };
     let life = {
