@@ -23,6 +23,8 @@ use std::thread::JoinHandle;
 /// How threads are started.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadStyle {
+    /// The runtime's name, if it has one.
+    pub(crate) name: Option<Arc<str>>,
     /// The cores that each unit's threads are bound to, those of the unit first; none if they are not bound.
     pub(crate) bindings: Option<Vec<Vec<usize>>>,
     pub(crate) stack_bytes: usize,
@@ -32,13 +34,30 @@ impl ThreadStyle {
     /// Where the threads of a unit run.
     fn of(&self, unit: &ComputeUnit) -> UnitStyle {
         let bound_to = self.bindings.as_ref().map(|all| all[unit.id.index()].clone().into());
-        UnitStyle { bound_to, stack_bytes: self.stack_bytes }
+        UnitStyle { name: self.name.clone(), bound_to, stack_bytes: self.stack_bytes }
     }
+}
+
+/// As many bytes of a thread's name are seen on Linux.
+const NAME_BYTES: usize = 15;
+
+/// The name of a thread that is `part` of a runtime with this name, which is cut where the part would not be seen.
+fn thread_name(runtime: Option<&str>, part: &str) -> String {
+    let runtime = match runtime {
+        None => "thalweg",
+        Some(name) => {
+            let room = NAME_BYTES.saturating_sub(part.len() + 1);
+            let ends = name.char_indices().map(|(at, c)| at + c.len_utf8());
+            &name[..ends.take_while(|end| *end <= room).last().unwrap_or(0)]
+        }
+    };
+    format!("{runtime}-{part}")
 }
 
 /// How the threads of one unit are started.
 #[derive(Clone)]
 struct UnitStyle {
+    name: Option<Arc<str>>,
     bound_to: Option<Arc<[usize]>>,
     stack_bytes: usize,
 }
@@ -94,7 +113,7 @@ impl Threads {
             threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
         for (device, jobs) in copies {
-            engines.push(start_copy_engine(self, device, jobs)?);
+            engines.push(start_copy_engine(self, device, jobs, style)?);
         }
         Ok(())
     }
@@ -156,11 +175,11 @@ fn inner_pool(
     life: &Life,
 ) -> rayon::ThreadPoolBuilder {
     let count = if unit.is_cpu() { unit.inner_cores() } else { 1 };
-    let (id, life, style) = (unit.id, life.clone(), style.clone());
+    let (id, life, style, name) = (unit.id, life.clone(), style.clone(), style.name.clone());
     let team: Arc<Team> = Arc::default();
     rayon::ThreadPoolBuilder::new()
         .num_threads(count)
-        .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
+        .thread_name(move |n| thread_name(name.as_deref(), &format!("{}.{n}", id.0)))
         .stack_size(style.stack_bytes)
         .start_handler(move |n| {
             style.bind(n);
@@ -238,6 +257,7 @@ fn start_unit(
     entrance: Weak<Entrance>,
 ) -> Result<JoinHandle<()>, BuildError> {
     let (what, stack_bytes) = (unit.id.to_string(), style.stack_bytes);
+    let name = thread_name(style.name.as_deref(), &what.replace(' ', ""));
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
         move || {
@@ -246,7 +266,6 @@ fn start_unit(
             live_in_pool(runtime, &pool, &pool_style, host);
         }
     };
-    let name = format!("thalweg-{}", what.replace(' ', ""));
     let thread = std::thread::Builder::new().name(name).stack_size(stack_bytes);
     thread.spawn(life).map_err(|source| thread_error(&what, source))
 }
@@ -273,6 +292,7 @@ fn start_copy_engine(
     threads: &Arc<Threads>,
     device: DeviceId,
     jobs: Receiver<CopyJob>,
+    style: &ThreadStyle,
 ) -> Result<JoinHandle<()>, BuildError> {
     let threads = threads.clone();
     let what = format!("the copies of {device}");
@@ -289,7 +309,7 @@ fn start_copy_engine(
         let what = what.clone();
         move || live(&threads, &what, || serve(&threads))
     };
-    let name = format!("thalweg-copy{}", device.0);
+    let name = thread_name(style.name.as_deref(), &format!("copy{}", device.0));
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
 }
 
