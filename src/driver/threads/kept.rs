@@ -15,8 +15,8 @@
 //! 1. An entry is in the table while its thread is in the wait and keeps the unit, and no longer. The thread takes it out under
 //!    the lock, also when it unwinds.
 //! 2. Waits with a time limit end by themselves, and have no entry.
-//! 3. The lock is held only by threads that [`share`] what belongs to the process, so it is free at a fork. No user code is called
-//!    under it.
+//! 3. The lock is held only by threads that [`share`] what belongs to the process, so it is free at a fork. No user code is
+//!    called under it.
 
 use super::host::Host;
 use super::state::Threads;
@@ -195,8 +195,8 @@ impl Table {
         Some((group, moves))
     }
 
-    /// Refuses the last wait of a group that is stuck, of those that can be, once all have seen that they have to wait; else wakes
-    /// those that have not.
+    /// Refuses the last wait of a group that is stuck, of those that can be, once all have seen that they have to wait; else
+    /// wakes those that have not.
     fn settle(&mut self, group: &[usize]) {
         let last = group.iter().map(|n| self.waits[*n].id).max().unwrap_or(0);
         // A thread that hosts for another runtime comes back after the body that keeps that one's unit.
