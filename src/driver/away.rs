@@ -32,6 +32,11 @@ impl Away {
         self.tasks.lock().remove(&task);
     }
 
+    /// Whether no task is away.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tasks.lock().is_empty()
+    }
+
     /// One was ended by a thread that counts nothing for its unit.
     pub(super) fn ended_elsewhere(&self, unit: UnitId) {
         self.ended[unit.index()].fetch_add(1, Ordering::Relaxed);

@@ -307,7 +307,8 @@ impl Shared {
         let stall = |duration| {
             let (running, waiting) = begun_tasks(&self.running, &self.machine);
             let (pending, outside) = (self.progress.pending(), self.away.tasks());
-            Stall { duration, pending, running, waiting, outside, placed: self.engine.stall().unwrap_or_default() }
+            let (runtime, placed) = (self.watch.name.clone(), self.engine.stall().unwrap_or_default());
+            Stall { runtime, duration, pending, running, waiting, outside, placed }
         };
         self.watch.look(&self.progress, first, stall)
     }

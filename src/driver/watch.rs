@@ -43,6 +43,8 @@ pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Stall {
+    /// The runtime's name, if it has one ([`Builder::name`](crate::Builder::name)).
+    pub runtime: Option<String>,
     /// How long no task has finished, at least.
     pub duration: Duration,
     /// How many tasks are submitted and have not finished.
@@ -112,6 +114,9 @@ impl fmt::Display for RunningTask {
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.runtime {
+            write!(f, "runtime `{name}`: ")?;
+        }
         let tasks = if self.pending == 1 { "1 task is" } else { &format!("{} tasks are", self.pending) };
         write!(f, "{tasks} pending, and none has finished for {:.1} s; ", self.duration.as_secs_f64())?;
         if self.running.is_empty() {
@@ -145,6 +150,8 @@ impl fmt::Display for Stall {
 pub(crate) struct Watch {
     after: Option<Duration>,
     tell: Option<Tell>,
+    /// The runtime's name.
+    pub(super) name: Option<String>,
     seen: Mutex<Seen>,
 }
 
@@ -155,8 +162,8 @@ struct Seen {
 }
 
 impl Watch {
-    pub(crate) fn new(after: Option<Duration>, tell: Option<Tell>) -> Self {
-        Self { after, tell, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
+    pub(crate) fn new(after: Option<Duration>, tell: Option<Tell>, name: Option<String>) -> Self {
+        Self { after, tell, name, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
     }
 
     /// To be called by a waiting thread before it sleeps: reports if there is something to report. How long the thread may

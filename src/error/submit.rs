@@ -361,7 +361,8 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A body waits for what waits for the end of its own task.
+    /// A body waits for what waits for the end of its own task; or for another runtime, in code that keeps its unit (a body on a
+    /// device, a destructor), and all units of the runtimes that wait for each other are kept so.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait for ever, as {way}; try waiting \
          outside, or making what follows a child of `{task}`"
@@ -373,7 +374,8 @@ pub enum SubmitError {
         task: String,
         /// Where that was submitted.
         submitted_at: &'static Location<'static>,
-        /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted.
+        /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted; or whose
+        /// code keeps the units.
         way: Box<str>,
     },
     /// A body waits, and its thread can begin no other task meanwhile: the system gives no memory for another stack.

@@ -189,6 +189,21 @@ impl AnyDriver {
         }
     }
 
+    /// As [`Self::advance`].
+    ///
+    /// # Errors
+    /// If runtimes that wait for each other have no unit left for that: then some is left.
+    #[track_caller]
+    pub(super) fn advance_or_refuse(&self, awaited: Awaited, left: impl Fn() -> u64) -> Result<(), Vain> {
+        match self {
+            Self::Threads(threads) if !threads.shared().is_in_child() => threads.advance_or_refuse(awaited, left, true),
+            _ => {
+                self.advance(awaited, left);
+                Ok(())
+            }
+        }
+    }
+
     /// As [`Self::advance`] for what has this key, and is told by whoever brings it about.
     ///
     /// # Errors

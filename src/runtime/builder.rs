@@ -36,6 +36,7 @@ impl Runtime {
 /// ```
 #[must_use = "a runtime starts only when built"]
 pub struct Builder {
+    pub(super) name: Option<String>,
     pub(super) units: Option<String>,
     pub(super) places: Option<String>,
     pub(super) scheduler: Option<Choice>,
@@ -79,6 +80,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Builder");
         fields
+            .field("name", &self.name)
             .field("compute_units", &self.units)
             .field("places", &self.places)
             .field("scheduler", &self.scheduler.as_ref().map(Choice::name))
@@ -92,6 +94,7 @@ impl fmt::Debug for Builder {
 impl Builder {
     fn new() -> Self {
         Self {
+            name: None,
             units: None,
             places: None,
             scheduler: None,
@@ -115,6 +118,24 @@ impl Builder {
             #[cfg(feature = "sim")]
             simulated: None,
         }
+    }
+
+    /// A name that tells this runtime from others: threads of units and of copies have it in their names, and reports of stalls
+    /// begin with it. Systems show 15 bytes of a thread's name, so a longer name is cut where the unit's number would not fit.
+    /// Without a name, threads are called `thalweg`.
+    ///
+    /// An empty name and one with a NUL byte are refused when the runtime is built.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().name("preprocessing").compute_units("1:CPU:1").build()?;
+    /// let name = rt.task("ask", ()).returns(|_, ()| std::thread::current().name().map(str::to_owned)).submit()?;
+    /// assert_eq!(name.get()?.as_deref(), Some("preproces-unit0"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 
     /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of

@@ -110,55 +110,62 @@ impl Runtime {
     /// the failures that concern it.
     #[track_caller]
     fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
-        let shared = self.shared();
-        let log = shared.engine.failures();
+        let log = self.shared().engine.failures();
         let begun = log.begin();
+        let waited = self.wait_in_rounds(until);
+        // Who goes before all are done is told of none of their failures.
+        let failures = log.end(begun, waited.as_ref().ok().copied().flatten().unwrap_or(TaskId(0)));
+        let boundary = waited?;
+        self.shared().broken()?;
+        Ok((boundary.is_some(), failures))
+    }
+
+    /// The first task that is not waited for, unless it is late.
+    #[track_caller]
+    fn wait_in_rounds(&self, until: Option<Duration>) -> Result<Option<TaskId>, SubmitError> {
+        let shared = self.shared();
         let is_late = || until.is_some_and(|until| self.now() >= until);
         // What bodies submit belongs to what is waited for: then there is another round.
-        let mut nested;
-        let boundary = loop {
-            nested = shared.nested.load(Ordering::Acquire);
+        loop {
+            let nested = shared.nested.load(Ordering::Acquire);
             let so_far = loop {
                 match shared.progress.so_far() {
-                    Ok(so_far) => break Some(so_far),
+                    Ok(so_far) => break so_far,
                     Err(first) => {
-                        if self.wait_for_tasks(first, until) && is_late() {
-                            break None;
+                        if self.wait_for_tasks(first, until)? && is_late() {
+                            return Ok(None);
                         }
                     }
                 }
                 if shared.is_broken() {
-                    break Some(SoFar::none());
+                    break SoFar::none();
                 }
             };
-            let Some(so_far) = so_far else { break None };
             let boundary = so_far.boundary;
-            let is_left = self.wait_for_tasks(so_far, until);
-            if is_left && is_late() {
-                break None;
+            if self.wait_for_tasks(so_far, until)? && is_late() {
+                return Ok(None);
             }
             if shared.is_broken() || shared.nested.load(Ordering::Acquire) == nested {
-                break Some(boundary);
+                return Ok(Some(boundary));
             }
-        };
-        // Who goes before all are done is told of none of their failures.
-        let failures = log.end(begun, boundary.unwrap_or(TaskId(0)));
-        shared.broken()?;
-        Ok((boundary.is_some(), failures))
+        }
     }
 
     /// Whether some of them are left.
     #[track_caller]
-    fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> bool {
+    fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> Result<bool, SubmitError> {
         let left = || self.shared().progress.left(&tasks);
         match until {
-            None => self.door.driver.advance(Awaited::Tasks(tasks.clone()), left),
+            None => {
+                let waited = self.door.driver.advance_or_refuse(Awaited::Tasks(tasks.clone()), left);
+                waited.map_err(|vain| in_vain("wait", vain))?;
+            }
             Some(until) => {
                 let left = || if self.now() < until { left() } else { 0 };
                 self.door.driver.advance(Awaited::Until(tasks.clone(), until), left);
             }
         }
-        left() > 0
+        Ok(left() > 0)
     }
 
     /// Waits until the tasks submitted so far have given this region its value.

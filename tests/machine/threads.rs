@@ -378,3 +378,35 @@ fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
         }
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_runtimes_are_in_the_names_of_their_threads() {
+    let seen = || -> HashSet<String> {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+        tasks
+            .filter_map(|task| Some(std::fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned()))
+            .collect()
+    };
+    // A longer name is cut, between two characters, so that the unit's number is seen.
+    for (name, parts) in [
+        ("mesh", ["mesh-unit0", "mesh-0.1", "mesh-unit1", "mesh-copy0"]),
+        ("größenordnung", ["größeno-unit0", "größenord-0.1", "größeno-unit1", "größeno-copy0"]),
+    ] {
+        watched(name, move || {
+            let rt = Runtime::builder().name(name).compute_units("1:CPU:2,1:EMU:1").build().unwrap();
+            while !parts.iter().all(|part| seen().contains(*part)) {
+                std::thread::yield_now(); // a thread names itself when it begins
+            }
+            rt.wait().unwrap();
+        });
+    }
+}
+
+#[test]
+fn empty_names_and_names_with_nul_bytes_are_refused() {
+    for name in ["", "a\0b"] {
+        let refused = Runtime::builder().name(name).compute_units("1:CPU:1").build().unwrap_err();
+        assert!(matches!(refused, BuildError::Argument { argument: "name", .. }), "{refused}");
+    }
+}

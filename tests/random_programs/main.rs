@@ -11,7 +11,8 @@
 //!   poisoned, as the oracle says.
 //! - *Loops* over the parts of partitions are submitted in one call; to the oracle they are steps like others.
 //! - *Handles* are dropped while tasks are pending.
-//! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice.
+//! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice. Tasks also look at
+//!   outcomes of results.
 //! - *Recordings* ([`replays`]) of parts are replayed between the others, with failures and evictions in between.
 //! - *Children* ([`children`]) of recorded steps, and of others beside them, go on reading what their parents read; they wait,
 //!   are refused to wait, and fail.

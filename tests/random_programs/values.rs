@@ -1,16 +1,20 @@
 //! Random programs of values and results against the same oracle: what one task after the other would have left.
 //!
-//! Tasks read some values, update one in any mode, update a part of an array, and use what earlier tasks returned; some
-//! return something, some fail. Between the submissions results are taken, or dropped unasked; values are taken, or dropped
-//! and replaced. What is in a value, and every result, counts itself: in the end all are gone, each once.
+//! Tasks read some values, update one in any mode, update a part of an array, and use what earlier tasks returned, some of it as
+//! outcomes; some return something, some fail. Between the submissions results are taken, or dropped unasked; values are taken,
+//! or dropped and replaced. What is in a value, and every result, counts itself: in the end all are gone, each once.
+//!
+//! Each failure that a task is told of in the place of a result must be one that the oracle has found to be a cause.
 
 use crate::steps::{End, hash, mix, updated};
 use proptest::prelude::*;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use thalweg::Context;
+use thalweg::error::TaskFailure;
 use thalweg::prelude::*;
 
 const ELEMENTS: usize = 16;
@@ -32,6 +36,7 @@ enum Action {
         target: usize,
         kind: Kind,
         results: Vec<usize>,
+        outcomes: Vec<usize>,
         part: Range<usize>,
         end: End,
         returns: bool,
@@ -39,6 +44,7 @@ enum Action {
     /// Uses results and changes a part of the array, on any unit.
     Portable {
         results: Vec<usize>,
+        outcomes: Vec<usize>,
         part: Range<usize>,
     },
     Get(usize),
@@ -63,20 +69,22 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     let reads = prop::collection::vec(index(), 0..3);
     let results = || prop::collection::vec(index(), 0..3);
     let end = prop_oneof![8 => Just(End::Returns), 1 => Just(End::Fails), 1 => Just(End::Panics)];
-    let task = (reads, index(), kind, results(), part(), end, any::<bool>()).prop_map(
-        |(reads, target, kind, results, part, end, returns)| Action::Task {
+    let task = (reads, index(), kind, results(), results(), part(), end, any::<bool>()).prop_map(
+        |(reads, target, kind, results, outcomes, part, end, returns)| Action::Task {
             reads,
             target,
             kind,
             results,
+            outcomes,
             part,
             end,
             returns,
         },
     );
+    let portable = (results(), results(), part());
     let action = prop_oneof![
         12 => task,
-        3 => (results(), part()).prop_map(|(results, part)| Action::Portable { results, part }),
+        3 => portable.prop_map(|(results, outcomes, part)| Action::Portable { results, outcomes, part }),
         2 => index().prop_map(Action::Get),
         1 => index().prop_map(Action::Forget),
         1 => index().prop_map(Action::Take),
@@ -147,38 +155,66 @@ impl Content {
     }
 }
 
+/// The actions whose failures may be why something is missing; none if it is there.
+type Causes = BTreeSet<usize>;
+
+/// The causes that tasks have been told of, and those that it had to be one of.
+type Told = Arc<Mutex<Vec<(String, Causes)>>>;
+
+/// What is in the hash of a task in the place of a missing result.
+const MISSING: u64 = 77;
+
+fn name_of(action: usize) -> String {
+    format!("action {action}")
+}
+
+fn is_among(name: &str, causes: &Causes) -> bool {
+    causes.iter().any(|cause| name == name_of(*cause))
+}
+
+/// Adds outcomes to a hash.
+fn look(h: u64, outcomes: &[Result<&Returned, &TaskFailure>], causes: Vec<Causes>, told: &Told) -> u64 {
+    outcomes.iter().zip(causes).fold(h, |h, (outcome, causes)| match outcome {
+        Ok(result) => mix(h, result.0),
+        Err(failure) => {
+            told.lock().unwrap().push((failure.name().to_owned(), causes));
+            mix(h, MISSING)
+        }
+    })
+}
+
 /// A value as the oracle has it.
 struct Expected {
     content: Content,
-    poisoned: bool,
-    /// In which mode it was changed last, and whether it was poisoned before that group.
-    group: Option<(Kind, bool)>,
+    missing: Causes,
+    /// In which mode it was changed last, and why it was missing before that group.
+    group: Option<(Kind, Causes)>,
 }
 
 impl Expected {
     fn new(alive: &Arc<AtomicI64>) -> Self {
-        Self { content: Content::new(alive), poisoned: false, group: None }
+        Self { content: Content::new(alive), missing: Causes::new(), group: None }
     }
 
-    /// A task reads it: whether that is skipped.
-    fn read(&mut self) -> bool {
+    /// A task reads it: why that is skipped.
+    fn read(&mut self) -> Causes {
         self.group = None;
-        self.poisoned
+        self.missing.clone()
     }
 
-    /// A task is about to change it: whether that is skipped. Members of one group do not depend on each other.
-    fn change(&mut self, kind: Kind) -> bool {
-        match (kind, self.group) {
-            (Kind::Commutative | Kind::Concurrent, Some((same, before))) if same == kind => before,
+    /// A task is about to change it: why that is skipped. Members of one group do not depend on each other.
+    fn change(&mut self, kind: Kind) -> Causes {
+        match (kind, &self.group) {
+            (Kind::Commutative | Kind::Concurrent, Some((same, before))) if *same == kind => before.clone(),
             (Kind::Commutative | Kind::Concurrent, _) => {
-                self.group = Some((kind, self.poisoned));
-                self.poisoned
+                self.group = Some((kind, self.missing.clone()));
+                self.missing.clone()
             }
             (Kind::Inout, _) => self.read(),
             (Kind::Out, _) => {
                 self.group = None;
-                self.poisoned = false;
-                false
+                self.missing.clear();
+                Causes::new()
             }
         }
     }
@@ -199,32 +235,42 @@ pub(crate) fn check(program: &Program) {
     let rt = builder.submitter_hosts_unit(program.hosted).detect_conflicts(true).build().unwrap();
     let mut values: Vec<_> = (0..program.values).map(|_| rt.value(Content::new(&alive))).collect();
     let mut oracle: Vec<_> = values.iter().map(|_| Expected::new(&alive)).collect();
-    // What tasks return, and what they should; nothing if they have failed.
-    let mut pending: Vec<(Pending<Returned>, Option<u64>)> = vec![];
+    // What tasks return, and what they should, or why it is missing.
+    let mut pending: Vec<(Pending<Returned>, Result<u64, Causes>)> = vec![];
+    let told = Told::default();
     let x = rt.data(vec![0u64; ELEMENTS]);
-    let (mut elements, mut lost, mut failures) = (vec![0u64; ELEMENTS], [false; ELEMENTS], 0);
+    let (mut elements, mut lost, mut failures) = (vec![0u64; ELEMENTS], vec![Causes::new(); ELEMENTS], 0);
     let mut reported = std::collections::HashSet::new();
     for (n, action) in program.actions.iter().enumerate() {
         let seed = mix(1, n as u64);
+        let there =
+            |indices: &[usize]| -> Vec<usize> { indices.iter().filter_map(|n| n.checked_rem(pending.len())).collect() };
+        let value_of = |result: usize| *pending[result].1.as_ref().unwrap_or(&MISSING);
+        let why = |result: usize| pending[result].1.as_ref().err().cloned().unwrap_or_default();
         match action {
-            Action::Task { reads, target, kind, results, part, end, returns } => {
+            Action::Task { reads, target, kind, results, outcomes, part, end, returns } => {
                 let (kind, end, target) = (*kind, *end, target % values.len());
                 let reads: Vec<_> =
                     reads.iter().map(|read| read % values.len()).filter(|read| *read != target).collect();
-                let results: Vec<_> = results.iter().filter_map(|n| n.checked_rem(pending.len())).collect();
+                let (results, outcomes) = (there(results), there(outcomes));
 
                 let list: Vec<_> = reads.iter().map(|read| values[*read].input()).collect();
                 let used: Vec<_> = results.iter().map(|result| pending[*result].0.input()).collect();
-                let living = Living::new(&alive);
+                let looked: Vec<_> = outcomes.iter().map(|result| pending[*result].0.outcome()).collect();
+                let causes: Vec<_> = outcomes.iter().map(|result| why(*result)).collect();
+                let (living, told) = (Living::new(&alive), told.clone());
                 macro_rules! submit {
                     ($access:expr, |$value:ident: $view:ty, $h:ident| $change:expr) => {{
-                        let task = rt.task("task", (list, $access, used, x.slice(part.clone()).inout()));
+                        let accesses = (list, $access, used, looked, x.slice(part.clone()).inout());
+                        let task = rt.task(name_of(n), accesses);
                         macro_rules! work {
                             ($views:expr) => {{
-                                let (list, $value, used, x): (Vec<&Content>, $view, Vec<&Returned>, &mut [u64]) =
+                                let (list, $value, used, looked, x): (_, $view, Vec<&Returned>, Vec<_>, &mut [u64]) =
                                     $views;
+                                let list: Vec<&Content> = list;
                                 let $h = list.iter().fold(seed, |h, value| mix(h, value.state()));
                                 let $h = used.iter().fold($h, |h, result| mix(h, result.0));
+                                let $h = look($h, &looked, causes, &told);
                                 $change;
                                 ends(end)?;
                                 x.iter_mut().for_each(|x| *x = updated(*x, $h));
@@ -253,38 +299,48 @@ pub(crate) fn check(program: &Program) {
                     Kind::Concurrent => submit!(value.concurrent(), |value: &Content, h| value.share(h)),
                 };
 
-                let mut skipped = part.clone().any(|e| lost[e]);
-                reads.iter().for_each(|read| skipped |= oracle[*read].read());
-                results.iter().for_each(|result| skipped |= pending[*result].1.is_none());
-                skipped |= oracle[target].change(kind);
-                failures += usize::from(!skipped && end != End::Returns);
-                let ended = !skipped && end == End::Returns;
-                oracle[target].poisoned |= !ended;
-                part.clone().for_each(|e| lost[e] = !ended);
+                let mut missing: Causes = part.clone().flat_map(|e| lost[e].clone()).collect();
+                reads.iter().for_each(|read| missing.extend(oracle[*read].read()));
+                results.iter().for_each(|result| missing.extend(why(*result)));
+                missing.extend(oracle[target].change(kind));
+                if missing.is_empty() && end != End::Returns {
+                    failures += 1;
+                    missing.insert(n);
+                }
+                oracle[target].missing.extend(&missing);
+                part.clone().for_each(|e| lost[e] = missing.clone());
                 let h = reads.iter().fold(seed, |h, read| mix(h, oracle[*read].content.state()));
-                let h = results.iter().fold(h, |h, result| mix(h, pending[*result].1.unwrap_or(0)));
+                let h = results.iter().chain(&outcomes).fold(h, |h, result| mix(h, value_of(*result)));
                 oracle[target].content.change(kind, h);
                 part.clone().for_each(|e| elements[e] = updated(elements[e], h));
-                pending.extend(returned.map(|returned| (returned, ended.then_some(h))));
+                pending
+                    .extend(returned.map(|returned| (returned, if missing.is_empty() { Ok(h) } else { Err(missing) })));
             }
-            Action::Portable { results, part } => {
-                let results: Vec<_> = results.iter().filter_map(|n| n.checked_rem(pending.len())).collect();
+            Action::Portable { results, outcomes, part } => {
+                let (results, outcomes) = (there(results), there(outcomes));
                 let used: Vec<_> = results.iter().map(|result| pending[*result].0.input()).collect();
-                let body = move |_: &Context, (used, x): (Vec<&Returned>, &mut [u64])| {
+                let looked: Vec<_> = outcomes.iter().map(|result| pending[*result].0.outcome()).collect();
+                let (causes, told) = (outcomes.iter().map(|result| why(*result)).collect(), told.clone());
+                type Views<'a> = (Vec<&'a Returned>, Vec<Result<&'a Returned, &'a TaskFailure>>, &'a mut [u64]);
+                let body = move |_: &Context, (used, looked, x): Views<'_>| {
                     let h = used.iter().fold(seed, |h, result| mix(h, result.0));
+                    let h = look(h, &looked, causes, &told);
                     x.iter_mut().for_each(|x| *x = updated(*x, h));
                 };
-                rt.task("portable", (used, x.slice(part.clone()).inout())).cpu(body).submit().unwrap();
-                let skipped =
-                    part.clone().any(|e| lost[e]) || results.iter().any(|result| pending[*result].1.is_none());
-                let h = results.iter().fold(seed, |h, result| mix(h, pending[*result].1.unwrap_or(0)));
-                part.clone().for_each(|e| (elements[e], lost[e]) = (updated(elements[e], h), skipped));
+                rt.task("portable", (used, looked, x.slice(part.clone()).inout())).cpu(body).submit().unwrap();
+                let mut missing: Causes = part.clone().flat_map(|e| lost[e].clone()).collect();
+                results.iter().for_each(|result| missing.extend(why(*result)));
+                let h = results.iter().chain(&outcomes).fold(seed, |h, result| mix(h, value_of(*result)));
+                part.clone().for_each(|e| (elements[e], lost[e]) = (updated(elements[e], h), missing.clone()));
             }
             Action::Get(n) if !pending.is_empty() => {
                 let (result, expected) = pending.swap_remove(n % pending.len());
                 match (result.get(), expected) {
-                    (Ok(result), Some(expected)) => assert_eq!(result.0, expected),
-                    (Err(RunError::NoResult { failure, .. }), None) => _ = reported.insert(failure.task()),
+                    (Ok(result), Ok(expected)) => assert_eq!(result.0, expected),
+                    (Err(RunError::NoResult { failure, .. }), Err(causes)) => {
+                        assert!(is_among(failure.name(), &causes), "{failure} is none of {causes:?}");
+                        reported.insert(failure.task());
+                    }
                     (result, expected) => panic!("{result:?} in the place of {expected:?}"),
                 }
             }
@@ -295,10 +351,13 @@ pub(crate) fn check(program: &Program) {
                 let (new, expected) = (rt.value(Content::new(&alive)), Expected::new(&alive));
                 match rt.take(values[n].clone()) {
                     Ok(content) => {
-                        assert!(!oracle[n].poisoned);
+                        assert!(oracle[n].missing.is_empty());
                         assert_eq!(content.state(), oracle[n].content.state());
                     }
-                    Err(failed) => assert!(oracle[n].poisoned && matches!(failed.error(), RunError::Poisoned(_))),
+                    Err(failed) => match failed.error() {
+                        RunError::Poisoned(failure) => assert!(is_among(failure.name(), &oracle[n].missing)),
+                        other => panic!("{other}"),
+                    },
                 }
                 (values[n], oracle[n]) = (new, expected);
             }
@@ -316,15 +375,18 @@ pub(crate) fn check(program: &Program) {
     }
     for (value, expected) in values.into_iter().zip(oracle) {
         match rt.read_value(&value, Content::state) {
-            Ok(state) => assert_eq!((state, expected.poisoned), (expected.content.state(), false)),
-            Err(error) => assert!(expected.poisoned, "{error}"),
+            Ok(state) => assert_eq!((state, expected.missing.is_empty()), (expected.content.state(), true)),
+            Err(error) => assert!(!expected.missing.is_empty(), "{error}"),
         }
     }
     for (e, element) in elements.into_iter().enumerate() {
         match rt.read(x.slice(e)) {
-            Ok(found) => assert_eq!((found[0], lost[e]), (element, false)),
-            Err(error) => assert!(lost[e], "{error}"),
+            Ok(found) => assert_eq!((found[0], lost[e].is_empty()), (element, true)),
+            Err(error) => assert!(!lost[e].is_empty(), "{error}"),
         }
+    }
+    for (name, causes) in told.lock().unwrap().iter() {
+        assert!(is_among(name, causes), "{name} is none of {causes:?}");
     }
     assert_eq!(rt.conflicts(), Vec::<String>::new());
     drop(pending);

@@ -12,6 +12,7 @@ mod embedding;
 mod futures;
 mod isolated_waits;
 mod joins;
+mod kept_units;
 mod shutdown;
 mod stacks;
 mod two_runtimes;

@@ -159,7 +159,7 @@ fn a_body_that_waits_for_another_task_is_reported() {
     for units in ["1:CPU:1", "1:EMU:1"] {
         watched(units, move || {
             let (report, reports) = channel();
-            let builder = builder(units, false).report_stalls_after(Duration::from_millis(20));
+            let builder = builder(units, false).name("mesh").report_stalls_after(Duration::from_millis(20));
             let rt = builder.on_stall(move |stall| report.send(stall.clone()).unwrap()).build().unwrap();
             let (open, opened) = gate();
             let unlock = open.clone();
@@ -183,7 +183,9 @@ fn a_body_that_waits_for_another_task_is_reported() {
             assert_eq!((running, stall.pending), (vec![(waits, "waits")], 2));
             let text = stall.to_string();
             assert!(
-                text.contains(file!()) && text.contains("unit 0") && text.contains("2 tasks are pending"),
+                text.contains(file!())
+                    && text.contains("unit 0")
+                    && text.starts_with("runtime `mesh`: 2 tasks are pending"),
                 "{text}"
             );
             assert!(reports.try_iter().count() <= 1, "once a stall; another may have been at the end");

@@ -94,6 +94,11 @@ pub(crate) fn waits_in() -> Option<u64> {
     RUNNING.with(Scope::open)
 }
 
+/// The runtime whose code runs here, at the innermost, and whether a task is known whose code that is.
+pub(crate) fn innermost() -> Option<(u64, bool)> {
+    RUNNING.with(|running| running.find(|domain, task, _| Some((domain, task.is_some()))))
+}
+
 /// Calls `code`, in which nothing is waited for, with the part of a body that runs here, if one does.
 pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) -> R {
     let mut code = Some(code);

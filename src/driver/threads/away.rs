@@ -106,7 +106,6 @@ impl Threads {
         let shared = &self.shared;
         let unless_ended = BreakOnUnwind { shared, during: "the end of a task that had gone on outside" };
         let (unit, id, internal) = (away.unit, task.shared().id, task.shared().internal);
-        shared.away.leave(id);
         let (task, outcome) = self.come_back(task, away);
         if !internal {
             shared.away.ended_elsewhere(unit);
@@ -118,6 +117,7 @@ impl Threads {
         } else {
             self.react(|out| shared.end(task, outcome, None, out));
         }
+        shared.away.leave(id); // only now: waits are not refused while something may end without a unit
         shared.tell_waiters();
         std::mem::forget(unless_ended);
     }

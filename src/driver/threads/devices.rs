@@ -40,6 +40,8 @@ pub(super) struct Devices {
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
+    /// How many copies these have not finished, and carried out what follows.
+    copying: AtomicUsize,
 }
 
 /// A replica's memory.
@@ -95,7 +97,7 @@ impl Devices {
         let copies_apart = |device: &DeviceId| devices[device.index()].copies_apart();
         let jobs = (0..).map(DeviceId).zip(jobs).filter(|(device, _)| copies_apart(device)).collect();
         let (replicas, homes, released) = (DashMap::new(), DashMap::new(), AtomicU64::new(0));
-        (Self { devices, queues, replicas, released, homes, engines }, jobs)
+        (Self { devices, queues, replicas, released, homes, engines, copying: AtomicUsize::new(0) }, jobs)
     }
 
     /// What an accelerator has in flight.
@@ -467,7 +469,9 @@ impl Devices {
                 Copying::Arrived => return Ok(true),
                 Copying::Enqueued => self.queue(maker).announce(),
                 Copying::Apart => {
+                    self.copying.fetch_add(1, Ordering::SeqCst);
                     if self.engines[maker.index()].send(CopyJob::Copy(*id, Box::new(copy))).is_err() {
+                        self.copied();
                         device(maker).copy_now(&copy)?;
                         return Ok(true);
                     }
@@ -508,6 +512,16 @@ impl Devices {
         let elapsed_ns = start.elapsed().as_nanos() as Nanos;
         let arrived = |()| Event::Copied(*id, Some(CopyTime::alone(elapsed_ns)));
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), arrived))
+    }
+
+    /// A copy engine is done with a copy and with what follows from it.
+    pub(super) fn copied(&self) {
+        self.copying.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether a copy engine has something to do.
+    pub(super) fn is_copying(&self) -> bool {
+        self.copying.load(Ordering::SeqCst) > 0
     }
 
     /// Ends all copy engines.

@@ -6,9 +6,10 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`other_body`], [`motion`], [`start`],
-//! [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of, and [`waiting`] is three
-//! files that use each other: [`isolated`] and [`crowded`] are the waits that differ, and a host has a note of each.
+//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`other_body`], [`kept`], [`motion`],
+//! [`start`], [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of, and
+//! [`waiting`] is three files that use each other: [`isolated`] and [`crowded`] are the waits that differ, and a host has a
+//! note of each.
 
 mod accelerators;
 mod across;
@@ -22,6 +23,7 @@ mod forks;
 mod host;
 mod hosting;
 mod isolated;
+mod kept;
 mod motion;
 mod other_body;
 mod ready;
@@ -42,10 +44,12 @@ pub(crate) use state::Threads;
 pub(crate) use waiting::OnTop;
 
 use self::host::Host;
+use self::kept::{Kept, Outlook};
 use self::other_body::OtherBody;
 use self::state::Crew;
 use self::waiting::For;
 use super::Driver;
+use super::circle::Vain;
 use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};
@@ -65,6 +69,94 @@ impl Threads {
     /// Of a body that has just ended.
     fn span(&self, elapsed_ns: u64) -> Span {
         Span { elapsed_ns, ended_ns: self.now().as_nanos() as u64 }
+    }
+
+    /// As [`Driver::advance`]; a wait that `can_be_refused` is so if the units of runtimes that wait for each other are all kept
+    /// by such waits ([`kept`]).
+    ///
+    /// # Errors
+    /// Of that kind: then some is left.
+    #[track_caller]
+    pub(crate) fn advance_or_refuse(
+        &self,
+        awaited: Awaited,
+        left: impl Fn() -> u64,
+        can_be_refused: bool,
+    ) -> Result<(), Vain> {
+        let at = Location::caller();
+        if left() == 0 {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        if running::may_wait(shared.id) {
+            let waited = Host::with(shared.id, |host| {
+                self.wait_in_body(host.expect("it was asked for before"), at, For::Own, left)
+            });
+            waited.expect("what has no key is in no circle");
+            return Ok(());
+        }
+        let mut other_body = OtherBody::here(&awaited, at);
+        let until = awaited.until();
+        let waiting = shared.waiters.enter(own_parker(), awaited);
+        let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
+        let left = || if shared.is_broken() { 0 } else { left() };
+        let first = Cell::new(waiting.alone);
+        let nap = || {
+            let rest = until.map(|until| until.saturating_sub(self.now()).min(LONGEST_NAP));
+            shared.watch(first.take()).into_iter().chain(rest).min()
+        };
+        let seat = self.seat.get();
+        let (mut kept, mut refused) = (None, Ok(()));
+        while left() > 0 {
+            if let Some(body) = &other_body
+                && self.is_run_elsewhere()
+            {
+                kept = None;
+                other_body = if self.wait_in_other_body(body, left) { other_body } else { None };
+                continue;
+            }
+            let kept = kept.get_or_insert_with(|| Kept::begin(self, waiting.parker(), until.is_some(), can_be_refused));
+            let hosted = Host::with(shared.id, |host| match (host, self.take_seat(host)) {
+                (Some(host), Some(_seated)) => {
+                    kept.hosting(|| self.run_until(host, waiting.parker(), Some(&waiting), left, nap));
+                    true
+                }
+                // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
+                (None, Some(guest)) => {
+                    inside::enter(shared.id);
+                    let left = || if self.is_seat_wanted() { 0 } else { left() };
+                    let run = || self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap);
+                    kept.hosting(|| guest.as_guest(run));
+                    inside::leave();
+                    drop(guest);
+                    if self.is_seat_wanted() {
+                        shared.waiters.wake_all();
+                    }
+                    true
+                }
+                (_, None) => false,
+            });
+            if !hosted && other_body.is_none() {
+                let nap = match kept.look(left) {
+                    Outlook::Sleeps(at_most) => nap().into_iter().chain(at_most).min(),
+                    Outlook::Refused(circle) => {
+                        refused = Err(Vain::Circle(circle));
+                        break;
+                    }
+                };
+                waiting.ask(true);
+                if left() > 0 && seat.is_none_or(|seat| seat.is_locked() || self.is_seat_wanted()) {
+                    waiting.parker().park(nap);
+                }
+            }
+        }
+        std::mem::forget(unless_done);
+        drop(waiting);
+        if seat.is_some() {
+            Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
+            shared.waiters.wake_all(); // the seat is free again: another waiter may take it
+        }
+        refused
     }
 }
 
@@ -99,68 +191,8 @@ impl Driver for Threads {
 
     #[track_caller]
     fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
-        let at = Location::caller();
-        if left() == 0 {
-            return;
-        }
-        let shared = &self.shared;
-        if running::may_wait(shared.id) {
-            let waited = Host::with(shared.id, |host| {
-                self.wait_in_body(host.expect("it was asked for before"), at, For::Own, left)
-            });
-            return waited.expect("what has no key is in no circle");
-        }
-        let mut other_body = OtherBody::here(&awaited, at);
-        let until = awaited.until();
-        let waiting = shared.waiters.enter(own_parker(), awaited);
-        let unless_done = BreakOnUnwind { shared, during: "the execution of tasks" };
-        let left = || if shared.is_broken() { 0 } else { left() };
-        let first = Cell::new(waiting.alone);
-        let nap = || {
-            let rest = until.map(|until| until.saturating_sub(self.now()).min(LONGEST_NAP));
-            shared.watch(first.take()).into_iter().chain(rest).min()
-        };
-        let seat = self.seat.get();
-        while left() > 0 {
-            if let Some(body) = &other_body
-                && self.is_run_elsewhere()
-            {
-                other_body = if self.wait_in_other_body(body, left) { other_body } else { None };
-                continue;
-            }
-            let hosted = Host::with(shared.id, |host| match (host, self.take_seat(host)) {
-                (Some(host), Some(_seated)) => {
-                    self.run_until(host, waiting.parker(), Some(&waiting), left, nap);
-                    true
-                }
-                // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
-                (None, Some(guest)) => {
-                    inside::enter(shared.id);
-                    let left = || if self.is_seat_wanted() { 0 } else { left() };
-                    guest.as_guest(|| self.run_until(&guest, waiting.parker(), Some(&waiting), left, nap));
-                    inside::leave();
-                    drop(guest);
-                    if self.is_seat_wanted() {
-                        shared.waiters.wake_all();
-                    }
-                    true
-                }
-                (_, None) => false,
-            });
-            if !hosted && other_body.is_none() {
-                let nap = nap();
-                waiting.ask(true);
-                if left() > 0 && seat.is_none_or(|seat| seat.is_locked() || self.is_seat_wanted()) {
-                    waiting.parker().park(nap);
-                }
-            }
-        }
-        std::mem::forget(unless_done);
-        drop(waiting);
-        if seat.is_some() {
-            Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
-            shared.waiters.wake_all(); // the seat is free again: another waiter may take it
-        }
+        let waited = self.advance_or_refuse(awaited, left, false);
+        debug_assert!(waited.is_ok(), "only waits that can be refused are");
     }
 
     fn register(&self, cell: &DataCell) {

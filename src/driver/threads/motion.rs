@@ -7,6 +7,7 @@ use crate::driver::shared::Shared;
 use crate::driver::waiters::{Awaited, own_parker};
 use crate::driver::window::{Motion, NOTHING_RUNS};
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 impl Threads {
     /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
@@ -40,7 +41,11 @@ impl Threads {
             }
         };
         match host {
-            Some(host) => self.run_until(host, waiting.parker(), Some(&waiting), left, || Some(nap.get())),
+            Some(host) => {
+                self.hosts_unseated.store(true, Ordering::SeqCst);
+                self.run_until(host, waiting.parker(), Some(&waiting), left, || Some(nap.get()));
+                self.hosts_unseated.store(false, Ordering::SeqCst);
+            }
             None => {
                 waiting.ask(true);
                 while left() > 0 {

@@ -5,7 +5,8 @@
 //! ([`super::waiting`]): its thread goes on as the host that it is, and whoever brings about what the body waits for here
 //! wakes it.
 //!
-//! What never happens here: no circle is looked for, since what waits for a body in its own runtime is not known here.
+//! What never happens here: no circle is looked for, since what waits for a body in its own runtime is not known here. Waits of
+//! code that cannot be left are in [`super::kept`].
 //!
 //! A thread stays, and sleeps, where there is a time limit, where the runtime is ending, and while it unwinds. Where nobody else
 //! runs the tasks of a unit of this runtime, it does so itself, as a guest; but only there, since its own unit is held meanwhile.

@@ -5,6 +5,7 @@
 
 use super::devices::CopyJob;
 use super::host::Host;
+use super::kept;
 use super::ready::OwnQueue;
 use super::state::{Crew, Threads, Unstarted};
 use crate::depend::{Entrance, Team, running};
@@ -22,6 +23,8 @@ use std::thread::JoinHandle;
 /// How threads are started.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadStyle {
+    /// The runtime's name, if it has one.
+    pub(crate) name: Option<Arc<str>>,
     /// The cores that each unit's threads are bound to, those of the unit first; none if they are not bound.
     pub(crate) bindings: Option<Vec<Vec<usize>>>,
     pub(crate) stack_bytes: usize,
@@ -31,13 +34,30 @@ impl ThreadStyle {
     /// Where the threads of a unit run.
     fn of(&self, unit: &ComputeUnit) -> UnitStyle {
         let bound_to = self.bindings.as_ref().map(|all| all[unit.id.index()].clone().into());
-        UnitStyle { bound_to, stack_bytes: self.stack_bytes }
+        UnitStyle { name: self.name.clone(), bound_to, stack_bytes: self.stack_bytes }
     }
+}
+
+/// As many bytes of a thread's name are seen on Linux.
+const NAME_BYTES: usize = 15;
+
+/// The name of a thread that is `part` of a runtime with this name, which is cut where the part would not be seen.
+fn thread_name(runtime: Option<&str>, part: &str) -> String {
+    let runtime = match runtime {
+        None => "thalweg",
+        Some(name) => {
+            let room = NAME_BYTES.saturating_sub(part.len() + 1);
+            let ends = name.char_indices().map(|(at, c)| at + c.len_utf8());
+            &name[..ends.take_while(|end| *end <= room).last().unwrap_or(0)]
+        }
+    };
+    format!("{runtime}-{part}")
 }
 
 /// How the threads of one unit are started.
 #[derive(Clone)]
 struct UnitStyle {
+    name: Option<Arc<str>>,
     bound_to: Option<Arc<[usize]>>,
     stack_bytes: usize,
 }
@@ -76,7 +96,7 @@ impl Threads {
         let guest = queues.pop();
         let mut units = self.shared.machine.units().iter().zip(queues);
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
-            crew.pool = guest_pool(self.shared.id, unit, &style.of(unit))?.map(Arc::new);
+            crew.pool = guest_pool(self, unit, &style.of(unit))?.map(Arc::new);
             let mut host = |queue| {
                 let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
                 Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
@@ -93,7 +113,7 @@ impl Threads {
             threads.push(start_unit(self, unit.clone(), queue, style.of(unit), entrance)?);
         }
         for (device, jobs) in copies {
-            engines.push(start_copy_engine(self, device, jobs)?);
+            engines.push(start_copy_engine(self, device, jobs, style)?);
         }
         Ok(())
     }
@@ -147,18 +167,25 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
 }
 
 /// The pool that rayon uses inside a unit's bodies; its first thread begins with the `life` that is there by then.
-fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) -> rayon::ThreadPoolBuilder {
+/// Where a thread of the user's hosts the unit, its bodies run on the pool's threads, which keep the unit of `guest_of`.
+fn inner_pool(
+    (runtime, guest_of): (u64, Weak<Threads>),
+    unit: &ComputeUnit,
+    style: &UnitStyle,
+    life: &Life,
+) -> rayon::ThreadPoolBuilder {
     let count = if unit.is_cpu() { unit.inner_cores() } else { 1 };
-    let (id, life, style) = (unit.id, life.clone(), style.clone());
+    let (id, life, style, name) = (unit.id, life.clone(), style.clone(), style.name.clone());
     let team: Arc<Team> = Arc::default();
     rayon::ThreadPoolBuilder::new()
         .num_threads(count)
-        .thread_name(move |n| format!("thalweg-{}.{n}", id.0))
+        .thread_name(move |n| thread_name(name.as_deref(), &format!("{}.{n}", id.0)))
         .stack_size(style.stack_bytes)
         .start_handler(move |n| {
             style.bind(n);
             inside::enter(runtime);
             running::join(runtime, team.clone());
+            kept::join_pool(guest_of.clone());
             let life = if n == 0 { life.lock().take() } else { None };
             life.into_iter().for_each(|life| life());
         })
@@ -171,11 +198,15 @@ fn inner_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: &Life) 
 
 /// The pool of a unit that a thread of the user's hosts. That does not join it: its own use of rayon stays as it is, and for a
 /// unit of one core there is no pool at all.
-fn guest_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle) -> Result<Option<rayon::ThreadPool>, BuildError> {
+fn guest_pool(
+    threads: &Arc<Threads>,
+    unit: &ComputeUnit,
+    style: &UnitStyle,
+) -> Result<Option<rayon::ThreadPool>, BuildError> {
     if unit.is_cpu() && unit.inner_cores() == 1 {
         return Ok(None);
     }
-    let pool = inner_pool(runtime, unit, style, &Life::default()).build();
+    let pool = inner_pool((threads.shared.id, threads.this.clone()), unit, style, &Life::default()).build();
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
@@ -188,7 +219,7 @@ type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 /// rayon's `use_current_thread` would be simpler, but never frees what it makes for the thread: 7 KiB for each unit.
 fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
     let (begin, mut first) = (Life::default(), None);
-    let pool = inner_pool(runtime, unit, style, &begin).spawn_handler(|thread| {
+    let pool = inner_pool((runtime, Weak::new()), unit, style, &begin).spawn_handler(|thread| {
         if thread.index() == 0 {
             first = Some(thread);
             return Ok(());
@@ -226,6 +257,7 @@ fn start_unit(
     entrance: Weak<Entrance>,
 ) -> Result<JoinHandle<()>, BuildError> {
     let (what, stack_bytes) = (unit.id.to_string(), style.stack_bytes);
+    let name = thread_name(style.name.as_deref(), &what.replace(' ', ""));
     let life = {
         let (threads, what) = (threads.clone(), what.clone());
         move || {
@@ -234,7 +266,6 @@ fn start_unit(
             live_in_pool(runtime, &pool, &pool_style, host);
         }
     };
-    let name = format!("thalweg-{}", what.replace(' ', ""));
     let thread = std::thread::Builder::new().name(name).stack_size(stack_bytes);
     thread.spawn(life).map_err(|source| thread_error(&what, source))
 }
@@ -261,6 +292,7 @@ fn start_copy_engine(
     threads: &Arc<Threads>,
     device: DeviceId,
     jobs: Receiver<CopyJob>,
+    style: &ThreadStyle,
 ) -> Result<JoinHandle<()>, BuildError> {
     let threads = threads.clone();
     let what = format!("the copies of {device}");
@@ -270,13 +302,14 @@ fn start_copy_engine(
         while let Ok(job) = jobs.recv() {
             let Some(event) = devices.serve(device, &job) else { return };
             threads.react(|out| threads.shared.engine.on(event, out));
+            devices.copied();
         }
     };
     let life = {
         let what = what.clone();
         move || live(&threads, &what, || serve(&threads))
     };
-    let name = format!("thalweg-copy{}", device.0);
+    let name = thread_name(style.name.as_deref(), &format!("copy{}", device.0));
     std::thread::Builder::new().name(name).spawn(life).map_err(|source| thread_error(&what, source))
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Threads {
     pub(super) seat: OnceLock<Mutex<Host>>,
     /// Whether unit 0's own host waits for the seat, as bodies are to go on that only its thread can resume.
     pub(super) seat_wanted: AtomicBool,
+    /// Whether unit 0's own host runs tasks without the seat.
+    pub(super) hosts_unseated: AtomicBool,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
@@ -78,6 +80,7 @@ impl Threads {
             hosting: (0..units + 1).map(|slot| Hosting::new(slot < units)).collect(),
             seat: OnceLock::new(),
             seat_wanted: AtomicBool::new(false),
+            hosts_unseated: AtomicBool::new(false),
             crew: Mutex::default(),
             shutdown: AtomicBool::new(false),
             built: Instant::now(),

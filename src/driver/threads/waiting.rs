@@ -177,8 +177,7 @@ impl Threads {
                 self.wait_in_body(host.expect("it was asked for before"), at, For::Key(key), left)
             });
         }
-        self.advance(Awaited::Told, left);
-        Ok(())
+        self.advance_or_refuse(Awaited::Told, left, true)
     }
 
     /// Waits until no member of a group is left: members run on top of a body that waits for them. Without a key, the wait is
@@ -203,8 +202,7 @@ impl Threads {
                 self.wait_in_body(host, at, For::Members(group, key), || group.left())
             });
         }
-        self.advance(Awaited::Told, || group.left());
-        Ok(())
+        self.advance_or_refuse(Awaited::Told, || group.left(), key.is_some())
     }
 
     /// Waits until the task of this domain, whose body runs here and which may wait, has no children; meanwhile the thread runs

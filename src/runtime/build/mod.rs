@@ -19,6 +19,10 @@ impl Builder {
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         crate::log::check()?;
+        if self.name.as_ref().is_some_and(|name| name.is_empty() || name.contains('\0')) {
+            let problem = "a runtime's name is not empty and has no NUL byte; try another one".to_owned();
+            return Err(BuildError::Argument { argument: "name", problem });
+        }
         #[cfg(feature = "sim")]
         if let Some(model) = self.simulated.take() {
             return self.build_simulated(model);

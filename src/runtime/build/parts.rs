@@ -97,7 +97,7 @@ impl Builder {
         let engine = Engine::new(id, machine.num_units(), placement, self.recorder.take());
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
-        let watch = Watch::new(self.report_stalls_after, self.on_stall.take());
+        let watch = Watch::new(self.report_stalls_after, self.on_stall.take(), self.name.clone());
         Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch))
     }
 

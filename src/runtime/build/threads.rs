@@ -98,7 +98,7 @@ impl Builder {
                 least.unwrap_or(0).max(STACK_BYTES)
             }
         };
-        Ok(ThreadStyle { bindings, stack_bytes })
+        Ok(ThreadStyle { name: self.name.as_deref().map(Into::into), bindings, stack_bytes })
     }
 }
 

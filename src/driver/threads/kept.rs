@@ -1,0 +1,241 @@
+//! Waits of bodies that keep their unit while they wait for another runtime, and runtimes that wait for each other so with
+//! all of their units.
+//!
+//! A body on a CPU unit is left while it waits ([`super::other_body`]). A body on a device, a destructor or a body in the pool
+//! of a thread of the user's keeps its unit. If each unit of some runtimes is kept by a wait for another one of them, nothing
+//! that they wait for can run. All such waits of the process are in one table, so that one of them is refused: the last that
+//! began, of those that can be refused. As long as one unit is free to run something, no wait is refused.
+//!
+//! A wait in the table may be over although its thread has not seen that yet. So the thread that finds a group stuck wakes the
+//! others, each looks whether it still has to wait, and the last of them refuses one. A unit that is kept runs nothing
+//! meanwhile, hence what was not there at such a look is not there later. What proceeds without a unit keeps waits from being
+//! refused: tasks that are away, and copies by a thread of their own.
+//!
+//! Invariants:
+//! 1. An entry is in the table while its thread is in the wait and keeps the unit, and no longer. The thread takes it out under
+//!    the lock, also when it unwinds.
+//! 2. Waits with a time limit end by themselves, and have no entry.
+//! 3. The lock is held only by threads that [`share`] what belongs to the process, so it is free at a fork. No user code is
+//!    called under it.
+
+use super::host::Host;
+use super::state::Threads;
+use crate::depend::{Meta, running};
+use crate::driver::circle::Circle;
+use crate::sync::{Parker, share};
+use parking_lot::Mutex;
+use std::cell::OnceCell;
+use std::panic::Location;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// When to look again at a group that is stuck but for something that proceeds without a unit.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+static TABLE: Mutex<Table> = Mutex::new(Table { waits: Vec::new(), begun: 0 });
+
+struct Table {
+    waits: Vec<Wait>,
+    begun: u64,
+}
+
+/// A wait that keeps a unit.
+struct Wait {
+    /// Waits have numbers in the order in which they began.
+    id: u64,
+    /// The unit is one of this runtime.
+    keeper: Weak<Threads>,
+    of: u64,
+    unit: usize,
+    awaited: u64,
+    parker: Arc<Parker>,
+    /// The task whose code waits and where it was submitted, if the wait can be refused.
+    task: Option<(String, &'static Location<'static>)>,
+    /// Whether the thread runs the tasks of the awaited runtime's first unit meanwhile.
+    hosts: bool,
+    /// How many waits had begun when the thread saw last that it has to wait.
+    seen: u64,
+    refused: Option<String>,
+}
+
+/// The part of a thread's wait in the table, if it has one.
+pub(super) struct Kept(Option<u64>);
+
+/// What becomes of a wait.
+pub(super) enum Outlook {
+    /// The thread sleeps, for so long at most.
+    Sleeps(Option<Duration>),
+    Refused(Circle),
+}
+
+thread_local! {
+    /// The runtime whose first unit's pool this thread belongs to, where a thread of the user's hosts that unit.
+    static POOL_OF: OnceCell<Weak<Threads>> = const { OnceCell::new() };
+}
+
+/// This thread runs bodies in the place of a thread of the user's that hosts the first unit.
+pub(super) fn join_pool(threads: Weak<Threads>) {
+    let _ = POOL_OF.try_with(|pool| pool.set(threads));
+}
+
+/// The runtime and the unit that the code on this thread keeps while it waits for the runtime `awaited`.
+fn kept_here(awaited: u64) -> Option<(Arc<Threads>, usize)> {
+    let (runtime, is_of_task) = running::innermost().filter(|(runtime, _)| *runtime != awaited)?;
+    let of_host = Host::with(runtime, |host| {
+        host.map(|host| {
+            host.threads.upgrade().filter(|threads| threads.hosting[host.slot()].is_there()).zip(Some(host.unit))
+        })
+    });
+    let kept = of_host.unwrap_or_else(|| {
+        let pool = POOL_OF.try_with(|pool| pool.get().and_then(Weak::upgrade)).ok().flatten();
+        pool.filter(|threads| is_of_task && threads.shared.id == runtime).zip(Some(0))
+    });
+    kept.filter(|(threads, unit)| *unit > 0 || threads.seat.get().is_none_or(|seat| seat.is_locked()))
+}
+
+impl Kept {
+    /// A wait for this runtime begins on the thread, which sleeps at `parker`.
+    pub(super) fn begin(awaited: &Threads, parker: &Arc<Parker>, ends_by_itself: bool, can_be_refused: bool) -> Self {
+        let kept = if ends_by_itself { None } else { kept_here(awaited.shared.id) };
+        Self(kept.map(|(keeper, unit)| {
+            let of = keeper.shared.id;
+            let task = running::with_task(of, |task| {
+                let Meta { name, location, .. } = task.shared();
+                (name.clone().into_owned(), *location)
+            });
+            with_table(|table| {
+                table.begun += 1;
+                let (id, keeper) = (table.begun, Arc::downgrade(&keeper));
+                let (awaited, parker, task) = (awaited.shared.id, parker.clone(), task.filter(|_| can_be_refused));
+                let (hosts, seen, refused) = (false, 0, None);
+                table.waits.push(Wait { id, keeper, of, unit, awaited, parker, task, hosts, seen, refused });
+                id
+            })
+        }))
+    }
+
+    /// Calls `run`, in which the thread runs the tasks of the awaited runtime's first unit.
+    pub(super) fn hosting(&self, run: impl FnOnce()) {
+        let hosts = |hosts| {
+            self.0
+                .into_iter()
+                .for_each(|id| with_table(|table| table.of(id).into_iter().for_each(|wait| wait.hosts = hosts)));
+        };
+        hosts(true);
+        run();
+        hosts(false);
+    }
+
+    /// Looks what becomes of the wait before its thread sleeps, while so much is `left`.
+    pub(super) fn look(&self, left: impl Fn() -> u64) -> Outlook {
+        let Some(id) = self.0 else { return Outlook::Sleeps(None) };
+        with_table(|table| table.look(id, left))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(id) = self.0 {
+            let own = with_table(|table| table.waits.extract_if(.., |wait| wait.id == id).next());
+            drop(own);
+        }
+    }
+}
+
+fn with_table<R>(look: impl FnOnce(&mut Table) -> R) -> R {
+    let (_unforked, mut table) = (share(), TABLE.lock());
+    look(&mut table)
+}
+
+impl Table {
+    fn of(&mut self, id: u64) -> Option<&mut Wait> {
+        self.waits.iter_mut().find(|wait| wait.id == id)
+    }
+
+    fn look(&mut self, id: u64, left: impl Fn() -> u64) -> Outlook {
+        let begun = self.begun;
+        let Some(own) = self.of(id).filter(|_| left() > 0) else { return Outlook::Sleeps(None) };
+        own.seen = begun;
+        let awaited = own.awaited;
+        let Some((group, moves)) = self.stuck(awaited) else { return Outlook::Sleeps(None) };
+        if moves {
+            return Outlook::Sleeps(Some(LOOK_AGAIN));
+        }
+        if self.of(id).is_some_and(|own| own.refused.is_none()) {
+            self.settle(&group);
+        }
+        let refused = self.of(id).and_then(|own| own.refused.clone().zip(own.task.clone()));
+        refused.map_or(Outlook::Sleeps(None), |(way, (task, submitted_at))| {
+            Outlook::Refused(Circle { task, submitted_at, way })
+        })
+    }
+
+    /// The waits that keep the units of this runtime and of all that these wait for, if there is one for each unit; and whether
+    /// something of these runtimes proceeds without a unit.
+    fn stuck(&self, awaited: u64) -> Option<(Vec<usize>, bool)> {
+        let (mut runtimes, mut group, mut moves, mut next) = (vec![awaited], vec![], false, 0);
+        while let Some(runtime) = runtimes.get(next).copied() {
+            next += 1;
+            let own = || self.waits.iter().enumerate().filter(|(_, wait)| wait.of == runtime);
+            // It does not end here: a body of its own is in a wait that the lock keeps in the table.
+            let threads = own().next()?.1.keeper.upgrade()?;
+            let mut units = 0..threads.shared.machine.num_units();
+            if !units.all(|unit| own().any(|(_, wait)| wait.unit == unit)) {
+                return None;
+            }
+            moves |= threads.moves_without_units();
+            for (n, wait) in own() {
+                group.push(n);
+                if !runtimes.contains(&wait.awaited) {
+                    runtimes.push(wait.awaited);
+                }
+            }
+        }
+        Some((group, moves))
+    }
+
+    /// Refuses the last wait of a group that is stuck, of those that can be, once all have seen that they have to wait; else
+    /// wakes those that have not.
+    fn settle(&mut self, group: &[usize]) {
+        let last = group.iter().map(|n| self.waits[*n].id).max().unwrap_or(0);
+        // A thread that hosts for another runtime comes back after the body that keeps that one's unit.
+        let unseen: Vec<_> =
+            group.iter().filter(|n| self.waits[**n].seen < last && !self.waits[**n].hosts).copied().collect();
+        if !unseen.is_empty() {
+            return unseen.iter().for_each(|n| self.waits[*n].parker.unpark());
+        }
+        if group.iter().any(|n| self.waits[*n].refused.is_some()) {
+            return;
+        }
+        let refusable = group.iter().copied().filter(|n| self.waits[*n].task.is_some() && !self.waits[*n].hosts);
+        if let Some(refused) = refusable.max_by_key(|n| self.waits[*n].id) {
+            let way = self.describe(group);
+            self.waits[refused].refused = Some(way);
+            self.waits[refused].parker.unpark();
+        }
+    }
+
+    /// Why such a group does not go on, in words.
+    fn describe(&self, group: &[usize]) -> String {
+        let task = |n: &usize| {
+            let task = self.waits[*n].task.as_ref();
+            task.map(|(name, at)| format!("`{name}`, submitted at {at}"))
+        };
+        let tasks: Vec<_> = group.iter().filter_map(task).collect();
+        format!(
+            "the runtimes that wait for each other have no other unit than those that are kept by such waits, of {}; one more \
+             unit in one of them would do",
+            tasks.join(", and of ")
+        )
+    }
+}
+
+impl Threads {
+    /// Whether something may proceed although each unit is kept.
+    fn moves_without_units(&self) -> bool {
+        let copies = self.devices.as_ref().is_some_and(|devices| devices.is_copying());
+        let hosts_unseated = self.hosts_unseated.load(Ordering::SeqCst);
+        copies || hosts_unseated || !self.shared.away.is_empty()
+    }
+}
