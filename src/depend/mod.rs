@@ -19,6 +19,7 @@
 //! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
 
 mod accumulation;
+mod batch;
 mod commutative;
 mod datum;
 mod disjoint;
@@ -48,9 +49,9 @@ mod sources;
 #[cfg(test)]
 mod tests;
 mod tiled;
-mod together;
 
 pub(crate) use accumulation::{Accumulated, Accumulation};
+pub(crate) use batch::{Batch, MOST_TOGETHER, Together, register_together};
 pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
@@ -72,4 +73,3 @@ pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use replay::{Aftermath, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};
 pub(crate) use sources::Sources;
-pub(crate) use together::{Batch, MOST_TOGETHER, Together, register_together};

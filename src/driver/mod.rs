@@ -14,9 +14,9 @@
 //! go by, one command at a time, and what submitting and waiting have in common.
 
 pub(crate) mod admission;
-pub(crate) mod away;
-pub(crate) mod circle;
 pub(crate) mod conflict;
+pub(crate) mod deadlock;
+pub(crate) mod detached;
 pub(crate) mod inside;
 pub(crate) mod progress;
 mod replays;

@@ -5,8 +5,8 @@
 //!
 //! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or one of its kin.
 
-use super::away::Away;
 use super::conflict::{ConflictDetector, Entered};
+use super::detached::Away;
 use super::inside;
 use super::progress::Progress;
 use super::replays::Session;

@@ -13,11 +13,11 @@
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
 //! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
 
-mod anywhere;
 mod combining;
 mod command;
 mod event;
 pub(crate) mod failures;
+mod fast_path;
 #[cfg(test)]
 mod issued_tests;
 mod lock;

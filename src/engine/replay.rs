@@ -1,6 +1,6 @@
 //! Replays of frozen graphs on the fast path: their tasks as they end, and their borders.
 
-use super::anywhere::collect;
+use super::fast_path::collect;
 use super::{Command, Engine};
 use crate::depend::{Aftermath, OwnedTask, Replays, Round, replays_at_end, running};
 use crate::error::SubmitError;

@@ -4,7 +4,7 @@ use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
 use super::home::{BoxedValue, Home};
 use super::replica::SparesOf;
-use super::together::Part;
+use super::shared_pages::Part;
 use super::{Element, Reserved, Unified, huge};
 use crate::depend::{Datum, Residence};
 use crate::ids::{DataId, SpaceId};

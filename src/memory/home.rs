@@ -4,7 +4,7 @@
 //! Nothing here is looked at by bodies: their views are made from addresses.
 
 use super::adopted::{DeviceArray, ForeignArray};
-use super::together::Part;
+use super::shared_pages::Part;
 use super::{Element, HostBuffer, Reserved, Unified};
 use std::any::Any;
 use std::fmt;

@@ -15,8 +15,8 @@
 
 use super::access_list::AccessList;
 use super::buffer::{DataCell, strides_of};
+use super::detached::{Async, Detached};
 use super::lent::{Lend, Lending};
-use super::outside::{Async, Detached};
 use super::payload::{DeviceBody, Slot, With};
 use super::{Element, IntoOutcome, Shape};
 use crate::depend::Context;

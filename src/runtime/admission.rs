@@ -187,7 +187,7 @@ impl Admission<'_> {
             units.flat_map(|unit| machine.spaces_of(unit.id)).any(|space| bytes_in(space) <= capacities.bytes(space))
         };
         if let Some(ends) = &self.hints.across {
-            super::across::check(self.door, self.name, ends, usable, records, at_home)?;
+            super::multi_device::check(self.door, self.name, ends, usable, records, at_home)?;
         } else if needs.bytes > capacity_bytes && !at_home && !fits_there() {
             let task = self.name.into();
             return Err(SubmitError::WorkingSet { task, needed_bytes: needs.bytes, capacity_bytes });

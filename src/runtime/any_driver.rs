@@ -3,7 +3,7 @@
 use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting};
 use crate::driver::Driver;
 use crate::driver::admission::Description;
-use crate::driver::circle::{Vain, key_of_group};
+use crate::driver::deadlock::{Vain, key_of_group};
 use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};

@@ -7,7 +7,7 @@ use super::wait::in_vain;
 use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
 use crate::Context;
 use crate::depend::{Domain, Entrance, Group, running};
-use crate::driver::circle::key_of_children;
+use crate::driver::deadlock::key_of_children;
 use crate::driver::waiters::own_waker;
 use crate::error::{Failures, RunError};
 use crate::task::{Accesses, LoopAccesses};

@@ -12,7 +12,7 @@ use crate::driver::threads::Threads;
 use crate::ids::{DataId, DeviceId};
 use crate::memory::adopted::{AdoptError, Claim, DeviceArray, ForeignArray};
 use crate::memory::dlpack::{DlDevice, DlElement, Layout, Tensor};
-use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, together};
+use crate::memory::{DataCell, Element, HostBuffer, Shape, Unified, shared_pages};
 use crate::sync::{InChild, tell_in_child};
 use crate::task::{Data, Owner, Token, Value};
 use ndarray::{Array, Dimension, IntoDimension};
@@ -136,7 +136,7 @@ impl Door {
         if self.driver.simulated().is_some() {
             return shapes.into_iter().map(|shape| self.zeros(shape)).collect();
         }
-        let parts = together::zeros::<T>(&lens, self.next_data.load(Ordering::Relaxed));
+        let parts = shared_pages::zeros::<T>(&lens, self.next_data.load(Ordering::Relaxed));
         let register = |(shape, part): (I::Dim, _)| {
             let cell = DataCell::together::<T>(self.id, self.next_data(), shape.slice(), part);
             Data::new(self.enter(cell), self.owner())

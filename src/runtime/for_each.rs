@@ -2,7 +2,7 @@
 //!
 //! A loop means its iterations submitted one after the other, and where anything about them has to be decided one by
 //! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
-//! once for many of them: `driver/threads/together.rs`.
+//! once for many of them: `driver/threads/batch.rs`.
 
 use super::admission::overlapping;
 use super::bodies::Bodies;

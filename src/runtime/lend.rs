@@ -10,7 +10,7 @@ use super::Runtime;
 use super::wait::{in_vain, internal};
 use crate::depend::{Detachment, Hold, Side, Submitting, running};
 use crate::driver::Driver;
-use crate::driver::circle::key_of_task;
+use crate::driver::deadlock::key_of_task;
 use crate::driver::threads::Threads;
 use crate::driver::waiters::own_waker;
 use crate::error::{Called, RunError, SubmitError};

@@ -6,7 +6,6 @@
 //!
 //! Nothing here executes a task or knows of threads.
 
-mod across;
 mod admission;
 mod any_driver;
 mod bodies;
@@ -14,19 +13,20 @@ mod build;
 mod builder;
 mod capacities;
 mod children;
+mod detached;
 mod door;
-mod elsewhere;
 mod end;
 mod fill;
 mod for_each;
+mod foreign_memory;
 mod futures;
 mod group;
 mod handle;
 mod join;
 mod lend;
 mod made_inside;
+mod multi_device;
 mod on_device;
-mod outside;
 mod pending;
 mod raw;
 mod record;

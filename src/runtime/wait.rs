@@ -7,7 +7,7 @@ use super::admission::Results;
 use super::{Door, Runtime};
 use crate::depend::{Domain, Side, Submitting, TaskRef, running};
 use crate::driver::admission::Description;
-use crate::driver::circle::{Circle, Vain, key_of_task};
+use crate::driver::deadlock::{Circle, Vain, key_of_task};
 use crate::driver::inside;
 use crate::driver::progress::SoFar;
 use crate::driver::waiters::{Awaited, own_waker};

@@ -20,7 +20,7 @@
 //! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here
 //! reads a clock: what a unit has left is the sum of the estimates of its unfinished tasks.
 
-mod ahead;
+mod lookahead;
 mod steal;
 mod window;
 
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
-use ahead::Ahead;
+use lookahead::Ahead;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -16,7 +16,6 @@
 
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
-mod ahead;
 mod atomic;
 mod barrier;
 mod batch;
@@ -25,6 +24,7 @@ mod counted;
 mod deferred_drop;
 mod detached;
 mod edges;
+mod expect;
 mod exposed;
 pub(crate) mod fiber;
 mod fixed;

@@ -35,14 +35,14 @@ mod atomic {
         }
     }
 }
-#[path = "../../src/sync/ahead.rs"]
-mod ahead;
 #[path = "../../src/sync/batch.rs"]
 mod batch;
 #[path = "../../src/sync/detached.rs"]
 mod detached;
 #[path = "../../src/sync/edges.rs"]
 mod edges;
+#[path = "../../src/sync/expect.rs"]
+mod expect;
 #[path = "../../src/sync/exposed.rs"]
 mod exposed;
 #[path = "../../src/sync/fixed.rs"]

@@ -6,7 +6,7 @@
 use super::device_queue::InFlight;
 use super::devices::Devices;
 use super::host::Host;
-use super::room::{Room, Roomy};
+use super::memory_pressure::{Room, Roomy};
 use super::state::Threads;
 use crate::depend::{AccessRecord, Mode, OwnedTask, running};
 use crate::device::{Accelerator, Completion, Mark};

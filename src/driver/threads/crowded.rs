@@ -2,9 +2,9 @@
 //!
 //! A task then runs on top of a body that waits, wherever there is room: on one of the stacks that were left, else on the
 //! thread's own. The body below continues after the task. A task that waits for that body is refused, as any wait in a circle
-//! ([`crate::driver::circle`]). If there is no room either, tasks that need none go on, and waits are refused in the end.
+//! ([`crate::driver::deadlock`]). If there is no room either, tasks that need none go on, and waits are refused in the end.
 
-use super::aside::Aside;
+use super::fibers::Aside;
 use super::host::Host;
 use super::state::Threads;
 use super::waiting::Work;

@@ -1,6 +1,6 @@
 //! What an accelerator has in its queues, as its hosting thread keeps it.
 
-use super::across::InParts;
+use super::multi_device::InParts;
 use crate::depend::OwnedTask;
 use crate::device::Waker;
 use crate::engine::ReplicaRef;

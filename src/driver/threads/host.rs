@@ -2,8 +2,8 @@
 //!
 //! Several runtimes may have a part in one thread. What hosts do with theirs is in [`super::run`] and [`super::execute`].
 
-use super::aside::{Aside, Own};
 use super::crowded::Crowd;
+use super::fibers::{Aside, Own};
 use super::isolated::Isolation;
 use super::ready::OwnQueue;
 use super::state::Threads;
@@ -78,7 +78,7 @@ impl Drop for EndsBodies {
                 }
             }
         }
-        super::aside::free();
+        super::fibers::free();
     }
 }
 

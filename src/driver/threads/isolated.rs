@@ -46,7 +46,7 @@ impl Host {
 
     /// Calls `wait`, in which the thread runs descendants of this domain's task alone, on this stack or on top of it.
     pub(super) fn isolated<R>(&self, domain: &Arc<Domain>, wait: impl FnOnce() -> R) -> R {
-        struct Back<'a>(&'a Host, Option<Isolation>, super::aside::Own);
+        struct Back<'a>(&'a Host, Option<Isolation>, super::fibers::Own);
         impl Drop for Back<'_> {
             fn drop(&mut self) {
                 self.0.isolation.replace(self.1.take());
@@ -56,7 +56,7 @@ impl Host {
         let isolation = Isolation { domain: domain.clone(), level: self.isolation_level() + 1, nap: SHORTEST_NAP };
         let own = self.own.get();
         let _back = Back(self, self.isolation.replace(Some(isolation)), own);
-        self.own.set(super::aside::Own { on_fiber: false, ..own });
+        self.own.set(super::fibers::Own { on_fiber: false, ..own });
         wait()
     }
 

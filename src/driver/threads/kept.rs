@@ -1,7 +1,7 @@
 //! Waits of bodies that keep their unit while they wait for another runtime, and runtimes that wait for each other so with
 //! all of their units.
 //!
-//! A body on a CPU unit is left while it waits ([`super::other_body`]). A body on a device, a destructor or a body in the pool
+//! A body on a CPU unit is left while it waits ([`super::foreign_wait`]). A body on a device, a destructor or a body in the pool
 //! of a thread of the user's keeps its unit. If each unit of some runtimes is kept by a wait for another one of them, nothing
 //! that they wait for can run. All such waits of the process are in one table, so that one of them is refused: the last that
 //! began, of those that can be refused. As long as one unit is free to run something, no wait is refused.
@@ -21,7 +21,7 @@
 use super::host::Host;
 use super::state::Threads;
 use crate::depend::{Meta, running};
-use crate::driver::circle::Circle;
+use crate::driver::deadlock::Circle;
 use crate::sync::{Parker, share};
 use parking_lot::Mutex;
 use std::cell::OnceCell;

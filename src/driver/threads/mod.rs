@@ -12,30 +12,30 @@
 //! note of each.
 
 mod accelerators;
-mod across;
-mod aside;
-mod away;
+mod batch;
 mod crowded;
+mod detached;
 mod device_queue;
 mod devices;
 mod execute;
+mod fibers;
+mod foreign_wait;
 mod forks;
 mod host;
 mod hosting;
 mod isolated;
 mod kept;
-mod motion;
-mod other_body;
+mod memory_pressure;
+mod multi_device;
 mod ready;
 mod replay;
-mod room;
 mod run;
 mod start;
 mod state;
 #[cfg(test)]
 mod tests;
 mod thief;
-mod together;
+mod throttle;
 mod waiting;
 
 pub(crate) use forks::join;
@@ -43,13 +43,13 @@ pub(crate) use start::ThreadStyle;
 pub(crate) use state::Threads;
 pub(crate) use waiting::OnTop;
 
+use self::foreign_wait::OtherBody;
 use self::host::Host;
 use self::kept::{Kept, Outlook};
-use self::other_body::OtherBody;
 use self::state::Crew;
 use self::waiting::For;
 use super::Driver;
-use super::circle::Vain;
+use super::deadlock::Vain;
 use super::inside;
 use super::shared::{BreakOnUnwind, Shared};
 use super::waiters::{Awaited, own_parker};

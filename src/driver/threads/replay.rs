@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::state::Threads;
 use crate::depend::{Aftermath, Domain, OwnedTask, Replays, Round, Settle, running};
-use crate::driver::circle::key_of_children;
+use crate::driver::deadlock::key_of_children;
 use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::driver::waiters::own_waker;
 use crate::error::SubmitError;

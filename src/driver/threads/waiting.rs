@@ -3,7 +3,7 @@
 //! What a body waits for is as a rule the task that it has submitted last, which lies at the young end of its thread's own
 //! queue: then it is run there and then, and nobody has to be told ([`Threads::run_on_top`]). Else the thread goes on
 //! as a host. On top of the body it runs the body's descendants and the members of a group that the body waits for, and
-//! tasks of the runtime's own, which never wait; all else it runs aside ([`super::aside`]). A body that is itself aside is
+//! tasks of the runtime's own, which never wait; all else it runs aside ([`super::fibers`]). A body that is itself aside is
 //! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
 //!
 //! How deep bodies lie on one stack is bounded by its size: from [`ON_TOP_BYTES`] on, descendants run aside as well. So
@@ -16,7 +16,7 @@ use super::run::Lookout;
 use super::state::Threads;
 use crate::depend::{Domain, Group, Meta, OwnedTask, running};
 use crate::driver::Driver;
-use crate::driver::circle::{Vain, key_of_children};
+use crate::driver::deadlock::{Vain, key_of_children};
 use crate::driver::waiters::{Awaited, own_parker, own_waker};
 use crate::engine::{Event, Launch};
 use crate::sync::{Borrowed, Key, fiber};
@@ -105,7 +105,7 @@ impl Host {
         let floor = here().saturating_sub(reach);
         // A thread of the user's may have a stack of another size.
         let last_floor = if on_fiber { here().saturating_sub(self.aside.stack_bytes() / PART_AT_LAST) } else { floor };
-        self.own.set(super::aside::Own { floor, last_floor, on_fiber, waited_ns: 0 });
+        self.own.set(super::fibers::Own { floor, last_floor, on_fiber, waited_ns: 0 });
     }
 
     /// As [`Self::has_room_on_top`], while there is no memory for stacks.

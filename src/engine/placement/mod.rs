@@ -22,10 +22,10 @@
 //! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
 //!    it has run: until then, what it started from can still be had elsewhere.
 
-mod across;
 mod bring;
 mod flow;
 mod loss;
+mod multi_device;
 mod needs;
 mod queue;
 mod residency;
@@ -34,8 +34,8 @@ mod stages;
 mod turns;
 mod units;
 
-pub(crate) use across::{Across, bytes_in_each};
 pub(crate) use flow::Traffic;
+pub(crate) use multi_device::{Across, bytes_in_each};
 pub(crate) use needs::Needs;
 pub(crate) use shortage::Hope;
 

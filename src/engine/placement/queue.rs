@@ -9,7 +9,7 @@
 //! 2. The policy has been told how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
-use super::across::{self, Across};
+use super::multi_device::{self, Across};
 use super::needs::{Needs, beside, bytes_in, device_of, kinds, parts_of, place_of};
 use super::residency::Residency;
 use super::stages::Assigned;
@@ -144,7 +144,7 @@ impl Queue {
         }
         let fits = |space: &SpaceId| device.is_none_or(|only| only == *space) && fits(task, needs, *space, residency);
         let has_memory = |unit: &UnitView| match parts_of(task) {
-            Some(ends) => across::fits(task, ends, &unit.spaces, residency),
+            Some(ends) => multi_device::fits(task, ends, &unit.spaces, residency),
             None => unit.spaces.iter().any(fits),
         };
         let suits = |unit: &UnitView| {

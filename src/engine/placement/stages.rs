@@ -1,6 +1,6 @@
 //! A task's stages between ready and finished, and a copy's.
 
-use super::across::Across;
+use super::multi_device::Across;
 use crate::coherence::Transfer;
 use crate::depend::OwnedTask;
 use crate::engine::command::{CopyOrder, ReplicaRef};

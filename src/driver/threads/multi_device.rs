@@ -10,7 +10,7 @@
 use super::accelerators::{Refused, call_body};
 use super::devices::Devices;
 use super::host::Host;
-use super::room::{Room, Roomy};
+use super::memory_pressure::{Room, Roomy};
 use super::state::Threads;
 use crate::depend::{AccessRecord, OwnedTask};
 use crate::device::TaskSession;

@@ -1,6 +1,6 @@
 //! Tasks across the devices of their unit: how they are described, and what they are refused for.
 //!
-//! Where the parts then go is the matter of `engine/placement/across.rs`.
+//! Where the parts then go is the matter of `engine/placement/multi_device.rs`.
 
 use super::{Door, TaskBuilder};
 use crate::depend::{AccessRecord, Mode};
