@@ -115,7 +115,7 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
-/// Arrays of other libraries, by DLPack: [`Runtime::adopt`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
+/// Arrays of other libraries, by DLPack: [`Runtime::from_dlpack`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
 pub mod dlpack {
     pub use crate::memory::adopted::AdoptError;
     pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};

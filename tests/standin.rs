@@ -401,7 +401,7 @@ fn code_that_the_driver_refuses() {
 #[test]
 fn arrays_are_page_locked_by_request() {
     on_both(|settings| {
-        let Some(report) = report(settings, "page_lock") else { return };
+        let Some(report) = report(settings, "pin_memory") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
     });
 }

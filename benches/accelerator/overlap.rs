@@ -48,7 +48,7 @@ fn pass(rt: &Runtime, data: &[Data<f64>], rounds: i32, blocks: Blocks) -> Result
             rt.task("home", (x.output(),)).cpu(|_, (x,)| x.fill(1.0)).submit()?;
         }
     } else {
-        data.iter().try_for_each(|x| rt.copy(&x.all(), device))?;
+        data.iter().try_for_each(|x| rt.fetch(&x.all(), device))?;
     }
     rt.wait()?;
     let start = Instant::now();
@@ -57,7 +57,7 @@ fn pass(rt: &Runtime, data: &[Data<f64>], rounds: i32, blocks: Blocks) -> Result
         let task = rt.task("work", (x.inout(),));
         task.gpu(move |k, (mut x,)| k.launch(&WORK, n, (&mut x, rounds, n as i32))).submit()?;
         if blocks == Blocks::MoveInTurn {
-            rt.copy(&x.all(), SpaceId::HOST)?;
+            rt.fetch(&x.all(), SpaceId::HOST)?;
         }
     }
     if blocks == Blocks::Move {

@@ -17,7 +17,7 @@ pub(crate) fn runtime(units: &str) -> Result<Runtime> {
 
 /// As [`runtime`], for submission behind a gate: it would be held up by the window, which has a row of its own.
 pub(crate) fn without_window(units: &str) -> Result<Runtime> {
-    Ok(Runtime::builder().compute_units(units).window(usize::MAX).build()?)
+    Ok(Runtime::builder().compute_units(units).max_pending_tasks(usize::MAX).build()?)
 }
 
 /// Nanoseconds that `work` takes, for each of `count` events.

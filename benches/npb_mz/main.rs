@@ -114,7 +114,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
 
 /// A full run on so many units of one core: its rate, and the seconds of its stages.
 fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> Result<(f64, Seconds), Box<dyn Error>> {
-    let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).submitter_hosts_unit(true).build()?;
+    let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).use_current_thread(true).build()?;
     let program =
         Program::new(&rt, bench, problem, Settings { steps: problem.steps, fuse, periods: false, replay: false });
     let (times, norms) = program.run(|| ())?;

@@ -27,7 +27,7 @@ pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Res
     let n = size.div_ceil(TILE);
     match name {
         THALWEG => {
-            let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+            let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
             fastest(passes, || {
                 let tiles: Vec<Data<f64>> = matrix(n).into_iter().map(|tile| rt.data(tile)).collect();
                 let (elapsed, factored) = timed(|| -> Result<(), Box<dyn Error>> {

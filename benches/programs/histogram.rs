@@ -23,7 +23,7 @@ pub(crate) fn run(
     let numbers = scattered(size);
     match name {
         THALWEG => {
-            let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+            let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
             let numbers = rt.data(numbers);
             fastest(passes, || {
                 let bins = rt.data(vec![0u32; BINS]);

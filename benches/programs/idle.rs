@@ -26,7 +26,7 @@ struct Gate {
 /// CPU time over wall time while all threads of a runtime, and the one that waits for it, have nothing to do for so many
 /// milliseconds.
 pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn Error>> {
-    let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+    let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
     let gate = Arc::new(Mutex::new(Gate::default()));
     let ended = Arc::new(AtomicUsize::new(0));
     for _ in 0..FUTURES {

@@ -90,7 +90,7 @@ pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> 
 }
 
 fn runtime(workers: usize) -> Result<Runtime, Box<dyn Error>> {
-    Ok(Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?)
+    Ok(Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?)
 }
 
 fn part(letters: &[u8], tile: usize) -> &[u8] {

@@ -105,7 +105,7 @@ fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
         for zone in 0..ZONES {
             let [west, own, east] = [zone + ZONES - 1, zone, zone + 1].map(|zone| &data[zone % ZONES]);
             let faces = (west.slice(900..1000).input(), own.slice(0..100).output(), east.slice(100..200).input());
-            rt.task("exchange", faces).cpu(|_, _| ()).beside(&zones, zone).submit()?;
+            rt.task("exchange", faces).cpu(|_, _| ()).near(&zones, zone).submit()?;
         }
         for (zone, x) in data.iter().enumerate() {
             rt.task("step", (x.inout(),)).cpu(|_, _| ()).at(&zones, zone).submit()?;

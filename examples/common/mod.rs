@@ -97,7 +97,7 @@ impl Machine {
     }
 
     fn build(&self, describe: impl FnOnce(Builder) -> Builder) -> Result<Runtime> {
-        let mut builder = describe(Runtime::builder()).scheduler(&self.scheduler).submitter_hosts_unit(true);
+        let mut builder = describe(Runtime::builder()).scheduler(&self.scheduler).use_current_thread(true);
         if let Some(units) = &self.units {
             builder = builder.compute_units(units);
         }

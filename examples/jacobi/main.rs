@@ -330,7 +330,7 @@ mod tests {
     use ndarray::s;
 
     fn solved(units: &str, flags: &[&str]) -> Solution {
-        let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+        let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
         let options = Options::parse_from([&["jacobi"], flags].concat());
         solve(&rt, &options, &ProgressBar::hidden()).unwrap()
     }

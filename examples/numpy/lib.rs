@@ -25,9 +25,9 @@ fn runtime() -> Result<Runtime, BuildError> {
 /// Multiplies each row of a matrix by its number, where it lies.
 fn scale_rows(tensor: Tensor) -> Result<(), Failure> {
     let rt = runtime()?;
-    let x: Data<f64, Ix2> = rt.adopt(tensor)?;
+    let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
     rt.for_each("scale", (0.., x.rows(1).inout())).cpu(|_, (row, mut x)| x *= row as f64).submit()?;
-    rt.copy(&x.all(), SpaceId::HOST)?;
+    rt.fetch(&x.all(), SpaceId::HOST)?;
     rt.wait()?;
     Ok(()) // the array goes back to NumPy with `x`
 }
@@ -35,7 +35,7 @@ fn scale_rows(tensor: Tensor) -> Result<(), Failure> {
 /// The sums of the rows of a matrix, as an array of our own.
 fn row_sums(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = runtime()?;
-    let x: Data<f64, Ix2> = rt.adopt(tensor)?;
+    let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
     let rows = x.rows(1).len();
     let sums: Data<f64> = rt.zeros(rows);
     rt.for_each("sum", (x.rows(1).input(), sums.blocks(1).output())).cpu(|_, (x, sum)| sum[0] = x.sum()).submit()?;
@@ -56,13 +56,13 @@ static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twic
 /// Twice a vector that lies on the first GPU, in an array of our own there. It stays when the runtime has ended.
 fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = Runtime::builder().compute_units("1:GPU:1").build()?;
-    let x: Data<f64> = rt.adopt(tensor)?;
+    let x: Data<f64> = rt.from_dlpack(tensor)?;
     let y = rt.device_only::<f64, _>([x.len()]);
     rt.task("twice", (x.input(), y.output()))
         .gpu(|k, (x, mut y)| k.launch(&TWICE, x.len(), (&x, &mut y, x.len() as i32)))
         .submit()?;
     let device = rt.machine().spaces().nth(1).ok_or("there is no device")?;
-    Ok(rt.lend_mut(&y, device)?)
+    Ok(rt.to_dlpack_mut(&y, device)?)
 }
 
 /// Writes why a call has failed, as C has its texts.

@@ -74,7 +74,7 @@ pub(crate) struct Task<'a> {
 /// If the runtime has one, or the results are not those expected.
 pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Result<Measured> {
     let Task { benchmark, class, units, scheduler, steps } = task;
-    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
+    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(true);
     let builder = match place {
         Place::Simulated(machine) => builder.simulate(machine.clone()),
         Place::Real { speed } => {

@@ -155,7 +155,7 @@ pub(crate) trait Device: Send + Sync {
     ///
     /// # Safety
     /// The memory is valid until then.
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         let _ = (first, bytes);
         None
     }

@@ -65,7 +65,7 @@ fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     let memory = device.allocate(BYTES as u64, 1)?;
     let mut host = vec![1u8; BYTES];
     // SAFETY: the vector outlives the lock, which is dropped first.
-    let lock = unsafe { device.page_lock(host.as_mut_ptr(), BYTES) };
+    let lock = unsafe { device.pin_memory(host.as_mut_ptr(), BYTES) };
     let (strides, extents) = ([BYTES, BYTES, BYTES, 1], [1, 1, 1, BYTES]);
     let here = End::Host { first: host.as_mut_ptr(), strides, locked: lock.is_some() };
     let there = End::Device(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });

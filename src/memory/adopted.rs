@@ -139,13 +139,13 @@ impl fmt::Debug for DeviceArray {
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let tensor = Tensor::of(ndarray::array![1.0f32, 2.0]);
-/// let error = rt.adopt::<f64, Ix1>(tensor).unwrap_err();
+/// let error = rt.from_dlpack::<f64, Ix1>(tensor).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
 ///     "cannot adopt a tensor of shape [2]: its elements are float32, and the data object's are float64; try another \
 ///      type, or convert them first"
 /// );
-/// let x: Data<f32> = rt.adopt(error.into_tensor())?;
+/// let x: Data<f32> = rt.from_dlpack(error.into_tensor())?;
 /// # assert_eq!(rt.take(x)?, [1.0, 2.0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -163,7 +163,7 @@ others! { i8 i16 u8 u16 Complex<f32> Complex<f64> }
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// // What Python's `__dlpack__()` has in its capsule would be taken by `Tensor::from_raw`.
 /// let tensor = Tensor::of(array![[1.0, 2.0], [3.0, 4.0]]);
-/// let x: Data<f64, Ix2> = rt.adopt(tensor)?;
+/// let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
 /// rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit()?;
 /// // And what Python would put into a capsule:
 /// let result = Tensor::of(rt.take(x)?);
@@ -332,7 +332,9 @@ impl Tensor {
     pub(crate) fn check<T: DlElement, S: Shape>(&self) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
-            return Err("it was lent to be read, and a data object's tasks may write it; try `lend_mut`".to_owned());
+            return Err(
+                "it was lent to be read, and a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
+            );
         }
         if dtype != T::DATA_TYPE {
             return Err(format!(

@@ -30,7 +30,7 @@ pub enum Writable {}
 
 /// A region that a task has lent out: it can go to any thread and is used there as the view would be in the body.
 ///
-/// Bodies of [`host_detached`](crate::TaskBuilder::host_detached) and [`host_async`](crate::TaskBuilder::host_async) get
+/// Bodies of [`host_detached_until_event`](crate::TaskBuilder::host_detached_until_event) and [`host_async`](crate::TaskBuilder::host_async) get
 /// one for each access: `Lent<[f64]>` of one dimension, `Lent<ArrayRef<f64, Ix2>>` of two; of an `input`, one that is
 /// [`ReadOnly`]; of a value or a result a [`LentValue`](super::LentValue). The task holds its regions until all of them are
 /// given back.
@@ -40,7 +40,7 @@ pub enum Writable {}
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let ghost = rt.data(vec![0.0; 4]);
 /// rt.task("receive", (ghost.output(),))
-///     .host_detached(|_, (mut ghost,): (Lent<[f64]>,)| {
+///     .host_detached_until_event(|_, (mut ghost,): (Lent<[f64]>,)| {
 ///         std::thread::spawn(move || {
 ///             ghost.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]); // as what arrives by the network
 ///             ghost.finish();
@@ -111,7 +111,7 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
 /// ```
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-/// let task = rt.task("timer", ()).host_detached(|cx, ()| {
+/// let task = rt.task("timer", ()).host_detached_until_event(|cx, ()| {
 ///     let done = cx.completion();
 ///     std::thread::spawn(move || done.finish()); // as a timer would
 /// });

@@ -22,7 +22,7 @@ use std::ops::{Deref, DerefMut};
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let (url, pages) = (rt.task("url", ()).returns(|_, ()| "about:blank").submit()?, rt.value(Vec::new()));
 /// rt.task("fetch", (url.input(), pages.inout()))
-///     .host_detached(|_, (url, mut pages): (LentValue<&str, ReadOnly>, LentValue<Vec<String>>)| {
+///     .host_detached_until_event(|_, (url, mut pages): (LentValue<&str, ReadOnly>, LentValue<Vec<String>>)| {
 ///         std::thread::spawn(move || {
 ///             pages.push(format!("the page at {}", *url)); // as what arrives by the network
 ///             pages.finish();

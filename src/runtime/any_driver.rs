@@ -168,8 +168,8 @@ impl AnyDriver {
     }
 
     /// Page-locks a data object's home, if that helps; whether it is locked.
-    pub(super) fn page_lock(&self, cell: &DataCell) -> bool {
-        matches!(self, Self::Threads(threads) if !threads.shared().is_in_child() && threads.page_lock(cell))
+    pub(super) fn pin_memory(&self, cell: &DataCell) -> bool {
+        matches!(self, Self::Threads(threads) if !threads.shared().is_in_child() && threads.pin_memory(cell))
     }
 
     /// The threads, if there are some: they have memory.

@@ -42,7 +42,7 @@ pub struct Builder {
     pub(super) scheduler: Option<Choice>,
     #[cfg(feature = "sim")]
     pub(super) model_file: Option<PathBuf>,
-    pub(super) submitter_hosts_unit: bool,
+    pub(super) use_current_thread: bool,
     pub(super) window: Option<usize>,
     pub(super) pin_threads: Option<bool>,
     pub(super) stack_bytes: Option<usize>,
@@ -100,7 +100,7 @@ impl Builder {
             scheduler: None,
             #[cfg(feature = "sim")]
             model_file: None,
-            submitter_hosts_unit: false,
+            use_current_thread: false,
             window: None,
             pin_threads: None,
             stack_bytes: None,
@@ -285,13 +285,13 @@ impl Builder {
     /// left suspended, and continues when the same thread waits again or ends. Its stack has
     /// [`stack_bytes`](Self::stack_bytes). Another thread that waits in the meantime executes the tasks of unit 0
     /// instead; it stays until the bodies that it has begun have ended.
-    pub fn submitter_hosts_unit(mut self, yes: bool) -> Self {
-        self.submitter_hosts_unit = yes;
+    pub fn use_current_thread(mut self, yes: bool) -> Self {
+        self.use_current_thread = yes;
         self
     }
 
     /// Whether the units' threads are bound to their cores. A thread may run on all cores of its unit, and so may the
-    /// threads that a body starts. The thread that hosts a unit by [`submitter_hosts_unit`](Self::submitter_hosts_unit) is
+    /// threads that a body starts. The thread that hosts a unit by [`use_current_thread`](Self::use_current_thread) is
     /// never bound.
     ///
     /// | the first of these that is there | threads are bound |
@@ -316,7 +316,7 @@ impl Builder {
     }
 
     /// The size of the stacks that bodies run on, in bytes; not of the stack of a thread that hosts a unit by
-    /// [`submitter_hosts_unit`](Self::submitter_hosts_unit). The default is 8 MiB, or what the environment variable
+    /// [`use_current_thread`](Self::use_current_thread). The default is 8 MiB, or what the environment variable
     /// `RUST_MIN_STACK` says if that is more. The minimum is 64 KiB; a smaller number is refused when the runtime is built.
     ///
     /// ```
@@ -344,7 +344,7 @@ impl Builder {
     /// waits for what is yet to be submitted, submission goes on after a while: four times as long as a task took
     /// lately, and 50 ms at least while a body computes. A body that sleeps may be waiting for the submitter: it is
     /// given half of that.
-    pub fn window(mut self, tasks: usize) -> Self {
+    pub fn max_pending_tasks(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
         self
     }

@@ -166,7 +166,7 @@ impl Context {
     ///
     /// The runtime never interrupts a body. A long body asks from time to time and returns early; the call takes some nanoseconds.
     /// Its task ends as the body says: return an error, unless the results so far are good. A clone of the context can be
-    /// asked as well, by a thread that has a guard of [`host_detached`](TaskBuilder::host_detached) for instance.
+    /// asked as well, by a thread that has a guard of [`host_detached_until_event`](TaskBuilder::host_detached_until_event) for instance.
     ///
     /// ```
     /// use std::sync::mpsc::channel;

@@ -34,7 +34,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// let (ghost, sum) = (rt.data(vec![0.0; 3]), rt.scalar(0.0));
     /// let (send, messages) = channel::<[f64; 3]>();
     /// rt.task("receive", (ghost.output(),))
-    ///     .host_detached(move |_, (mut ghost,): (Lent<[f64]>,)| {
+    ///     .host_detached_until_event(move |_, (mut ghost,): (Lent<[f64]>,)| {
     ///         std::thread::spawn(move || match messages.recv() {
     ///             Ok(message) => {
     ///                 ghost.copy_from_slice(&message);
@@ -51,7 +51,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
     /// ```
     ///
     /// [`Lent`]: crate::memory::Lent
-    pub fn host_detached<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Detached<A::Stored, F, R>, K>
+    pub fn host_detached_until_event<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Detached<A::Stored, F, R>, K>
     where
         A::Stored: Lend,
         F: for<'c> FnOnce(&'c Lending<'c>, <A::Stored as Lend>::Lent) -> R + Send + 'b,

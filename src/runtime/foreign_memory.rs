@@ -19,13 +19,13 @@ impl Runtime {
     /// stream, which is waited for.
     ///
     /// Until the data object goes, tasks alone touch the memory; the library's own deleter is called then, by any thread. A
-    /// value that tasks have left in another memory is not brought there for that: [`copy`](Self::copy) it if it is wanted.
+    /// value that tasks have left in another memory is not brought there for that: [`fetch`](Self::fetch) it if it is wanted.
     /// [`take`](Self::take) copies the elements into an array of its own. See [`Tensor`] for an example.
     ///
     /// # Errors
     /// If the tensor lies in memory of a device that is none of the runtime's units', or not where it says; has elements of another type, another number of dimensions, or strides that
     /// are not those of rows one behind the other; or if another data object has adopted a part of it. It is in the error.
-    pub fn adopt<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
+    pub fn from_dlpack<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         self.door.adopt(tensor)
     }
 
@@ -35,7 +35,7 @@ impl Runtime {
     /// replicas on devices alone. What nobody has written reads as zeros, on devices too; a device that reads it first has the
     /// zeros copied there, and one that declares `output` has not.
     ///
-    /// Its home is page-locked by [request](Self::page_lock) alone, which gives it memory; `take` copies what is there.
+    /// Its home is page-locked by [request](Self::pin_memory) alone, which gives it memory; `take` copies what is there.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -150,15 +150,15 @@ impl Runtime {
     /// use thalweg::prelude::*;
     /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
     /// let x = rt.data(vec![1.0; 1 << 17]);
-    /// assert!(!rt.page_lock(&x)?, "there is no device");
+    /// assert!(!rt.pin_memory(&x)?, "there is no device");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If the data is not this runtime's, or was taken.
     #[track_caller]
-    pub fn page_lock<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
-        let cell = self.own_cell("page_lock", data)?;
-        Ok(self.door.driver.page_lock(cell))
+    pub fn pin_memory<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
+        let cell = self.own_cell("pin_memory", data)?;
+        Ok(self.door.driver.pin_memory(cell))
     }
 }

@@ -26,7 +26,7 @@ impl Runtime {
     /// As [`wait`](Self::wait), as a future under any executor: what counts is what was submitted when this was called.
     ///
     /// While nobody waits with a thread, a unit that is hosted by the submitter
-    /// ([`submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)) executes nothing, and stalls are not reported.
+    /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -161,7 +161,7 @@ impl TaskGroup {
     /// for too.
     ///
     /// While no thread waits, a unit that is hosted by the submitter
-    /// ([`submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)) executes nothing, and stalls are not reported.
+    /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -219,7 +219,7 @@ impl TaskGroup {
     /// A body that runs is not disturbed; it can ask [`Context::is_cancelled`](crate::Context::is_cancelled). A future
     /// ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread instead of being
     /// polled again, and its task fails as cancelled. If it has given guards to other threads, the task ends when these are
-    /// back. So does a task of [`host_detached`](TaskBuilder::host_detached) whose body has returned: a guard cannot be
+    /// back. So does a task of [`host_detached_until_event`](TaskBuilder::host_detached_until_event) whose body has returned: a guard cannot be
     /// taken away from the thread that has it, and the task ends as its guards say.
     ///
     /// ```

@@ -28,7 +28,7 @@ impl Runtime {
     /// Until the tensor is dropped, or its deleter called, the region is as if a task read it that has not ended: others read
     /// it, and who writes it waits, as does [`take`](Self::take), also in this thread. So does whatever needs the memory on
     /// the device. The memory stays as long, though all handles of the data object be dropped, and the runtime. Nobody
-    /// writes what is lent so: a runtime does not [adopt](Self::adopt) it.
+    /// writes what is lent so: a runtime does not [adopt](Self::from_dlpack) it.
     ///
     /// On a device nothing is in flight that touches the region. What its user has enqueued there must have ended when the
     /// tensor is given back, but for what is on the default stream, which is waited for.
@@ -39,7 +39,7 @@ impl Runtime {
     /// let x = rt.array(ndarray::array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     /// let device = rt.machine().spaces().nth(1).expect("the device's");
     /// rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit()?;
-    /// let lent = rt.lend(x.block((.., 1..)), device)?;
+    /// let lent = rt.to_dlpack(x.block((.., 1..)), device)?;
     /// assert_eq!((lent.shape(), lent.data_type().to_string()), (&[2, 2][..], "float64".to_owned()));
     /// rt.task("clear", (x.output(),)).cpu(|_, (mut x,)| x.fill(0.0)).submit()?; // waits
     /// drop(lent); // or its deleter is called by whoever got `lent.into_raw()`
@@ -52,22 +52,22 @@ impl Runtime {
     /// it is too small, or if it is an OpenCL device's, whose memory has no addresses that others know, or simulated; or if
     /// the value was lost in a failure.
     #[track_caller]
-    pub fn lend<'d, T: DlElement, S: Shape>(
+    pub fn to_dlpack<'d, T: DlElement, S: Shape>(
         &self,
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<Tensor, RunError> {
         let region = region.into_region();
-        self.lend_out(region, region.input(), "lend", space, true).called_here()
+        self.lend_out(region, region.input(), "to_dlpack", space, true).called_here()
     }
 
-    /// As [`lend`](Self::lend), to be read and written: until the tensor is given back, it is as if a task updated the region.
+    /// As [`to_dlpack`](Self::to_dlpack), to be read and written: until the tensor is given back, it is as if a task updated the region.
     ///
     /// ```
     /// use thalweg::prelude::*;
     /// let (one, other) = (Runtime::builder().build()?, Runtime::builder().build()?);
     /// let x = one.data(vec![1.0; 100]);
-    /// let y: Data<f64> = other.adopt(one.lend_mut(x.slice(10..20), SpaceId::HOST)?)?;
+    /// let y: Data<f64> = other.from_dlpack(one.to_dlpack_mut(x.slice(10..20), SpaceId::HOST)?)?;
     /// other.task("double", (y.inout(),)).cpu(|_, (y,)| y.iter_mut().for_each(|y| *y *= 2.0)).submit()?;
     /// drop(y); // it is given back when the task has ended
     /// assert_eq!(one.take(x)?.iter().sum::<f64>(), 110.0);
@@ -75,15 +75,15 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`lend`](Self::lend).
+    /// As for [`to_dlpack`](Self::to_dlpack).
     #[track_caller]
-    pub fn lend_mut<'d, T: DlElement, S: Shape>(
+    pub fn to_dlpack_mut<'d, T: DlElement, S: Shape>(
         &self,
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<Tensor, RunError> {
         let region = region.into_region();
-        self.lend_out(region, region.inout(), "lend_mut", space, false).called_here()
+        self.lend_out(region, region.inout(), "to_dlpack_mut", space, false).called_here()
     }
 
     #[track_caller]

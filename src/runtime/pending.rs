@@ -232,7 +232,7 @@ impl<R> fmt::Debug for Pending<R> {
 /// when its task has ended.
 ///
 /// Where tasks run only while somebody waits, the first poll waits: in a simulation, and if the thread that built the runtime
-/// hosts a unit that no other stands in for ([`Builder::submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)).
+/// hosts a unit that no other stands in for ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
 impl<R> IntoFuture for Pending<R> {
     type Output = Result<R, RunError>;
     type IntoFuture = ResultFuture<R>;

@@ -39,7 +39,7 @@ impl Runtime {
     ///
     /// # When a failure is no longer reported
     /// [`wait`](Self::wait) reports every failure once, mended or not. Requests for a region ([`read`](Self::read),
-    /// [`wait_on`](Self::wait_on), [`copy`](Self::copy), [`take`](Self::take)) fail with it as long as a part of the region
+    /// [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) fail with it as long as a part of the region
     /// is not mended, and no longer than that: by `clear`, [`accept`](Self::accept), or a task that overwrites it (`out`),
     /// submitted before the request.
     ///

@@ -190,7 +190,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     ///     let ghost = s.borrow_mut(&mut ghost);
     ///     s.task("receive", ghost.output())
-    ///         .host_detached(|_, mut ghost: Lent<[f64]>| {
+    ///         .host_detached_until_event(|_, mut ghost: Lent<[f64]>| {
     ///             ghost.copy_from_slice(&message);
     ///             std::thread::spawn(move || ghost.finish()); // a transport would do so when all has arrived
     ///         })

@@ -178,7 +178,7 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// It takes no part in how the indices are shared out, and what it takes is not counted for the index. This suits
     /// what moves data between indices, such as the exchange of faces between the zones of a mesh: it runs where the
     /// zone resides, and whoever gets it does not get the zone by it. Until the index has run, the task is like any
-    /// other. Schedulers that know of no indices ignore the hint. The last of `at`, `beside` and `on_device` holds.
+    /// other. Schedulers that know of no indices ignore the hint. The last of `at`, `near` and `on_device` holds.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -188,14 +188,14 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// for _ in 0..3 {
     ///     zones.begin();
     ///     for (zone, x) in data.iter().enumerate() {
-    ///         rt.task("exchange", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).beside(&zones, zone).submit()?;
+    ///         rt.task("exchange", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).near(&zones, zone).submit()?;
     ///         rt.task("step", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).at(&zones, zone).submit()?;
     ///     }
     /// }
     /// assert_eq!(rt.take(data.into_iter().last().unwrap())?, [6]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn beside(mut self, space: &IterationSpace, index: usize) -> Self {
+    pub fn near(mut self, space: &IterationSpace, index: usize) -> Self {
         (self.hints.at, self.hints.device) = (Some((space.clone(), index, true)), None);
         self
     }
@@ -203,7 +203,7 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
     /// The task runs on this device, whatever the scheduler would choose, in the device's memory.
     ///
     /// For programs that share work out by themselves, as [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If
-    /// the device is lost before the task has begun, the task is like any other. The last of `at`, `beside` and
+    /// the device is lost before the task has begun, the task is like any other. The last of `at`, `near` and
     /// `on_device` holds.
     ///
     /// ```

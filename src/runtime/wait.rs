@@ -49,7 +49,7 @@ impl Runtime {
     /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether everything is done.
     ///
     /// A thread that hosts a unit executes tasks meanwhile, so a body that computes on it delays the return. A body that waits
-    /// does not ([`Builder::submitter_hosts_unit`](crate::Builder::submitter_hosts_unit)).
+    /// does not ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
     ///
     /// If it is not, no failure is reported yet.
     ///
@@ -228,13 +228,13 @@ impl Runtime {
     /// # Errors
     /// As for [`prefetch`](Self::prefetch), or if the value was lost in a failure.
     #[track_caller]
-    pub fn copy<'d, T: Element, S: Shape>(
+    pub fn fetch<'d, T: Element, S: Shape>(
         &self,
         region: impl IntoRegion<'d, T, S>,
         space: SpaceId,
     ) -> Result<(), RunError> {
-        self.may_wait("copy")?;
-        let task = self.copy_ahead(region.into_region(), space, "copy", true)?;
+        self.may_wait("fetch")?;
+        let task = self.copy_ahead(region.into_region(), space, "fetch", true)?;
         self.await_value(&task)
     }
 

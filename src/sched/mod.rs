@@ -378,7 +378,7 @@ pub struct Place {
     pub neighbours: Option<Arc<[Vec<Neighbour>]>>,
 }
 
-/// The index that a task goes to without being one of its tasks ([`TaskBuilder::beside`](crate::TaskBuilder::beside)).
+/// The index that a task goes to without being one of its tasks ([`TaskBuilder::near`](crate::TaskBuilder::near)).
 ///
 /// ```
 /// use thalweg::sched::Beside;

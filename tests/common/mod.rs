@@ -80,7 +80,7 @@ pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
                 let test = test.clone();
                 watched(&format!("{units} {scheduler} hosts={hosts}"), move || {
                     let builder = Runtime::builder().compute_units(units).scheduler(scheduler);
-                    let rt = builder.submitter_hosts_unit(hosts).detect_conflicts(true).build().unwrap();
+                    let rt = builder.use_current_thread(hosts).detect_conflicts(true).build().unwrap();
                     test(&rt);
                     assert!(rt.conflicts().is_empty(), "{:?}", rt.conflicts());
                 });
@@ -109,7 +109,7 @@ pub fn runtime(units: &str) -> Runtime {
 
 /// A builder of a runtime with these units, one of which the submitter hosts or not.
 pub fn builder(units: &str, hosts: bool) -> Builder {
-    Runtime::builder().compute_units(units).submitter_hosts_unit(hosts)
+    Runtime::builder().compute_units(units).use_current_thread(hosts)
 }
 
 /// A gate that is closed: whoever waits at the second goes on when the first is used or dropped.

@@ -219,7 +219,7 @@ macro_rules! submit {
             macro_rules! detached {
                 ($access:expr) => {{
                     let task = front.task("step", (a, b, $access, update));
-                    let detached = task.host_detached(move |_, (a, b, mut target, mut update)| {
+                    let detached = task.host_detached_until_event(move |_, (a, b, mut target, mut update)| {
                         began();
                         outside(seed, move || {
                             let h = hash(hash(seed, a.iter()), b.iter());

@@ -69,7 +69,7 @@ pub(crate) fn from_device_to_device(kind: UnitKind) {
     let x = rt.array(cube.clone());
     for step in 0..6u64 {
         let to = if step % 2 == 0 { first } else { second };
-        rt.copy(&x.block((1..7, 2..8, 3..9)), to).unwrap();
+        rt.fetch(&x.block((1..7, 2..8, 3..9)), to).unwrap();
         assert!(rt.valid_in(&x.block((1..7, 2..8, 3..9))).contains(&to));
         let task = rt.task("add", (x.block((1..7, 2..8, 3..9)).inout(),));
         task.gpu(move |k, (y,)| kernels::add(k, y, step))

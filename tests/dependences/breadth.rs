@@ -25,7 +25,7 @@ impl Alive {
 
 /// Submits all pieces before the first can run. Returns the most that were alive at once.
 fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
-    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(hosts);
+    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(hosts);
     let rt = builder.build().unwrap();
     let alive = Arc::new(Alive::default());
     let count = rt.machine().num_units();

@@ -66,7 +66,7 @@ fn who_waited_finds_what_tasks_captured_gone() {
 fn a_captured_value_may_submit_when_it_is_dropped() {
     for hosts in [false, true] {
         watched("a capture submits", move || {
-            let builder = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(hosts).window(64);
+            let builder = Runtime::builder().compute_units("1:CPU:1").use_current_thread(hosts).max_pending_tasks(64);
             let rt = Arc::new(builder.build().unwrap());
             let (x, y) = (rt.scalar(0.0), rt.scalar(0u64));
             let ran = Arc::new(AtomicUsize::new(0));
@@ -213,7 +213,7 @@ fn is_refused(result: Result<(), RunError>) -> bool {
 fn a_destructor_cannot_wait_for_its_own_task() {
     for hosts in [false, true] {
         watched("a destructor waits", move || {
-            let builder = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(hosts);
+            let builder = Runtime::builder().compute_units("1:CPU:1").use_current_thread(hosts);
             let rt = Arc::new(builder.build().unwrap());
             let (x, y) = (rt.scalar(0.0), rt.scalar(0u64));
             // At the end of a task that has run.
@@ -292,7 +292,7 @@ fn captured_values_may_have_any_alignment() {
 fn captured_values_may_be_large() {
     const LARGE: usize = 4 << 20;
     let test = || {
-        let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
         let x = rt.scalar(0u64);
         let captured = [1u8; LARGE];
         let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {

@@ -122,7 +122,7 @@ fn nested_groups_are_cancelled_counted_and_dropped() {
 #[test]
 fn many_readers_end_after_the_first() {
     watched("readers", || {
-        let rt = Runtime::builder().compute_units("2:CPU:1").window(usize::MAX).build().unwrap();
+        let rt = Runtime::builder().compute_units("2:CPU:1").max_pending_tasks(usize::MAX).build().unwrap();
         let x = rt.scalar(0u64);
         let (open, opened) = crate::common::gate();
         rt.task("first", (x.input(),)).host(move |_, _| opened()).submit().unwrap();

@@ -127,7 +127,7 @@ fn ignore_index(mut views: impl Views, seed: u64) {
 type End = (Vec<Vec<u64>>, Vec<(usize, usize, bool)>);
 
 fn run(units: &'static str, scheduler: &str, window: usize, program: &[Loop], together: bool) -> End {
-    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).window(window);
+    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).max_pending_tasks(window);
     let rt = builder.detect_conflicts(true).record_graph(true).build().unwrap();
     let data: Vec<_> = (0..3).map(|d| rt.data((0..N as u64).map(|i| mix(d, i)).collect())).collect();
     let sum = rt.scalar(0u64);

@@ -15,7 +15,7 @@ fn dropping_the_runtime_runs_what_is_pending() {
             watched(units, move || {
                 let ran = Arc::new(AtomicUsize::new(0));
                 let (open, wait) = gate();
-                let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let x = rt.data(vec![0u64; 100]);
                 rt.task("gate", (x.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
                 for _ in 0..500 {
@@ -42,7 +42,7 @@ fn dropping_the_runtime_in_a_panic_ends() {
                 let (open, wait) = gate();
                 let (begun, begins) = channel();
                 let unwound = catch_unwind(AssertUnwindSafe(move || {
-                    let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                    let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                     let x = rt.data(vec![0u64; 100]);
                     let body = move |_: &thalweg::Context, _: (&mut [u64],)| {
                         begun.send(()).unwrap();
@@ -79,7 +79,7 @@ fn a_cancelled_task_never_begins() {
         let counter = ran.clone();
         // On a unit that the submitter hosts, nothing begins before the submitter waits.
         let unwound = catch_unwind(AssertUnwindSafe(move || {
-            let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+            let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
             let x = rt.scalar(0);
             for _ in 0..100 {
                 let (held, counter) = (held.clone(), counter.clone());
@@ -144,8 +144,8 @@ fn data_without_elements() {
         assert!(rt.read(&none.all()).unwrap().is_empty());
         assert!(matches!(rt.read_scalar(&none), Err(RunError::Refused(SubmitError::OutOfBounds { .. }))));
         for space in rt.machine().spaces() {
-            rt.copy(&none.all(), space).unwrap();
-            rt.copy(&flat.all(), space).unwrap();
+            rt.fetch(&none.all(), space).unwrap();
+            rt.fetch(&flat.all(), space).unwrap();
         }
         assert_eq!(rt.take(flat).unwrap(), Array2::<u32>::zeros((0, 5)));
         assert_eq!(rt.take(none).unwrap(), Vec::<f64>::new());
@@ -193,7 +193,7 @@ const MILLION: u64 = 1_000_000;
 #[test]
 fn a_million_tasks_in_a_chain() {
     watched("chain", || {
-        let rt = Runtime::builder().compute_units("2:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let rt = Runtime::builder().compute_units("2:CPU:1").use_current_thread(true).build().unwrap();
         let x = rt.scalar(0u64);
         for _ in 0..MILLION {
             rt.task("next", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
@@ -226,7 +226,7 @@ fn a_million_tasks_behind_a_gate() {
 #[test]
 fn several_runtimes_in_one_thread() {
     watched("several", || {
-        let build = |units: &str| Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+        let build = |units: &str| Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
         let runtimes = [build("1:CPU:1"), build("2:CPU:1"), build("1:CPU:1,1:EMU:1"), runtime("1:CPU:1")];
         let data = runtimes.each_ref().map(|rt| rt.data(vec![0u64; 10]));
         for i in 0..400 {

@@ -12,7 +12,7 @@ type Submitted = Result<TaskId, SubmitError>;
 
 fn on(units: &'static str, hosts: bool, test: impl FnOnce(Arc<Runtime>) + Send + 'static) {
     watched(&format!("{units} hosts={hosts}"), move || {
-        let builder = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts);
+        let builder = Runtime::builder().compute_units(units).use_current_thread(hosts);
         test(Arc::new(builder.detect_conflicts(true).build().unwrap()));
     });
 }

@@ -273,7 +273,7 @@ fn operations_may_wait_for_the_runtime_while_their_loop_is_submitted() {
     for units in MIXES {
         for (case, window) in (0..4).flat_map(|case| [(case, 1), (case, 64)]) {
             watched(&format!("{units} {case} {window}"), move || {
-                let rt = Arc::new(Runtime::builder().compute_units(units).window(window).build().unwrap());
+                let rt = Arc::new(Runtime::builder().compute_units(units).max_pending_tasks(window).build().unwrap());
                 let (x, y) = (rt.data(vec![0u64; 100]), rt.data(vec![0u64; 100]));
                 let waits = || Waits { rt: Arc::downgrade(&rt), seen: y.clone() };
                 let parts = y.blocks(1).inout();

@@ -117,7 +117,7 @@ fn requests_take_whole_data_objects_and_regions() {
     assert_eq!(rt.read(borrowed).unwrap().sum(), 75);
     assert_eq!(rt.read(&borrowed).unwrap().sum(), 75);
     let device = SpaceId(1);
-    rt.copy(&x, device).unwrap();
+    rt.fetch(&x, device).unwrap();
     assert_eq!(rt.valid_in(&x), [SpaceId::HOST, device]);
     rt.prefetch(&x, device).unwrap();
     rt.wait_on(&x).unwrap();

@@ -46,7 +46,7 @@ fn what_takes_or_releases_waits_for_tasks_with_empty_regions() {
 fn a_take_is_not_done_while_a_task_with_an_empty_region_is_pending() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
-            let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(false).build().unwrap();
+            let rt = Runtime::builder().compute_units(units).use_current_thread(false).build().unwrap();
             let (x, held, ran) = (rt.data(vec![1u64; 8]), rt.scalar(0u64), Arc::new(AtomicUsize::new(0)));
             let (open, wait) = gate();
             rt.task("gate", (held.inout(),)).host(move |_, _| wait()).submit().unwrap();
@@ -74,7 +74,7 @@ fn a_take_is_not_done_while_a_task_with_an_empty_region_is_pending() {
 #[test]
 fn an_empty_region_orders_nothing_else() {
     watched("beside a gate", || {
-        let rt = Runtime::builder().compute_units("2:CPU:1").submitter_hosts_unit(false).build().unwrap();
+        let rt = Runtime::builder().compute_units("2:CPU:1").use_current_thread(false).build().unwrap();
         let (x, held) = (rt.data(vec![1u64; 8]), rt.scalar(0u64));
         let (open, wait) = gate();
         rt.task("gate", (held.inout(),)).cpu(move |_, _| wait()).submit().unwrap();

@@ -33,7 +33,7 @@ fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'st
 fn the_window_holds_back_a_submitter_that_hosts_nothing() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
-            let rt = builder(units, false).window(64).build().unwrap();
+            let rt = builder(units, false).max_pending_tasks(64).build().unwrap();
             // Where the system lets no unit run for a while the window gives way, to four times what is pending: twice here.
             let most = most_pending(&rt, 100_000, || ());
             assert!(most <= 64 * 32, "{most} tasks pending at a window of 64");
@@ -45,7 +45,7 @@ fn the_window_holds_back_a_submitter_that_hosts_nothing() {
 fn the_window_holds_back_a_submitter_of_long_tasks() {
     for hosts in [false, true] {
         watched(&format!("hosts={hosts}"), move || {
-            let rt = builder("2:CPU:1", hosts).window(16).build().unwrap();
+            let rt = builder("2:CPU:1", hosts).max_pending_tasks(16).build().unwrap();
             let most = most_pending(&rt, 1000, || std::thread::sleep(Duration::from_millis(3)));
             assert!(most <= 16 * 16, "{most} tasks pending at a window of 16");
         });
@@ -57,7 +57,7 @@ fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
-                let rt = builder(units, hosts).window(8).build().unwrap();
+                let rt = builder(units, hosts).max_pending_tasks(8).build().unwrap();
                 let (open, opened) = gate();
                 let x = rt.scalar(0u64);
                 if hosts && units.starts_with("1:CPU") {
@@ -84,7 +84,7 @@ fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
 #[test]
 fn submission_in_a_body_does_not_wait() {
     watched("nested", || {
-        let rt = Arc::new(builder("1:CPU:1", false).window(4).build().unwrap());
+        let rt = Arc::new(builder("1:CPU:1", false).max_pending_tasks(4).build().unwrap());
         let inner = rt.clone();
         let body = move |_: &Context, ()| {
             for _ in 0..500 {

@@ -89,7 +89,7 @@ fn the_last_device_of_a_kind() {
         // No unit is left for it, which is the same misfortune.
         rt.task("device", (y.inout(),)).emulated(|_, (y,)| y[0] += 1).submit().unwrap();
         assert!(matches!(rt.read(&y.all()), Err(RunError::Poisoned(cause)) if is_loss(&cause)));
-        assert!(matches!(rt.copy(&rt.data(vec![0u8; 4]).all(), SpaceId(1)), Err(RunError::Poisoned(_))));
+        assert!(matches!(rt.fetch(&rt.data(vec![0u8; 4]).all(), SpaceId(1)), Err(RunError::Poisoned(_))));
         rt.task("core", (x.output(),)).cpu(|_, (x,)| x.fill(9)).submit().unwrap();
         assert_eq!(rt.take(x).unwrap(), [9; 10]);
     });
@@ -100,7 +100,7 @@ fn what_was_read_there_is_still_at_home() {
     watched("read only", || {
         let rt = machine("1:CPU:1,1:EMU:1", "dynamic", 1);
         let x = rt.data((0..10).collect::<Vec<u64>>());
-        rt.copy(&x.all(), SpaceId(1)).unwrap();
+        rt.fetch(&x.all(), SpaceId(1)).unwrap();
         for _ in 0..2 {
             let out = rt.data(vec![0u64; 10]);
             let _ = rt.task("copy", (x.input(), out.output())).emulated(|_, (x, out)| out.copy_from_slice(x)).submit();

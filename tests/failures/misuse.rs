@@ -64,7 +64,7 @@ fn regions_out_of_bounds() {
         assert_eq!(words(&refused(rt.read(&x.slice(5..11)))), of(one, "read"));
         assert_eq!(words(&refused(rt.wait_on(&a.block((1..3, 2..7))))), of(two, "wait_on"));
         for space in rt.machine().spaces() {
-            assert_eq!(words(&refused(rt.copy(&x.slice(5..11), space))), of(one, "copy"));
+            assert_eq!(words(&refused(rt.fetch(&x.slice(5..11), space))), of(one, "fetch"));
             assert_eq!(
                 words(&rt.prefetch(&x.slice(..max), space).unwrap_err()),
                 of(one, "prefetch").replace("5..11", &format!("0..{max}"))
@@ -134,8 +134,8 @@ fn data_that_was_taken() {
         assert_eq!(refusal(rt, (x.output(), clone.input())), said);
         assert_eq!(words(&refused(rt.read(&region))), of("read"));
         assert_eq!(
-            refused(rt.copy(&region, SpaceId::HOST)),
-            SubmitError::Taken { task: "copy".into(), data: "data `y`".to_owned() }
+            refused(rt.fetch(&region, SpaceId::HOST)),
+            SubmitError::Taken { task: "fetch".into(), data: "data `y`".to_owned() }
         );
         assert_eq!(words(&refused(rt.take(clone.clone()))), of("take"));
     });
@@ -213,7 +213,7 @@ fn spaces_that_do_not_exist() {
         );
         assert_eq!(rt.prefetch(&x.all(), SpaceId(7)).unwrap_err().to_string(), said);
         assert_eq!(
-            refused(rt.copy(&x.all(), SpaceId(7))),
+            refused(rt.fetch(&x.all(), SpaceId(7))),
             SubmitError::NoSuchSpace { space: "space 7".to_owned(), count }
         );
     });
@@ -294,7 +294,10 @@ fn machines_that_can_not_be_built() {
     assert!(
         matches!(unknown, BuildError::UnknownScheduler { name, known } if name == "fast" && known == thalweg::sched::NAMES)
     );
-    assert_eq!(said(units("1:CPU:1").window(0)), "window: a window of 0 tasks lets none be submitted; give at least 1");
+    assert_eq!(
+        said(units("1:CPU:1").max_pending_tasks(0)),
+        "max_pending_tasks: a window of 0 tasks lets none be submitted; give at least 1"
+    );
     let new = EmulatedDevice::new;
     for (device, words) in [
         (new().speed(0.0), "a speed of 0 cannot be emulated; try one from 0.000001 to 1"),
@@ -338,7 +341,7 @@ fn refusal_names_the_refused_call() {
             is_named(rt.record(|r| r.task("t", odd.input()).submit()).map(drop).unwrap_err(), line + 8);
             is_named(rt.clear(odd).unwrap_err(), line + 9);
             is_named(refused(rt.read(&odd)), line + 10);
-            is_named(refused(rt.copy(&odd, SpaceId::HOST)), line + 11);
+            is_named(refused(rt.fetch(&odd, SpaceId::HOST)), line + 11);
             is_named(rt.prefetch(&odd, SpaceId::HOST).unwrap_err(), line + 12);
             is_named(rt.home_bytes(&gone).unwrap_err(), line + 13);
             let line = line!() + 1;

@@ -147,7 +147,9 @@ fn longest_times_and_windows_do_what_they_say() {
         assert!(rt.wait_timeout(Duration::MAX).unwrap());
         assert!(rt.wait_timeout(Duration::ZERO).unwrap());
     });
-    watched("window", || assert_eq!(run(Runtime::builder().compute_units("1:CPU:1").window(usize::MAX)), None));
+    watched("window", || {
+        assert_eq!(run(Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(usize::MAX)), None)
+    });
 }
 
 /// Every figure of a machine file is replaced by every odd number, one at a time.

@@ -65,8 +65,8 @@ type Reads = fn(&Runtime, Data<u8>) -> Option<RunError>;
 const READS: [Reads; 5] = [
     |rt, x| rt.read(&x).err(),
     |rt, x| rt.wait_on(&x).err(),
-    |rt, x| rt.copy(&x, SpaceId::HOST).err(),
-    |rt, x| rt.lend(&x, SpaceId::HOST).err(),
+    |rt, x| rt.fetch(&x, SpaceId::HOST).err(),
+    |rt, x| rt.to_dlpack(&x, SpaceId::HOST).err(),
     |rt, x| rt.take(x).err().map(RunError::from),
 ];
 

@@ -23,7 +23,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
     let rt = Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
-        .submitter_hosts_unit(program.hosted)
+        .use_current_thread(program.hosted)
         .detect_conflicts(true)
         .emulated_devices(move |n| described[n].clone())
         .build()

@@ -36,7 +36,7 @@ fn gate() -> (Sender<()>, Mutex<Receiver<()>>) {
 }
 
 fn build(units: &str, hosts: bool) -> Runtime {
-    Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap()
+    Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap()
 }
 
 #[track_caller]
@@ -136,8 +136,8 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.read_scalar(&y));
         refused(rt.read_value(&value, Clone::clone));
         refused(rt.prefetch(&x, SpaceId::HOST));
-        refused(rt.copy(&x, SpaceId::HOST));
-        refused(rt.lend(&x, SpaceId::HOST).map(drop));
+        refused(rt.fetch(&x, SpaceId::HOST));
+        refused(rt.to_dlpack(&x, SpaceId::HOST).map(drop));
         refused(rt.scope(|_| ()));
         refused(rt.record(|r| r.task("t", (x.inout(),)).cpu(|_, _| ()).submit()));
         refused(recording.replay());
@@ -373,7 +373,7 @@ fn replays_and_tensors() {
     for _ in 0..10 {
         step.replay().unwrap();
     }
-    let tensor = rt.lend(&y, SpaceId::HOST).unwrap();
+    let tensor = rt.to_dlpack(&y, SpaceId::HOST).unwrap();
     rt.task("later", (y.output(),)).cpu(|_, (y,)| y.fill(2.0)).submit().unwrap();
     step.replay().unwrap();
     let side = fork();

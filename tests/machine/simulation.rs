@@ -130,7 +130,7 @@ fn devices_without_a_link_of_their_own_copy_through_the_host() {
     assert_eq!(rt.now().as_nanos(), 5500);
     let here = rt.valid_in(&x.all());
     let there = SpaceId(3 - here[0].0);
-    rt.copy(&x.all(), there).unwrap();
+    rt.fetch(&x.all(), there).unwrap();
     assert_eq!(rt.now().as_nanos(), 5500 + 2 * 5000);
     assert_eq!(rt.valid_in(&x.all()), [SpaceId(1), SpaceId(2)]);
 }
@@ -241,7 +241,8 @@ fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
 
 #[test]
 fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
-    let rt = Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").window(100).simulate(plain(false));
+    let rt =
+        Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").max_pending_tasks(100).simulate(plain(false));
     let rt = rt.build().unwrap();
     std::thread::scope(|scope| {
         for _ in 0..4 {

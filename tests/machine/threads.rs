@@ -11,8 +11,8 @@ use thalweg::Context;
 use thalweg::prelude::*;
 
 fn hosted(units: &str, scheduler: &str, window: usize) -> Arc<Runtime> {
-    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).window(window);
-    Arc::new(builder.submitter_hosts_unit(true).build().unwrap())
+    let builder = Runtime::builder().compute_units(units).scheduler(scheduler).max_pending_tasks(window);
+    Arc::new(builder.use_current_thread(true).build().unwrap())
 }
 
 /// Calls `test` with a runtime hosted by the calling thread, on every mix under every scheduler.
@@ -64,7 +64,7 @@ fn bodies_submit_tasks() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(units, move || {
-                let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let rt = Arc::new(rt);
                 let total = rt.scalar(0u64);
                 grow(&rt, &total, 6);
@@ -186,7 +186,7 @@ fn a_body_cannot_wait_for_itself_wherever_it_runs() {
         for units in MIXES {
             for guest in [false, true] {
                 watched(&format!("{units} hosts={hosts} guest={guest}"), move || {
-                    let builder = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts);
+                    let builder = Runtime::builder().compute_units(units).use_current_thread(hosts);
                     let rt = Arc::new(builder.build().unwrap());
                     let x = rt.data(vec![0u64; 10]);
                     // A hosted unit of one core has no pool of its own: there, rayon's threads are strangers to it.
@@ -200,7 +200,7 @@ fn a_body_cannot_wait_for_itself_wherever_it_runs() {
                                 ("read", inner.read(&y.all()).map(drop)),
                                 ("read", inner.read_scalar(&y).map(drop)),
                                 ("take", inner.take(y.clone()).map(drop).map_err(RunError::from)),
-                                ("copy", inner.copy(&y.all(), SpaceId::HOST)),
+                                ("fetch", inner.fetch(&y.all(), SpaceId::HOST)),
                             ];
                             for (name, result) in calls {
                                 match result {
@@ -360,7 +360,7 @@ fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
     for units in MIXES.into_iter().chain(["4:CPU:1"]) {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
-                let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let operation = Reduction::new("then", [1u64, 0], then);
                 let (x, others) = (rt.scalar([1u64, 0]), (0..TASKS).map(|_| rt.scalar(0u64)).collect::<Vec<_>>());
                 // Each member comes after a task of its own, and these run in the order opposite to the members'.

@@ -69,7 +69,7 @@ fn a_units_cores_work_on_one_body_together() {
     for (units, cores) in [("1:CPU:3", 3), ("2:CPU:2", 2), ("1:CPU:2,1:EMU:1", 2)] {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
-                let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let (seen, threads) = channel();
                 for _ in 0..4 {
                     let seen = seen.clone();
@@ -127,7 +127,7 @@ fn a_hosting_submitter_runs_tasks_beyond_its_window() {
     let _alone = alone();
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
-            let builder = Runtime::builder().compute_units(units).submitter_hosts_unit(true).window(WINDOW);
+            let builder = Runtime::builder().compute_units(units).use_current_thread(true).max_pending_tasks(WINDOW);
             let (rt, ran) = (builder.build().unwrap(), Arc::new(AtomicUsize::new(0)));
             for submitted in 1..=TASKS {
                 let counter = ran.clone();
@@ -271,7 +271,7 @@ mod linux {
         for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
             for hosts in [false, true] {
                 watched(&format!("{units} hosts={hosts}"), move || {
-                    let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap();
+                    let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                     let before = resident();
                     for _ in 0..ROUNDS {
                         let x = rt.data(vec![1u8; BYTES]);
@@ -302,7 +302,7 @@ fn slow_links_delay_those_who_need_them_and_nobody_else() {
         rt.prefetch(&x.all(), SpaceId(1)).unwrap();
         for _ in 0..2000 {
             rt.task("here", (y.inout(),)).host(|_, (y,)| y[0] += 1).submit().unwrap();
-            rt.copy(&y.all(), SpaceId(2)).unwrap();
+            rt.fetch(&y.all(), SpaceId(2)).unwrap();
             assert_eq!(rt.valid_in(&y.all()), [SpaceId::HOST, SpaceId(2)]);
             arrived.fetch_or(rt.valid_in(&x.all()).contains(&SpaceId(1)), Ordering::Relaxed);
         }

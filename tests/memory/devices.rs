@@ -58,9 +58,9 @@ fn prefetch_and_copy_make_regions_valid() {
     watched("prefetch", || {
         let rt = machine("1:CPU:1,2:EMU:1", |_| EmulatedDevice::new());
         let x = rt.data(vec![1u64; 100]);
-        rt.copy(&x.slice(20..40), FIRST).unwrap();
+        rt.fetch(&x.slice(20..40), FIRST).unwrap();
         assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST]);
-        rt.copy(&x.slice(20..40), SECOND).unwrap();
+        rt.fetch(&x.slice(20..40), SECOND).unwrap();
         assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST, SECOND]);
         assert_eq!(moved(&rt, FIRST, SECOND), (1, 160), "from the nearest: device to device");
         rt.prefetch(&x.all(), FIRST).unwrap();
@@ -69,11 +69,11 @@ fn prefetch_and_copy_make_regions_valid() {
         rt.task("here", (x.inout(),)).emulated(|_, (x,)| x.fill(5)).submit().unwrap();
         rt.wait().unwrap();
         assert_eq!(rt.valid_in(&x.all()).len(), 1, "one writer, one valid replica");
-        rt.copy(&x.all(), HOST).unwrap();
+        rt.fetch(&x.all(), HOST).unwrap();
         assert!(rt.valid_in(&x.all()).contains(&HOST));
         // A failed task's regions can not be copied.
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-        assert_eq!(poison(rt.copy(&x.all(), FIRST)).0, "fails");
+        assert_eq!(poison(rt.fetch(&x.all(), FIRST)).0, "fails");
     });
 }
 
@@ -84,7 +84,7 @@ fn devices_pass_data_on_to_each_other() {
         let rt = machine("2:EMU:1", |device| EmulatedDevice::new().capacity_bytes([8000, 80_000][device]));
         let (x, large) = (rt.data(vec![0u64; 1000]), rt.data(vec![1u64; 5000]));
         for _ in 0..4 {
-            rt.copy(&x.all(), FIRST).unwrap();
+            rt.fetch(&x.all(), FIRST).unwrap();
             add_one(&rt, x.all()); // on the first device: its data are in both, and it is the first
             rt.task("there", (x.inout(), large.input()))
                 .cpu(|at, (x, large)| {
@@ -199,13 +199,13 @@ fn two_evictions_at_once_lose_nothing() {
         let rt = machine("2:EMU:1", slow);
         let (x, y) = (rt.data(vec![1u64; 2 * BLOCK]), rt.data(vec![5u64; 2 * BLOCK]));
         for round in 1..=5 {
-            rt.copy(&x.all(), FIRST).unwrap();
+            rt.fetch(&x.all(), FIRST).unwrap();
             add_one(&rt, x.all());
             rt.wait().unwrap();
             let (at, other) = if rt.valid_in(&x.all()) == [FIRST] { (FIRST, SECOND) } else { (SECOND, FIRST) };
-            rt.copy(&x.slice(..BLOCK), other).unwrap();
+            rt.fetch(&x.slice(..BLOCK), other).unwrap();
             rt.prefetch(&y.all(), at).unwrap();
-            rt.copy(&y.all(), other).unwrap();
+            rt.fetch(&y.all(), other).unwrap();
             rt.wait().unwrap();
             assert_eq!(rt.read(&x.all()).unwrap(), [round + 1; 2 * BLOCK]);
         }

@@ -73,7 +73,7 @@ fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         let rt = runtime(units);
         let (tensor, freed) = produce(&[4, 3], Some(&[5, 1]), |_| ());
-        let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
+        let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
         for row in 0..4 {
             rt.task("double", (x.block((row, ..)).inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
         }
@@ -84,7 +84,7 @@ fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
         assert_eq!(freed.load(Ordering::SeqCst), 1);
         // Nobody takes this one.
         let (tensor, freed) = produce(&[4, 3], Some(&[5, 1]), |_| ());
-        let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
+        let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
         rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
         drop(x);
         drop(rt);
@@ -100,7 +100,7 @@ fn what_the_host_reaches_is_a_home() {
             let rt = runtime(units);
             let (tensor, freed) =
                 produce(&[4, 3], Some(&[5, 1]), |t| t.device = DlDevice { device_type, device_id: 5 });
-            let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
+            let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
             assert_eq!(rt.valid_in(&x), [SpaceId::HOST]);
             rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
             assert_eq!(rt.take(x).unwrap()[[0, 0]], 12.0);
@@ -122,7 +122,7 @@ fn arrays_go_round_without_being_copied() {
         assert_eq!((*raw).dl_tensor.data.cast::<f32>().cast_const(), address);
         Tensor::from_raw(raw)
     };
-    let x: Data<f32, Ix2> = rt.adopt(tensor).unwrap();
+    let x: Data<f32, Ix2> = rt.from_dlpack(tensor).unwrap();
     let seen = Arc::new(AtomicUsize::new(0));
     let see = seen.clone();
     let look = move |x: ndarray::ArrayView2<'_, f32>| see.store(x.as_ptr().addr(), Ordering::SeqCst);
@@ -133,10 +133,10 @@ fn arrays_go_round_without_being_copied() {
     // What does not lie row by row is put in order.
     let turned = Tensor::of(Array2::from_shape_fn((3, 2), |(i, j)| (10 * i + j) as i16).reversed_axes());
     assert_eq!(turned.shape(), [2, 3]);
-    let x: Data<i16, Ix2> = rt.adopt(turned).unwrap();
+    let x: Data<i16, Ix2> = rt.from_dlpack(turned).unwrap();
     assert_eq!(rt.take(x).unwrap(), array![[0, 10, 20], [1, 11, 21]]);
     let part = Array2::<u8>::zeros((4, 4)).slice_move(s![1..3, ..]);
-    let x: Data<u8, Ix2> = rt.adopt(Tensor::of(part)).unwrap();
+    let x: Data<u8, Ix2> = rt.from_dlpack(Tensor::of(part)).unwrap();
     assert_eq!(rt.take(x).unwrap(), Array2::<u8>::zeros((2, 4)));
 }
 
@@ -145,12 +145,12 @@ fn empty_arrays_and_many_tensors() {
     let rt = runtime("1:CPU:1");
     for shape in [&[0i64, 5][..], &[5, 0], &[0, 0]] {
         let (tensor, freed) = produce(shape, None, |tensor| tensor.data = std::ptr::null_mut());
-        let x: Data<f64, Ix2> = rt.adopt(tensor).unwrap();
+        let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
         assert!(rt.take(x).unwrap().is_empty());
         assert_eq!(freed.load(Ordering::SeqCst), 1);
     }
     let all: Vec<Data<u64>> =
-        (0..100u64).map(|n| rt.adopt(Tensor::of(ndarray::Array1::from(vec![n; 10]))).unwrap()).collect();
+        (0..100u64).map(|n| rt.from_dlpack(Tensor::of(ndarray::Array1::from(vec![n; 10]))).unwrap()).collect();
     for (n, x) in (0..).zip(all) {
         assert_eq!(rt.take(x).unwrap(), [n; 10]);
     }
@@ -161,7 +161,7 @@ fn what_is_not_of_this_kind_is_refused_and_comes_back() {
     let rt = runtime("1:CPU:1");
     let refused = |shape: &[i64], strides: Option<&[i64]>, change: fn(&mut DlTensor), words: [&str; 2]| {
         let (tensor, freed) = produce(shape, strides, change);
-        let error = rt.adopt::<f64, Ix2>(tensor).unwrap_err();
+        let error = rt.from_dlpack::<f64, Ix2>(tensor).unwrap_err();
         let text = error.to_string();
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
         assert_eq!(freed.load(Ordering::SeqCst), 0, "it is in the error");
@@ -209,9 +209,9 @@ fn memory_is_adopted_once_at_a_time() {
         }
     };
     // SAFETY: it was just given away.
-    let x: Data<f64, Ix2> = rt.adopt(unsafe { Tensor::from_raw(raw) }).unwrap();
+    let x: Data<f64, Ix2> = rt.from_dlpack(unsafe { Tensor::from_raw(raw) }).unwrap();
     for first in [6, 7, 12, 23] {
-        let error = runtime("1:CPU:1").adopt::<f64, Ix2>(again(first)).unwrap_err().to_string();
+        let error = runtime("1:CPU:1").from_dlpack::<f64, Ix2>(again(first)).unwrap_err().to_string();
         assert!(error.contains("overlaps that of data object 0"), "{error}");
     }
     drop(rt.take(x).unwrap());

@@ -62,9 +62,9 @@ fn what_is_lent_is_there_and_stays_as_it_is() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         double(&rt, &x);
-        let lent = Lent::new(rt.lend(x.block((.., 1..)), space).unwrap());
+        let lent = Lent::new(rt.to_dlpack(x.block((.., 1..)), space).unwrap());
         assert!(rt.valid_in(x.block((.., 1..))).contains(&space));
-        let again = Lent::new(rt.lend(x.block((.., ..1)), space).unwrap());
+        let again = Lent::new(rt.to_dlpack(x.block((.., ..1)), space).unwrap());
         double(&rt, &x);
         assert!(!rt.wait_timeout(Duration::from_millis(20)).unwrap(), "who writes it waits");
         assert_eq!(lent.view(), array![[4.0, 6.0], [10.0, 12.0]]);
@@ -79,7 +79,7 @@ fn what_is_written_meanwhile_is_the_value() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         for _ in 0..3 {
-            let mut lent = Lent::new(rt.lend_mut(x.block((1.., ..)), space).unwrap());
+            let mut lent = Lent::new(rt.to_dlpack_mut(x.block((1.., ..)), space).unwrap());
             lent.view_mut().fill(0.5);
             drop(lent);
             double(&rt, &x);
@@ -94,7 +94,7 @@ fn what_is_lent_outlives_its_runtime() {
     for (rt, space) in runtimes() {
         let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));
         double(&rt, &x);
-        let lent = [&x, &y].map(|x| Lent::new(rt.lend(x, space).unwrap()));
+        let lent = [&x, &y].map(|x| Lent::new(rt.to_dlpack(x, space).unwrap()));
         drop(x); // before the runtime, and the other one behind it
         drop(rt);
         drop(y);
@@ -117,7 +117,7 @@ fn what_is_lent_outlives_its_runtime() {
 fn a_take_waits_for_what_is_lent() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0]]);
-        let lent = rt.lend(&x, space).unwrap();
+        let lent = rt.to_dlpack(&x, space).unwrap();
         let (send, heard) = channel();
         std::thread::scope(|scope| {
             scope.spawn(|| send.send(rt.take(x).unwrap()).unwrap());
@@ -135,17 +135,17 @@ fn runtimes_lend_to_each_other() {
         let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
         let x = rt.array(array![[1.0, 2.0], [3.0, 4.0]]);
         for _ in 0..4 {
-            let y: Data<f64, Ix2> = other.adopt(rt.lend_mut(x.block((.., 1..)), space).unwrap()).unwrap();
+            let y: Data<f64, Ix2> = other.from_dlpack(rt.to_dlpack_mut(x.block((.., 1..)), space).unwrap()).unwrap();
             double(&other, &y);
             double(&rt, &x);
         }
         assert_eq!(rt.take(x).unwrap(), array![[16.0, 512.0], [48.0, 1024.0]]);
         // Within one, an array is two data objects of which one waits for the other.
         let x = rt.array(array![[1.0, 2.0]]);
-        let y: Data<f64, Ix2> = rt.adopt(rt.lend_mut(&x, SpaceId::HOST).unwrap()).unwrap();
+        let y: Data<f64, Ix2> = rt.from_dlpack(rt.to_dlpack_mut(&x, SpaceId::HOST).unwrap()).unwrap();
         double(&rt, &x);
         double(&rt, &y);
-        rt.copy(&y, SpaceId::HOST).unwrap(); // where it was adopted
+        rt.fetch(&y, SpaceId::HOST).unwrap(); // where it was adopted
         drop(y);
         assert_eq!(rt.take(x).unwrap(), array![[4.0, 8.0]]);
     }
@@ -159,21 +159,21 @@ fn what_cannot_be_lent_is_refused() {
             let error = result.unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         };
-        refused(rt.lend(&x, SpaceId(7)), "address spaces");
-        refused(rt.lend(x.slice(5..11), space), "out of bounds");
+        refused(rt.to_dlpack(&x, SpaceId(7)), "address spaces");
+        refused(rt.to_dlpack(x.slice(5..11), space), "out of bounds");
         let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
-        refused(other.lend(&x, SpaceId::HOST), "another runtime");
-        let empty = rt.lend_mut(x.slice(3..3), space).unwrap();
+        refused(other.to_dlpack(&x, SpaceId::HOST), "another runtime");
+        let empty = rt.to_dlpack_mut(x.slice(3..3), space).unwrap();
         assert_eq!(empty.shape(), [0]);
         drop(empty);
-        let error = rt.adopt::<f64, Ix1>(rt.lend(&x, space).unwrap()).unwrap_err().to_string();
+        let error = rt.from_dlpack::<f64, Ix1>(rt.to_dlpack(&x, space).unwrap()).unwrap_err().to_string();
         assert!(error.contains("lent to be read"), "{error}");
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
-        refused(rt.lend(&x, space), "no");
-        refused(rt.lend_mut(&x, space), "no");
+        refused(rt.to_dlpack(&x, space), "no");
+        refused(rt.to_dlpack_mut(&x, space), "no");
         assert!(rt.wait().is_err());
         rt.clear(&x).unwrap();
-        drop(rt.lend(&x, space).unwrap());
+        drop(rt.to_dlpack(&x, space).unwrap());
         // Nothing of this counts as a task.
         assert!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>() <= 1);
     }
@@ -189,9 +189,9 @@ fn bodies_lend() {
         let (this, lent, held) = (rt.clone(), x.clone(), y.clone());
         rt.task("lends", (y.inout(),))
             .host(move |_, (mut y,)| {
-                let error = this.lend(&held, SpaceId::HOST).unwrap_err().to_string();
-                assert!(error.contains("lend"), "{error}");
-                y += &Lent::new(this.lend(&lent, SpaceId::HOST).unwrap()).view();
+                let error = this.to_dlpack(&held, SpaceId::HOST).unwrap_err().to_string();
+                assert!(error.contains("to_dlpack"), "{error}");
+                y += &Lent::new(this.to_dlpack(&lent, SpaceId::HOST).unwrap()).view();
             })
             .submit()
             .unwrap();

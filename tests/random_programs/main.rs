@@ -54,7 +54,7 @@ fn builder(program: &Program) -> Builder {
     Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
-        .submitter_hosts_unit(program.hosted)
+        .use_current_thread(program.hosted)
         .detect_conflicts(true)
         .record_graph(program.record)
         .emulated_devices(move |_| EmulatedDevice::new().capacity_bytes(says).holds_bytes(holds))

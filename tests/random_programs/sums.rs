@@ -91,7 +91,7 @@ pub(crate) fn check(program: &Sums) {
     let rt = Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
-        .submitter_hosts_unit(program.hosted)
+        .use_current_thread(program.hosted)
         .build()
         .unwrap();
     let x = rt.data(vec![0.1; len]);

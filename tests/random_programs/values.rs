@@ -232,7 +232,7 @@ fn ends(end: End) -> Result<(), &'static str> {
 pub(crate) fn check(program: &Program) {
     let alive = Arc::new(AtomicI64::new(0));
     let builder = Runtime::builder().compute_units(program.units).scheduler(program.scheduler);
-    let rt = builder.submitter_hosts_unit(program.hosted).detect_conflicts(true).build().unwrap();
+    let rt = builder.use_current_thread(program.hosted).detect_conflicts(true).build().unwrap();
     let mut values: Vec<_> = (0..program.values).map(|_| rt.value(Content::new(&alive))).collect();
     let mut oracle: Vec<_> = values.iter().map(|_| Expected::new(&alive)).collect();
     // What tasks return, and what they should, or why it is missing.

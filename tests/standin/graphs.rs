@@ -279,7 +279,7 @@ fn indexed() {
                     for other in neighbours {
                         r.task("border", (y[other].slice(..2).input(), y_n.slice(8..).inout()))
                             .gpu(|k, (x, mut y)| k.launch(&ADD, 2, (&x, &mut y, 2)))
-                            .beside(&space, n)
+                            .near(&space, n)
                             .submit()?;
                     }
                 }

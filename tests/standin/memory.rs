@@ -182,7 +182,7 @@ fn adopted() {
     let elements: Vec<u64> = (0..ADOPTED as u64).collect();
     let (tensor, freed) = vector(&elements);
     let rt = runtime();
-    let x: Data<u64> = rt.adopt(tensor).unwrap();
+    let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
     assert_eq!(rt.valid_in(&x), [SPACE]);
     (0..20).for_each(|salt| next(&rt, &x, salt));
     rt.wait().unwrap();
@@ -194,10 +194,10 @@ fn adopted() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
     // Nobody takes this one, nor uses it, nor these.
     let (tensor, freed) = vector(&elements);
-    drop(rt.adopt::<u64, Ix1>(tensor).unwrap());
+    drop(rt.from_dlpack::<u64, Ix1>(tensor).unwrap());
     rt.wait().unwrap();
     let (empty, freed_empty) = vector(&[]);
-    let empty: Data<u64> = rt.adopt(empty).unwrap();
+    let empty: Data<u64> = rt.from_dlpack(empty).unwrap();
     rt.task("touch", (empty.inout(),)).gpu(|_, _| ()).submit().unwrap();
     assert!(rt.take(empty).unwrap().is_empty());
     drop(rt);
@@ -212,7 +212,7 @@ fn adopted_with_gaps() {
     let (tensor, freed) = foreign(0, &elements, &[4, 7], &[10, 1], |tensor| tensor.byte_offset = 8 * 12);
     let (tensor, first) = address(tensor);
     let rt = runtime();
-    let x: Data<u64, Ix2> = rt.adopt(tensor).unwrap();
+    let x: Data<u64, Ix2> = rt.from_dlpack(tensor).unwrap();
     for (row, salt) in [(0, 5), (2, 6)] {
         rt.task("next", (x.block((row, 1..6)).inout(),))
             .gpu(move |k, (mut y,)| {
@@ -226,7 +226,7 @@ fn adopted_with_gaps() {
     let mut expected: Vec<u64> = elements;
     expected[13..18].iter_mut().for_each(|x| *x = nexts(*x, 5..6));
     expected[33..38].iter_mut().for_each(|x| *x = nexts(*x, 6..7));
-    rt.copy(&x, SPACE).unwrap();
+    rt.fetch(&x, SPACE).unwrap();
     expected[42..49].fill(1);
     assert_eq!(elements_at(0, first, 60), expected);
     let taken = rt.take(x).unwrap();
@@ -244,7 +244,8 @@ fn adopted_and_evicted() {
     let (tensor, freed) = vector(&elements);
     let rt = runtime();
     assert!(rt.capacity_bytes(SPACE) < 40_000, "{}", rt.capacity_bytes(SPACE));
-    let (x, y): (Data<u64>, Vec<_>) = (rt.adopt(tensor).unwrap(), (0..6).map(|n| rt.data(vec![n; 900])).collect());
+    let (x, y): (Data<u64>, Vec<_>) =
+        (rt.from_dlpack(tensor).unwrap(), (0..6).map(|n| rt.data(vec![n; 900])).collect());
     for salt in 0..10 {
         for y in &y {
             next(&rt, y, salt);
@@ -279,7 +280,7 @@ fn adopted_beside_others() {
     let (tensor, freed) = foreign(1, &[7; 600], &[600], &[1], |_| ());
     let (tensor, first) = address(tensor);
     let rt = with_units(&format!("2:{0}:1,1:CPU:1", kind()));
-    let x: Data<u64> = rt.adopt(tensor).unwrap();
+    let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
     assert_eq!(rt.valid_in(&x), [SpaceId(2)]);
     for round in 0..6 {
         for device in [0, 1, 1] {
@@ -301,7 +302,7 @@ fn adopted_beside_others() {
         }
         expected[..50].iter_mut().for_each(|x| *x += 1);
     }
-    rt.copy(&x, SpaceId(2)).unwrap();
+    rt.fetch(&x, SpaceId(2)).unwrap();
     assert_eq!(elements_at(1, first, 600), expected);
     assert_eq!(rt.take(x).unwrap(), expected);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
@@ -314,7 +315,7 @@ fn refused() {
     let rt = runtime();
     let refused = |tensor: (Tensor, Arc<AtomicUsize>), words: &[&str]| {
         let (tensor, freed) = tensor;
-        let error = rt.adopt::<u64, Ix1>(tensor).unwrap_err();
+        let error = rt.from_dlpack::<u64, Ix1>(tensor).unwrap_err();
         let text = error.to_string();
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
         assert_eq!(freed.load(Ordering::SeqCst), 0);
@@ -339,16 +340,16 @@ fn refused() {
     refused(of(|t| unsafe { *t.strides = 2 }), &["strides"]);
     // What is lent to be read, and what another has.
     let (tensor, freed) = vector(&[1, 2, 3]);
-    let x: Data<u64> = rt.adopt(tensor).unwrap();
-    let error = rt.adopt::<u64, Ix1>(rt.lend(&x, SPACE).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("lent to be read") && error.contains("lend_mut"), "{error}");
-    let error = rt.adopt::<u64, Ix1>(rt.lend_mut(&x, SPACE).unwrap()).unwrap_err().to_string();
+    let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
+    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(&x, SPACE).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("lent to be read") && error.contains("to_dlpack_mut"), "{error}");
+    let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack_mut(&x, SPACE).unwrap()).unwrap_err().to_string();
     assert!(error.contains("overlaps that of data object"), "{error}");
     assert_eq!(rt.take(x).unwrap(), [1, 2, 3]);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
     let none = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let (tensor, _) = vector(&[1, 2, 3]);
-    let error = none.adopt::<u64, Ix1>(tensor).unwrap_err().to_string();
+    let error = none.from_dlpack::<u64, Ix1>(tensor).unwrap_err().to_string();
     assert!(error.contains("have no device") && error.contains("a unit for that device"), "{error}");
 }
 
@@ -361,10 +362,10 @@ fn lent() {
     for round in 0..20u64 {
         next(&rt, &x, round);
         let expected = nexts(1, 0..round + 1);
-        let (tensor, at) = address(rt.lend(x.slice(200..), SPACE).unwrap());
+        let (tensor, at) = address(rt.to_dlpack(x.slice(200..), SPACE).unwrap());
         assert_eq!((tensor.device(), tensor.shape()), (dlpack(0), &[800][..]));
         assert_eq!(elements_at(0, at, 800), [expected; 800], "the kernel has ended");
-        let again = rt.lend(&x, SPACE).unwrap();
+        let again = rt.to_dlpack(&x, SPACE).unwrap();
         if round == 7 {
             next(&rt, &x, 7);
             rt.task("undo", (x.output(),)).cpu(move |_, (x,)| x.fill(expected)).submit().unwrap();
@@ -391,7 +392,7 @@ fn lent_to_be_written() {
     let x = rt.data(vec![1u64; 1000]);
     for round in 0..20u64 {
         next(&rt, &x, round);
-        let (tensor, at) = address(rt.lend_mut(x.slice(10..500), SPACE).unwrap());
+        let (tensor, at) = address(rt.to_dlpack_mut(x.slice(10..500), SPACE).unwrap());
         bind(0);
         let locked = Locked::new(&[round; 490]);
         enqueue(at, locked.0.expose_provenance(), 8 * 490, true);
@@ -409,7 +410,7 @@ fn lent_to_be_written() {
 fn lent_while_others_need_the_room() {
     let rt = runtime();
     let y: Vec<_> = (0..8).map(|n| rt.data(vec![n; 800])).collect();
-    let (lent, at) = address(rt.lend(&y[3], SPACE).unwrap());
+    let (lent, at) = address(rt.to_dlpack(&y[3], SPACE).unwrap());
     for salt in 0..10 {
         (y.iter().enumerate()).filter(|(n, _)| *n != 3).for_each(|(_, y)| next(&rt, y, salt));
     }
@@ -432,7 +433,7 @@ fn lent_to_another_runtime() {
     let x = one.data(vec![1u64; 500]);
     for round in 0..5 {
         next(&one, &x, round);
-        let y: Data<u64> = other.adopt(one.lend_mut(&x, SPACE).unwrap()).unwrap();
+        let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
         assert_eq!(other.valid_in(&y), [SPACE]);
         next(&other, &y, 100);
         next(&one, &x, 50);
@@ -445,10 +446,10 @@ fn lent_to_another_runtime() {
     assert_eq!(one.take(x).unwrap(), [expected; 500]);
     // Both end before what is lent comes back.
     let (x, at) = (one.data(vec![2u64; 500]), one.data(vec![4u64; 5]));
-    let y: Data<u64> = other.adopt(one.lend_mut(&x, SPACE).unwrap()).unwrap();
+    let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
     next(&other, &y, 1);
-    let (lent, first) = address(other.lend(&y, SPACE).unwrap());
-    let ours = one.lend(&at, SPACE).unwrap();
+    let (lent, first) = address(other.to_dlpack(&y, SPACE).unwrap());
+    let ours = one.to_dlpack(&at, SPACE).unwrap();
     drop((x, at, y, one, other));
     assert_eq!(elements_at(0, first, 500), [nexts(2, 1..2); 500]);
     drop((ours, lent));
@@ -460,23 +461,23 @@ fn lent_to_another_runtime() {
 fn lost() {
     let (tensor, freed) = vector(&[1; 100]);
     let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
-    let adopted: Data<u64> = rt.adopt(tensor).unwrap();
+    let adopted: Data<u64> = rt.from_dlpack(tensor).unwrap();
     let (x, y) = (rt.data(vec![5u64; 100]), rt.data(vec![6u64; 100]));
-    let lent = rt.lend(&x, SPACE);
+    let lent = rt.to_dlpack(&x, SPACE);
     (0..200).for_each(|salt| next(&rt, &adopted, salt));
     assert!(rt.wait().is_err());
     let failed = rt.take(adopted).unwrap_err();
     assert!(matches!(failed.error(), RunError::Poisoned(_)), "{failed}");
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     let late = foreign_on_a_lost_device();
-    let error = rt.adopt::<u64, Ix1>(late).unwrap_err().to_string();
+    let error = rt.from_dlpack::<u64, Ix1>(late).unwrap_err().to_string();
     assert!(error.contains("lost") || error.contains("error"), "{error}");
     // Mended, it is an array like any other.
     let adopted = failed.into_data();
     rt.task("fill", (adopted.output(),)).cpu(|_, (x,)| x.fill(9)).submit().unwrap();
     assert_eq!(rt.take(adopted).unwrap(), [9; 100]);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
-    assert!(rt.lend(&y, SPACE).is_err());
+    assert!(rt.to_dlpack(&y, SPACE).is_err());
     drop(lent);
     assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![5; 100], vec![6; 100]));
 }

@@ -358,13 +358,13 @@ fn loss() {
 /// An array that is page-locked by request, before its first copy.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn page_lock() {
+fn pin_memory() {
     let rt = runtime();
     let y = rt.data(vec![1u64; 1000]);
-    assert!(rt.page_lock(&y).unwrap() && rt.page_lock(&y).unwrap());
+    assert!(rt.pin_memory(&y).unwrap() && rt.pin_memory(&y).unwrap());
     next(&rt, &y, 5);
     assert_eq!(rt.read(&y).unwrap(), [nexts(1, 5..6); 1000]);
     let other = runtime();
-    assert!(matches!(other.page_lock(&y), Err(SubmitError::ForeignData { .. })));
+    assert!(matches!(other.pin_memory(&y), Err(SubmitError::ForeignData { .. })));
     assert_eq!(rt.take(y).unwrap().len(), 1000);
 }

@@ -192,7 +192,7 @@ fn larger_than_a_device() {
     rt.wait().unwrap();
     assert_eq!((rt.valid_in(&x), copied_bytes(&rt)), (vec![space], 0));
     assert_eq!(rt.read(x.slice(100..102)).unwrap(), [nexts(3, 0..20); 2]);
-    assert!(!rt.page_lock(&x).unwrap());
+    assert!(!rt.pin_memory(&x).unwrap());
     rt.home_bytes(&x).unwrap();
     let y: Vec<_> = (0..9).map(|n| rt.data(vec![n; 900])).collect();
     for salt in 0..10 {
@@ -202,7 +202,7 @@ fn larger_than_a_device() {
         rt.wait().unwrap(); // else all steps of one array follow each other, and none is sent away
     }
     assert!(rt.statistics().evictions > 10);
-    let lent = rt.lend(x.slice(5..9), space).unwrap();
+    let lent = rt.to_dlpack(x.slice(5..9), space).unwrap();
     assert_eq!(lent.shape(), [4]);
     drop(lent);
     for (n, y) in (0..).zip(y) {

@@ -315,7 +315,7 @@ fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_
 fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first() {
     const LAST: u64 = 20;
     for units in ["1:CPU:1", "1:EMU:1"] {
-        let builder = Runtime::builder().compute_units(units).scheduler("priority").submitter_hosts_unit(false);
+        let builder = Runtime::builder().compute_units(units).scheduler("priority").use_current_thread(false);
         let rt = builder.build().unwrap();
         let (x, g, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(Mutex::new(Vec::new())));
         let (open, wait) = gate();

@@ -83,7 +83,7 @@ fn simulated_tasks_are_waited_for_one_by_one() {
 #[test]
 fn who_hosts_a_unit_executes_tasks_while_it_waits() {
     watched("hosts", || {
-        let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
         let x = rt.scalar(0u64);
         let tasks: Vec<_> =
             (0..100).map(|_| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit_handle().unwrap()).collect();

@@ -191,7 +191,7 @@ fn check(case: &Case) {
     let needed = case.steps.iter().map(|step| bytes(&step.reads) + bytes(&step.target)).max().unwrap_or(0).max(8);
     let (capacity, fault) = (needed + case.spare_bytes, case.fault);
     let builder = Runtime::builder().compute_units(case.units).scheduler(case.scheduler);
-    let builder = builder.submitter_hosts_unit(case.hosted).detect_conflicts(true);
+    let builder = builder.use_current_thread(case.hosted).detect_conflicts(true);
     let rt = builder.emulated_devices(move |_| {
         let device = EmulatedDevice::new().capacity_bytes(capacity);
         match fault {

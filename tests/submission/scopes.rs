@@ -430,7 +430,7 @@ fn what_is_borrowed_is_read_and_mended_as_any_data() {
             assert_eq!(rt.read(&x).unwrap(), [2; 10]);
             rt.wait_on(x.slice(3..)).unwrap();
             for space in rt.machine().spaces() {
-                rt.copy(&x, space).unwrap();
+                rt.fetch(&x, space).unwrap();
             }
             rt.clear(x.slice(..5)).unwrap();
         })

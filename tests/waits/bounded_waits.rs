@@ -26,7 +26,8 @@ fn on_each_host(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
 fn waiting_body(rt: &Arc<Runtime>) -> (Lent<[u64]>, TaskHandle) {
     let x = rt.data(vec![0u64; 1]);
     let (lend, lent) = channel();
-    let detached = rt.task("lends", (x.inout(),)).host_detached(move |_, (x,): (Lent<[u64]>,)| lend.send(x).unwrap());
+    let detached =
+        rt.task("lends", (x.inout(),)).host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| lend.send(x).unwrap());
     let lends = detached.submit_handle().unwrap();
     let (inner, awaited) = (rt.clone(), lends.clone());
     let body = move |_: &Context, ()| inner.wait_for(&awaited).unwrap();

@@ -18,7 +18,7 @@ use thalweg::sched::{Policy, ReadyTask, View};
 /// Submits a task that lends all of `x` out, to whoever has the other end.
 fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
     let (send, lent) = channel();
-    rt.task("lend", (x.inout(),)).host_detached(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
+    rt.task("lend", (x.inout(),)).host_detached_until_event(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
     lent
 }
 
@@ -51,7 +51,7 @@ fn a_unit_goes_on_while_its_tasks_are_outside() {
         for (n, x) in data.iter().enumerate() {
             let send = send.clone();
             rt.task("lend", (x.output(),))
-                .host_detached(move |_, (x,): (Lent<[u64]>,)| send.send((n, x)).unwrap())
+                .host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| send.send((n, x)).unwrap())
                 .submit()
                 .unwrap();
         }
@@ -91,7 +91,10 @@ fn every_kind_of_access_can_be_lent_but_concurrent() {
                 (plane.block((.., 1)).inout(), order.after()),
                 vec![read.slice(..2).input(), read.slice(2..).input()],
             );
-            rt.task("all", accesses).host_detached(move |_, lent| send.send(lent).unwrap()).submit().unwrap();
+            rt.task("all", accesses)
+                .host_detached_until_event(move |_, lent| send.send(lent).unwrap())
+                .submit()
+                .unwrap();
         }
         thread::scope(|scope| {
             scope.spawn(move || {
@@ -152,7 +155,7 @@ fn what_goes_wrong_outside_fails_the_task_when_all_is_back() {
             let body = move |cx: &thalweg::memory::Lending<'_>, (x,): (Lent<[u64]>,)| {
                 send.send((x, cx.completion())).unwrap();
             };
-            rt.task("outside", (x.inout(),)).host_detached(body).submit().unwrap();
+            rt.task("outside", (x.inout(),)).host_detached_until_event(body).submit().unwrap();
             rt.task("skipped", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || {
@@ -175,7 +178,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
             let x = rt.data(vec![7u64; 2]);
             let (send, lent) = channel();
             rt.task("fails", (x.inout(),))
-                .host_detached(move |_, (x,): (Lent<[u64]>,)| {
+                .host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| {
                     send.send(x).unwrap();
                     assert!(!panics, "on purpose");
                     Err::<(), _>("an error")
@@ -212,10 +215,10 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
 #[test]
 fn without_anything_out_the_task_ends_with_its_body() {
     for_each_mix(|rt| {
-        rt.task("nothing", ()).host_detached(|cx, ()| assert!(cx.inner_cores() > 0)).submit().unwrap();
+        rt.task("nothing", ()).host_detached_until_event(|cx, ()| assert!(cx.inner_cores() > 0)).submit().unwrap();
         let x = rt.scalar(1u64);
         rt.task("at once", (x.inout(),))
-            .host_detached(|_, (mut x,): (Lent<[u64]>,)| {
+            .host_detached_until_event(|_, (mut x,): (Lent<[u64]>,)| {
                 x[0] += 1;
                 x.finish();
             })
@@ -223,7 +226,7 @@ fn without_anything_out_the_task_ends_with_its_body() {
             .unwrap();
         rt.wait().unwrap();
         assert_eq!(rt.read_scalar(&x).unwrap(), 2);
-        rt.task("drops", (x.inout(),)).host_detached(|_, lent| drop(lent)).submit().unwrap();
+        rt.task("drops", (x.inout(),)).host_detached_until_event(|_, lent| drop(lent)).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["drops"]);
     });
 }
@@ -235,7 +238,7 @@ fn a_detached_body_may_stand_beside_one_for_devices() {
         let x = rt.scalar(0u64);
         for _ in 0..10 {
             rt.task("either", (x.inout(),))
-                .host_detached(|_, (mut x,): (Lent<[u64]>,)| {
+                .host_detached_until_event(|_, (mut x,): (Lent<[u64]>,)| {
                     thread::spawn(move || {
                         x[0] += 1;
                         x.finish();
@@ -284,7 +287,7 @@ fn a_guard_may_go_back_inside_a_body_a_destructor_or_a_thread_that_ends() {
             for way in ways {
                 let inner = rt.clone();
                 rt.task("lend", (x.inout(),))
-                    .host_detached(move |_, (mut x,): (Lent<[u64]>,)| {
+                    .host_detached_until_event(move |_, (mut x,): (Lent<[u64]>,)| {
                         x[0] += 1;
                         inner.task("finish", ()).cpu(move |_, ()| way(x)).submit().map(drop)
                     })
@@ -398,7 +401,7 @@ fn tasks_that_are_skipped_or_cancelled_lend_nothing_out() {
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
         let count = lent.clone();
         rt.task("skipped", (x.inout(),))
-            .host_detached(move |_, (x,): (Lent<[u64]>,)| {
+            .host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| {
                 count.fetch_add(1, Ordering::SeqCst);
                 x.finish();
             })
@@ -416,7 +419,7 @@ fn a_handle_and_children_work_as_for_any_task() {
         let (x, y) = (rt.scalar(1u64), rt.scalar(0u64));
         let (inner, target, held) = (rt.clone(), y.clone(), x.clone());
         let (send, lent) = channel();
-        let task = rt.task("parent", (x.inout(),)).host_detached(move |_, (x,): (Lent<[u64]>,)| {
+        let task = rt.task("parent", (x.inout(),)).host_detached_until_event(move |_, (x,): (Lent<[u64]>,)| {
             inner.task("child", (target.output(),)).cpu(|_, (y,)| y[0] = 5).submit().unwrap();
             let refused = inner.task("child", (held.input(),)).cpu(|_, _| ()).submit();
             assert!(matches!(refused, Err(SubmitError::Nested { .. })), "{refused:?}");
@@ -436,7 +439,7 @@ fn a_handle_and_children_work_as_for_any_task() {
 #[test]
 fn failures_say_that_a_guard_was_dropped() {
     let rt = runtime("1:CPU:1");
-    rt.task("drops", ()).host_detached(|cx, ()| drop(cx.completion())).submit().unwrap();
+    rt.task("drops", ()).host_detached_until_event(|cx, ()| drop(cx.completion())).submit().unwrap();
     let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it should have failed") };
     assert!(matches!(failures[0].reason(), FailureReason::Abandoned));
     assert!(failures.to_string().contains("try `finish` or `fail` on each"), "{failures}");
@@ -471,7 +474,10 @@ fn guards_go_back_from_many_threads_at_once() {
             let send = send.clone();
             let parts: Vec<_> =
                 (0..8).filter(|i| (n >> (i % 3)) & 1 == 0 || *i > 5).map(|i| x.slice(i).inout()).collect();
-            rt.task("spread", parts).host_detached(move |_, parts| send.send((n, parts)).unwrap()).submit().unwrap();
+            rt.task("spread", parts)
+                .host_detached_until_event(move |_, parts| send.send((n, parts)).unwrap())
+                .submit()
+                .unwrap();
         }
         drop(send);
         let found = rt.read(&x).unwrap();
@@ -498,7 +504,7 @@ fn values_and_results_are_lent_as_regions_are() {
             let send = send.clone();
             type Guards = (LentValue<Vec<u64>>, LentValue<u64, ReadOnly>, LentValue<Mutex<Vec<u64>>, ReadOnly>);
             rt.task("lend", ((list.commutative(), ten.input(), log.concurrent()), order.input(), x.after()))
-                .host_detached(move |_, (guards, order, x): (Guards, Completion, Completion)| {
+                .host_detached_until_event(move |_, (guards, order, x): (Guards, Completion, Completion)| {
                     order.finish();
                     x.finish();
                     send.send((n, guards)).unwrap();
@@ -534,8 +540,14 @@ fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
             return;
         }
         let (one, two) = (rt.value(String::new()), rt.value(String::new()));
-        rt.task("dropped", one.inout()).host_detached(|_, one: LentValue<String>| drop(one)).submit().unwrap();
-        rt.task("failed", two.output()).host_detached(|_, two: LentValue<String>| two.fail("no")).submit().unwrap();
+        rt.task("dropped", one.inout())
+            .host_detached_until_event(|_, one: LentValue<String>| drop(one))
+            .submit()
+            .unwrap();
+        rt.task("failed", two.output())
+            .host_detached_until_event(|_, two: LentValue<String>| two.fail("no"))
+            .submit()
+            .unwrap();
         let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("it runs")).submit_handle();
         let mut failures = failed(rt.wait_for(&skipped.unwrap())); // the failure that happened first
         rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
@@ -565,7 +577,7 @@ fn detached_body_of_a_scope_borrows_until_its_guards_are_back() {
                 for (part, message) in blocks(12, 4).zip(&messages) {
                     let (send, begun) = (send.clone(), &begun);
                     s.task("receive", ghosts.slice(part).output())
-                        .host_detached(move |_, mut ghost| {
+                        .host_detached_until_event(move |_, mut ghost| {
                             begun.fetch_add(1, Ordering::Relaxed);
                             ghost.fill(*message);
                             send.send(ghost)

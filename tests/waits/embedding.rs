@@ -131,7 +131,7 @@ fn runtimes_live_beside_and_inside_each_other() {
         let next = runtimes[1].clone();
         runtimes[0]
             .task("ends elsewhere", (x.output(),))
-            .host_detached(move |_, (mut x,): (Lent<[u64]>,)| {
+            .host_detached_until_event(move |_, (mut x,): (Lent<[u64]>,)| {
                 let body = move |_: &thalweg::Context, ()| {
                     x[0] = 9;
                     x.finish();

@@ -14,7 +14,7 @@ fn on_each(machines: &[&'static str], test: fn(&str, &Runtime)) {
     for &units in machines {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
-                test(units, &Runtime::builder().compute_units(units).submitter_hosts_unit(hosts).build().unwrap());
+                test(units, &Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap());
             });
         }
     }

@@ -19,7 +19,7 @@ const WAYS: [Way; 6] = [
     |rt, x, _| rt.wait_on(x),
     |rt, _, task| rt.wait_for(task),
     |rt, _, _| rt.wait(),
-    |rt, x, _| rt.copy(x, SpaceId::HOST),
+    |rt, x, _| rt.fetch(x, SpaceId::HOST),
     |rt, x, _| {
         let group = rt.group();
         group.task("behind", (x.after(),)).cpu(|_, _| ()).submit()?;
@@ -216,7 +216,7 @@ fn no_wait_is_refused_while_a_task_is_outside() {
     watched("detached", || {
         let [own, other] = [KEEPING[0]; 2].map(build);
         let ((send, lent), x) = (channel(), other.data(vec![0u64]));
-        let lend = other.task("lend", (x.inout(),)).host_detached(move |_, (x,)| send.send(x).unwrap());
+        let lend = other.task("lend", (x.inout(),)).host_detached_until_event(move |_, (x,)| send.send(x).unwrap());
         let task = lend.submit_handle().unwrap();
         let lent = lent.recv().unwrap();
         let (first, second) = (begin(&own, BODY, READ, || ()), begin(&other, BODY, READ, || ()));

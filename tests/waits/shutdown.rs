@@ -136,7 +136,7 @@ fn a_shutdown_in_a_body_is_refused() {
 #[test]
 fn others_may_submit_without_end_during_a_shutdown() {
     watched("submitters", || {
-        let rt = Arc::new(builder("2:CPU:1", false).window(64).build().unwrap());
+        let rt = Arc::new(builder("2:CPU:1", false).max_pending_tasks(64).build().unwrap());
         let submitters: Vec<_> = (0..3)
             .map(|_| {
                 let rt = rt.clone();

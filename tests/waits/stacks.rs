@@ -24,10 +24,12 @@ fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static
 
 /// Has `count` bodies wait for a task that is opened last, while others are ready; all have to end.
 fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
-    let rt = Arc::new(builder("2:CPU:1", hosts).stack_bytes(stack_bytes).window(10 * count).build().unwrap());
+    let rt =
+        Arc::new(builder("2:CPU:1", hosts).stack_bytes(stack_bytes).max_pending_tasks(10 * count).build().unwrap());
     let lent = rt.scalar(0u64);
     let (lend, guards) = channel();
-    let lends = rt.task("lends", lent.inout()).host_detached(move |_, x: Lent<[u64]>| lend.send(x).unwrap());
+    let lends =
+        rt.task("lends", lent.inout()).host_detached_until_event(move |_, x: Lent<[u64]>| lend.send(x).unwrap());
     let lends = lends.submit_handle().unwrap();
     let (ended, others) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     for _ in 0..count {

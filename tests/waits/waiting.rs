@@ -14,7 +14,7 @@ fn a_wait_ends_while_others_go_on_submitting() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
-                let rt = Arc::new(builder(units, hosts).window(64).build().unwrap());
+                let rt = Arc::new(builder(units, hosts).max_pending_tasks(64).build().unwrap());
                 let stop = Arc::new(AtomicBool::new(false));
                 let submitters: Vec<_> = (0..2)
                     .map(|_| {

@@ -44,7 +44,7 @@ fn build(machine: &Machine, needed_bytes: u64) -> Runtime {
     Runtime::builder()
         .compute_units(machine.units)
         .scheduler(machine.scheduler)
-        .submitter_hosts_unit(machine.hosted)
+        .use_current_thread(machine.hosted)
         .detect_conflicts(true)
         .emulated_devices(move |n| EmulatedDevice::new().capacity_bytes((needed_bytes + spare[n % 2]) >> (2 * (n % 2))))
         .build()

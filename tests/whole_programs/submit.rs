@@ -264,28 +264,30 @@ pub(crate) fn submit(
             task.submit().map(|result| Submitted { handle: None, result: Some(result) })
         }
         Body::Detached => {
-            finish_task!(begin!(lendable).host_detached(move |lending, (mut arrays, (values, tokens, results))| {
-                let mut h = work.begin();
-                let mut values: OfLentValues = values;
-                read!(h, arrays.0);
-                read_whole!(h, values, results);
-                work.act(lending);
-                let done = lending.completion();
-                outside(delay, move || {
-                    write!(h, arrays);
-                    write_whole!(h, values, &work);
-                    finish!(arrays: 0 1 2 3 4 5 6);
-                    finish_whole!(values, tokens);
-                    results.into_iter().for_each(|guard| guard.finish());
-                    let ended = if work.task.end == End::Panics { None } else { Some(work.end()) };
-                    drop(work); // when the task has ended, nothing of its body is left
-                    match ended {
-                        Some(Ok(())) => done.finish(),
-                        Some(Err(error)) => done.fail(error),
-                        None => drop(done),
-                    }
-                });
-            }))
+            finish_task!(begin!(lendable).host_detached_until_event(
+                move |lending, (mut arrays, (values, tokens, results))| {
+                    let mut h = work.begin();
+                    let mut values: OfLentValues = values;
+                    read!(h, arrays.0);
+                    read_whole!(h, values, results);
+                    work.act(lending);
+                    let done = lending.completion();
+                    outside(delay, move || {
+                        write!(h, arrays);
+                        write_whole!(h, values, &work);
+                        finish!(arrays: 0 1 2 3 4 5 6);
+                        finish_whole!(values, tokens);
+                        results.into_iter().for_each(|guard| guard.finish());
+                        let ended = if work.task.end == End::Panics { None } else { Some(work.end()) };
+                        drop(work); // when the task has ended, nothing of its body is left
+                        match ended {
+                            Some(Ok(())) => done.finish(),
+                            Some(Err(error)) => done.fail(error),
+                            None => drop(done),
+                        }
+                    });
+                }
+            ))
         }
         Body::Async(times) => {
             finish_task!(begin!(lendable).host_async(move |at, (mut arrays, (values, _tokens, results))| async move {

@@ -27,7 +27,7 @@ const CAPTURED: usize = 4096;
 
 /// KiB at the peak, of a program that submits n tasks faster than they run, from a thread that hosts nothing.
 pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").window(64).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(64).build()?;
     let before = resident_kib()?;
     for at in 0..n {
         let captured = [at as u8; CAPTURED];
@@ -73,7 +73,7 @@ const RECORDED: usize = 4096;
 /// KiB at the peak, of a program that replays a recording n times while another thread submits tasks, each of which reads one
 /// of its parts: so most replays begin and end among others' tasks, part by part.
 pub(super) fn peak_of_replays_among_others(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(false).window(64).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(false).max_pending_tasks(64).build()?;
     let x = rt.data(vec![0u64; RECORDED]);
     let record = |r: &Recorder<'_>| {
         x.blocks(1).into_iter().try_for_each(|part| r.task("update", (part.inout(),)).cpu(|_, (x,)| x[0] += 1).submit())

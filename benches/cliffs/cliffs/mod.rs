@@ -189,7 +189,7 @@ pub(crate) const ALL: &[Cliff] = &[
         2500,
         "KiB",
         8192.0,
-        "n tasks with 4 KiB each under `.window(64)`, foreign submitter: peak memory",
+        "n tasks with 4 KiB each under `.max_pending_tasks(64)`, foreign submitter: peak memory",
         memory::peak_under_a_window,
     ),
     count(
@@ -197,7 +197,7 @@ pub(crate) const ALL: &[Cliff] = &[
         25,
         "KiB",
         65536.0,
-        "n replays of 4096 tasks under `.window(64)`, another thread submits on their data: peak memory",
+        "n replays of 4096 tasks under `.max_pending_tasks(64)`, another thread submits on their data: peak memory",
         memory::peak_of_replays_among_others,
     ),
     count(

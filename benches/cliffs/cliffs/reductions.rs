@@ -45,7 +45,7 @@ const DOUBLES: usize = 1 << 19;
 
 /// The time of n tasks that accumulate into an array, over that of a plain loop that does so in one of its own and adds it.
 pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let x = rt.data(vec![0.0f64; DOUBLES]);
     let start = Instant::now();
     for _ in 0..n {
@@ -68,7 +68,7 @@ pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
 
 /// The time of n tasks that fill and reduce an array each, over that of a plain loop that fills one and adds it.
 pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let x = rt.data(vec![0.0f64; DOUBLES]);
     let (mut sum, mut own) = (vec![0.0f64; DOUBLES], vec![0.0f64; DOUBLES]);
     let start = Instant::now();

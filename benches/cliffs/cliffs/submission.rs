@@ -4,12 +4,13 @@ use crate::meter::{Result, closed_gate, nanoseconds_each, runtime};
 use thalweg::prelude::*;
 
 pub(super) fn hosting(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("2:CPU:1").submitter_hosts_unit(true).window(usize::MAX).build()?;
+    let rt =
+        Runtime::builder().compute_units("2:CPU:1").use_current_thread(true).max_pending_tasks(usize::MAX).build()?;
     submit(&rt, n)
 }
 
 pub(super) fn foreign(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").window(usize::MAX).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(usize::MAX).build()?;
     submit(&rt, n)
 }
 

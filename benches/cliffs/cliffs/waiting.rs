@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 
 /// How many of a chain's n tasks a hosting thread runs before its read of other data returns.
 pub(super) fn behind_a_chain(n: usize) -> Result<f64> {
-    let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build()?;
+    let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let (chain, other, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(AtomicUsize::new(0)));
     rt.task("other", (other.inout(),)).cpu(|_, (x,)| x[0] = 1).submit()?;
     for _ in 0..n {

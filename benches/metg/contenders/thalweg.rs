@@ -49,7 +49,7 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Starts `workers` CPU units of one core.
     pub(super) fn new(grid: &'static Grid, workers: usize) -> Result<Self, Box<dyn Error>> {
-        let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).submitter_hosts_unit(true).build()?;
+        let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
         let cells = (0..grid.cells()).map(|_| rt.scalar(Cell::default())).collect();
         Ok(Self { grid, rt, cells })
     }

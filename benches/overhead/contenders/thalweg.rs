@@ -18,8 +18,8 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
     let builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
     let rt = match problem {
         // A hosting submitter could take the gate, which never ends, itself; and nobody is to wait for what is behind it.
-        Problem::Memory => builder.submitter_hosts_unit(false).window(usize::MAX).build()?,
-        _ => builder.submitter_hosts_unit(true).build()?,
+        Problem::Memory => builder.use_current_thread(false).max_pending_tasks(usize::MAX).build()?,
+        _ => builder.use_current_thread(true).build()?,
     };
     match problem {
         Problem::Independent => measure(tasks, passes, || {

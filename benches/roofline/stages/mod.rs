@@ -177,7 +177,7 @@ impl Effort {
 /// A runtime with a unit of one core for each of the crew's threads, and else as users have it.
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
     let units = crew.units();
-    Runtime::builder().compute_units(format!("{units}:CPU:1")).submitter_hosts_unit(true).build()
+    Runtime::builder().compute_units(format!("{units}:CPU:1")).use_current_thread(true).build()
 }
 
 /// The seconds until so many steps of tasks have ended, of which `submit` submits one.

@@ -79,7 +79,7 @@ enum Steps {
 
 /// ζ and the residual of every step of class S as tasks.
 fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(f64, f64)> {
-    let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+    let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
     let (problem, matrix) = class(Class::S);
     let solver = Solver::new(&rt, &problem, matrix, blocks, storage).unwrap();
     assert_eq!(solver.storage(), storage);

@@ -93,7 +93,7 @@ macro_rules! hinted {
         }
         task = match $hints.place {
             Some(Place::At(space, index)) => task.at(space, index),
-            Some(Place::Beside(space, index)) => task.beside(space, index),
+            Some(Place::Beside(space, index)) => task.near(space, index),
             None => task,
         };
         task.submit().map(drop)

@@ -177,7 +177,7 @@ impl Hybrid {
         let (mut rows, mut verified) = (Vec::new(), Some(true));
         for size in sizes {
             let mut measure = |who, units: &str, scheduler: &str, split: Option<Split>| -> Result<Row> {
-                let builder = self.describe(Runtime::builder()).compute_units(units).submitter_hosts_unit(true);
+                let builder = self.describe(Runtime::builder()).compute_units(units).use_current_thread(true);
                 let builder = match split {
                     Some(split) => builder.policy(Distributed::new(split)),
                     None => builder.scheduler(scheduler),

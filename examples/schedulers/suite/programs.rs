@@ -161,7 +161,7 @@ fn stencil(rt: &Runtime, blocks: &[Vec<Data<f64, Ix2>>], space: &thalweg::task::
             own.block((inner.clone(), 0..1)).output(),
             own.block((inner.clone(), last..BLOCK)).output(),
         );
-        rt.task("borders", accesses).cpu(|_, _| ()).beside(space, at).submit()?;
+        rt.task("borders", accesses).cpu(|_, _| ()).near(space, at).submit()?;
     }
     for at in 0..side * side {
         rt.task("stencil", (blocks[at / side][at % side].inout(),)).cpu(|_, _| ()).at(space, at).submit()?;

@@ -199,13 +199,13 @@ impl Api for Cuda {
         })
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
         call("cuMemHostRegister", unsafe { (functions().cuMemHostRegister_v2)(first.cast(), bytes, PORTABLE) })
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `page_lock` has locked it, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` has locked it, and its `PageLock` unlocks it once.
         call("cuMemHostUnregister", unsafe { (functions().cuMemHostUnregister)(first.cast()) })
     }
 

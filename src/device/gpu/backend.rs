@@ -141,7 +141,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     ///
     /// # Safety
     /// The memory is valid until then.
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         let _ = (first, bytes);
         None
     }

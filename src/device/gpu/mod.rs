@@ -349,9 +349,9 @@ impl<B: Backend> Device for Gpu<B> {
         End::Device(site)
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
-        unsafe { self.backend.page_lock(first, bytes) }
+        unsafe { self.backend.pin_memory(first, bytes) }
     }
 
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError> {

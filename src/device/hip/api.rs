@@ -128,7 +128,7 @@ impl Api for Hip {
         call("hipMemPrefetchAsync", unsafe { (self.unified().hipMemPrefetchAsync)(first, bytes, to, stream.0) })
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
         // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
         call("hipHostRegister", unsafe {
             (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
@@ -136,7 +136,7 @@ impl Api for Hip {
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `page_lock` has locked it, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` has locked it, and its `PageLock` unlocks it once.
         call("hipHostUnregister", unsafe { (self.functions().hipHostUnregister)(first.cast()) })
     }
 

@@ -64,12 +64,12 @@ struct Home {
     /// How many copies were large enough to ask for it.
     copies: AtomicUsize,
     /// Undoes what was done for accelerators' copies; none if the array can't be locked.
-    page_lock: OnceLock<Option<Box<dyn Send + Sync>>>,
+    pin_memory: OnceLock<Option<Box<dyn Send + Sync>>>,
 }
 
 impl Home {
     fn is_locked(&self) -> bool {
-        matches!(self.page_lock.get(), Some(Some(_)))
+        matches!(self.pin_memory.get(), Some(Some(_)))
     }
 }
 
@@ -168,7 +168,7 @@ impl Devices {
             lockable_bytes: if lockable { bytes } else { 0 },
             by_request: cell.is_reserved(),
             copies: AtomicUsize::new(0),
-            page_lock: OnceLock::new(),
+            pin_memory: OnceLock::new(),
         };
         self.homes.insert(cell.datum.id, Arc::new(home));
     }
@@ -185,14 +185,14 @@ impl Devices {
     }
 
     fn lock_home(&self, home: &Home) {
-        home.page_lock.get_or_init(|| {
+        home.pin_memory.get_or_init(|| {
             // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
-            self.devices.iter().find_map(|device| unsafe { device.page_lock(home.base, home.lockable_bytes) })
+            self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
         });
     }
 
     /// Page-locks a data object's home, if that helps; whether it is locked.
-    pub(super) fn page_lock(&self, cell: &DataCell) -> bool {
+    pub(super) fn pin_memory(&self, cell: &DataCell) -> bool {
         // While this is held nobody forgets the home, which comes before its end: another thread may be taking it.
         let Some(home) = self.homes.get(&cell.datum.id) else { return false };
         if home.lockable_bytes > 0 {

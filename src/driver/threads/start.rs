@@ -325,7 +325,7 @@ mod tests {
     fn who_builds_a_runtime_may_run_where_it_could_before() {
         let before = sched_getaffinity(None).unwrap();
         for units in ["1:CPU:1", "2:CPU:1", "1:CPU:2"] {
-            let rt = Runtime::builder().compute_units(units).submitter_hosts_unit(true).build().unwrap();
+            let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
             assert_eq!(sched_getaffinity(None).unwrap(), before);
             rt.shutdown().unwrap();
             assert_eq!(sched_getaffinity(None).unwrap(), before);

@@ -144,8 +144,8 @@ impl Threads {
     }
 
     /// Page-locks a data object's home, if that helps; whether it is locked.
-    pub(crate) fn page_lock(&self, cell: &DataCell) -> bool {
-        self.devices.as_ref().is_some_and(|devices| devices.page_lock(cell))
+    pub(crate) fn pin_memory(&self, cell: &DataCell) -> bool {
+        self.devices.as_ref().is_some_and(|devices| devices.pin_memory(cell))
     }
 
     /// The device that has memory which DLPack calls so, after a look at these bytes of it, which others have made.

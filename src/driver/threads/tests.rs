@@ -76,7 +76,7 @@ fn whoever_waits_is_told_that_a_units_thread_has_died() {
 #[test]
 fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
     watched(|| {
-        let rt = builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let rt = builder("1:CPU:1").use_current_thread(true).build().unwrap();
         rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
         rt.door.driver.threads().doomed.store(0, Ordering::Relaxed);
         let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| rt.wait()));
@@ -138,7 +138,7 @@ fn futures_are_told_that_a_units_thread_has_died() {
 #[test]
 fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
-        let builder = Runtime::builder().compute_units(units).scheduler(scheduler).submitter_hosts_unit(true);
+        let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(true);
         let rt = builder.build().unwrap();
         let submit = || (0..3).for_each(|_| _ = rt.task("ready", ()).host(|_, ()| ()).submit().unwrap());
         submit();
@@ -154,7 +154,7 @@ fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
 
 /// One that is hosted by the thread that builds it, which executes nothing before it waits.
 fn of_one_thread() -> Runtime {
-    builder("1:CPU:1").submitter_hosts_unit(true).build().unwrap()
+    builder("1:CPU:1").use_current_thread(true).build().unwrap()
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn children_begin_with_the_newest() {
             at.task("branch", ()).cpu(move |at, ()| branch(at, depth - 1, &of_child)).submit().unwrap();
         }
     }
-    let rt = builder("1:CPU:1").submitter_hosts_unit(true).window(1 << DEPTH << 2).build().unwrap();
+    let rt = builder("1:CPU:1").use_current_thread(true).max_pending_tasks(1 << DEPTH << 2).build().unwrap();
     let counts: Counts = Arc::new([AtomicUsize::new(1), AtomicUsize::new(1)]);
     let of_root = counts.clone();
     rt.task("root", ()).cpu(move |at, ()| branch(at, DEPTH, &of_root)).submit().unwrap();

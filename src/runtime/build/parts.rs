@@ -91,7 +91,7 @@ impl Builder {
         let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
-            return Err(BuildError::Argument { argument: "window", problem });
+            return Err(BuildError::Argument { argument: "max_pending_tasks", problem });
         }
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
         let engine = Engine::new(id, machine.num_units(), placement, self.recorder.take());

@@ -43,7 +43,7 @@ impl Builder {
             placement.with_power(dynamic_w(&powers))
         });
         let style = self.style(bindings)?;
-        let hosts_unit = self.submitter_hosts_unit && machine.num_cpu_units() > 0;
+        let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
         let shared = self.shared(machine, placement)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
         // From here on the runtime ends what has begun, if something fails.

@@ -33,7 +33,7 @@ mod tests {
     fn the_plain_loops_arrays_lie_as_those_of_tasks() {
         const SHAPE: [usize; 4] = [5, 13, 17, 19];
         const PAGE: usize = 4096;
-        let rt = Runtime::builder().compute_units("1:CPU:1").submitter_hosts_unit(true).build().unwrap();
+        let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
         let [mut of_tasks, mut of_loop] = [(); 2].map(|()| std::collections::BTreeSet::new());
         for number in 0..70 {
             let x: Data<f64, Ix4> = rt.zeros(SHAPE);

@@ -65,7 +65,7 @@ pub(in crate::device) trait Api: Platform {
     fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError>;
     /// Moves pages of unified memory to this device, or to the host.
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError>;
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError>;
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError>;
 
     /// A stream that knows nothing of the default one.

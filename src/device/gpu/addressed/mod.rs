@@ -473,9 +473,9 @@ impl<A: Api> Backend for Addressed<A> {
         Ok(Stream { device: self.device.clone(), raw, watch })
     }
 
-    unsafe fn page_lock(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
+    unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
-        match self.device.call(|api| unsafe { api.page_lock(first, bytes) }) {
+        match self.device.call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
             Err(error) => {
                 log!(debug, "{bytes} bytes are not page-locked: {error}");

@@ -125,7 +125,7 @@ impl Api for Compiling {
     fn reaches_unified(&self) -> Result<bool, ApiError> { Ok(false) }
     fn allocate_unified(&self, _: usize) -> Result<usize, ApiError> { unreachable!() }
     unsafe fn prefetch(&self, _: Handle, _: usize, _: usize, _: bool) -> Result<(), ApiError> { unreachable!() }
-    unsafe fn page_lock(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
+    unsafe fn pin_memory(&self, _: *mut u8, _: usize) -> Result<(), ApiError> { unreachable!() }
     unsafe fn page_unlock(&self, _: *mut u8) -> Result<(), ApiError> { unreachable!() }
 
     fn create_stream(&self) -> Result<Handle, ApiError> { unreachable!() }
