@@ -8,10 +8,10 @@
 //! loop along x, in vectors, of which the first and the last may reach beyond the row's interior. Planes around are kept as blocks.
 //! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
 
-mod blocks;
+pub mod blocks;
 mod planes;
 mod residual;
-mod stencil;
+pub mod stencil;
 mod sums;
 mod sweep;
 
@@ -27,7 +27,7 @@ use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
 
-pub(crate) use sweep::Operator;
+pub use sweep::Operator;
 
 /// How far ahead, in blocks, what is read next is asked for.
 const AHEAD: usize = 4;
@@ -37,7 +37,7 @@ const AHEAD: usize = 4;
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn residual(
+pub fn residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
@@ -51,7 +51,7 @@ pub(crate) fn residual(
 ///
 /// # Panics
 /// As [`residual`].
-pub(crate) fn residual_of(
+pub fn residual_of(
     mesh: &Mesh,
     u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
@@ -87,7 +87,7 @@ pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]:
 ///
 /// # Panics
 /// As [`residual`].
-pub(crate) fn scaled_residual(
+pub fn scaled_residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
