@@ -13,6 +13,7 @@
 //! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
+#![allow(rustdoc::private_intra_doc_links, reason = "modules are public for tests alone")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
 // Modules that `tests/mz` tests are public for its sake, and no part of what is documented.

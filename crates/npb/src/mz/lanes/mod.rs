@@ -6,7 +6,7 @@
 //!
 //! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
 //! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
-//! [`dispatch`], and the macros [`tabulate!`] and [`unroll!`], which write it on theirs, in the place of the standard
+//! [`dispatch`], and the macros `tabulate!` and `unroll!`, which write it on theirs, in the place of the standard
 //! library's array functions and of loops.
 
 use std::hint::black_box;

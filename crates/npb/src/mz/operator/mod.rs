@@ -47,10 +47,10 @@ pub fn residual(
     residual_of(mesh, &u.into(), forcing, r, threads);
 }
 
-/// [`residual`] of a state whose outer faces may be elsewhere.
+/// [`residual()`] of a state whose outer faces may be elsewhere.
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`residual()`].
 pub fn residual_of(
     mesh: &Mesh,
     u: &State<'_>,
@@ -61,7 +61,7 @@ pub fn residual_of(
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
-/// [`residual`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
+/// [`residual()`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -86,7 +86,7 @@ pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]:
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`residual()`].
 pub fn scaled_residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -130,7 +130,7 @@ fn apply_in_planes(
 /// Sets `forcing` to what makes the exact solution a steady state: −S(u) of the exact solution, 0 on the boundary.
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`residual()`].
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();
