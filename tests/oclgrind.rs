@@ -144,8 +144,7 @@ fn programs_are_free_of_races() {
         let (text, log) = run(&programs[program], &arguments).expect("the simulator is there");
         assert_eq!((text.trim_end().lines().last(), &*log), (Some(verdict), ""), "{program} {arguments:?}: {text}");
     }
-    let tests = cargo::programs(&["test", "--no-run", "--package", "npb-cg", "--lib"]);
-    let log =
-        said(&tests["npb_cg"], &["--ignored", "gpu::tests::kernels_on_few_rows"]).expect("the simulator is there");
+    let tests = cargo::programs(&["test", "--no-run", "--test", "cg_numerics"]);
+    let log = said(&tests["cg_numerics"], &["--ignored", "gpu::kernels_on_few_rows"]).expect("the simulator is there");
     assert_eq!(log, "");
 }

@@ -1,6 +1,8 @@
 # What a compiler or a reader of manifests finds: lints, features, the least version of Rust, documentation, packages.
 step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
+# "All" leaves out what is no part of `cargo test`.
+cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"
 for features in "" cuda hip macros opencl profile sim graph; do
     cargo clippy --package thalweg --lib --quiet --features "$features" -- -D warnings

@@ -1,6 +1,9 @@
 # The examples, verified, on cores and in simulation; the evaluation's tables; the benches at small sizes.
 step "examples, built"
 build_examples
+step "numerics of the benchmarks"
+# All members at once, as the examples are built: with the same features, the benchmarks are not compiled again.
+cargo test --release --quiet --test mz --test lanes --test cg_numerics
 step "examples, verified"
 example hello
 example ingest

@@ -23,7 +23,7 @@ mod common;
 mod reach;
 mod sweep;
 #[cfg(test)]
-#[path = "../../crates/npb/src/testing.rs"]
+#[path = "../../crates/npb/tests/mz/testing.rs"]
 mod testing;
 
 use std::mem;

@@ -15,7 +15,7 @@ use {
 
 /// By what a product with slices gathers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Gather {
+pub enum Gather {
     /// The instruction, with AVX-512.
     #[cfg(target_arch = "x86_64")]
     Instruction(V4),
@@ -44,8 +44,7 @@ impl Gather {
     }
 
     /// All that there are here.
-    #[cfg(test)]
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
         let wide = V3::try_new().map(Self::Loads).into_iter().chain(V4::try_new().map(Self::Instruction));
         #[cfg(not(target_arch = "x86_64"))]

@@ -12,27 +12,30 @@
 //! | `symmetric` | one triangle of it in slices |
 //! | `storage` | as data of the runtime, in the way that is faster |
 //! | `classes` | problem sizes and reference values |
-//! | `serial` | the same as a plain program, for tests |
+//!
+//! Tests are in `tests/cg`, among them the same as a plain program.
 
-mod classes;
+pub mod kernels;
+pub mod sliced;
+pub mod symmetric;
+
+// Public for the sake of `tests/cg`, and no part of what is documented.
+#[doc(hidden)]
+pub mod classes;
+#[doc(hidden)]
+pub mod gather;
+#[doc(hidden)]
+pub mod gpu;
+#[doc(hidden)]
+pub mod matrix;
+#[doc(hidden)]
+pub mod random;
+#[doc(hidden)]
+pub mod storage;
+
 #[path = "../../npb/src/front.rs"]
 mod front;
-mod gather;
-mod gpu;
-pub mod kernels;
-mod matrix;
-mod random;
-#[cfg(test)]
-mod serial;
-pub mod sliced;
 mod solver;
-mod storage;
-pub mod symmetric;
-#[cfg(test)]
-#[path = "../../npb/src/testing.rs"]
-mod testing;
-#[cfg(test)]
-mod tests;
 
 pub use classes::{Class, EPSILON, Problem};
 pub use matrix::Matrix;

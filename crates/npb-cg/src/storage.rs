@@ -68,7 +68,7 @@ impl Storage {
 
 /// Whether a product waits for memory, so that half of the bytes take less time, and blocks are so few that their shares of the
 /// product, which are written and read, are few bytes in comparison.
-fn is_large(rows: usize, entries: usize, blocks: usize) -> bool {
+pub fn is_large(rows: usize, entries: usize, blocks: usize) -> bool {
     const CACHE: usize = 64 << 20;
     let slices = (size_of::<f64>() + size_of::<u16>()) * entries;
     let shares = 2 * size_of::<f64>() * rows * blocks;
@@ -227,23 +227,5 @@ impl AsTriangle {
     /// The blocks whose shares have something for these rows.
     pub(crate) fn blocks_for(&self, rows: &Range<usize>) -> Range<usize> {
         self.rows.partition_point(|block| block.end <= rows.start)..self.rows.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Classes W, A, B and C.
-    #[test]
-    fn one_triangle_is_for_large_matrices_in_few_blocks() {
-        let with_blocks = |blocks| {
-            [(7_000, 508_402), (14_000, 1_853_104), (75_000, 13_708_072), (150_000, 36_121_058)]
-                .map(|(rows, entries)| is_large(rows, entries, blocks))
-        };
-        assert_eq!(with_blocks(1), [false, false, true, true]);
-        assert_eq!(with_blocks(16), [false, false, true, true]);
-        assert_eq!(with_blocks(32), [false, false, false, true]);
-        assert_eq!(with_blocks(64), [false; 4]);
     }
 }

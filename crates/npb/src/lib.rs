@@ -4,8 +4,6 @@
 
 mod front;
 pub mod mz;
-#[cfg(test)]
-mod testing;
 
 /// What a run may fail with: a refused task, or a failed one.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

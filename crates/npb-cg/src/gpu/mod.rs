@@ -3,9 +3,6 @@
 //! What is enqueued adds to sums in the order in which groups of threads end: ζ may differ in its last digits from run to
 //! run.
 
-#[cfg(test)]
-mod tests;
-
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::DeviceError;
 
@@ -29,7 +26,7 @@ type Reads<'a> = &'a DeviceView<'a, f64>;
 /// A region that a task writes.
 type Writes<'a, 'b> = &'a mut DeviceViewMut<'b, f64>;
 /// Whether everything could be enqueued.
-type Enqueued = Result<(), DeviceError>;
+pub type Enqueued = Result<(), DeviceError>;
 
 /// Parameters of kernels.
 type Rd = Read<f64>;
@@ -51,15 +48,15 @@ static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
 
 /// A block of rows of the matrix, as [`super::kernels::Rows`].
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     /// Where the entries of each row start.
-    pub(crate) offsets: &'a DeviceView<'a, u32>,
+    pub offsets: &'a DeviceView<'a, u32>,
     /// Column of each entry of the block.
-    pub(crate) columns: &'a DeviceView<'a, u32>,
+    pub columns: &'a DeviceView<'a, u32>,
     /// Value of each entry of the block.
-    pub(crate) values: Reads<'a>,
+    pub values: Reads<'a>,
     /// Number of the block's first row in the matrix.
-    pub(crate) first: usize,
+    pub first: usize,
 }
 
 impl Rows<'_> {
@@ -69,23 +66,18 @@ impl Rows<'_> {
 }
 
 /// Every element of `x` becomes `value`.
-pub(crate) fn fill(k: &mut Launcher<'_>, x: Writes<'_, '_>, value: f64) -> Enqueued {
+pub fn fill(k: &mut Launcher<'_>, x: Writes<'_, '_>, value: f64) -> Enqueued {
     let n = x.len();
     k.launch(&FILL, n, (x, value, number(n)))
 }
 
 /// `z = 0`, `r = p = x`; adds x · x to `rho`.
-pub(crate) fn begin(
-    k: &mut Launcher<'_>,
-    x: Reads<'_>,
-    [z, r, p]: [Writes<'_, '_>; 3],
-    rho: Writes<'_, '_>,
-) -> Enqueued {
+pub fn begin(k: &mut Launcher<'_>, x: Reads<'_>, [z, r, p]: [Writes<'_, '_>; 3], rho: Writes<'_, '_>) -> Enqueued {
     k.launch(&BEGIN, x.len(), (x, z, r, p, rho, number(x.len())))
 }
 
 /// `q = A p` on a block of rows; adds the block's part of p · q to `p_dot_q`.
-pub(crate) fn multiply(
+pub fn multiply(
     k: &mut Launcher<'_>,
     rows: Rows<'_>,
     p: Reads<'_>,
@@ -99,7 +91,7 @@ pub(crate) fn multiply(
 }
 
 /// `r -= α q` with α = `rho` / `p_dot_q`; adds r · r to `next_rho`.
-pub(crate) fn update_residual(
+pub fn update_residual(
     k: &mut Launcher<'_>,
     [rho, p_dot_q]: [Reads<'_>; 2],
     q: Reads<'_>,
@@ -110,7 +102,7 @@ pub(crate) fn update_residual(
 }
 
 /// `z += α p` and `next = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
-pub(crate) fn advance(
+pub fn advance(
     k: &mut Launcher<'_>,
     [rho, p_dot_q]: [Reads<'_>; 2],
     r: Reads<'_>,
@@ -122,7 +114,7 @@ pub(crate) fn advance(
 }
 
 /// Adds the norms on a block of rows, [`super::kernels::Norms`], to `residual`, `x_dot_z` and `z_dot_z`.
-pub(crate) fn norms(
+pub fn norms(
     k: &mut Launcher<'_>,
     rows: Rows<'_>,
     [x, z]: [Reads<'_>; 2],
@@ -135,7 +127,7 @@ pub(crate) fn norms(
 }
 
 /// ζ and the norm of the residual.
-pub(crate) fn zeta(
+pub fn zeta(
     k: &mut Launcher<'_>,
     [residual, x_dot_z]: [Reads<'_>; 2],
     outcome: Writes<'_, '_>,
@@ -145,7 +137,7 @@ pub(crate) fn zeta(
 }
 
 /// `x = z / ‖z‖`.
-pub(crate) fn normalise(k: &mut Launcher<'_>, [z_dot_z, z]: [Reads<'_>; 2], x: Writes<'_, '_>) -> Enqueued {
+pub fn normalise(k: &mut Launcher<'_>, [z_dot_z, z]: [Reads<'_>; 2], x: Writes<'_, '_>) -> Enqueued {
     k.launch(&NORMALISE, z.len(), (z_dot_z, z, x, number(z.len())))
 }
 

@@ -85,11 +85,10 @@ pub struct Problem {
     pub error: [f64; COMPONENTS],
     /// Reference: the surface integral, of LU alone.
     pub surface: Option<f64>,
-    /// The zones' widths as published, which the formulas have to give.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests compare them with the formulas"))]
-    x_sizes: Vec<usize>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the tests compare them with the formulas"))]
-    y_sizes: Vec<usize>,
+    /// The zones' widths in x as published, which the formulas have to give.
+    pub x_sizes: Vec<usize>,
+    /// Their widths in y likewise.
+    pub y_sizes: Vec<usize>,
 }
 
 impl Benchmark {
@@ -132,48 +131,7 @@ impl Problem {
     }
 
     /// Each zone's neighbours, in the order of the zones' numbers.
-    pub(crate) fn neighbours(&self) -> Vec<Neighbours> {
+    pub fn neighbours(&self) -> Vec<Neighbours> {
         (0..self.zones[0] * self.zones[1]).map(|zone| Neighbours::of(zone, self.zones)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn zones_have_the_published_widths() {
-        for &benchmark in Benchmark::value_variants() {
-            for &class in Class::value_variants() {
-                let problem = benchmark.problem(class);
-                let [gx, gy, _] = problem.points;
-                let [columns, rows] = problem.zones;
-                assert_eq!(widths(gx, columns, problem.ratio), problem.x_sizes, "{benchmark:?} {class:?}");
-                assert_eq!(widths(gy, rows, problem.ratio), problem.y_sizes, "{benchmark:?} {class:?}");
-                assert_eq!(problem.surface.is_some(), benchmark == Benchmark::Lu);
-            }
-        }
-    }
-
-    #[test]
-    fn operations_are_those_published() {
-        for (benchmark, class, published) in [
-            (Benchmark::Bt, Class::S, 381.834),
-            (Benchmark::Bt, Class::A, 146_211.0),
-            (Benchmark::Sp, Class::W, 7290.31),
-            (Benchmark::Lu, Class::S, 46.4695),
-            (Benchmark::Lu, Class::B, 448_922.0),
-        ] {
-            let problem = benchmark.problem(class);
-            let ratio = problem.operations(benchmark, problem.steps) / published;
-            assert!((ratio - 1.0).abs() < 1e-5, "{benchmark:?} {class:?}: {ratio} times the published count");
-        }
-    }
-
-    #[test]
-    fn neighbours_are_periodic() {
-        let problem = Benchmark::Bt.problem(Class::W);
-        let beside = &problem.neighbours()[0];
-        assert_eq!(*beside, Neighbours { west: 3, east: 1, south: 12, north: 4 });
     }
 }

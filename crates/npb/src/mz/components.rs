@@ -29,7 +29,7 @@ pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
 ///
 /// # Panics
 /// If there are not five, or one is not contiguous.
-pub(crate) fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
+pub fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
     let (first, rest) = array.split_at(Axis(0), 1);
     let (second, rest) = rest.split_at(Axis(0), 1);
@@ -70,7 +70,7 @@ pub(crate) fn over_planes(
 
 /// Calls `work` with each plane of `target`, of `plane` points, and its number; the first is number `first`.
 #[inline(always)]
-pub(crate) fn for_planes(
+pub fn for_planes(
     plane: usize,
     first: usize,
     target: ComponentsMut<'_>,
@@ -151,7 +151,7 @@ pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usiz
 
 /// Neighbouring planes of a zone, which know their numbers: all of an array, or what a task has of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Slab<'a> {
+pub struct Slab<'a> {
     /// The number of the first plane.
     first: usize,
     /// Points of a plane.
@@ -164,7 +164,7 @@ impl<'a> Slab<'a> {
     ///
     /// # Panics
     /// As [`components`].
-    pub(crate) fn new(first: usize, array: &ArrayView4<'a, f64>) -> Self {
+    pub fn new(first: usize, array: &ArrayView4<'a, f64>) -> Self {
         Self { first, points: array.len_of(Axis(2)) * array.len_of(Axis(3)), components: components(array) }
     }
 

@@ -12,7 +12,7 @@ use super::zones::Shape;
 
 /// A side of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
     /// i = 0.
     West,
     /// i = nx − 1.
@@ -25,14 +25,14 @@ pub(crate) enum Side {
 
 impl Side {
     /// All four.
-    pub(crate) const ALL: [Side; 4] = [Side::West, Side::East, Side::South, Side::North];
+    pub const ALL: [Side; 4] = [Side::West, Side::East, Side::South, Side::North];
 }
 
 /// A face as the ranges of a zone's array: components, z, y, x.
-pub(crate) type Face = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
+pub type Face = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
 
 /// The boundary plane at a `side` of a zone, without its edges.
-pub(crate) fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
+pub fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (0..1, 1..ny - 1),
         Side::East => (nx - 1..nx, 1..ny - 1),
@@ -43,7 +43,7 @@ pub(crate) fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
 }
 
 /// The plane that a zone's neighbour receives from it, if it lies at `side` of that neighbour.
-pub(crate) fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
+pub fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (nx - 2..nx - 1, 1..ny - 1),
         Side::East => (1..2, 1..ny - 1),

@@ -21,7 +21,7 @@ use super::physics::COMPONENTS;
 use super::zones::{Neighbours, Shape};
 
 /// Shapes of a zone's faces, in the order of [`Side::ALL`](super::exchange::Side::ALL).
-pub(crate) fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 4] {
+pub fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 4] {
     let (across_x, across_y) = ([COMPONENTS, nz - 2, ny - 2, 1], [COMPONENTS, nz - 2, 1, nx]);
     [across_x, across_x, across_y, across_y]
 }
@@ -63,7 +63,7 @@ impl Sent {
 ///
 /// # Panics
 /// If an array is not of the zone's, or not contiguous.
-pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
+pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let (_, nz, ny, nx) = u.dim();
     assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
     let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
@@ -85,7 +85,7 @@ pub(crate) fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) 
 ///
 /// # Panics
 /// If a component of the array is not contiguous.
-pub(crate) fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
+pub fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
     let (_, nz, ny, nx) = u.dim();
     let mut u = components_mut(u);
     for (m, u) in u.iter_mut().enumerate() {
@@ -103,7 +103,7 @@ pub(crate) fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
 
 /// The faces that a zone has received.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Halo<'a> {
+pub struct Halo<'a> {
     /// Of each face the planes of each component.
     faces: [&'a [f64]; 4],
     shape: Shape,
@@ -114,7 +114,7 @@ impl<'a> Halo<'a> {
     ///
     /// # Panics
     /// If a face has another shape, or is not contiguous.
-    pub(crate) fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
+    pub fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
         assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "what a zone receives");
         Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
     }
@@ -133,14 +133,14 @@ impl<'a> Halo<'a> {
 
 /// A zone's state as the spatial operator reads it: the array, whose outer faces are elsewhere if there is a halo.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct State<'a> {
+pub struct State<'a> {
     pub(crate) u: ArrayView4<'a, f64>,
     halo: Option<Halo<'a>>,
 }
 
 impl<'a> State<'a> {
     /// The array, and what has been received beside it.
-    pub(crate) fn new(u: ArrayView4<'a, f64>, halo: Option<Halo<'a>>) -> Self {
+    pub fn new(u: ArrayView4<'a, f64>, halo: Option<Halo<'a>>) -> Self {
         Self { u, halo }
     }
 
@@ -148,7 +148,7 @@ impl<'a> State<'a> {
     ///
     /// # Panics
     /// If a component of the array is not contiguous.
-    pub(crate) fn planes(&self) -> StatePlanes<'a> {
+    pub fn planes(&self) -> StatePlanes<'a> {
         StatePlanes { slab: Slab::new(0, &self.u), halo: self.halo }
     }
 }
@@ -161,7 +161,7 @@ impl<'a> From<&ArrayView4<'a, f64>> for State<'a> {
 
 /// The planes of a zone's state.
 #[derive(Clone, Copy)]
-pub(crate) struct StatePlanes<'a> {
+pub struct StatePlanes<'a> {
     /// Without the halo.
     pub(crate) slab: Slab<'a>,
     halo: Option<Halo<'a>>,

@@ -35,7 +35,7 @@ pub(crate) fn initialise(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>) {
 }
 
 /// The exact solution at the points of a zone, those of the boundary planes included.
-pub(crate) fn exact_state(mesh: &Mesh) -> Array4<f64> {
+pub fn exact_state(mesh: &Mesh) -> Array4<f64> {
     let Shape { nx, ny, nz } = mesh.shape;
     let mut u = Array4::zeros(mesh.shape.array());
     fill(&mut u.view_mut(), [0..nx, 0..ny, 0..nz], |point| exact(mesh.position(point)));

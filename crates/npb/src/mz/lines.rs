@@ -15,7 +15,7 @@ use super::lanes::{Lane, MAX_LANES, get_square, is_avx512, set_square};
 
 /// Where up to [`MAX_LANES`] rows of equal length lie within one component.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// The first point of each line; beyond the last line the last one's.
     starts: [usize; MAX_LANES],
     /// Points of a line.
@@ -29,7 +29,7 @@ impl Lines {
     /// # Panics
     /// If these are no lines, or more than [`MAX_LANES`].
     #[inline(always)]
-    pub(crate) fn in_planes(
+    pub fn in_planes(
         (first, apart, lines): (usize, usize, usize),
         points: usize,
         numbers: Range<usize>,
@@ -57,7 +57,7 @@ impl Lines {
     /// # Panics
     /// If a line leaves a component, or the bundle is too short.
     #[inline(always)]
-    pub(crate) fn pack<S: Simd, const K: usize>(
+    pub fn pack<S: Simd, const K: usize>(
         &self,
         simd: S,
         components: [&[f64]; K],
@@ -86,7 +86,7 @@ impl Lines {
     /// # Panics
     /// If a line leaves a component, or the bundle is too short.
     #[inline(always)]
-    pub(crate) fn unpack<S: Simd, const K: usize>(
+    pub fn unpack<S: Simd, const K: usize>(
         &self,
         simd: S,
         components: [&mut [f64]; K],
@@ -177,7 +177,7 @@ impl Lines {
 /// How many planes of `points` points have their lines solved together where vectors have `lanes` lanes and each plane has `lines`
 /// lines: in one direction, or in several. As few as leave no more than a sixteenth of the lanes idle, or else as little of
 /// them as possible; and no more than stay in a near cache.
-pub(crate) fn planes_together(lanes: usize, points: usize, lines: &[usize]) -> usize {
+pub fn planes_together(lanes: usize, points: usize, lines: &[usize]) -> usize {
     /// Points whose state and right-hand side are 320 KiB.
     const MOST_POINTS: usize = 4096;
     const MOST_PLANES: usize = 4;

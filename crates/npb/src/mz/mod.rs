@@ -13,45 +13,69 @@
 //! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
+#![allow(rustdoc::private_intra_doc_links, reason = "modules are public for tests alone")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
+// Modules that `tests/mz` tests are public for its sake, and no part of what is documented.
+#[doc(hidden)]
 #[macro_use]
-mod lanes;
+pub mod lanes;
 
-mod bt;
-mod classes;
-mod columns;
-mod components;
-mod exchange;
-mod faces;
-mod gpu;
+#[doc(hidden)]
+pub mod bt;
+#[doc(hidden)]
+pub mod classes;
+#[doc(hidden)]
+pub mod columns;
+#[doc(hidden)]
+pub mod components;
+#[doc(hidden)]
+pub mod exchange;
+#[doc(hidden)]
+pub mod faces;
+#[doc(hidden)]
+pub mod gpu;
+#[doc(hidden)]
+pub mod initial;
+#[doc(hidden)]
+pub mod lines;
+#[doc(hidden)]
+pub mod lu;
+#[doc(hidden)]
+pub mod nested;
+#[doc(hidden)]
+pub mod operator;
+#[doc(hidden)]
+pub mod passes;
+#[doc(hidden)]
+pub mod physics;
+#[doc(hidden)]
+pub mod placement;
+#[doc(hidden)]
+pub mod plain_loop;
+#[doc(hidden)]
+pub mod program;
+#[doc(hidden)]
+pub mod sp;
+#[doc(hidden)]
+pub mod stages;
+#[doc(hidden)]
+pub mod update;
+#[doc(hidden)]
+pub mod verify;
+#[doc(hidden)]
+pub mod zones;
+
 mod in_z;
-mod initial;
-mod lines;
 mod log;
-mod lu;
-mod nested;
 mod norms;
-mod operator;
-mod passes;
-mod physics;
-mod placement;
 mod plain;
-mod plain_loop;
 mod prefetch;
-mod program;
 mod report;
 mod rows;
 mod serial;
-mod sp;
-mod stages;
 mod stopwatch;
-#[cfg(test)]
-mod tests;
-mod update;
-mod verify;
 mod whole;
-mod zones;
 
 pub use classes::{Benchmark, Class, Fuse, Problem};
 pub use lanes::{lanes, limit_lanes};

@@ -11,9 +11,9 @@ use super::physics::{COMPONENTS, Mesh};
 use super::zones::Shape;
 
 /// From u, and planes of forcing, to the planes of the right-hand side, on so many threads.
-pub(crate) type InPlanes = fn(&Mesh, Range<usize>, &State<'_>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
+pub type InPlanes = fn(&Mesh, Range<usize>, &State<'_>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
 /// Updates rows of u by the right-hand side, on so many threads.
-pub(crate) type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
+pub type InRows = fn(&Mesh, Range<usize>, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, usize);
 
 /// A whole step of a zone whose outer faces are in its halo, or have been exchanged. The right-hand side between the passes is
 /// the thread's, so that it stays in the cache from zone to zone.
@@ -52,37 +52,4 @@ pub(crate) fn step(
 fn apart(points: usize) -> usize {
     const LINE: usize = 8;
     LINE * (points.div_ceil(LINE) | 1)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::mz::classes::{Benchmark, Class};
-    use crate::mz::physics::Mesh;
-    use crate::mz::plain::Zones;
-    use crate::mz::{bt, sp};
-
-    use super::*;
-
-    /// What a zone's step leaves in the thread's memory is no zone's business: not another shape's, not one's that has failed.
-    #[test]
-    fn a_zone_is_not_spoilt_by_the_one_before() {
-        type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
-        for (benchmark, step) in [(Benchmark::Bt, bt::step as Step), (Benchmark::Sp, sp::step)] {
-            let zones = Zones::new(benchmark, &benchmark.problem(Class::W)).zones;
-            for zone in zones.iter().take(3) {
-                let stepped = || {
-                    let mut u = zone.u.clone();
-                    step(&zone.mesh, u.view_mut(), None, &zone.forcing.view(), 1);
-                    u
-                };
-                let alone = std::thread::scope(|scope| scope.spawn(stepped).join().unwrap());
-                for before in [zone, &zones[3]] {
-                    let mut failed = before.u.clone();
-                    failed.fill(f64::NAN);
-                    step(&before.mesh, failed.view_mut(), None, &before.forcing.view(), 1);
-                    assert_eq!(stepped(), alone, "{benchmark:?}, {:?} after {:?}", zone.shape(), before.shape());
-                }
-            }
-        }
-    }
 }

@@ -10,21 +10,21 @@ use super::zones::Shape;
 pub const COMPONENTS: usize = 5;
 
 /// Ratio of specific heats.
-pub(crate) const C1: f64 = 1.4;
+pub const C1: f64 = 1.4;
 /// C1 − 1.
-pub(crate) const C2: f64 = 0.4;
+pub const C2: f64 = 0.4;
 /// c₃c₄: viscosity.
-pub(crate) const C34: f64 = 0.1;
+pub const C34: f64 = 0.1;
 /// c₁c₅: ratio of specific heats times the inverse Prandtl number.
-pub(crate) const C1C5: f64 = 1.96;
+pub const C1C5: f64 = 1.96;
 /// c₁c₃c₄c₅: heat conduction.
-pub(crate) const C1345: f64 = C1C5 * C34;
+pub const C1345: f64 = C1C5 * C34;
 /// Weight of the viscosity of the velocity along a direction.
-pub(crate) const CON43: f64 = 4.0 / 3.0;
+pub const CON43: f64 = 4.0 / 3.0;
 /// Second-difference dissipation in x, y, z.
-pub(crate) const DISSIPATION: [f64; 3] = [0.75, 0.75, 1.0];
+pub const DISSIPATION: [f64; 3] = [0.75, 0.75, 1.0];
 /// Fourth-difference dissipation.
-pub(crate) const EPS4: f64 = 0.25;
+pub const EPS4: f64 = 0.25;
 
 /// The coefficients of the exact solution, a row per component (RNR-94-007, table 3.1).
 #[rustfmt::skip]
@@ -47,7 +47,7 @@ pub(crate) fn exact([x, y, z]: [f64; 3]) -> [f64; COMPONENTS] {
 
 /// How points of a zone are placed in space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Placement {
+pub enum Placement {
     /// Multiples of the mesh width, which is that of the average zone: BT and SP.
     MeshWidths,
     /// Every zone is the unit cube: LU.
@@ -64,12 +64,12 @@ pub struct Mesh {
     /// Time step.
     pub dt: f64,
     /// Where the points are.
-    pub(crate) placement: Placement,
+    pub placement: Placement,
 }
 
 impl Mesh {
     /// The mesh of a zone of `shape`, one of `zones` in x and y of a mesh of `points`.
-    pub(crate) fn new(benchmark: Benchmark, shape: Shape, points: [usize; 3], zones: [usize; 2], dt: f64) -> Self {
+    pub fn new(benchmark: Benchmark, shape: Shape, points: [usize; 3], zones: [usize; 2], dt: f64) -> Self {
         let zones = [zones[0], zones[1], 1].map(|zones| zones as f64);
         let points = points.map(|points| points as f64);
         let (h, placement) = match benchmark {

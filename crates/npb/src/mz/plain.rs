@@ -19,13 +19,13 @@ use super::zones::{Neighbours, Shape};
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// Its mesh.
-    pub(crate) mesh: Mesh,
+    pub mesh: Mesh,
     /// The state.
-    pub(crate) u: Array4<f64>,
+    pub u: Array4<f64>,
     /// The forcing term.
-    pub(crate) forcing: Array4<f64>,
+    pub forcing: Array4<f64>,
     /// The right-hand side; zero on the boundary.
-    pub(crate) r: Array4<f64>,
+    pub r: Array4<f64>,
     /// LU's correction, for its sweeps as stages of their own.
     pub(crate) w: Option<Array4<f64>>,
 }
@@ -59,7 +59,7 @@ impl Zone {
 pub struct Zones {
     benchmark: Benchmark,
     /// In the order of their numbers.
-    pub(crate) zones: Vec<Zone>,
+    pub zones: Vec<Zone>,
     /// Both sets of the faces that zones send each other.
     faces: [Vec<[Array4<f64>; 4]>; 2],
     sent: Sent,

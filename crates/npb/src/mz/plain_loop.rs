@@ -67,11 +67,11 @@ pub(crate) struct Faces<'a> {
 pub struct PlainLoop<'a> {
     benchmark: Benchmark,
     /// In the order of their numbers.
-    zones: Vec<ZoneMut<'a>>,
+    pub zones: Vec<ZoneMut<'a>>,
     faces: Faces<'a>,
     neighbours: &'a [Neighbours],
     /// The zones' units.
-    owners: Vec<usize>,
+    pub owners: Vec<usize>,
     units: usize,
 }
 
@@ -209,7 +209,7 @@ fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, 
 }
 
 /// A unit for each zone: the largest first, to the unit that has least.
-fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
+pub fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
     let size = |zone: usize| zones[zone].shape().points();
     let mut order: Vec<usize> = (0..zones.len()).collect();
     order.sort_by_key(|&zone| std::cmp::Reverse(size(zone)));
@@ -240,41 +240,4 @@ fn share<T: Send>(
     shares.into_par_iter().with_max_len(1).for_each(|share| {
         share.into_iter().for_each(|(number, mut item)| work(number, &mut item));
     });
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mz::classes::Class;
-    use crate::mz::plain::Zones;
-    use crate::mz::serial::run;
-
-    #[test]
-    fn zones_that_are_dealt_give_the_same_bits() {
-        for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
-            let problem = benchmark.problem(Class::S);
-            let one = run(benchmark, &problem, 2, 1, Fuse::Step).norms;
-            for units in [2, 3, 7] {
-                let mut zones = Zones::dealt(benchmark, &problem, units);
-                zones.begin();
-                for _ in 0..2 {
-                    zones.in_loop().step(Fuse::Stages, 1);
-                }
-                assert_eq!(zones.norms(), one, "{benchmark:?}, {units} units");
-            }
-        }
-    }
-
-    #[test]
-    fn units_have_about_as_many_points() {
-        let mut zones = Zones::dealt(Benchmark::Bt, &Benchmark::Bt.problem(Class::W), 2);
-        let plain = zones.in_loop();
-        let points = |unit| -> usize {
-            let of_unit = plain.zones.iter().zip(&plain.owners).filter(|(_, owner)| **owner == unit);
-            of_unit.map(|(zone, _)| zone.shape().points()).sum()
-        };
-        let (one, other) = (points(0), points(1));
-        assert!(one.abs_diff(other) * 50 < one + other, "{one} and {other}");
-        assert_eq!(deal(&[], 3), []);
-    }
 }

@@ -33,7 +33,7 @@ use crate::mz::whole::Faces;
 use crate::mz::zones::Neighbours;
 
 /// A field of five components on a zone, of shape `[5, nz, ny, nx]`.
-pub(crate) type Field = Data<f64, Ix4>;
+pub type Field = Data<f64, Ix4>;
 
 /// Norms of a run, side by side: residual, error, surface integral.
 const SUMS: usize = 2 * COMPONENTS + 1;
@@ -91,10 +91,10 @@ impl Times {
 
 /// One zone's mesh and data.
 #[derive(Clone)]
-pub(crate) struct Zone {
+pub struct Zone {
     pub(super) number: usize,
     pub(super) mesh: Mesh,
-    pub(super) u: Field,
+    pub u: Field,
     pub(super) forcing: Field,
     /// The right-hand side.
     pub(super) r: Field,
@@ -155,7 +155,9 @@ pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
-    pub(super) zones: Vec<Zone>,
+    /// In the order of their numbers.
+    #[doc(hidden)]
+    pub zones: Vec<Zone>,
     pub(super) faces: Faces,
     pub(super) neighbours: Vec<Neighbours>,
     pub(super) space: IterationSpace,

@@ -78,7 +78,7 @@ static STAGES: [(Benchmark, &str, &str, f64); 23] = [
 ];
 
 /// The name of a stage's task, and the millions of operations that the stage is in a zone.
-pub(super) fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
+pub fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
     let of_stage = |(of, name, ..): &&(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
     let (.., name, share) = STAGES.iter().find(of_stage).expect("every stage is in the table");
     (name, share * benchmark.operations(mesh.shape))

@@ -18,7 +18,7 @@ const AHEAD: usize = 128;
 ///
 /// # Panics
 /// If the shapes differ, or a component is not contiguous.
-pub(crate) fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     assert_eq!(change.shape(), u.shape(), "shapes of a state and its change");
     let [nz, ny, nx] = [1, 2, 3].map(|axis| u.len_of(Axis(axis)));
     let change = components(change);
@@ -49,33 +49,6 @@ impl WithSimd for Add<'_, '_> {
                     prefetch_far(u, at + AHEAD);
                 }
                 factor.mul_add(Lane::load_some(simd, change, at), Lane::load_some(simd, u, at)).store_some(u, at);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mz::physics::COMPONENTS;
-    use ndarray::{Array4, s};
-
-    #[test]
-    fn the_interior_takes_its_change_and_nothing_else_does() {
-        for shape in [[COMPONENTS, 3, 3, 3], [COMPONENTS, 5, 4, 23], [COMPONENTS, 4, 9, 18]] {
-            let interior = s![.., 1..-1, 1..-1, 1..-1];
-            let u = Array4::from_shape_fn(shape, |(m, k, j, i)| (m * 7 + k * 5 + j * 3 + i) as f64 * 0.1);
-            let mut change = Array4::zeros(shape);
-            change.slice_mut(interior).assign(&u.slice(interior).mapv(f64::sin));
-            let mut expected = u.clone();
-            expected.slice_mut(interior).zip_mut_with(&change.slice(interior), |u, change| *u += 0.5 * change);
-            // Planes on the boundary are not looked at.
-            change.slice_mut(s![.., ..1, .., ..]).fill(f64::NAN);
-            change.slice_mut(s![.., -1.., .., ..]).fill(f64::NAN);
-            for threads in [1, 3] {
-                let mut updated = u.clone();
-                add(0.5, &change.view(), updated.view_mut(), threads);
-                assert_eq!(updated, expected, "{shape:?} on {threads} threads");
             }
         }
     }

@@ -17,12 +17,12 @@ pub struct Shape {
 
 impl Shape {
     /// The shape of an array that holds five components per point.
-    pub(crate) fn array(self) -> [usize; 4] {
+    pub fn array(self) -> [usize; 4] {
         [5, self.nz, self.ny, self.nx]
     }
 
     /// How many points there are.
-    pub(crate) fn points(self) -> usize {
+    pub fn points(self) -> usize {
         self.nx * self.ny * self.nz
     }
 
@@ -34,15 +34,15 @@ impl Shape {
 
 /// The zones' numbers beside one zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Neighbours {
+pub struct Neighbours {
     /// Towards smaller x.
-    pub(crate) west: usize,
+    pub west: usize,
     /// Towards larger x.
-    pub(crate) east: usize,
+    pub east: usize,
     /// Towards smaller y.
-    pub(crate) south: usize,
+    pub south: usize,
     /// Towards larger y.
-    pub(crate) north: usize,
+    pub north: usize,
 }
 
 impl Neighbours {
@@ -59,7 +59,7 @@ impl Neighbours {
 }
 
 /// The widths of `zones` zones that together have `points` points, the largest `ratio` times the smallest.
-pub(crate) fn widths(points: usize, zones: usize, ratio: f64) -> Vec<usize> {
+pub fn widths(points: usize, zones: usize, ratio: f64) -> Vec<usize> {
     let ends: Vec<usize> = if (ratio - 1.0).abs() <= 1e-10 {
         (1..=zones).map(|m| m * points / zones).collect()
     } else {

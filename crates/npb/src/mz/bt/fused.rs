@@ -18,7 +18,7 @@ use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
 /// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
-pub(crate) fn step(
+pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
     halo: Option<Halo<'_>>,
@@ -33,7 +33,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
-pub(crate) fn in_planes(
+pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
     u: &State<'_>,

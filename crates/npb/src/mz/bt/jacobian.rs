@@ -13,7 +13,7 @@ use crate::mz::lanes::{Lane, splats};
 use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
 
 /// Density, transverse momenta, normal momentum, energy.
-pub(super) type Vector<S> = [Lane<S>; 5];
+pub type Vector<S> = [Lane<S>; 5];
 
 /// The components in the order of direction `d`: 0 (x), 1 (y) or 2 (z).
 pub(super) const fn order(d: usize) -> [usize; 5] {
@@ -21,7 +21,7 @@ pub(super) const fn order(d: usize) -> [usize; 5] {
 }
 
 /// The numbers that weigh the Jacobians of a direction.
-pub(super) struct Weights<S: Simd> {
+pub struct Weights<S: Simd> {
     simd: S,
     /// dt/(2h): of the inviscid flux.
     inviscid: Lane<S>,
@@ -38,7 +38,7 @@ pub(super) struct Weights<S: Simd> {
 impl<S: Simd> Weights<S> {
     /// Those of direction `d`.
     #[inline(always)]
-    pub(super) fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
+    pub fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
         let inviscid = 0.5 * mesh.dt / mesh.h[d];
         let square = mesh.dt / (mesh.h[d] * mesh.h[d]);
         let dissipation = DISSIPATION[d] * square;
@@ -58,7 +58,7 @@ impl<S: Simd> Weights<S> {
 /// What an addition or one multiplication makes of these is made when it is needed: a vector that is stored costs as much as
 /// two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums of v and c₂v.
 #[derive(Clone, Copy)]
-pub(super) struct Jacobians<S: Simd> {
+pub struct Jacobians<S: Simd> {
     /// The velocity, normal last.
     velocity: [Lane<S>; 3],
     /// The normal velocity with the weight of A: as it is, and times c₂.
@@ -74,12 +74,12 @@ pub(super) struct Jacobians<S: Simd> {
 }
 
 /// A column of a block; `None` where an entry is always zero.
-pub(super) type Column<S> = [Option<Lane<S>>; 5];
+pub type Column<S> = [Option<Lane<S>>; 5];
 
 impl<S: Simd> Jacobians<S> {
     /// Those of a point with the state `u`.
     #[inline(always)]
-    pub(super) fn new(weights: &Weights<S>, u: Vector<S>) -> Self {
+    pub fn new(weights: &Weights<S>, u: Vector<S>) -> Self {
         let Weights { simd, inviscid: w, viscous, .. } = *weights;
         let [half_c2, c2, c1] = splats(simd, [0.5 * C2, C2, C1]);
         let [con43, c1c5] = splats(simd, [CON43, C1C5]);
@@ -110,7 +110,7 @@ impl<S: Simd> Jacobians<S> {
 
     /// Column `column` of A + N, dissipation on N's diagonal: minus the coefficients in the next point's equations.
     #[inline(always)]
-    pub(super) fn next(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+    pub fn next(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         self.coupling(
             weights,
             column,
@@ -121,7 +121,7 @@ impl<S: Simd> Jacobians<S> {
 
     /// Column `column` of A − N: the coefficients in the previous point's equations.
     #[inline(always)]
-    pub(super) fn previous(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+    pub fn previous(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         self.coupling(
             weights,
             column,
@@ -165,7 +165,7 @@ impl<S: Simd> Jacobians<S> {
 
     /// Column `column` of I + 2N: the coefficients in the point's own equations.
     #[inline(always)]
-    pub(super) fn own(&self, weights: &Weights<S>, column: usize) -> Column<S> {
+    pub fn own(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         let diagonal = weights.diagonal;
         let Self { velocity: [va, vb, vn], diffusion: [g, g43, heat], conduction, .. } = *self;
         let (g2, g43_2, heat2) = (g + g, g43 + g43, heat + heat);

@@ -7,22 +7,20 @@
 
 mod block5;
 mod fused;
-mod jacobian;
+pub mod jacobian;
 mod sweep;
-#[cfg(test)]
-mod tests;
-mod tridiagonal;
+pub mod tridiagonal;
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 
 use super::update;
-pub(crate) use fused::{in_planes, step};
-pub(crate) use sweep::{in_rows, x_sweep, y_sweep, z_sweep};
+pub use fused::{in_planes, step};
+pub use sweep::{in_rows, x_sweep, y_sweep, z_sweep};
 
 /// Adds the solution of a step to the state, on the interior.
 ///
 /// # Panics
 /// As [`update::add`].
-pub(crate) fn add(u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+pub fn add(u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     update::add(1.0, r, u, threads);
 }

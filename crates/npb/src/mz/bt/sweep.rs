@@ -14,7 +14,7 @@ use pulp::{Simd, WithSimd};
 
 use super::jacobian::{Weights, order};
 use super::tridiagonal::{eliminate, load, put, stored, substitute};
-use crate::mz::columns::{Columns, bundles, solved, with_columns};
+use crate::mz::columns::{Columns, bundles, solved};
 use crate::mz::components::{Components, ComponentsMut, Slab, components_mut, for_slabs, over_planes, reborrow};
 use crate::mz::in_z::{self, InZ, Rows};
 use crate::mz::lanes::{Scratch, dispatch, vectorize, with_scratch};
@@ -22,12 +22,13 @@ use crate::mz::lines::{Lines, planes_together};
 use crate::mz::physics::Mesh;
 use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
+use crate::with_columns;
 
 /// Solves all lines in x for the right-hand side `r`, which the solution replaces.
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<0>(mesh, u, r, threads);
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// As [`x_sweep`].
-pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<1>(mesh, u, r, threads);
 }
 
@@ -43,18 +44,12 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// As [`x_sweep`].
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
 /// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
-pub(crate) fn in_rows(
-    mesh: &Mesh,
-    rows: Range<usize>,
-    u: ArrayViewMut4<'_, f64>,
-    r: &ArrayView4<'_, f64>,
-    threads: usize,
-) {
+pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
 

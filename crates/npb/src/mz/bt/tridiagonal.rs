@@ -21,7 +21,7 @@ const RIGHT: usize = 25;
 type Stored<V> = [V; STORED];
 
 /// How many vectors of scratch a line of `length` points takes.
-pub(super) const fn stored(length: usize) -> usize {
+pub const fn stored(length: usize) -> usize {
     STORED * length
 }
 
@@ -31,7 +31,7 @@ pub(super) const fn stored(length: usize) -> usize {
 /// # Panics
 /// If `rows` has not the length that [`stored`] says.
 #[inline(always)]
-pub(super) fn eliminate<S: Simd>(
+pub fn eliminate<S: Simd>(
     simd: S,
     weights: &Weights<S>,
     length: usize,
@@ -101,7 +101,7 @@ pub(super) fn eliminate<S: Simd>(
 /// # Panics
 /// If `rows` is not the one that [`eliminate`] was given.
 #[inline(always)]
-pub(super) fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize, Vector<S>)) {
+pub fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize, Vector<S>)) {
     let rows: &[Stored<S::f64s>] = bytemuck::cast_slice(rows);
     let Some((last, others)) = rows.split_last() else { return };
     let mut x = load(simd, &last[RIGHT..]);

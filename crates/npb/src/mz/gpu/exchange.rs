@@ -18,7 +18,7 @@ static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");
 ///
 /// # Panics
 /// If the faces differ in their extents.
-pub(crate) fn copy(k: &mut Launcher<'_>, from: &Reads<'_>, to: &mut Writes<'_>) -> Enqueued {
+pub fn copy(k: &mut Launcher<'_>, from: &Reads<'_>, to: &mut Writes<'_>) -> Enqueued {
     assert_eq!(from.extents(), to.extents(), "extents of a face");
     let [a, b, c, d] = from.extents();
     let ([f0, f1, f2, f3], [t0, t1, t2, t3]) = (from.strides().map(|s| s as i64), to.strides().map(|s| s as i64));

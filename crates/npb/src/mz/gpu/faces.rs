@@ -22,7 +22,7 @@ static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES
 ///
 /// # Panics
 /// If the faces are not the zone's.
-pub(crate) fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mut Writes<'_>; 4]) -> Enqueued {
+pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mut Writes<'_>; 4]) -> Enqueued {
     let [nx, ny, nz] = integers(mesh);
     assert_eq!(faces.each_ref().map(|face| face.extents()), shapes(mesh.shape), "a zone's faces");
     let [west, east, south, north] = faces;
@@ -36,7 +36,7 @@ pub(crate) fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, face
 ///
 /// # Panics
 /// If `u` is not a field of the mesh, or a face is another zone's.
-pub(crate) fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
+pub fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
     assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "what a zone receives");
     let [west, east, south, north] = faces;

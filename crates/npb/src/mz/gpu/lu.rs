@@ -39,7 +39,7 @@ static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 ///
 /// # Panics
 /// If `u` or `r` is not a field of the mesh.
-pub(crate) fn step(
+pub fn step(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: &mut Writes<'_>,
@@ -62,7 +62,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If `w` is not a field of the mesh, or has more numbers than 32 bits can count.
-pub(crate) fn forward(
+pub fn forward(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: impl Argument<Rd> + Copy,
@@ -82,7 +82,7 @@ pub(crate) fn forward(
 ///
 /// # Panics
 /// If `w` is not a field of the mesh.
-pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> + Copy, w: &mut Writes<'_>) -> Enqueued {
+pub fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> + Copy, w: &mut Writes<'_>) -> Enqueued {
     backward_fronts(mesh, numbers(mesh, w), k, u, w)
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> +
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Rd>) -> Enqueued {
+pub fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, w: impl Argument<Rd>) -> Enqueued {
     add_times(UPDATE, mesh, k, u, w)
 }
 

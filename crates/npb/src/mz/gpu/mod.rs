@@ -5,15 +5,13 @@
 //!
 //! Invariant: a field is a region of `[5, nz, ny, nx]` numbers side by side, wherever it begins; this is asserted.
 
-pub(crate) mod bt;
+pub mod bt;
 mod exchange;
-pub(crate) mod faces;
-pub(crate) mod lu;
-pub(crate) mod sp;
-#[cfg(test)]
-mod tests;
+pub mod faces;
+pub mod lu;
+pub mod sp;
 
-pub(crate) use exchange::copy;
+pub use exchange::copy;
 
 use thalweg::kernel::{Argument, DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::DeviceError;
@@ -33,7 +31,7 @@ type Rd = Read<f64>;
 type Wr = Write<f64>;
 
 /// u, forcing and right-hand side before, u and right-hand side after.
-pub(crate) type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
+pub type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
 /// From u and forcing to the right-hand side.
 pub(crate) type Residual = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
 /// Reads u and updates the right-hand side.
@@ -62,7 +60,7 @@ static ADD: Kernel<(Wr, Rd, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add")
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn residual(
+pub fn residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: impl Argument<Rd>,
@@ -79,7 +77,7 @@ pub(crate) fn residual(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn scaled_residual(
+pub fn scaled_residual(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: impl Argument<Rd>,
@@ -108,7 +106,7 @@ fn residual_times(
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
-pub(crate) fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Rd>) -> Enqueued {
+pub fn add(mesh: &Mesh, k: &mut Launcher<'_>, u: &mut Writes<'_>, change: impl Argument<Rd>) -> Enqueued {
     add_times(1.0, mesh, k, u, change)
 }
 

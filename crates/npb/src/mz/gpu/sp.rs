@@ -30,7 +30,7 @@ const STORED: usize = 11;
 ///
 /// # Panics
 /// If `u` or `r` is not a field of the mesh.
-pub(crate) fn step(
+pub fn step(
     mesh: &Mesh,
     k: &mut Launcher<'_>,
     u: &mut Writes<'_>,
@@ -53,7 +53,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
+pub fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, r);
     k.launch(&TXINVR, interior(mesh), (u, r, nx, ny, nz))
 }
@@ -66,7 +66,7 @@ pub(crate) fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>,
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
-pub(crate) fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
+pub fn sweep(mesh: &Mesh, d: usize, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mut Writes<'_>) -> Enqueued {
     let mut scratch = scratch(mesh, k)?;
     sweep_with(mesh, d, k, u, r, &mut scratch)
 }

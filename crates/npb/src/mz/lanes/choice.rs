@@ -12,7 +12,7 @@ use super::Lane;
 /// store, which without AVX-512 takes 6.1 cycles on Zen 3, where to load, choose and store takes 1.6. So this is arithmetic, with bits
 /// that the compiler knows nothing of.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Choice<S: Simd> {
+pub struct Choice<S: Simd> {
     simd: S,
     /// All bits of the lanes that change.
     changing: S::f64s,
@@ -21,7 +21,7 @@ pub(crate) struct Choice<S: Simd> {
 impl<S: Simd> Choice<S> {
     /// The lanes of `changing`.
     #[inline(always)]
-    pub(crate) fn new(simd: S, changing: S::m64s) -> Self {
+    pub fn new(simd: S, changing: S::m64s) -> Self {
         let [all, none] = [u64::MAX, 0].map(
             #[inline(always)]
             |bits| simd.splat_f64s(f64::from_bits(bits)),
@@ -31,7 +31,7 @@ impl<S: Simd> Choice<S> {
 
     /// The chosen lanes of `new`, the others of `old`.
     #[inline(always)]
-    pub(crate) fn of(self, new: Lane<S>, old: Lane<S>) -> Lane<S> {
+    pub fn of(self, new: Lane<S>, old: Lane<S>) -> Lane<S> {
         let changes = self.simd.and_f64s(self.changing, self.simd.xor_f64s(old.value(), new.value()));
         Lane::new(self.simd, self.simd.xor_f64s(old.value(), changes))
     }

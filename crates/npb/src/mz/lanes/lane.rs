@@ -9,7 +9,7 @@ use super::splats;
 
 /// One number per lane.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Lane<S: Simd> {
+pub struct Lane<S: Simd> {
     pub(super) simd: S,
     pub(super) value: S::f64s,
 }
@@ -23,7 +23,7 @@ impl<S: Simd> Lane<S> {
 
     /// The same number in every lane.
     #[inline(always)]
-    pub(crate) fn splat(simd: S, value: f64) -> Self {
+    pub fn splat(simd: S, value: f64) -> Self {
         Self { simd, value: simd.splat_f64s(value) }
     }
 
@@ -32,7 +32,7 @@ impl<S: Simd> Lane<S> {
     /// # Panics
     /// If fewer than the number of lanes follow.
     #[inline(always)]
-    pub(crate) fn load(simd: S, from: &[f64], at: usize) -> Self {
+    pub fn load(simd: S, from: &[f64], at: usize) -> Self {
         Self { simd, value: S::as_simd_f64s(&from[at..at + S::F64_LANES]).0[0] }
     }
 
@@ -41,7 +41,7 @@ impl<S: Simd> Lane<S> {
     /// # Panics
     /// If there is no room for them.
     #[inline(always)]
-    pub(crate) fn store(self, to: &mut [f64], at: usize) {
+    pub fn store(self, to: &mut [f64], at: usize) {
         S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
     }
 
@@ -50,7 +50,7 @@ impl<S: Simd> Lane<S> {
     /// # Panics
     /// If `at` is beyond the end.
     #[inline(always)]
-    pub(crate) fn load_some(simd: S, from: &[f64], at: usize) -> Self {
+    pub fn load_some(simd: S, from: &[f64], at: usize) -> Self {
         let from = &from[at..];
         if from.len() >= S::F64_LANES {
             Self::load(simd, from, 0)
@@ -80,7 +80,7 @@ impl<S: Simd> Lane<S> {
     /// # Panics
     /// If `at` is beyond the end.
     #[inline(always)]
-    pub(crate) fn store_some(self, to: &mut [f64], at: usize) {
+    pub fn store_some(self, to: &mut [f64], at: usize) {
         let to = &mut to[at..];
         if to.len() >= S::F64_LANES {
             self.store(to, 0);
@@ -94,7 +94,7 @@ impl<S: Simd> Lane<S> {
     /// # Panics
     /// If there is no room for all lanes.
     #[inline(always)]
-    pub(crate) fn store_within(self, to: &mut [f64], at: usize, range: &Range<usize>) {
+    pub fn store_within(self, to: &mut [f64], at: usize, range: &Range<usize>) {
         if range.start <= at && at + S::F64_LANES <= range.end {
             return self.store(to, at);
         }
@@ -119,14 +119,14 @@ impl<S: Simd> Lane<S> {
     /// The lanes two before those of the second of three neighbouring vectors, one before, one after, and two after, where the
     /// processor can tell without memory.
     #[inline(always)]
-    pub(crate) fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
+    pub fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
         native::sides(neighbours)
     }
 
     /// Each lane's number in the next lane, and the last one's in the first. What `pulp` has for any distance takes ten instructions
     /// on AVX2, this one.
     #[inline(always)]
-    pub(crate) fn up(self) -> Self {
+    pub fn up(self) -> Self {
         match native::moved(self, true) {
             Some(moved) => moved,
             None => Self { value: self.simd.rotate_right_f64s(self.value, 1), ..self },
@@ -135,7 +135,7 @@ impl<S: Simd> Lane<S> {
 
     /// Each lane's number in the lane before, and the first one's in the last.
     #[inline(always)]
-    pub(crate) fn down(self) -> Self {
+    pub fn down(self) -> Self {
         match native::moved(self, false) {
             Some(moved) => moved,
             None => Self { value: self.simd.rotate_left_f64s(self.value, 1), ..self },
@@ -144,7 +144,7 @@ impl<S: Simd> Lane<S> {
 
     /// The lanes one before these, if those of `before` are the ones before them.
     #[inline(always)]
-    pub(crate) fn one_before(self, before: Self) -> Self {
+    pub fn one_before(self, before: Self) -> Self {
         if let Some([_, one, _, _]) = native::sides([before, self, self]) {
             return one;
         }
@@ -153,7 +153,7 @@ impl<S: Simd> Lane<S> {
 
     /// The lanes one after these, if those of `after` are the ones after them.
     #[inline(always)]
-    pub(crate) fn one_after(self, after: Self) -> Self {
+    pub fn one_after(self, after: Self) -> Self {
         if let Some([_, _, one, _]) = native::sides([self, self, after]) {
             return one;
         }
@@ -168,7 +168,7 @@ impl<S: Simd> Lane<S> {
 
     /// The lanes as a vector.
     #[inline(always)]
-    pub(crate) fn value(self) -> S::f64s {
+    pub fn value(self) -> S::f64s {
         self.value
     }
 
@@ -193,7 +193,7 @@ impl<S: Simd> Lane<S> {
     /// 1 / self. On AVX-512 by Newton's method from an estimate, in an eighth of a division's time: off by a unit or two in the
     /// last place, and NaN where self is 0, infinite or not normal.
     #[inline(always)]
-    pub(crate) fn recip(self) -> Self {
+    pub fn recip(self) -> Self {
         let one = Self::splat(self.simd, 1.0);
         match native::reciprocal(self) {
             // With x = (1 − e)/d: 1/d = x / (1 − e) = x (1 + e)(1 + e²)(1 + e⁴) …, and e < 2⁻¹⁴.
@@ -215,7 +215,7 @@ impl<S: Simd> Lane<S> {
 
     /// 1 / √self, as exact as [`Lane::recip`].
     #[inline(always)]
-    pub(crate) fn recip_sqrt(self) -> Self {
+    pub fn recip_sqrt(self) -> Self {
         let [one, half, second, third] = splats(self.simd, [1.0, 1.0 / 2.0, 3.0 / 8.0, 5.0 / 16.0]);
         match native::reciprocal_root(self) {
             // With x² = (1 − e)/d: 1/√d = x (1 − e)^(−½) = x (1 + e/2 + 3e²/8 + 5e³/16 + …), and e < 2⁻¹³.

@@ -6,7 +6,7 @@
 //!
 //! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
 //! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
-//! [`dispatch`], and the macros [`tabulate!`] and [`unroll!`], which write it on theirs, in the place of the standard
+//! [`dispatch`], and the macros `tabulate!` and `unroll!`, which write it on theirs, in the place of the standard
 //! library's array functions and of loops.
 
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use pulp::{Arch, Scalar, Simd, WithSimd};
 
 /// The most lanes of any instruction set.
-pub(crate) const MAX_LANES: usize = 8;
+pub const MAX_LANES: usize = 8;
 
 /// The fewest lanes of this architecture's instruction sets, apart from the portable code's one.
 const NARROWEST: usize = if cfg!(target_arch = "x86_64") { 4 } else { 2 };
@@ -58,7 +58,7 @@ pub fn lanes() -> usize {
 ///
 /// # Panics
 /// If `most` is less than 4, which no row of a zone is.
-pub(crate) fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
+pub fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
     assert!(most >= 4, "{most} numbers are not worth a vector");
     let most = most.min(LIMIT.load(Ordering::Relaxed));
     let work = Framed(work);
@@ -119,21 +119,20 @@ macro_rules! unroll {
 mod choice;
 mod lane;
 mod native;
-mod scratch;
-#[cfg(test)]
-mod tests;
+pub mod scratch;
 mod transpose;
 
-pub(crate) use choice::Choice;
-pub(crate) use lane::Lane;
+pub use choice::Choice;
+pub use lane::Lane;
 pub(crate) use native::is_avx512;
-pub(crate) use scratch::{Scratch, with_scratch};
+pub use scratch::Scratch;
+pub(crate) use scratch::with_scratch;
 pub(crate) use transpose::{get_square, set_square};
 
 /// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
 /// that the index is a constant wherever it is used.
 #[inline(always)]
-pub(crate) fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
+pub fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
     const { assert!(1 <= N && N <= MAX_LANES) };
     let mut all = [element(0); N];
     if N > 1 {

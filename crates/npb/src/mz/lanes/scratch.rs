@@ -19,30 +19,30 @@ pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
 }
 
 /// A cache line, nearly everywhere.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 /// A huge page, nearly everywhere. What is smaller gained nothing by one.
-const HUGE_PAGE: usize = 2 << 20;
+pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     small: Vec<f64>,
     large: Option<MmapMut>,
 }
 
 impl Scratch {
     /// None yet.
-    pub(crate) const fn new() -> Self {
+    pub const fn new() -> Self {
         Self { small: Vec::new(), large: None }
     }
 
     /// `len` vectors that begin at a cache line, holding whatever they held before.
-    pub(crate) fn vectors<S: Simd>(&mut self, len: usize) -> &mut [S::f64s] {
+    pub fn vectors<S: Simd>(&mut self, len: usize) -> &mut [S::f64s] {
         bytemuck::cast_slice_mut(self.numbers(len * S::F64_LANES))
     }
 
     /// `len` numbers that begin at a cache line, holding whatever they held before.
-    pub(crate) fn numbers(&mut self, len: usize) -> &mut [f64] {
+    pub fn numbers(&mut self, len: usize) -> &mut [f64] {
         let bytes = len * size_of::<f64>();
         if bytes >= HUGE_PAGE {
             if self.large.as_ref().is_none_or(|large| usable(large).len() < bytes) {
@@ -74,21 +74,4 @@ fn in_huge_pages(bytes: usize) -> Option<MmapMut> {
     #[cfg(target_os = "linux")]
     let _ = large.advise(memmap2::Advice::HugePage); // advice alone: without them it is as right
     Some(large)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_of_any_size_begins_at_a_line_and_keeps_what_it_holds() {
-        let mut scratch = Scratch::new();
-        let edge = HUGE_PAGE / size_of::<f64>();
-        for len in [1, 7, edge - 1, edge, edge + 1, 5 * edge, edge, 3] {
-            let numbers = scratch.numbers(len);
-            assert_eq!((numbers.len(), numbers.as_ptr().addr() % LINE), (len, 0));
-            numbers.fill(len as f64);
-            assert!(scratch.numbers(len).iter().all(|number| *number == len as f64));
-        }
-    }
 }

@@ -15,14 +15,14 @@ use crate::mz::lanes::{Lane, splats};
 use crate::mz::physics::{C1, C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
 
 /// Over-relaxation.
-pub(crate) const OMEGA: f64 = 1.2;
+pub const OMEGA: f64 = 1.2;
 
 /// A vector of the five components.
 pub(crate) type State<S> = [Lane<S>; COMPONENTS];
 
 /// What the matrices have in common at all points of a zone.
 #[derive(Clone, Copy)]
-pub(crate) struct Coefficients<S: Simd> {
+pub struct Coefficients<S: Simd> {
     /// ω Δt / 2h_d, negative in the backward sweep, and the same times c₁.
     advection: [Lane<S>; 3],
     elastic: [Lane<S>; 3],
@@ -49,7 +49,7 @@ pub(crate) struct Coefficients<S: Simd> {
 impl<S: Simd> Coefficients<S> {
     /// Of the forward (lower) or the `backward` (upper) sweep on a mesh.
     #[inline(always)]
-    pub(crate) fn new(simd: S, mesh: &Mesh, backward: bool) -> Self {
+    pub fn new(simd: S, mesh: &Mesh, backward: bool) -> Self {
         let sign = if backward { -1.0 } else { 1.0 };
         let dt = mesh.dt;
         let advection = mesh.h.map(|h| sign * OMEGA * dt / (2.0 * h));
@@ -78,7 +78,7 @@ impl<S: Simd> Coefficients<S> {
 
 /// The flow at a point, as the matrices need it.
 #[derive(Clone, Copy)]
-pub(crate) struct Flow<S: Simd> {
+pub struct Flow<S: Simd> {
     /// 1/ρ.
     volume: Lane<S>,
     /// v₁, v₂, v₃.
@@ -91,7 +91,7 @@ pub(crate) struct Flow<S: Simd> {
 
 /// A vector, by what it changes.
 #[derive(Clone, Copy)]
-pub(crate) struct Change<S: Simd> {
+pub struct Change<S: Simd> {
     /// The density.
     density: Lane<S>,
     /// ρ times the velocities.
@@ -103,7 +103,7 @@ pub(crate) struct Change<S: Simd> {
 impl<S: Simd> Change<S> {
     /// Each quantity times that of `factor`.
     #[inline(always)]
-    pub(crate) fn mul(&self, factor: &Self) -> Self {
+    pub fn mul(&self, factor: &Self) -> Self {
         Self {
             density: self.density * factor.density,
             velocity: tabulate!(|d| self.velocity[d] * factor.velocity[d]),
@@ -125,7 +125,7 @@ impl<S: Simd> Change<S> {
 impl<S: Simd> Flow<S> {
     /// Where the state is `u`.
     #[inline(always)]
-    pub(crate) fn new(c: &Coefficients<S>, u: State<S>) -> Self {
+    pub fn new(c: &Coefficients<S>, u: State<S>) -> Self {
         let volume = u[0].recip();
         let velocity = [u[1] * volume, u[2] * volume, u[3] * volume];
         let [v1, v2, v3] = velocity;
@@ -136,7 +136,7 @@ impl<S: Simd> Flow<S> {
 
     /// What a vector changes.
     #[inline(always)]
-    pub(crate) fn change(&self, w: State<S>) -> Change<S> {
+    pub fn change(&self, w: State<S>) -> Change<S> {
         let [v1, v2, v3] = self.velocity;
         let velocity: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_sub_from(w[0], w[d + 1]));
         let heat = v1.mul_sub_from(velocity[0], self.energy.mul_sub_from(w[0], w[4]));
@@ -145,7 +145,7 @@ impl<S: Simd> Flow<S> {
 
     /// The vector of a change.
     #[inline(always)]
-    pub(crate) fn vector(&self, change: &Change<S>) -> State<S> {
+    pub fn vector(&self, change: &Change<S>) -> State<S> {
         let momentum: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_add(change.density, change.velocity[d]));
         let energy = self.energy.mul_add(change.density, change.heat + self.work(change));
         [change.density, momentum[0], momentum[1], momentum[2], energy]
@@ -160,7 +160,7 @@ impl<S: Simd> Flow<S> {
 
     /// The inverse of the diagonal block, times `factor`: the change of x where D x = b is it times that of b, quantity by quantity.
     #[inline(always)]
-    pub(crate) fn inverse(&self, c: &Coefficients<S>, factor: Lane<S>) -> Change<S> {
+    pub fn inverse(&self, c: &Coefficients<S>, factor: Lane<S>) -> Change<S> {
         let [x, y, z] = tabulate!(|d| c.momentum[d].mul_add(self.volume, c.diagonal));
         let heat = c.energy.mul_add(self.volume, c.diagonal);
         // Two reciprocals of one.
@@ -174,7 +174,7 @@ impl<S: Simd> Flow<S> {
     /// With what is carried and diffused of the density, b = ω Δt (± w_{d+1}/2h_d + D_d w₁/h_d²), and what is of a velocity,
     /// a_c s_c, a momentum gains a_c s_c + v_c b, and the energy Σ v_c a_c s_c + (E/ρ) b and the pressure's and the heat's part.
     #[inline(always)]
-    pub(crate) fn contributions(&self, c: &Coefficients<S>, w: State<S>, change: &Change<S>) -> [State<S>; 3] {
+    pub fn contributions(&self, c: &Coefficients<S>, w: State<S>, change: &Change<S>) -> [State<S>; 3] {
         let velocity = self.velocity;
         let pressure = c.c2.mul_add(change.heat, self.pressure * w[0]);
         let (viscosity, conduction) = (c.viscosity * self.volume, c.conduction * self.volume);

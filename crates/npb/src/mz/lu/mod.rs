@@ -9,14 +9,12 @@
 //! Results are the same to the last bit, whatever the number of threads.
 
 mod access;
-mod jacobian;
+pub mod jacobian;
 mod pack;
 mod ssor;
-#[cfg(test)]
-mod tests;
 mod turn;
 mod unpack;
-mod wavefront;
+pub mod wavefront;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -120,7 +118,7 @@ impl Fronts {
 ///
 /// # Panics
 /// If the arrays are not of the mesh's shape, or a component is not contiguous.
-pub(crate) fn forward(
+pub fn forward(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     r: &ArrayView4<'_, f64>,
@@ -140,7 +138,7 @@ pub(crate) fn forward(
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_, f64>, threads: usize) {
     let u = components(u);
     let rows = Fronts::rows(mesh, threads);
     let blocks = blocks(w, &rows);
@@ -153,7 +151,7 @@ pub(crate) fn backward(mesh: &Mesh, u: &ArrayView4<'_, f64>, w: ArrayViewMut4<'_
 ///
 /// # Panics
 /// As [`update::add`].
-pub(crate) fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     update::add(UPDATE, w, u, threads);
 }
 
@@ -161,7 +159,7 @@ pub(crate) fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: u
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
+pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     let rows = Fronts::rows(mesh, threads);
     Fronts::with(|fronts| {
         let state = u.view();
@@ -178,7 +176,7 @@ pub(crate) fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'
 ///
 /// # Panics
 /// As [`forward`].
-pub(crate) fn step(
+pub fn step(
     mesh: &Mesh,
     mut u: ArrayViewMut4<'_, f64>,
     halo: Option<Halo<'_>>,

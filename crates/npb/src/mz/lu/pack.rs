@@ -13,7 +13,7 @@ impl Strip {
     /// # Panics
     /// If there are no such rows.
     #[inline(always)]
-    pub(crate) fn pack<S: Simd, const K: usize>(
+    pub fn pack<S: Simd, const K: usize>(
         &self,
         simd: S,
         turn: Turn<Rows<[&[f64]; K]>>,

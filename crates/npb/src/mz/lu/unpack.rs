@@ -15,7 +15,7 @@ impl Strip {
     /// # Panics
     /// If there are no such rows.
     #[inline(always)]
-    pub(crate) fn unpack<S: Simd, const K: usize>(
+    pub fn unpack<S: Simd, const K: usize>(
         &self,
         simd: S,
         turn: Turn<Rows<[&mut [f64]; K]>>,
@@ -37,7 +37,7 @@ impl Strip {
     /// # Panics
     /// If there are no such rows.
     #[inline(always)]
-    pub(crate) fn add<S: Simd, const K: usize>(
+    pub fn add<S: Simd, const K: usize>(
         &self,
         factor: Lane<S>,
         turn: Turn<Rows<[&mut [f64]; K]>>,

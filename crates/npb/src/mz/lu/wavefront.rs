@@ -23,22 +23,22 @@ use crate::mz::lanes::Lane;
 
 /// What belongs to the planes in which a turn's rows end, and to those in which they begin; none at the ends of a slab.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn<T> {
-    pub(crate) ends: Option<T>,
-    pub(crate) begins: Option<T>,
+pub struct Turn<T> {
+    pub ends: Option<T>,
+    pub begins: Option<T>,
 }
 
 impl Turn<usize> {
     /// The planes of the `number`-th turn through a slab of `planes`; there is one turn more than planes.
     #[inline(always)]
-    pub(crate) fn new(planes: &Range<usize>, number: usize) -> Self {
+    pub fn new(planes: &Range<usize>, number: usize) -> Self {
         let plane = planes.start + number;
         Self { ends: (number > 0).then(|| plane - 1), begins: (plane < planes.end).then_some(plane) }
     }
 
     /// How many steps it takes, if rows have `nx` points.
     #[inline(always)]
-    pub(crate) fn steps<S: Simd>(&self, nx: usize) -> usize {
+    pub fn steps<S: Simd>(&self, nx: usize) -> usize {
         if self.begins.is_some() { turn_len::<S>(nx) } else { S::F64_LANES }
     }
 }
@@ -46,7 +46,7 @@ impl Turn<usize> {
 impl<T> Turn<T> {
     /// The same of what belongs to these.
     #[inline(always)]
-    pub(crate) fn map<U>(self, mut of: impl FnMut(T) -> U) -> Turn<U> {
+    pub fn map<U>(self, mut of: impl FnMut(T) -> U) -> Turn<U> {
         Turn { ends: self.ends.map(&mut of), begins: self.begins.map(&mut of) }
     }
 }
@@ -61,20 +61,20 @@ impl<T: Copy> Turn<T> {
 
 /// How many steps a turn takes that is not a slab's last one, if rows have `nx` points.
 #[inline(always)]
-pub(crate) fn turn_len<S: Simd>(nx: usize) -> usize {
+pub fn turn_len<S: Simd>(nx: usize) -> usize {
     (nx - 1).next_multiple_of(S::F64_LANES)
 }
 
 /// One plane or more: their numbers, of a component or of several, and where among them a strip's first row begins.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rows<T> {
-    pub(crate) numbers: T,
-    pub(crate) first: usize,
+pub struct Rows<T> {
+    pub numbers: T,
+    pub first: usize,
 }
 
 /// Up to as many neighbouring rows as there are lanes, the same ones in all planes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Strip {
+pub struct Strip {
     /// The first row within a plane.
     row: usize,
     /// How many rows there are.
@@ -86,19 +86,19 @@ pub(crate) struct Strip {
 impl Strip {
     /// The rows `rows` of planes with rows of `nx` points.
     #[inline(always)]
-    pub(crate) fn new(rows: Range<usize>, nx: usize) -> Self {
+    pub fn new(rows: Range<usize>, nx: usize) -> Self {
         Self { row: rows.start, count: rows.len(), nx }
     }
 
     /// The point that the first row begins with, in a plane whose first row is `first`.
     #[inline(always)]
-    pub(crate) fn begin(&self, first: usize) -> usize {
+    pub fn begin(&self, first: usize) -> usize {
         (self.row - first) * self.nx
     }
 
     /// 1 where a lane is at an interior point, else 0, per step of a turn.
     #[inline(always)]
-    pub(crate) fn mask<S: Simd>(&self, turn: Turn<()>, mask: &mut [S::f64s]) {
+    pub fn mask<S: Simd>(&self, turn: Turn<()>, mask: &mut [S::f64s]) {
         for (step, lanes) in mask.iter_mut().enumerate() {
             let lanes = bytemuck::cast_slice_mut::<S::f64s, f64>(std::slice::from_mut(lanes));
             for (lane, value) in lanes.iter_mut().enumerate() {

@@ -13,7 +13,7 @@ use crate::mz::physics::COMPONENTS;
 use crate::mz::zones::Shape;
 
 /// Points of a block: as many numbers as a cache line has.
-pub(super) const POINTS: usize = 8;
+pub const POINTS: usize = 8;
 
 /// Five quantities at eight points.
 pub(super) type Block = [[f64; POINTS]; COMPONENTS];
@@ -23,7 +23,7 @@ pub(super) type Five<S> = [Lane<S>; COMPONENTS];
 
 /// Blocks of a row.
 #[inline(always)]
-pub(super) fn pitch(Shape { nx, .. }: Shape) -> usize {
+pub fn pitch(Shape { nx, .. }: Shape) -> usize {
     nx.div_ceil(POINTS)
 }
 

@@ -8,10 +8,10 @@
 //! loop along x, in vectors, of which the first and the last may reach beyond the row's interior. Planes around are kept as blocks.
 //! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
 
-mod blocks;
+pub mod blocks;
 mod planes;
 mod residual;
-mod stencil;
+pub mod stencil;
 mod sums;
 mod sweep;
 
@@ -27,7 +27,7 @@ use crate::mz::lanes::{dispatch, with_scratch};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::zones::Shape;
 
-pub(crate) use sweep::Operator;
+pub use sweep::Operator;
 
 /// How far ahead, in blocks, what is read next is asked for.
 const AHEAD: usize = 4;
@@ -37,7 +37,7 @@ const AHEAD: usize = 4;
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn residual(
+pub fn residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
@@ -47,11 +47,11 @@ pub(crate) fn residual(
     residual_of(mesh, &u.into(), forcing, r, threads);
 }
 
-/// [`residual`] of a state whose outer faces may be elsewhere.
+/// [`residual()`] of a state whose outer faces may be elsewhere.
 ///
 /// # Panics
-/// As [`residual`].
-pub(crate) fn residual_of(
+/// As [`residual()`].
+pub fn residual_of(
     mesh: &Mesh,
     u: &State<'_>,
     forcing: &ArrayView4<'_, f64>,
@@ -61,7 +61,7 @@ pub(crate) fn residual_of(
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
-/// [`residual`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
+/// [`residual()`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -86,8 +86,8 @@ pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]:
 /// Sets the interior of `r` to Δt · (S(u) + forcing): the right-hand side of a step of BT and of SP.
 ///
 /// # Panics
-/// As [`residual`].
-pub(crate) fn scaled_residual(
+/// As [`residual()`].
+pub fn scaled_residual(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
     forcing: &ArrayView4<'_, f64>,
@@ -130,7 +130,7 @@ fn apply_in_planes(
 /// Sets `forcing` to what makes the exact solution a steady state: −S(u) of the exact solution, 0 on the boundary.
 ///
 /// # Panics
-/// As [`residual`].
+/// As [`residual()`].
 pub(crate) fn force(mesh: &Mesh, mut forcing: ArrayViewMut4<'_, f64>) {
     forcing.fill(0.0);
     let none = forcing.to_owned();

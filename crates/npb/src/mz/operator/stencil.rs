@@ -80,7 +80,7 @@ impl<S: Simd> Point<S> {
 
 /// The weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`, less [`EPS4`] times the fourth
 /// difference, which takes another form beside the boundary.
-fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
+pub fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     let fourth = match l {
         1 => [0.0, 0.0, 5.0, -4.0, 1.0],
         2 => [0.0, -4.0, 6.0, -4.0, 1.0],
@@ -95,16 +95,16 @@ fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
 /// The weights of [`dissipation`] in a zone, by position along a line, and 0 where there is no such sum: in a point's own sum that
 /// of the point two before; those of the point itself in the sum of the one before, in its own and in that of the one after; in
 /// its own that of the point two after.
-pub(super) struct DissipationWeights {
+pub struct DissipationWeights {
     /// In x, in blocks.
-    x: Vec<Block>,
-    y: Vec<[f64; 5]>,
-    z: Vec<[f64; 5]>,
+    pub x: Vec<Block>,
+    pub y: Vec<[f64; 5]>,
+    pub z: Vec<[f64; 5]>,
 }
 
 impl DissipationWeights {
     /// Those of a zone, of six points or more in each direction.
-    pub(super) fn new(mesh: &Mesh) -> Self {
+    pub fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d: usize, n: usize| {
             let weight = DISSIPATION[d] / (mesh.h[d] * mesh.h[d]);
@@ -226,46 +226,6 @@ impl<S: Simd> Constants<S> {
             heat_of: splats(simd, [C1C5, 0.5 * (1.0 - C1C5)]),
             outer: Lane::splat(simd, -EPS4),
             scale: Lane::splat(simd, scale),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mz::classes::Benchmark;
-
-    #[test]
-    fn weights_are_those_of_the_sums_that_a_point_is_part_of() {
-        for n in 6..=18 {
-            let mesh = Mesh::new(Benchmark::Sp, Shape { nx: n, ny: n, nz: n }, [n; 3], [1, 1], 1e-3);
-            let weights = DissipationWeights::new(&mesh);
-            for (d, dissipated) in DISSIPATION.into_iter().enumerate() {
-                let weight = dissipated / (mesh.h[d] * mesh.h[d]);
-                let part = |of: usize, sum: Option<usize>| match sum {
-                    Some(sum) if sum > 0 && sum < n - 1 => dissipation(weight, sum, n)[of + 2 - sum],
-                    _ => 0.0,
-                };
-                for l in 0..n {
-                    let (two_before, two_after) = (l.checked_sub(2), (l + 2 < n).then_some(l + 2));
-                    let expected = [
-                        two_before.map_or(0.0, |of| part(of, Some(l))),
-                        part(l, l.checked_sub(1)),
-                        part(l, Some(l)),
-                        part(l, Some(l + 1)),
-                        two_after.map_or(0.0, |of| part(of, Some(l))),
-                    ];
-                    let found = match d {
-                        0 => tabulate!(|w| weights.x[l / POINTS][w][l % POINTS]),
-                        1 => weights.y[l],
-                        _ => weights.z[l],
-                    };
-                    assert_eq!(found, expected, "point {l} of {n} in direction {d}");
-                }
-            }
-            let mut beyond =
-                (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
-            assert!(beyond.all(|weight| weight == 0.0), "there are no points behind the last of {n}");
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::mz::prefetch::prefetch;
 use crate::mz::zones::Shape;
 
 /// The operator on its way up through the planes of a zone.
-pub(crate) struct Operator<'a, S: Simd> {
+pub struct Operator<'a, S: Simd> {
     simd: S,
     mesh: &'a Mesh,
     u: StatePlanes<'a>,
@@ -36,7 +36,7 @@ pub(crate) struct Operator<'a, S: Simd> {
 
 impl<'a, S: Simd> Operator<'a, S> {
     /// How much scratch is needed, which has to begin at a cache line.
-    pub(crate) fn numbers(shape: Shape) -> usize {
+    pub fn numbers(shape: Shape) -> usize {
         Planes::numbers(shape) + Sums::numbers(shape)
     }
 
@@ -45,7 +45,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     /// # Panics
     /// If a line of points is shorter than the fourth differences beside its ends are long.
     #[inline(always)]
-    pub(crate) fn new(
+    pub fn new(
         simd: S,
         mesh: &'a Mesh,
         (u, forcing): (StatePlanes<'a>, Slab<'a>),
@@ -76,7 +76,7 @@ impl<'a, S: Simd> Operator<'a, S> {
 
     /// Sets the interior of plane `k` of r, the plane above the last one computed, and the ends of its rows to 0.
     #[inline(always)]
-    pub(crate) fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
+    pub fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
         vectorize(self.simd, Plane { operator: self, k, r });
     }
 

@@ -5,13 +5,10 @@
 //! [`step`] does them all, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007, section 4.4,
 //! and NAS-03-010.
 
-mod penta;
+pub mod penta;
 mod sweep;
 mod transforms;
 mod z_sweep;
-
-#[cfg(test)]
-mod tests;
 
 use std::ops::Range;
 
@@ -30,13 +27,13 @@ use crate::mz::zones::Shape;
 use sweep::{FlowPlane, Sweep, enter_plane, find_flow, scratch_vectors};
 use z_sweep::LinesInZ;
 
-pub(crate) use crate::mz::bt::add;
+pub use crate::mz::bt::add;
 
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
-pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<true, false, false>(mesh, u, r, threads);
 }
 
@@ -44,7 +41,7 @@ pub(crate) fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'
 ///
 /// # Panics
 /// As [`transform`].
-pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, true, false>(mesh, u, r, threads);
 }
 
@@ -52,7 +49,7 @@ pub(crate) fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// As [`transform`].
-pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     sweep_planes::<false, false, true>(mesh, u, r, threads);
 }
 
@@ -60,12 +57,12 @@ pub(crate) fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_,
 ///
 /// # Panics
 /// As [`transform`].
-pub(crate) fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
+pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, threads: usize) {
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
 /// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
-pub(crate) fn step(
+pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
     halo: Option<Halo<'_>>,
@@ -80,7 +77,7 @@ pub(crate) fn step(
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
-pub(crate) fn in_planes(
+pub fn in_planes(
     mesh: &Mesh,
     planes: Range<usize>,
     u: &State<'_>,
@@ -97,13 +94,7 @@ pub(crate) fn in_planes(
 }
 
 /// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
-pub(crate) fn in_rows(
-    mesh: &Mesh,
-    rows: Range<usize>,
-    u: ArrayViewMut4<'_, f64>,
-    r: &ArrayView4<'_, f64>,
-    threads: usize,
-) {
+pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
 

@@ -23,7 +23,7 @@ const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
 
 /// What the matrices of a direction have in common at all points of a zone.
 #[derive(Clone, Copy)]
-pub(crate) struct Weights<S: Simd> {
+pub struct Weights<S: Simd> {
     /// Δt/2h.
     convection: Lane<S>,
     /// Of the diagonals beside the main one: the constant part and the factor of 1/ρ.
@@ -40,7 +40,7 @@ pub(crate) struct Weights<S: Simd> {
 impl<S: Simd> Weights<S> {
     /// In direction `d`.
     #[inline(always)]
-    pub(crate) fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
+    pub fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
         let (dt, h) = (mesh.dt, mesh.h[d]);
         let diffusion = dt / (h * h);
         let outer = dt * EPS4;
@@ -58,7 +58,7 @@ impl<S: Simd> Weights<S> {
 
     /// A point's part in the matrices, from 1/ρ, the momentum along the line and the speed of sound.
     #[inline(always)]
-    pub(crate) fn point(&self, volume: Lane<S>, momentum: Lane<S>, sound: Lane<S>) -> Point<S> {
+    pub fn point(&self, volume: Lane<S>, momentum: Lane<S>, sound: Lane<S>) -> Point<S> {
         let flow = self.convection * momentum * volume;
         let beside = self.viscosity.mul_add(volume, self.beside);
         let (above, below) = (beside + flow, beside - flow);
@@ -72,7 +72,7 @@ impl<S: Simd> Weights<S> {
 
 /// A point's part in its own row and in those of its neighbours.
 #[derive(Clone, Copy)]
-pub(crate) struct Point<S: Simd> {
+pub struct Point<S: Simd> {
     /// The even part of the diagonals beside the main one.
     beside: Lane<S>,
     /// What the row before is coupled by, per matrix, to this point; and the row after.
@@ -81,14 +81,14 @@ pub(crate) struct Point<S: Simd> {
 }
 
 /// Vectors that a line of `length` points stores.
-pub(crate) const fn stored(length: usize) -> usize {
+pub const fn stored(length: usize) -> usize {
     // Two rows of nothing come before the first, so that it is like any other.
     (length + 2) * STORED
 }
 
 /// Makes what a line stores ready for [`eliminate`], which leaves it so: once does for many lines.
 #[inline(always)]
-pub(crate) fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
+pub fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
     rows[..2 * STORED].fill(simd.splat_f64s(0.0));
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
 /// # Panics
 /// If `rows` is not of the length that [`stored`] says.
 #[inline(always)]
-pub(crate) fn eliminate<S: Simd>(
+pub fn eliminate<S: Simd>(
     simd: S,
     weights: &Weights<S>,
     length: usize,
@@ -144,7 +144,7 @@ pub(crate) fn eliminate<S: Simd>(
 
 /// Finds the solution of an eliminated line, and gives it away point by point, in descending order.
 #[inline(always)]
-pub(crate) fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
+pub fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];
     let (mut next, mut after) = (zero, zero);
     let mut rows = &rows[..stored(length)];

@@ -11,13 +11,14 @@ use pulp::{Simd, WithSimd};
 
 use super::penta::{Weights, eliminate, prepare, stored, substitute};
 use super::transforms::{Constants, Flow, State, enter, x_to_y, y_to_z};
-use crate::mz::columns::{Columns, bundles, solved, with_columns};
+use crate::mz::columns::{Columns, bundles, solved};
 use crate::mz::components::{Components, ComponentsMut, cut, cut_mut, reborrow};
 use crate::mz::lanes::Lane;
 use crate::mz::lines::Lines;
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
+use crate::with_columns;
 
 /// Fields of a bundle within a plane: 1/ρ, the momentum along the lines, the speed of sound, the right-hand side.
 const FIELDS: usize = RIGHT + COMPONENTS;

@@ -1,13 +1,9 @@
-//! Tests of the matrix, the kernels and the tasks, against published and independent values.
+//! The matrix, the kernels and the tasks, against published and independent values.
 
+use npb_cg::{Class, EPSILON, Matrix, Problem, Solver, Storage, kernels};
 use thalweg::Runtime;
 
-use super::classes::{Class, EPSILON, Problem};
-use super::kernels;
-use super::matrix::Matrix;
-use super::serial;
-use super::solver::Solver;
-use super::storage::Storage;
+use crate::serial;
 
 const STORAGES: [Storage; 3] = [Storage::Rows, Storage::Sliced, Storage::Symmetric];
 

@@ -4,13 +4,10 @@
 
 use std::ops::Range;
 
+use npb_cg::gpu::{self, Enqueued, Rows};
+use npb_cg::{Class, Matrix, Problem, Solver, kernels};
 use thalweg::prelude::*;
 
-use super::super::classes::{Class, Problem};
-use super::super::kernels;
-use super::super::matrix::Matrix;
-use super::super::solver::Solver;
-use super::{Enqueued, Rows};
 use crate::testing::accelerated;
 
 /// All in one test: the kernels are compiled one after the other, before runs launch some at once.
@@ -70,7 +67,7 @@ fn products(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) {
     )
     .gpu(move |k, (offsets, columns, values, p, mut q, mut sum)| {
         let rows = Rows { offsets: &offsets, columns: &columns, values: &values, first };
-        super::multiply(k, rows, &p, &mut q, &mut sum)
+        gpu::multiply(k, rows, &p, &mut q, &mut sum)
     })
     .submit()
     .unwrap();
@@ -80,7 +77,7 @@ fn products(rt: &Runtime, matrix: &Matrix, rows: Range<usize>) {
     rt.task("norms", accesses)
         .gpu(move |k, (offsets, columns, values, x, z, mut residual, mut x_dot_z, mut z_dot_z)| {
             let rows = Rows { offsets: &offsets, columns: &columns, values: &values, first };
-            super::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
+            gpu::norms(k, rows, [&x, &z], [&mut residual, &mut x_dot_z, &mut z_dot_z])
         })
         .submit()
         .unwrap();
@@ -99,14 +96,14 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
 
     let first_sum = kernels::update_residual(rho[0] / p_dot_q, &q[rows.clone()], &mut r[rows.clone()]);
     rt.task("r", (scalars.slice(0..1).input(), divisor.input(), dq.input(), dr.inout(), sums[0].reduction(Sum)))
-        .gpu(|k, (rho, p_dot_q, q, mut r, mut sum)| super::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut sum))
+        .gpu(|k, (rho, p_dot_q, q, mut r, mut sum)| gpu::update_residual(k, [&rho, &p_dot_q], &q, &mut r, &mut sum))
         .submit()
         .unwrap();
 
     let (alpha, beta) = (rho[0] / p_dot_q, rho[1] / rho[0]);
     kernels::advance(alpha, beta, &r[rows.clone()], &mut z[rows.clone()], &p[rows.clone()], &mut q[rows.clone()]);
     rt.task("z, q", (scalars.input(), divisor.input(), dr.input(), dz.inout(), dp.input(), dq.output()))
-        .gpu(|k, (rho, p_dot_q, r, mut z, p, mut q)| super::advance(k, [&rho, &p_dot_q], &r, &mut z, &p, &mut q))
+        .gpu(|k, (rho, p_dot_q, r, mut z, p, mut q)| gpu::advance(k, [&rho, &p_dot_q], &r, &mut z, &p, &mut q))
         .submit()
         .unwrap();
     check(rt, &data, [&p, &q, &r, &z]);
@@ -116,7 +113,7 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
     r[rows.clone()].copy_from_slice(&q[rows.clone()]);
     p[rows.clone()].copy_from_slice(&q[rows.clone()]);
     rt.task("begin", (dq.input(), dz.output(), dr.output(), dp.output(), sums[1].reduction(Sum)))
-        .gpu(|k, (x, mut z, mut r, mut p, mut sum)| super::begin(k, &x, [&mut z, &mut r, &mut p], &mut sum))
+        .gpu(|k, (x, mut z, mut r, mut p, mut sum)| gpu::begin(k, &x, [&mut z, &mut r, &mut p], &mut sum))
         .submit()
         .unwrap();
     check(rt, &data, [&p, &q, &r, &z]);
@@ -124,10 +121,10 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
     q[rows.clone()].iter_mut().zip(&r[rows.clone()]).for_each(|(q, r)| *q = r / f64::sqrt(p_dot_q));
     z[rows.clone()].fill(1.5);
     rt.task("normalise", (divisor.input(), dr.input(), dq.output()))
-        .gpu(|k, (square, r, mut q)| super::normalise(k, [&square, &r], &mut q))
+        .gpu(|k, (square, r, mut q)| gpu::normalise(k, [&square, &r], &mut q))
         .submit()
         .unwrap();
-    rt.task("fill", (dz.output(),)).gpu(|k, (mut z,)| super::fill(k, &mut z, 1.5)).submit().unwrap();
+    rt.task("fill", (dz.output(),)).gpu(|k, (mut z,)| gpu::fill(k, &mut z, 1.5)).submit().unwrap();
     check(rt, &data, [&p, &q, &r, &z]);
     assert_same(&sums.each_ref().map(|sum| rt.read_scalar(sum).unwrap()), &[first_sum, second_sum], "sums");
 }
@@ -135,7 +132,7 @@ fn vectors(rt: &Runtime, length: usize, rows: Range<usize>) {
 fn scalars(rt: &Runtime) {
     let (residual, x_dot_z, history) = (rt.scalar(9.0), rt.scalar(0.25), placed(rt, vec![f64::NAN; 5]));
     rt.task("zeta", (residual.input(), x_dot_z.input(), history.slice(2..4).output()))
-        .gpu(|k, (residual, x_dot_z, mut outcome)| super::zeta(k, [&residual, &x_dot_z], &mut outcome, 10.0))
+        .gpu(|k, (residual, x_dot_z, mut outcome)| gpu::zeta(k, [&residual, &x_dot_z], &mut outcome, 10.0))
         .submit()
         .unwrap();
     let history = rt.take(history).unwrap();

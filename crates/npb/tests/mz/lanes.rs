@@ -1,8 +1,8 @@
 //! Of vectors: what is rounded, and what lies at the ends.
 
+use npb::mz::lanes::scratch::{HUGE_PAGE, LINE};
+use npb::mz::lanes::{Choice, Lane, MAX_LANES, Scratch, dispatch};
 use pulp::{Scalar, Simd, WithSimd};
-
-use super::{Choice, Lane, MAX_LANES, dispatch};
 
 /// The largest relative errors of reciprocals, their roots and quotients, in units of 2⁻⁵².
 struct Errors;
@@ -208,5 +208,17 @@ fn what_is_chosen_is_so_to_the_last_bit() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn memory_of_any_size_begins_at_a_line_and_keeps_what_it_holds() {
+    let mut scratch = Scratch::new();
+    let edge = HUGE_PAGE / size_of::<f64>();
+    for len in [1, 7, edge - 1, edge, edge + 1, 5 * edge, edge, 3] {
+        let numbers = scratch.numbers(len);
+        assert_eq!((numbers.len(), numbers.as_ptr().addr() % LINE), (len, 0));
+        numbers.fill(len as f64);
+        assert!(scratch.numbers(len).iter().all(|number| *number == len as f64));
     }
 }

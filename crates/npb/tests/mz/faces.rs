@@ -1,14 +1,11 @@
 //! Faces as arrays of their own, against those that are exchanged in place.
 
 use ndarray::{Array4, s};
-
-use crate::mz::classes::Benchmark;
-use crate::mz::exchange::{Side, inner_face, outer_face};
-use crate::mz::faces::{Halo, State, receive, send, shapes};
-use crate::mz::initial::exact_state;
-use crate::mz::operator::residual_of;
-use crate::mz::physics::Mesh;
-use crate::mz::zones::Shape;
+use npb::mz::exchange::{Side, inner_face, outer_face};
+use npb::mz::faces::{Halo, State, receive, send, shapes};
+use npb::mz::initial::exact_state;
+use npb::mz::operator::residual_of;
+use npb::mz::{Benchmark, Mesh, Shape};
 
 /// A zone that is its own neighbour on all sides, and the faces that it sends.
 fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 4]) {

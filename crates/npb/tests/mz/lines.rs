@@ -1,10 +1,9 @@
 //! Packed lines come back where they came from, whatever their geometry.
 
+use npb::mz::lanes::{MAX_LANES, Scratch, dispatch};
+use npb::mz::lines::{Lines, planes_together};
 use proptest::prelude::*;
 use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
-
-use crate::mz::lanes::{MAX_LANES, Scratch, dispatch};
-use crate::mz::lines::{Lines, planes_together};
 
 /// Points between the rows.
 const APART: usize = 2;

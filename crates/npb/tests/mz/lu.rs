@@ -3,20 +3,17 @@
 use std::ops::Range;
 
 use ndarray::Array4;
+use npb::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
+use npb::mz::lu::jacobian::{Coefficients, Flow, OMEGA};
+use npb::mz::lu::wavefront::{Rows, Strip, Turn, turn_len};
+use npb::mz::lu::{add, backward, forward, relax};
+use npb::mz::operator::residual;
+use npb::mz::physics::{C2, C34, C1345, CON43, DISSIPATION};
+use npb::mz::{Benchmark, COMPONENTS, Class, Fuse, Mesh, Verdict, Zone, Zones, run_serially};
 use proptest::prelude::*;
 use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
-use super::jacobian::{Coefficients, Flow, OMEGA};
-use super::wavefront::{Rows, Strip, Turn, turn_len};
-use super::{add, backward, forward, relax};
-use crate::mz::classes::{Benchmark, Class, Fuse};
-use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch};
-use crate::mz::operator::residual;
-use crate::mz::physics::{C2, C34, C1345, COMPONENTS, CON43, DISSIPATION, Mesh};
-use crate::mz::plain::{Zone, Zones};
-use crate::mz::serial::run;
-use crate::mz::tests::golden::Golden;
-use crate::mz::verify::Verdict;
+use crate::golden::Golden;
 
 /// The zones of a class with the residual that the first step begins with, faces exchanged.
 fn first_step(class: Class) -> Zones {
@@ -89,7 +86,7 @@ fn one_call_does_what_the_stages_do_on_any_number_of_threads() {
 fn class_s_is_verified() {
     let problem = Benchmark::Lu.problem(Class::S);
     for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
-        let verdict = Verdict::new(&problem, &run(Benchmark::Lu, &problem, problem.steps, 1, fuse).norms);
+        let verdict = Verdict::new(&problem, &run_serially(Benchmark::Lu, &problem, problem.steps, 1, fuse).norms);
         assert!(verdict.verified() && verdict.difference() < 1e-11, "{fuse:?}: {verdict}");
     }
 }

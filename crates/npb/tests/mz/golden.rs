@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use ndarray::{ArrayView4, Axis, s};
+use npb::mz::{Benchmark, COMPONENTS};
 use serde::Deserialize;
-
-use crate::mz::classes::Benchmark;
-use crate::mz::physics::COMPONENTS;
 
 /// Sums over one zone at one stage.
 #[derive(Clone, Copy, Debug, Deserialize)]

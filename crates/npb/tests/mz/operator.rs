@@ -1,18 +1,18 @@
 //! Initial state, exchange, forcing and residual, which the three benchmarks share.
 
 use ndarray::Array4;
+use npb::mz::components::{Slab, components_mut, for_planes};
+use npb::mz::faces::State;
+use npb::mz::initial::exact_state;
+use npb::mz::lanes::{MAX_LANES, dispatch, tabulate};
+use npb::mz::operator::blocks::{POINTS, pitch};
+use npb::mz::operator::stencil::{DissipationWeights, dissipation};
+use npb::mz::operator::{Operator, residual, scaled_residual};
+use npb::mz::physics::DISSIPATION;
+use npb::mz::{Benchmark, Class, Mesh, Shape, Zones};
 use pulp::{Simd, WithSimd};
 
-use super::golden::Golden;
-use crate::mz::classes::{Benchmark, Class};
-use crate::mz::components::{Slab, components_mut, for_planes};
-use crate::mz::faces::State;
-use crate::mz::initial::exact_state;
-use crate::mz::lanes::{MAX_LANES, dispatch};
-use crate::mz::operator::{Operator, residual, scaled_residual};
-use crate::mz::physics::Mesh;
-use crate::mz::plain::Zones;
-use crate::mz::zones::Shape;
+use crate::golden::Golden;
 
 /// The first right-hand side: BT and SP scale it by dt and take it after an exchange, LU does neither.
 #[test]
@@ -107,4 +107,37 @@ fn thin_zones_are_refused() {
     let mesh = Mesh::new(Benchmark::Lu, Shape { nx: 8, ny: 7, nz: 5 }, [32, 28, 5], [4, 4], 0.01);
     let (u, none) = (exact_state(&mesh), Array4::zeros(mesh.shape.array()));
     residual(&mesh, &u.view(), &none.view(), none.clone().view_mut(), 1);
+}
+
+#[test]
+fn weights_are_those_of_the_sums_that_a_point_is_part_of() {
+    for n in 6..=18 {
+        let mesh = Mesh::new(Benchmark::Sp, Shape { nx: n, ny: n, nz: n }, [n; 3], [1, 1], 1e-3);
+        let weights = DissipationWeights::new(&mesh);
+        for (d, dissipated) in DISSIPATION.into_iter().enumerate() {
+            let weight = dissipated / (mesh.h[d] * mesh.h[d]);
+            let part = |of: usize, sum: Option<usize>| match sum {
+                Some(sum) if sum > 0 && sum < n - 1 => dissipation(weight, sum, n)[of + 2 - sum],
+                _ => 0.0,
+            };
+            for l in 0..n {
+                let (two_before, two_after) = (l.checked_sub(2), (l + 2 < n).then_some(l + 2));
+                let expected = [
+                    two_before.map_or(0.0, |of| part(of, Some(l))),
+                    part(l, l.checked_sub(1)),
+                    part(l, Some(l)),
+                    part(l, Some(l + 1)),
+                    two_after.map_or(0.0, |of| part(of, Some(l))),
+                ];
+                let found = match d {
+                    0 => tabulate(|w| weights.x[l / POINTS][w][l % POINTS]),
+                    1 => weights.y[l],
+                    _ => weights.z[l],
+                };
+                assert_eq!(found, expected, "point {l} of {n} in direction {d}");
+            }
+        }
+        let mut beyond = (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
+        assert!(beyond.all(|weight| weight == 0.0), "there are no points behind the last of {n}");
+    }
 }

@@ -4,17 +4,13 @@
 //! them, and are missed if it writes them.
 
 use ndarray::{Array4, ArrayView4, ArrayViewMut4, Axis, s};
+use npb::mz::exchange::{Side, inner_face, outer_face};
+use npb::mz::initial::exact_state;
+use npb::mz::operator::{residual, scaled_residual};
+use npb::mz::program::Field;
+use npb::mz::{Benchmark, COMPONENTS, Class, Fuse, Mesh, Program, Settings, Shape, Verdict, bt, faces, gpu, lu, sp};
 use thalweg::prelude::*;
 
-use crate::mz::classes::{Benchmark, Class, Fuse};
-use crate::mz::exchange::{Side, inner_face, outer_face};
-use crate::mz::initial::exact_state;
-use crate::mz::operator::{residual, scaled_residual};
-use crate::mz::physics::{COMPONENTS, Mesh};
-use crate::mz::program::{Field, Program, Settings};
-use crate::mz::verify::Verdict;
-use crate::mz::zones::Shape;
-use crate::mz::{bt, faces, gpu, lu, sp};
 use crate::testing::accelerated;
 
 /// Points of zones: the smallest; less and more than a group in some direction, and no multiple of it; LU's blocks.
@@ -134,7 +130,7 @@ fn faces_are_copied(rt: &Runtime) {
     let mut random = random();
     let mut fields = shapes.map(|shape| Array4::from_shape_simple_fn(shape.array(), &mut random));
     let data = fields.each_ref().map(|field| placed(rt, field));
-    let all = |(m, z, y, x): crate::mz::exchange::Face| (m.start + 1..m.end + 1, z, y, x);
+    let all = |(m, z, y, x): npb::mz::exchange::Face| (m.start + 1..m.end + 1, z, y, x);
     for (side, neighbour) in [(Side::West, 1), (Side::East, 1), (Side::South, 2), (Side::North, 2)] {
         let (from, to) = (inner_face(shapes[neighbour], side), outer_face(shapes[0], side));
         rt.task("face", (data[neighbour].block(all(from.clone())).input(), data[0].block(all(to.clone())).output()))
@@ -191,7 +187,7 @@ fn run_is_verified(benchmark: Benchmark, fuse: Fuse, units: &str) {
 }
 
 /// Where a field is within the array that [`placed`] makes.
-fn middle(Shape { nx, ny, nz }: Shape) -> crate::mz::exchange::Face {
+fn middle(Shape { nx, ny, nz }: Shape) -> npb::mz::exchange::Face {
     (1..COMPONENTS + 1, 0..nz, 0..ny, 0..nx)
 }
 

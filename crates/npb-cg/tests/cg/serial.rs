@@ -3,8 +3,8 @@
 //! It is the oracle of the tests. It uses the program's matrix, because that has tests of its own,
 //! but none of its kernels.
 
-use super::classes::{CG_ITERATIONS, Problem};
-use super::matrix::Matrix;
+use npb_cg::classes::CG_ITERATIONS;
+use npb_cg::{Matrix, Problem};
 
 /// ζ after each of the first `iterations` steps of the power iteration.
 pub(crate) fn zetas(problem: &Problem, matrix: &Matrix, iterations: usize) -> Vec<f64> {

@@ -1,19 +1,16 @@
 //! SP stage by stage, whole, and on several threads; its line solver against the matrices it solves.
 
 use ndarray::Array4;
+use npb::mz::lanes::{Lane, dispatch};
+use npb::mz::operator::scaled_residual;
+use npb::mz::physics::{C1C5, C34, DISSIPATION, EPS4};
+use npb::mz::sp::penta::{Weights, eliminate, prepare, stored, substitute};
+use npb::mz::sp::{add, transform, x_sweep, y_sweep, z_sweep};
+use npb::mz::{Benchmark, Class, Fuse, Mesh, Verdict, Zones, run_serially};
 use proptest::prelude::*;
 use pulp::{Simd, WithSimd};
 
-use super::penta::{Weights, eliminate, prepare, stored, substitute};
-use super::{add, transform, x_sweep, y_sweep, z_sweep};
-use crate::mz::classes::{Benchmark, Class, Fuse};
-use crate::mz::lanes::{Lane, dispatch};
-use crate::mz::operator::scaled_residual;
-use crate::mz::physics::{C1C5, C34, DISSIPATION, EPS4, Mesh};
-use crate::mz::plain::Zones;
-use crate::mz::serial::run;
-use crate::mz::tests::golden::Golden;
-use crate::mz::verify::Verdict;
+use crate::golden::Golden;
 
 #[test]
 fn every_stage_has_the_known_sums() {
@@ -49,7 +46,7 @@ fn every_stage_has_the_known_sums() {
 #[test]
 fn class_s_is_verified() {
     let problem = Benchmark::Sp.problem(Class::S);
-    let verdict = Verdict::new(&problem, &run(Benchmark::Sp, &problem, problem.steps, 1, Fuse::Step).norms);
+    let verdict = Verdict::new(&problem, &run_serially(Benchmark::Sp, &problem, problem.steps, 1, Fuse::Step).norms);
     assert!(verdict.verified() && verdict.difference() < 1e-11, "{verdict}");
 }
 
@@ -57,10 +54,10 @@ fn class_s_is_verified() {
 fn threads_and_fusion_change_nothing() {
     for (class, steps) in [(Class::S, 3), (Class::W, 1)] {
         let problem = Benchmark::Sp.problem(class);
-        let one = run(Benchmark::Sp, &problem, steps, 1, Fuse::Stages);
+        let one = run_serially(Benchmark::Sp, &problem, steps, 1, Fuse::Stages);
         for threads in [1, 2, 3, 5] {
             for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
-                let norms = run(Benchmark::Sp, &problem, steps, threads, fuse).norms;
+                let norms = run_serially(Benchmark::Sp, &problem, steps, threads, fuse).norms;
                 assert_eq!(norms, one.norms, "class {class:?}, {threads} threads, {fuse:?}");
             }
         }
@@ -100,7 +97,7 @@ impl WithSimd for Solve<'_> {
 }
 
 fn first<S: Simd>(lane: Lane<S>) -> f64 {
-    let mut numbers = [0.0; crate::mz::lanes::MAX_LANES];
+    let mut numbers = [0.0; npb::mz::lanes::MAX_LANES];
     lane.store(&mut numbers, 0);
     numbers[0]
 }

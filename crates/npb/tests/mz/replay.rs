@@ -1,10 +1,7 @@
 //! Steps that are recorded and replayed, against those that are submitted.
 
+use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, run_serially};
 use thalweg::Runtime;
-
-use crate::mz::classes::{Benchmark, Class, Fuse};
-use crate::mz::program::{Exchange, Program, Settings};
-use crate::mz::run_serially;
 
 const STEPS: usize = 4;
 

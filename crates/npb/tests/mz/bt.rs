@@ -1,13 +1,63 @@
-//! The line solver against the equations it is to solve, for states at random.
+//! BT stage by stage, whole, and on several threads; its line solver against the equations it is to solve.
 
+use npb::mz::bt::jacobian::{Column, Jacobians, Vector, Weights};
+use npb::mz::bt::tridiagonal::{eliminate, stored, substitute};
+use npb::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate};
+use npb::mz::operator::scaled_residual;
+use npb::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION};
+use npb::mz::{Benchmark, Class, Fuse, Mesh, Verdict, Zones, bt, run_serially};
 use proptest::prelude::*;
 use pulp::{Simd, WithSimd};
 
-use super::jacobian::{Column, Jacobians, Vector, Weights};
-use super::tridiagonal::{eliminate, stored, substitute};
-use crate::mz::classes::{Benchmark, Class};
-use crate::mz::lanes::{Lane, MAX_LANES, Scratch, dispatch, tabulate};
-use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
+use crate::golden::Golden;
+
+#[test]
+fn every_stage_has_the_known_sums() {
+    let golden = Golden::of(Benchmark::Bt);
+    let known = golden.zones();
+    let mut zones = Zones::new(Benchmark::Bt, &Benchmark::Bt.problem(Class::S));
+    for step in 1..=2 {
+        zones.in_loop().exchange();
+        for (number, zone) in zones.zones.iter_mut().enumerate() {
+            let mesh = zone.mesh;
+            let check = |stage: &str, array: &ndarray::Array4<f64>| {
+                if known.contains(&number) {
+                    golden.check(step, stage, number, &array.view());
+                }
+            };
+            check("uexch", &zone.u);
+            scaled_residual(&mesh, &zone.u.view(), &zone.forcing.view(), zone.r.view_mut(), 1);
+            check("rhs", &zone.r);
+            bt::x_sweep(&mesh, &zone.u.view(), zone.r.view_mut(), 1);
+            check("xsolve", &zone.r);
+            bt::y_sweep(&mesh, &zone.u.view(), zone.r.view_mut(), 1);
+            check("ysolve", &zone.r);
+            bt::z_sweep(&mesh, &zone.u.view(), zone.r.view_mut(), 1);
+            check("zsolve", &zone.r);
+            bt::add(zone.u.view_mut(), &zone.r.view(), 1);
+            check("unew", &zone.u);
+        }
+    }
+}
+
+#[test]
+fn class_s_is_verified() {
+    let problem = Benchmark::Bt.problem(Class::S);
+    let verdict = Verdict::new(&problem, &run_serially(Benchmark::Bt, &problem, problem.steps, 1, Fuse::Step).norms);
+    assert!(verdict.verified() && verdict.difference() < 1e-11, "{verdict}");
+}
+
+#[test]
+fn threads_and_fusion_change_nothing() {
+    let problem = Benchmark::Bt.problem(Class::S);
+    let one = run_serially(Benchmark::Bt, &problem, 3, 1, Fuse::Stages);
+    for threads in [1, 2, 3, 5] {
+        for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages] {
+            let norms = run_serially(Benchmark::Bt, &problem, 3, threads, fuse).norms;
+            assert_eq!(norms, one.norms, "{threads} threads, {fuse:?}");
+        }
+    }
+}
 
 /// Solves a line whose lanes are all the same, and multiplies the system by the solution: the largest deviation from
 /// the right-hand side, with the blocks of the solver itself; and the largest deviation of these from the definition.
