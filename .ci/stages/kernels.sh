@@ -28,10 +28,10 @@ with_intel() {
 }
 if with_intel target/release/thalweg doctor 2>&1 | grep -q "Intel(R) OpenCL"; then
     # One device: what asks for two says that it is skipped.
-    with_intel cargo test --quiet --test conformance -- opencl::
-    with_intel cargo test --quiet --test accelerators --test kernels
+    with_intel cargo test --quiet -p thalweg --all-features --test conformance -- opencl::
+    with_intel cargo test --quiet -p thalweg --all-features --test accelerators --test kernels
     # Replays, with command buffers.
-    with_intel cargo test --quiet --test standin -- --ignored --exact \
+    with_intel cargo test --quiet -p thalweg --all-features --test standin -- --ignored --exact \
         graphs::steady graphs::changing graphs::scratch graphs::evicted graphs::indexed graphs::random_programs
 else
     echo "Intel's OpenCL finds no device here: skipped"

@@ -8,7 +8,9 @@ for features in "" cuda hip macros opencl profile sim graph; do
     cargo clippy --package thalweg --lib --quiet --features "$features" -- -D warnings
 done
 step "tests without features"
-cargo test --quiet --package thalweg --lib --test failures --test machine
+cargo test --quiet --package thalweg --lib --test failures
+step "programs that do not compile"
+cargo test --quiet --package thalweg --all-features --test compile_fail -- --ignored
 step "least version of Rust"
 least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 if has rustup && from_network rustup toolchain install "$least" --profile minimal --no-self-update >/dev/null 2>&1; then
@@ -27,7 +29,7 @@ fi
 step "documentation, and the list of public items"
 RUSTDOCFLAGS="-D warnings" cargo doc --package npb --package npb-cg --no-deps --quiet
 # It documents the library, and compares what is public with the list.
-RUSTDOCFLAGS="-D warnings" cargo test --quiet --test public_api -- --ignored
+RUSTDOCFLAGS="-D warnings" cargo test --quiet -p thalweg --all-features --test public_api -- --ignored
 step "the guide as a book"
 if has mdbook; then
     mdbook build docs/guide

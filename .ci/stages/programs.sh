@@ -1,9 +1,11 @@
 # The examples, verified, on cores and in simulation; the evaluation's tables; the benches at small sizes.
 step "examples, built"
 build_examples
-step "numerics of the benchmarks"
-# All members at once, as the examples are built: with the same features, the benchmarks are not compiled again.
-cargo test --release --quiet --test mz --test lanes --test cg_numerics
+step "tests of the benchmarks' numerics, of the examples, the guide and the command line"
+# All members at once, as the examples are built: with the same features, so nothing is compiled again.
+cargo test --release --quiet --test mz --test lanes --test cg_numerics --test guide --test originals --test programs \
+    --test numpy --test doctor --test kernel --bin thalweg --example jacobi --example 09_own_scheduler --example quicksort \
+    --example schedulers --example matmul --example fft2d
 step "examples, verified"
 example hello
 example ingest
@@ -57,9 +59,6 @@ timeout 300 target/release/examples/schedulers --benchmark lu --check docs/evalu
 timeout 300 target/release/examples/schedulers --suite factor --check docs/evaluation/suite.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/evaluation/suite.csv | grep '^SAME'
 timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
-
-step "unit tests of the examples"
-cargo test --quiet --example jacobi --example 09_own_scheduler --example quicksort --example schedulers
 
 step "benches, with the contenders that are installed"
 # Small sizes: that they build, agree with each other on the problems, and run. A contender in C whose compiler is there

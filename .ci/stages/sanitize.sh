@@ -6,7 +6,7 @@ if has valgrind; then
     checked=${THALWEG_VALGRIND:-memory_safety}
     for name in $checked; do
         [ -f "tests/$name.rs" ] || continue
-        binary=$(cargo test --no-run --message-format=json --quiet --test "$name" |
+        binary=$(cargo test --no-run --message-format=json --quiet -p thalweg --all-features --test "$name" |
             sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p')
         # Without OpenCL: its implementations open libraries of their own.
         THALWEG_REQUIRE="" OCL_ICD_VENDORS=/nonexistent timeout 900 valgrind --quiet --error-exitcode=9 --leak-check=no \

@@ -1,3 +1,7 @@
-# All tests that README's command runs.
+# The tests of the library, by README's command, and of the compiler of loops.
 step "tests"
-cargo test
+cargo test -p thalweg --all-features
+step "tests of the compiler of loops"
+cargo test --quiet -p thalweg-loops -p thalweg-macros
+step "the guide's code"
+cargo test --quiet -p thalweg-guide --doc

@@ -1,6 +1,6 @@
 //! The example programs, run as a user runs them: output and exit status on every kind of machine.
 //!
-//! `cargo test` builds the examples first; a test of its own (`cargo test --test programs`) does not.
+//! `cargo test` builds the examples first; `cargo test --test programs` runs those that `cargo build --examples` has built.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
