@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
-use thalweg::kernel::{Program, compile_for};
+use thalweg::devices::compile_for;
+use thalweg::kernel::Program;
 use thalweg::prelude::DeviceError;
 
 /// A compiler and the architectures that are asked of it.

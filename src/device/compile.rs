@@ -19,7 +19,8 @@ use crate::kernel::Program;
 /// [`DeviceError::NoCompiler`] if there is no compiler for the architecture.
 ///
 /// ```
-/// use thalweg::kernel::{Program, compile_for};
+/// use thalweg::devices::compile_for;
+/// use thalweg::kernel::Program;
 /// use thalweg::prelude::DeviceError;
 /// const TEXT: &str = "KERNEL(64, 1, 1) zero(OUT(double, y, n), int n)
 ///                     { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = 0.0; }";

@@ -59,6 +59,13 @@ pub(crate) struct Buffer {
     _owner: Box<dyn Send + Sync>,
 }
 
+// SAFETY: whoever makes a buffer hands over memory that the owner alone frees, and the devices that do so expose its address.
+unsafe impl crate::memory::Allocated for Buffer {
+    fn base(&self) -> usize {
+        self.base
+    }
+}
+
 impl Buffer {
     /// Memory that `owner` frees when it is dropped.
     pub(crate) fn new(base: usize, owner: impl Send + Sync + 'static) -> Self {

@@ -10,8 +10,8 @@ mod failure;
 mod run;
 mod subject;
 mod submit;
+mod take;
 
-pub use crate::task::take::TakeError;
 pub use build::BuildError;
 pub use device::DeviceError;
 pub(crate) use failure::Cancelled;
@@ -20,6 +20,7 @@ pub use run::RunError;
 pub(crate) use subject::Called;
 pub use subject::Subject;
 pub use submit::SubmitError;
+pub use take::TakeError;
 
 /// Any error a body may return.
 ///

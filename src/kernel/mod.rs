@@ -26,7 +26,6 @@ mod value;
 mod view;
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
-pub use crate::device::compile_for;
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
 pub use module::{CParameter, CType, Module, ModuleError, ModuleKernel, ModuleParameter, ModuleParameters, Plain};

@@ -134,8 +134,14 @@ pub mod support {
     pub use super::variants::Variants;
     pub use super::windows::{Piece, Product, Window, apart, extents};
 
+    /// A runtime, as generated code needs it.
+    pub trait Counts {
+        /// Counts bytes that fused loops do not read again.
+        fn count_spared(&self, bytes: u64);
+    }
+
     /// Counts what fused loops do not read again.
-    pub fn spared(runtime: &crate::Runtime, len: usize, bytes: usize) {
+    pub fn spared(runtime: &impl Counts, len: usize, bytes: usize) {
         runtime.count_spared((len * bytes) as u64);
     }
 

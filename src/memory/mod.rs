@@ -73,7 +73,7 @@ pub(crate) use result::{Promise, result_of_task};
 pub use shape::{Shape, Spans};
 pub use shared::{AtomicElement, Shared};
 pub(crate) use staying::{ForDevices, Staying};
-pub(crate) use unified::Unified;
+pub(crate) use unified::{Allocated, Unified};
 pub use value::{
     Accepts, Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads,
     WeaklyUpdates,

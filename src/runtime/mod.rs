@@ -103,6 +103,13 @@ pub struct Runtime {
     energy: Account,
 }
 
+#[cfg(feature = "macros")]
+impl crate::loops::support::Counts for Runtime {
+    fn count_spared(&self, bytes: u64) {
+        self.shared().spared.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 impl Runtime {
     /// Registers a vector as a one-dimensional data.
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
@@ -175,12 +182,6 @@ impl Runtime {
         I::Dim: Shape,
     {
         self.door.zeros_together(shapes)
-    }
-
-    /// Counts memory traffic that fused loops spare.
-    #[cfg(feature = "macros")]
-    pub(crate) fn count_spared(&self, bytes: u64) {
-        self.shared().spared.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// What all threads share.

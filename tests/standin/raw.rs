@@ -6,8 +6,9 @@ use std::ffi::{CString, c_void};
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::bytemuck::{Pod, Zeroable};
+use thalweg::devices::compile_for;
 use thalweg::error::FailureReason;
-use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write, compile_for};
+use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write};
 use thalweg::prelude::*;
 
 /// A function of the interface's library, which is open already.
