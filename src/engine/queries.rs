@@ -9,7 +9,7 @@ use crate::region::Block;
 #[cfg(feature = "sim")]
 use crate::sched::Model;
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, LowerBound};
 use std::sync::Arc;
 
 /// What placement has counted so far: nothing where there is none.
@@ -29,8 +29,6 @@ pub(crate) struct Counts {
     pub(crate) shares: Option<SharesInUse>,
     /// Which of others the policy chose, if it chooses.
     pub(crate) choice: Option<Choice>,
-    /// How the run differs from the policy's schedule, if it has one.
-    pub(crate) deviations: Option<Deviations>,
 }
 
 impl Engine {
@@ -70,7 +68,6 @@ impl Engine {
             bound: placement.bound(),
             shares: placement.shares(),
             choice: placement.choice(),
-            deviations: placement.deviations(),
         };
         self.ask(counts).unwrap_or_default()
     }

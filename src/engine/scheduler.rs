@@ -17,8 +17,8 @@ use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{
-    AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
-    SubmittedTask, UnitSet, View,
+    AffinityStatistics, Choice, CopySample, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask,
+    UnitSet, View,
 };
 use crate::sync::drop_quietly;
 use std::cell::RefCell;
@@ -168,11 +168,6 @@ impl Scheduler {
     /// As [`Policy::choice`].
     pub(super) fn choice(&self) -> Option<Choice> {
         self.look(|policy| policy.choice().cloned())
-    }
-
-    /// As [`Policy::deviations`].
-    pub(super) fn deviations(&self) -> Option<Deviations> {
-        self.look(|policy| policy.deviations().cloned())
     }
 
     /// As [`Policy::model`].

@@ -7,12 +7,10 @@ use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
 use crate::energy::{EnergyMeter, Power};
 use crate::engine::failures;
 use crate::machine::UnitKind;
-use crate::sched::{Policy, Schedule};
-use parking_lot::Mutex;
+use crate::sched::Policy;
 use std::fmt;
 #[cfg(feature = "sim")]
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 impl Runtime {
@@ -50,7 +48,6 @@ pub struct Builder {
     pub(super) on_stall: Option<Tell>,
     pub(super) on_failure: Option<failures::Tell>,
     pub(super) recorder: Option<Recorder>,
-    pub(super) schedule: Option<Arc<Mutex<Schedule>>>,
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
@@ -108,7 +105,6 @@ impl Builder {
             on_stall: None,
             on_failure: None,
             recorder: None,
-            schedule: None,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
@@ -478,37 +474,6 @@ impl Builder {
     #[cfg(feature = "graph")]
     pub fn record_graph(mut self, yes: bool) -> Self {
         self.recorder = yes.then(Recorder::default);
-        self
-    }
-
-    /// Records which unit runs which task, for [`Runtime::schedule`], which can be kept as text and followed by a later run.
-    /// The schedule grows with every task, and tasks do not take the fast path of CPU units: they are placed.
-    ///
-    /// ```
-    /// use thalweg::prelude::*;
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("schedule.txt");
-    /// fn program(rt: &Runtime) -> Result<(), Box<dyn std::error::Error>> {
-    ///     for _ in 0..8 {
-    ///         rt.task("work", ()).cpu(|_, ()| ()).submit()?;
-    ///     }
-    ///     Ok(rt.wait()?)
-    /// }
-    /// let builder = || Runtime::builder().compute_units("2:CPU:1");
-    /// let rt = builder().record_schedule(true).build()?;
-    /// program(&rt)?;
-    /// let recorded = rt.schedule().unwrap();
-    /// std::fs::write(&path, recorded.to_text())?;
-    ///
-    /// let replay = builder().scheduler(format!("replay:file={}", path.display())).record_schedule(true).build()?;
-    /// program(&replay)?;
-    /// let replayed = replay.schedule().unwrap();
-    /// assert!((0..8).all(|n| replayed.unit(TaskId(n)) == recorded.unit(TaskId(n))));
-    /// assert!(replay.statistics().deviations.is_none());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn record_schedule(mut self, yes: bool) -> Self {
-        self.schedule = yes.then(Arc::default);
         self
     }
 

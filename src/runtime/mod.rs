@@ -63,10 +63,8 @@ use crate::energy::Account;
 use crate::ids::SpaceId;
 use crate::machine::{Machine, Warning};
 use crate::memory::{Element, Shape};
-use crate::sched::Schedule;
 use crate::task::{Data, IntoRegion, IterationSpace};
 use ndarray::{Array, IntoDimension};
-use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,8 +95,6 @@ pub struct Runtime {
     warnings: Vec<Warning>,
     /// Where the scheduler's performance model is kept between runs.
     model_file: Option<PathBuf>,
-    /// What is recorded of where tasks run.
-    schedule: Option<Arc<Mutex<Schedule>>>,
     next_space: AtomicU64,
     energy: Account,
 }
@@ -241,12 +237,6 @@ impl Runtime {
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         if self.shared().is_in_child() { None } else { self.shared().engine.graph() }
-    }
-
-    /// Which unit has run which task so far, if [`Builder::record_schedule`] was asked for.
-    pub fn schedule(&self) -> Option<Schedule> {
-        let schedule = self.schedule.as_ref().filter(|_| !self.shared().is_in_child());
-        schedule.map(|schedule| schedule.lock().clone())
     }
 
     /// What ran where, and what moved. In a child of `fork`, only how many tasks each unit had finished before.

@@ -5,7 +5,7 @@ use crate::energy::{Account, EnergyStatistics};
 use crate::engine::{Counts, Traffic};
 use crate::ids::{SpaceId, UnitId};
 use crate::sched::fpm::SharesInUse;
-use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound};
+use crate::sched::{AffinityStatistics, Choice, LowerBound};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,8 +50,6 @@ pub struct Statistics {
     pub energy: Vec<EnergyStatistics>,
     /// Which scheduler was chosen, and why, if that was left to `auto`.
     pub choice: Option<Choice>,
-    /// How the run differs from the schedule that it was to follow (`replay`), if it does.
-    pub deviations: Option<Deviations>,
 }
 
 /// What moved from one address space to another.
@@ -81,8 +79,7 @@ pub struct LinkStatistics {
 
 impl Statistics {
     pub(super) fn of(shared: &Shared, account: &Account, elapsed: Duration) -> Self {
-        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice, deviations } =
-            shared.engine.counts();
+        let Counts { traffic, busy_ns, evictions, affinity, bound, shares, choice } = shared.engine.counts();
         let units = || shared.machine.units().iter().map(|unit| unit.id);
         let link = |((from, to), moved): ((SpaceId, SpaceId), Traffic)| LinkStatistics {
             from,
@@ -103,7 +100,6 @@ impl Statistics {
             bound,
             shares,
             choice,
-            deviations,
         }
     }
 }
@@ -146,9 +142,6 @@ impl fmt::Display for Statistics {
         }
         if let Some(choice) = &self.choice {
             writeln!(f, "auto: {choice}")?;
-        }
-        if let Some(deviations) = &self.deviations {
-            writeln!(f, "{deviations}")?;
         }
         Ok(())
     }

@@ -9,8 +9,7 @@
 //! [`Distributed`] makes a policy of any of them: a task that recurs carries its [`Place`], and goes to the queue of
 //! the unit that its index is assigned to.
 //!
-//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`]. [`Replay`] does what another did
-//! before, as a [`Schedule`] has it.
+//! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`].
 //!
 //! [`Auto`] chooses among the others by simulating the program under each.
 //!
@@ -44,8 +43,6 @@ mod priority;
 #[cfg(test)]
 mod properties;
 mod queues;
-mod replay;
-mod schedule;
 mod spec;
 mod static_chunks;
 mod static_pcf;
@@ -74,9 +71,6 @@ pub use pcf::{Pcf, profiled as profiled_pcf};
 pub use pcf_guided::PcfGuided;
 pub use pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks};
 pub use priority::Priority;
-pub use replay::{Deviations, Replay};
-pub(crate) use schedule::Recording;
-pub use schedule::{Schedule, ScheduleError};
 pub use spec::NAMES;
 pub(crate) use spec::{Setting, from_spec};
 pub use static_chunks::{Static, static_chunks};
@@ -221,11 +215,6 @@ pub trait Policy: Send {
 
     /// The performance model that the policy learns, if it has one.
     fn model(&self) -> Option<&Model> {
-        None
-    }
-
-    /// How the run differs from a schedule that the policy follows, if it does.
-    fn deviations(&self) -> Option<&Deviations> {
         None
     }
 

@@ -12,7 +12,6 @@
 //! | `certified` | `slack` (0.01): by what part units may take longer for fewer copies between memories |
 //! | `fpm` | `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` of seconds, or of so many times what the fastest takes (`1.5x`); `file`: profiles as text, otherwise learned |
 //! | `eft`, `bottom-level`, `auto` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take until some were measured |
-//! | `replay` | `file`: a [`Schedule`] as text, which must be given |
 //!
 //! All work distributions have `team` as well: how many CPU units to use, or `auto` for as many as are fastest.
 //!
@@ -23,13 +22,13 @@ use super::any_distribution::distributed;
 use super::fpm::{Budget, Fpm, Known, Objective};
 use super::{
     Adjacency, Auto, BottomLevel, Certified, ClusteredGuided, ClusteredGuidedLiteral, Dynamic, Eft, GuidedRuntime,
-    GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Replay, Schedule, Static, StaticPcf,
-    Stealing, TeamSize,
+    GuidedSizes, LinkEstimate, Model, Pcf, PcfGuided, PcfStatic, Policy, Priority, Static, StaticPcf, Stealing,
+    TeamSize,
 };
 use crate::error::BuildError;
 use std::collections::BTreeMap;
 
-/// The names of all schedulers that need no parameters: all but `replay`, which needs a file.
+/// The names of all schedulers; none needs parameters.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -117,15 +116,6 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
         "eft" => Box::new(Eft::new(setting.model, p.link()?)),
         "auto" => Box::new(Auto::new(setting.units, setting.model, p.link()?)),
         "bottom-level" => Box::new(BottomLevel::new(setting.model, p.link()?)),
-        "replay" => {
-            let Some(path) = p.take("file")? else {
-                return Err(p.error("file", "is missing; write replay:file=PATH of a recorded schedule".to_owned()));
-            };
-            let error = |problem: String| p.error("file", format!("{path}: {problem}"));
-            let text = (setting.read)(path).map_err(|problem| error(problem.to_string()))?;
-            let schedule = Schedule::from_text(&text).map_err(|problem| error(problem.to_string()))?;
-            Box::new(Replay::new(schedule, setting.units))
-        }
         _ => return Err(BuildError::UnknownScheduler { name: name.to_owned(), known: NAMES.to_vec() }),
     };
     parameters.end(policy)
@@ -424,9 +414,6 @@ mod tests {
             ("fpm:file=none.toml", "`fpm`: file: none.toml: "),
             ("fpm:file=pcf.toml", "`fpm`: file: pcf.toml: not profiles: "),
             ("fpm:file=others.toml", "others.toml: has profiles of HIP:2, and the units are CPU:1, CPU:1, GPU:1"),
-            ("replay", "`replay`: file: is missing; write replay:file=PATH"),
-            ("replay:file=none.txt", "`replay`: file: none.txt: "),
-            ("replay:file=pcf.toml", "`replay`: file: pcf.toml: not a schedule: line 1: "),
             ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
         ] {
             // That `pcf` is given as well is noticed before the file is looked for.

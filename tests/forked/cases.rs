@@ -103,7 +103,7 @@ fn every_way_in() {
 fn every_way_in_placed() {
     for scheduler in ["stealing", "eft"] {
         let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
-        refuses_everything(builder.record_graph(true).record_schedule(true).build().unwrap());
+        refuses_everything(builder.record_graph(true).build().unwrap());
     }
 }
 
@@ -153,7 +153,7 @@ fn refuses_everything(rt: Runtime) {
         refused(rt.task("t", (new.0.inout(), new.1.inout())).cpu(|_, _| ()).submit());
         drop(new);
         assert_eq!(rt.statistics().tasks.len(), rt.machine().num_units());
-        drop((rt.schedule(), rt.graph(), rt.conflicts(), rt.valid_in(&x), rt.now()));
+        drop((rt.graph(), rt.conflicts(), rt.valid_in(&x), rt.now()));
         assert!(format!("{rt:?}").contains("units"));
         drop((x, recording));
     });

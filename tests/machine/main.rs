@@ -10,7 +10,6 @@ mod environment;
 #[cfg(feature = "sim")]
 mod machine_files;
 mod own_policies;
-mod schedule_files;
 #[cfg(feature = "sim")]
 mod schedulers;
 #[cfg(feature = "sim")]

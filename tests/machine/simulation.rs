@@ -493,17 +493,6 @@ fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
 }
 
 #[test]
-fn who_is_recorded_schedules_as_ever() {
-    for scheduler in ["bottom-level", "eft", "auto"] {
-        let took = |recorded| {
-            let builder = Runtime::builder().compute_units("20:CPU:1,4:GPU:1").scheduler(scheduler);
-            cholesky(&builder.record_schedule(recorded).simulate(for_factorizations()).build().unwrap(), 10)
-        };
-        assert_eq!(took(true), took(false), "{scheduler}");
-    }
-}
-
-#[test]
 fn auto_says_what_it_took_and_why() {
     let rt = runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "auto");
     let took = cholesky(&rt, 12);

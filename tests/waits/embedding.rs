@@ -6,7 +6,6 @@ use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
 use thalweg::error::{Failures, RunError, TakeError, TaskFailure};
 use thalweg::prelude::*;
-use thalweg::sched::{Replay, Schedule};
 use thalweg::{Builder, Reading, Stall, Statistics};
 
 fn is_shared<T: Send + Sync + Debug>() {}
@@ -26,8 +25,6 @@ fn handles_are_send_sync_and_debug() {
     is_shared::<Completion>();
     is_shared::<Statistics>();
     is_shared::<Stall>();
-    is_shared::<Schedule>();
-    is_shared::<Replay>();
     is_shared::<Failures>();
     is_shared::<TaskFailure>();
     is_shared::<TakeError<Data<f64, Ix2>>>();

@@ -50,7 +50,7 @@ use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Choice, CopySample, Deviations, LowerBound, Model, SubmittedTask};
+use crate::sched::{AffinityStatistics, Choice, CopySample, LowerBound, Model, SubmittedTask};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
@@ -369,11 +369,6 @@ impl Placement {
     /// Which of others the policy chose, if it chooses.
     pub(crate) fn choice(&self) -> Option<Choice> {
         self.queue.choice()
-    }
-
-    /// How the run differs from the policy's schedule, if it has one.
-    pub(crate) fn deviations(&self) -> Option<Deviations> {
-        self.queue.deviations()
     }
 
     /// What the policy has learned of tasks' times, if it learns.

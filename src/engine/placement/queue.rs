@@ -21,7 +21,7 @@ use crate::engine::scheduler::{Breach, Scheduler};
 use crate::ids::{SpaceId, TaskId, UnitId};
 use crate::machine::{Machine, UnitKind};
 use crate::sched::fpm::{Known, SharesInUse};
-use crate::sched::{AffinityStatistics, Choice, Deviations, LowerBound, Model, ReadyTask, Sample, UnitView, View};
+use crate::sched::{AffinityStatistics, Choice, LowerBound, Model, ReadyTask, Sample, UnitView, View};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -432,11 +432,6 @@ impl Queue {
     /// Which of others the policy chose, if it chooses.
     pub(super) fn choice(&self) -> Option<Choice> {
         self.policy.choice()
-    }
-
-    /// How the run differs from the policy's schedule, if it has one.
-    pub(super) fn deviations(&self) -> Option<Deviations> {
-        self.policy.deviations()
     }
 
     /// What the policy has learned of tasks' times, if it learns.

@@ -24,14 +24,9 @@ const LEAST_WINDOW: usize = 1024;
 impl Builder {
     /// The scheduler, for this machine.
     pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
-        let schedule = self.schedule.clone();
-        let recorded = |policy| match schedule {
-            Some(schedule) => Box::new(sched::Recording::new(policy, schedule)),
-            None => policy,
-        };
         let from_environment = || environment::text(environment::SCHEDULER);
         let (name, is_ours) = match self.scheduler.take() {
-            Some(Choice::Own(policy)) => return Ok(Scheduler::own(recorded(policy))),
+            Some(Choice::Own(policy)) => return Ok(Scheduler::own(policy)),
             Some(Choice::Named(name)) => (name, true),
             None => from_environment().map_or_else(|| ("stealing".to_owned(), true), |name| (name, false)),
         };
@@ -53,7 +48,7 @@ impl Builder {
             true => error,
             false => environment::error(environment::SCHEDULER, &error),
         })?;
-        Ok(Scheduler::built_in(recorded(policy)))
+        Ok(Scheduler::built_in(policy))
     }
 
     /// The power of each unit: the user's figures, or the machine's.
@@ -121,7 +116,6 @@ impl Builder {
             model_file: self.model_file,
             #[cfg(not(feature = "sim"))]
             model_file: None,
-            schedule: self.schedule,
             next_space: AtomicU64::new(0),
             energy,
         }
