@@ -5,9 +5,10 @@
 //! other. As a list of the latest accesses it is fast for blocks that cross each other, as long as they are few; with an index it
 //! is for many; by tiles it is fastest, where all that is written are tiles.
 
-use super::fragment::{self, Fragment};
+use super::fragment::Fragment;
 use super::indexed::Indexed;
 use super::join::Tasks;
+use super::lists;
 use super::recent::Recent;
 use super::register::Newcomer;
 use super::settled::{self, Costs};
@@ -85,7 +86,7 @@ impl History {
     /// refer to it, and leaves no trace.
     #[cold]
     pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
-        let flow = fragment::flow(access.mode);
+        let flow = lists::flow(access.mode);
         match &mut self.form {
             Form::Whole(fragment) => fragment.wait_for_all(&Part::Box(&access.datum.whole()), flow, newcomer),
             Form::Parts(parts) => {
@@ -226,7 +227,7 @@ impl History {
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
         let onlookers = &mut self.beside.get_or_insert_default().onlookers;
-        fragment::make_room(onlookers, Flow::Order, newcomer);
+        lists::make_room(onlookers, Flow::Order, newcomer);
         onlookers.push(newcomer.share());
     }
 }

@@ -17,8 +17,9 @@
 //! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its time;
 //!    those that are missing are finished, or somebody has overwritten all that they read.
 
-use super::fragment::{self, Fragment};
+use super::fragment::Fragment;
 use super::join::{Tasks, matters};
+use super::lists;
 use super::recent;
 use super::register::Newcomer;
 use super::shares::Shares;
@@ -116,9 +117,9 @@ impl Indexed {
     pub(super) fn enter(&mut self, block: &Block, mode: Mode, newcomer: &mut Newcomer<'_>) {
         self.now += 1;
         if mode.writes() {
-            self.enter_writer(block, fragment::flow(mode), newcomer);
+            self.enter_writer(block, lists::flow(mode), newcomer);
         } else {
-            self.enter_reader(block, fragment::flow(mode), newcomer);
+            self.enter_reader(block, lists::flow(mode), newcomer);
         }
     }
 
@@ -246,7 +247,7 @@ impl Indexed {
         if oldest > read.at {
             read.tasks.clear(); // all of it was overwritten since
         }
-        fragment::add_reader(&mut read.tasks, newcomer);
+        lists::add_reader(&mut read.tasks, newcomer);
         read.at = now;
     }
 
@@ -282,7 +283,7 @@ impl Indexed {
             }
             let is_over = || !newcomer.keeps_finished() && read.tasks.iter().all(|task| !matters(task, Flow::Order));
             if block.contains(&read.block) || is_over() {
-                fragment::forget(&mut read.tasks);
+                lists::forget(&mut read.tasks);
             }
         });
         if parts > PARTS_LEFT_APART {

@@ -35,6 +35,7 @@ mod graph;
 mod history;
 mod indexed;
 mod join;
+mod lists;
 mod mode;
 mod node;
 mod recent;

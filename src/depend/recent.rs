@@ -16,9 +16,9 @@
 //! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every
 //!    younger.
 
-use super::fragment;
 use super::indexed::Indexed;
 use super::join::{Tasks, matters};
+use super::lists;
 use super::register::Newcomer;
 use super::{Mode, TaskRef};
 use crate::region::{Block, NarrowBlock};
@@ -79,7 +79,7 @@ impl Recent {
     /// Enters an access of `newcomer` for which there is room.
     #[inline]
     pub(super) fn enter(&mut self, region: NarrowBlock, mode: Mode, newcomer: &mut Newcomer<'_>) {
-        let (writes, flow) = (mode.writes(), super::fragment::flow(mode));
+        let (writes, flow) = (mode.writes(), super::lists::flow(mode));
         let (mut same_readers, mut ordered, mut covered, mut is_newest) = (None, false, false, true);
         for (index, Entry { block, writes: wrote, tasks }) in self.0.iter().enumerate().rev() {
             if !block.overlaps(&region) {
@@ -105,7 +105,7 @@ impl Recent {
             self.0.retain(|entry| !region.contains(&entry.block));
         }
         match same_readers {
-            Some(index) => fragment::add_reader(&mut self.0[index].tasks, newcomer),
+            Some(index) => lists::add_reader(&mut self.0[index].tasks, newcomer),
             None => self.0.push(Entry { block: region, writes, tasks: smallvec![newcomer.share()] }),
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! Prefetches alone: nothing here changes what a task does, or when.
 
+use super::owned::OwnedTask;
 use super::pool;
 use super::prefetch::{prefetch_line, prefetch_lines};
 use super::tail::Tail;
-use super::task::{Kind, OwnedTask, Task};
+use super::task::{Kind, Task};
 use std::ptr::{self, NonNull};
 
 impl<K: Kind> Task<K> {

@@ -17,7 +17,8 @@
 //!    so does every frame in the list. Links between frames change under the lock, or before a frame is shown.
 
 use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
-use super::task::{Kind, OwnedTask, Task};
+use super::owned::OwnedTask;
+use super::task::{Kind, Task};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::panic::Location;

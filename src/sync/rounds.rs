@@ -16,8 +16,10 @@
 use super::atomic::{AtomicBool, Ordering};
 use super::edges::{EdgeStore, Link};
 use super::fixed::FixedEdges;
+use super::owned::OwnedTask;
+use super::submitting::Submitting;
 use super::successors::Edge;
-use super::task::{Flow, Kind, OwnedTask, Submitting, Task, TaskRef, drop_quietly};
+use super::task::{Flow, Kind, Task, TaskRef, drop_quietly};
 use rustc_hash::FxHashSet;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};

@@ -18,7 +18,8 @@
 //! 2. Whoever waits, directly or not, for a task that does not end is blocked: its block stays, and so do the edges to it.
 //!    So from a task on the list all that lies behind it can be visited under the lock.
 
-use super::task::{Kind, OwnedTask, Task, TaskRef};
+use super::owned::OwnedTask;
+use super::task::{Kind, Task, TaskRef};
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;

@@ -68,6 +68,8 @@ mod pool {
 }
 #[path = "../../src/sync/fork.rs"]
 mod fork;
+#[path = "../../src/sync/owned.rs"]
+mod owned;
 #[path = "../../src/sync/prefetch.rs"]
 mod prefetch;
 #[path = "../../src/sync/readers.rs"]
@@ -80,6 +82,8 @@ mod rounds;
 mod sleep;
 #[path = "../../src/sync/spin.rs"]
 mod spin;
+#[path = "../../src/sync/submitting.rs"]
+mod submitting;
 #[path = "../../src/sync/successors.rs"]
 mod successors;
 #[path = "../../src/sync/tail.rs"]

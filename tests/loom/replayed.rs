@@ -1,7 +1,9 @@
 //! Graphs that run again: each round, a task is owned once, behind all its predecessors, and what they did is seen.
 
+use super::owned::OwnedTask;
 use super::rounds::{Helper, Rounds};
-use super::task::{Flow, OwnedTask, Submitting, TaskRef};
+use super::submitting::Submitting;
+use super::task::{Flow, TaskRef};
 use super::tasks::{Common, Modelled};
 use super::{Traced, model};
 use loom::sync::{Arc, Mutex};

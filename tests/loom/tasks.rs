@@ -1,6 +1,8 @@
 //! Tasks' blocks: one owner at a time, freed once, and what was done before is seen.
 
-use super::task::{Flow, Kind, OwnedTask, Submitting};
+use super::owned::OwnedTask;
+use super::submitting::Submitting;
+use super::task::{Flow, Kind};
 use super::{Traced, model};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
