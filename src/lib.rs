@@ -101,10 +101,12 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBody, LoopBuilder, Obstacle, Pending,
-    Reading, Recorder, Recording, ResultFuture, Returning, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder,
-    TaskGroup, TaskHandle,
+    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, Reading,
+    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
+    TaskHandle,
 };
+#[doc(hidden)] // inference finds them
+pub use runtime::{LoopBody, Returning};
 #[cfg(feature = "sim")]
 pub use sim::{MachineFileError, SimulatedMachine};
 

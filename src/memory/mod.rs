@@ -42,38 +42,55 @@ mod unified;
 mod value;
 
 pub use crate::depend::OpId;
-pub use access::{Accept, Access, Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
+pub use access::{Accept, Access};
+// Types of accesses and bodies that inference finds and no program names; so are all that are hidden below.
+#[doc(hidden)]
+pub use access::{Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
 pub(crate) use access::{Declared, Record};
+pub use access_list::AccessList;
 pub(crate) use access_list::both;
-pub use access_list::{AccessList, List, Span};
+#[doc(hidden)]
+pub use access_list::{List, Span};
+#[doc(hidden)]
 pub use accumulate::Accumulate;
 pub(crate) use buffer::{DataCell, HostBuffer, strides_of};
 pub(crate) use combine::operation;
 pub use combine::{AnyOrder, Elementwise, Max, Min, Reducer, Reduction, Sum};
 pub(crate) use copy::{BoxCopy, copy_box};
 pub(crate) use detached::LentOut;
+#[doc(hidden)]
 pub use detached::{Async, Detached};
 pub(crate) use home::Home;
+#[doc(hidden)]
 pub use iteration::Index;
 pub(crate) use iteration::{Repeated, SharedBody};
 pub(crate) use lease::{Common, SharedDeviceBody, SharedHostBody};
+#[doc(hidden)]
 pub use lease::{Keep, Lease, Owned, Share};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;
 /// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
 pub use num_complex::Complex;
+#[doc(hidden)]
 pub use outcome::OutcomeOf;
+#[doc(hidden)]
 pub use parameter::ReadParameter;
 pub(crate) use parameter::{AnySetting, Setting, settle};
+pub use payload::IntoOutcome;
 pub(crate) use payload::{DeviceBody, HostBody, Payload, Several, nothing};
-pub use payload::{IntoOutcome, NoBody, Slot, With};
+#[doc(hidden)]
+pub use payload::{NoBody, Slot, With};
 pub(crate) use reserved::{Reserved, resident_bytes};
+#[doc(hidden)]
 pub use result::{Always, Fallibly, ReadOutcome, ReadResult, Yields};
 pub(crate) use result::{Promise, result_of_task};
-pub use shape::{Shape, Spans};
+pub use shape::Shape;
+#[doc(hidden)]
+pub use shape::Spans;
 pub use shared::{AtomicElement, Shared};
 pub(crate) use staying::{ForDevices, Staying};
 pub(crate) use unified::{Allocated, Unified};
+#[doc(hidden)]
 pub use value::{
     Accepts, Commutes, Follows, OfValue, Overwrites, Reads, Shares, Unseen, Updates, ValueMode, WeaklyReads,
     WeaklyUpdates,

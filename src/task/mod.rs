@@ -22,25 +22,37 @@ mod value;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
+// Types of declared accesses that inference finds and no program names; so are all that are hidden below.
+#[doc(hidden)]
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;
 #[doc(hidden)]
 pub use accesses::AnyParameter;
 pub(crate) use accesses::Predecessor;
 pub use border::{Face, Side, Widths};
-pub use borrowed::{Borrowed, BorrowedMut, BorrowedParts, BorrowedRegion};
-pub use each::{Each, LoopAccesses, PartSpec};
+#[doc(hidden)]
+pub use borrowed::BorrowedParts;
+pub use borrowed::{Borrowed, BorrowedMut, BorrowedRegion};
+pub use each::LoopAccesses;
+#[doc(hidden)]
+pub use each::{Each, PartSpec};
 pub use handle::Data;
 #[doc(hidden)]
 pub use handle::Kept;
 pub(crate) use handle::{Owner, ReleasedCell};
 pub use iteration::IterationSpace;
+#[doc(hidden)]
 pub use outcome::Outcome;
-pub use parameter::{Parameter, ParameterInput};
+pub use parameter::Parameter;
+#[doc(hidden)]
+pub use parameter::ParameterInput;
 pub use partition::{Grown, PartIndex, Partition, Parts};
 pub use ranges::{IndexRange, Ranges};
 pub use region::{IntoRegion, Region, blocks};
+#[doc(hidden)]
 pub use result::{ResultAfter, ResultInput, ResultOutcome};
 pub(crate) use take::GivenUp;
 pub use take::Take;
-pub use value::{Token, TokenAccess, Value, ValueAccess};
+pub use value::{Token, Value};
+#[doc(hidden)]
+pub use value::{TokenAccess, ValueAccess};
