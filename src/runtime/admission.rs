@@ -1,4 +1,4 @@
-//! Admitting a task: what it is refused for, and what goes with it.
+//! Admits a task: checks it, and prepares the parts of it that have no type of their own.
 //!
 //! Nothing here knows the types of a task's accesses and bodies. A program has hundreds of them, and this code would be
 //! compiled for each.
@@ -34,7 +34,7 @@ pub(super) struct Admission<'a> {
     pub(super) awaited: bool,
 }
 
-/// What a task that was admitted takes along.
+/// The parts of an admitted task.
 pub(super) struct Admitted {
     /// The kinds of unit that it may run on.
     pub(super) kinds: Kinds,
@@ -120,7 +120,7 @@ impl Admission<'_> {
         Ok(kinds)
     }
 
-    /// What policies may ask about the task; nothing on the fast path, where none is asked.
+    /// The facts that policies may ask for; none on the fast path, which has no policy to ask.
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
             return Err(SubmitError::Cost { task: self.name.into(), cost });

@@ -16,7 +16,7 @@ use crate::memory::{
 use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
-/// The bodies of a loop, or of a recorded task, beside the one for CPU units.
+/// The bodies of a loop or of a recorded task, except the one for CPU units.
 pub(super) struct Bodies<S: AccessList> {
     pub(super) emulated: Option<SharedHostBody<'static, S>>,
     pub(super) gpu: Option<ForDevices<S>>,

@@ -205,7 +205,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         name: impl Into<Cow<'static, str>>,
         accesses: A,
     ) -> TaskBuilder<'scope, A, NoBody, Lease<'scope>> {
-        // Nobody else can make it a member of another group: only what is `Owned` has a method for that.
+        // The task cannot join another group: a builder with a lease has no method for that.
         self.group.task(name, accesses).kept_by(self.lease)
     }
 

@@ -1,4 +1,4 @@
-//! Recorded tasks have what submitted ones have: groups, devices of their own, all devices of a unit. So have a scope's.
+//! Recorded tasks and tasks of a scope can be in groups, for one device, and across all devices of a unit.
 
 use crate::common::{failed, for_each_mix};
 use thalweg::error::RunError;

@@ -187,7 +187,7 @@ where
 }
 
 impl<S: AccessList> About<S> {
-    /// Gives a task all that it has beside its body for CPU units.
+    /// Gives a task everything except its body for CPU units.
     fn give<'t, 's, C: Slot<S>>(&self, mut task: TaskBuilder<'t, Again<'s, S>, C>) -> TaskBuilder<'t, Again<'s, S>, C> {
         task.hints = self.hints.clone();
         self.bodies.give(task)

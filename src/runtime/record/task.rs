@@ -44,7 +44,7 @@ impl<S: AccessList> Ungrouped for Recorded<'_, S> {}
 impl Sealed for &Recorder<'_> {}
 impl Ungrouped for &Recorder<'_> {}
 
-/// A loop that is being recorded has its recorder; what it keeps lasts as long as the recording.
+/// A loop that is being recorded has its recorder. Its bodies last as long as the recording.
 impl Share<'static> for &Recorder<'_> {
     fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
         body
