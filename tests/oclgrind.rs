@@ -115,6 +115,7 @@ fn a_race_is_seen() {
 }
 
 #[test]
+#[ignore = "builds the programs; `cargo test --release --test oclgrind -- --ignored free_of_races`"]
 fn kernels_are_free_of_races() {
     if library().is_none() {
         return;
@@ -129,6 +130,7 @@ fn kernels_are_free_of_races() {
 }
 
 #[test]
+#[ignore = "builds the programs; `cargo test --release --test oclgrind -- --ignored free_of_races`"]
 fn programs_are_free_of_races() {
     if library().is_none() {
         return;

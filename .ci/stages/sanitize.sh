@@ -16,6 +16,10 @@ else
     echo "valgrind is not installed: skipped"
 fi
 
+step "data races in kernels, by Oclgrind"
+# In release, and all members at once: the programs that it runs are there.
+cargo test --release --quiet --test oclgrind -- --ignored free_of_races
+
 step "undefined behaviour, by Miri"
 if cargo +nightly miri --version >/dev/null 2>&1; then
     for model in "" -Zmiri-tree-borrows; do
