@@ -31,7 +31,7 @@ use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
 fn example(settings: &Settings, name: &str, arguments: &str) {
     let Some(built) = drivers::built() else { return };
     let arguments: Vec<_> = arguments.split(' ').chain(["--no-progress"]).collect();
-    let (output, report) = run(settings, &built.of(name), &arguments);
+    let (output, report) = run(settings, &built.example(name), &arguments);
     assert_eq!(output.lines().last(), Some("VERIFIED"), "{name} {arguments:?}: {output}");
     report.is_clean();
     report.has_launched();
@@ -60,11 +60,13 @@ fn examples(settings: &Settings) {
 }
 
 #[test]
+#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
 fn examples_on_cuda() {
     examples(&CUDA);
 }
 
 #[test]
+#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
 fn examples_on_hip() {
     examples(&HIP);
 }
@@ -423,13 +425,14 @@ fn memory_of_others_is_used_where_it_lies() {
 
 /// The example `numpy`, from Python, with arrays as CuPy has them.
 #[test]
+#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
 fn python_gives_and_gets_memory_of_a_device() {
     let Some(built) = drivers::built() else { return };
     let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     if std::process::Command::new(&python).arg("--version").output().is_err() {
         return println!("skipped: there is no `{python}`");
     }
-    let library = built.of("jacobi").with_file_name("libnumpy.so");
+    let library = built.example("jacobi").with_file_name("libnumpy.so");
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/numpy/device.py");
     let (output, report) = run(&CUDA, python.as_ref(), &[script, &library.display().to_string()]);
     assert_eq!(output.lines().last(), Some("VERIFIED"), "{output}");

@@ -19,6 +19,9 @@ for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1; do
 done
 target/release/thalweg doctor
 
+step "examples on the stand-in drivers of CUDA and HIP"
+cargo test --release --quiet --test standin -- --ignored examples python
+
 step "a second implementation of OpenCL, by Intel, for cores"
 intel=target/intel
 [ -d "$intel" ] || { python3 -m venv "$intel" && from_network "$intel/bin/pip" install --quiet intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt==2026.2.0; }

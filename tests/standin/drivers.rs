@@ -42,11 +42,18 @@ impl Settings {
 pub struct Built {
     folder: PathBuf,
     programs: BTreeMap<String, PathBuf>,
+    examples: OnceLock<BTreeMap<String, PathBuf>>,
 }
 
 impl Built {
     pub fn of(&self, program: &str) -> PathBuf {
         self.programs.get(program).unwrap_or_else(|| panic!("{program} was built")).clone()
+    }
+
+    /// An example, which is built with the first one.
+    pub fn example(&self, name: &str) -> PathBuf {
+        let examples = self.examples.get_or_init(build_examples);
+        examples.get(name).unwrap_or_else(|| panic!("{name} was built")).clone()
     }
 }
 
@@ -93,7 +100,7 @@ fn build() -> Option<Built> {
             assert!(made.is_ok() || link.exists(), "{made:?}");
         }
     }
-    Some(Built { programs: build_programs(), folder })
+    Some(Built { programs: build_programs(), examples: OnceLock::new(), folder })
 }
 
 /// The layer that makes OpenCL on cores look like a GPU; nothing if there are no headers for it, or no OpenCL.
@@ -123,13 +130,21 @@ pub fn layer() -> Option<PathBuf> {
     LAYER.get_or_init(build).clone()
 }
 
-/// What else is run: as cargo has built it for this test, in the same profile.
+/// The other test programs that are run, in the profile of this one: without optimization of this package alone, as README's
+/// command builds them; optimized as a part of the workspace, as its examples are built.
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut arguments = vec!["build", "--test", "conformance", "--test", "accelerators"];
-    arguments.extend(
-        ["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg", "numpy"].iter().flat_map(|name| ["--example", name]),
-    );
+    if cfg!(debug_assertions) {
+        arguments.extend(["--package", "thalweg", "--all-features"]);
+    }
     cargo::programs(&arguments)
+}
+
+fn build_examples() -> BTreeMap<String, PathBuf> {
+    let names = ["jacobi", "cg", "npb_mz", "compact", "macc_cg", "dg", "numpy"];
+    cargo::programs(
+        &["build"].into_iter().chain(names.into_iter().flat_map(|name| ["--example", name])).collect::<Vec<_>>(),
+    )
 }
 
 /// What a process has called and left behind.
