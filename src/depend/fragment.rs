@@ -179,7 +179,12 @@ impl Fragment {
         if !self.first.iter().chain(others).any(|task| still_matters(task, Flow::Value)) {
             (self.first, self.open) = (None, None);
         }
+        let last = self.readers.last().cloned();
         self.readers.retain(|task| still_matters(task, Flow::Order));
+        // A group that was read is closed, and stays so as long as it matters: who joined it would not learn of its failures.
+        if self.open.is_some() && self.readers.is_empty() {
+            self.readers.extend(last);
+        }
         self.has_weak_readers &= !self.readers.is_empty();
     }
 
