@@ -11,7 +11,7 @@ use opencl3::memory::{Buffer, CL_MEM_READ_WRITE};
 use opencl3::program::Program;
 use std::ptr;
 use std::time::Instant;
-use thalweg::kernel::compile_for;
+use thalweg::devices::compile_for;
 use thalweg::machine::UnitKind;
 
 /// Launches so many and says how long each took, in nanoseconds.
