@@ -112,7 +112,9 @@ pub use sim::{MachineFileError, SimulatedMachine};
 
 /// The devices of this machine, as `thalweg doctor` shows them, and kernels compiled for devices of any machine.
 pub mod devices {
-    pub use crate::device::{DeviceFacts, Interface, compile_for, interfaces};
+    #[cfg(any(feature = "cuda", feature = "hip"))]
+    pub use crate::device::compile_for;
+    pub use crate::device::{DeviceFacts, Interface, interfaces};
     #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
     pub use crate::device::{Measurement, measurement};
 }

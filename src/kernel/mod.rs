@@ -25,7 +25,6 @@ mod signature;
 mod value;
 mod view;
 
-#[cfg(any(feature = "cuda", feature = "hip"))]
 pub use argument::{Argument, Arguments, Parameters, Read, Write};
 pub use launcher::{Launcher, Threads};
 pub use module::{CParameter, CType, Module, ModuleError, ModuleKernel, ModuleParameter, ModuleParameters, Plain};
