@@ -60,13 +60,13 @@ fn examples(settings: &Settings) {
 }
 
 #[test]
-#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
 fn examples_on_cuda() {
     examples(&CUDA);
 }
 
 #[test]
-#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
 fn examples_on_hip() {
     examples(&HIP);
 }
@@ -425,7 +425,7 @@ fn memory_of_others_is_used_where_it_lies() {
 
 /// The example `numpy`, from Python, with arrays as CuPy has them.
 #[test]
-#[ignore = "builds the examples; `cargo test --release --test standin -- --ignored examples python`"]
+#[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
 fn python_gives_and_gets_memory_of_a_device() {
     let Some(built) = drivers::built() else { return };
     let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
