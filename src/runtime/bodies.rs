@@ -1,8 +1,7 @@
-//! What the tasks of a loop share, and the replays of a recorded task: bodies that are called many times, a priority, and the
-//! device that all are for.
+//! Bodies for devices that are called many times: by the tasks of a loop, and by the replays of a recorded task.
 //!
-//! The builders of both describe them by the same methods, which are here. The body for CPU units is none of these: it
-//! keeps its type, so that it is called without a pointer to it.
+//! Both builders take them by the same methods, which are here. The body for CPU units is none of these: it keeps its type, so
+//! that it is called without a pointer to it.
 
 use super::for_each::LoopBuilder;
 use super::record::Recorded;

@@ -91,16 +91,12 @@ pub(super) struct RecordedTask<S: AccessList, B> {
 
 /// A body for CPU units that is called in each replay, or that there is none.
 pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
-    /// Submits `task` with this body.
-    fn submit(
+    /// Gives a task this body for one replay, on the units that `host_only` leaves.
+    fn give<'t, 's>(
         &self,
-        task: TaskBuilder<'_, Again<'_, S>>,
-        about: &About<S>,
-        location: &'static Location<'static>,
-    ) -> Result<(), SubmitError>;
-
-    /// Refuses `task` with this body for what `submit` would.
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError>;
+        task: TaskBuilder<'t, Again<'s, S>>,
+        host_only: bool,
+    ) -> TaskBuilder<'t, Again<'s, S>, impl Slot<S>>;
 
     /// A task with this body that stays; none if there is no body.
     fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting>;
@@ -116,17 +112,12 @@ pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
 }
 
 impl<S: AccessList> RecordedBody<S> for NoBody {
-    fn submit(
+    fn give<'t, 's>(
         &self,
-        task: TaskBuilder<'_, Again<'_, S>>,
-        about: &About<S>,
-        location: &'static Location<'static>,
-    ) -> Result<(), SubmitError> {
-        about.give(task).submit_as(location, false, |_| ())
-    }
-
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError> {
-        about.give(task).check()
+        task: TaskBuilder<'t, Again<'s, S>>,
+        _: bool,
+    ) -> TaskBuilder<'t, Again<'s, S>, impl Slot<S>> {
+        task
     }
 
     fn stay(&self, _: Meta, _: S, _: Iteration) -> Option<Submitting> {
@@ -151,23 +142,14 @@ where
     F: for<'c, 'a> Fn(&'c Context, S::Views<'a>) -> R + Send + Sync + 'static,
     R: IntoOutcome + 'static,
 {
-    fn submit(
+    fn give<'t, 's>(
         &self,
-        task: TaskBuilder<'_, Again<'_, S>>,
-        about: &About<S>,
-        location: &'static Location<'static>,
-    ) -> Result<(), SubmitError> {
+        task: TaskBuilder<'t, Again<'s, S>>,
+        host_only: bool,
+    ) -> TaskBuilder<'t, Again<'s, S>, impl Slot<S>> {
         let body = self.0.clone();
         let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if about.host_only { task.host(body) } else { task.cpu(body) };
-        about.give(task).submit_as(location, false, |_| ())
-    }
-
-    fn check(&self, task: TaskBuilder<'_, Again<'_, S>>, about: &About<S>) -> Result<(), SubmitError> {
-        let body = self.0.clone();
-        let body = move |context: &Context, views: S::Views<'_>| body(context, views);
-        let task = if about.host_only { task.host(body) } else { task.cpu(body) };
-        about.give(task).check()
+        if host_only { task.host(body) } else { task.cpu(body) }
     }
 
     fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting> {
@@ -186,14 +168,6 @@ where
     }
 }
 
-impl<S: AccessList> About<S> {
-    /// Gives a task everything except its body for CPU units.
-    fn give<'t, 's, C: Slot<S>>(&self, mut task: TaskBuilder<'t, Again<'s, S>, C>) -> TaskBuilder<'t, Again<'s, S>, C> {
-        task.hints = self.hints.clone();
-        self.bodies.give(task)
-    }
-}
-
 impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
     /// The regions of these accesses.
     pub(super) fn regions_of(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
@@ -207,15 +181,19 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
         regions.into()
     }
 
-    fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>> {
+    /// The task for one more submission.
+    fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>, impl Slot<S>> {
         let again = Again { stored: &self.stored, regions: &self.regions };
-        TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again)
+        let task = TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again);
+        let mut task = self.body.give(task, self.about.host_only);
+        task.hints = self.about.hints.clone();
+        self.about.bodies.give(task)
     }
 
     /// Refuses what could never be submitted.
     pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
         self.check()?;
-        self.body.check(self.task(door), &self.about)
+        self.task(door).check()
     }
 }
 
@@ -235,7 +213,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError> {
-        self.body.submit(self.task(door), &self.about, self.location)
+        self.task(door).submit_as(self.location, false, |_| ())
     }
 
     fn is_task(&self) -> bool {
