@@ -179,11 +179,12 @@ impl Fragment {
         if !self.first.iter().chain(others).any(|task| still_matters(task, Flow::Value)) {
             (self.first, self.open) = (None, None);
         }
-        let last = self.readers.last().cloned();
+        // A group that was read is closed, and stays so as long as it matters: a task that joined it would not learn of its
+        // failures.
+        let kept = self.open.as_ref().and_then(|_| self.readers.last().cloned());
         self.readers.retain(|task| still_matters(task, Flow::Order));
-        // A group that was read is closed, and stays so as long as it matters: who joined it would not learn of its failures.
-        if self.open.is_some() && self.readers.is_empty() {
-            self.readers.extend(last);
+        if self.readers.is_empty() {
+            self.readers.extend(kept);
         }
         self.has_weak_readers &= !self.readers.is_empty();
     }

@@ -4,7 +4,7 @@
 //! [`Driver`], and there are two: [`threads`], a thread per compute unit and the devices that they lead, and
 //! [`simulated`]. A driver never decides which task runs next or which bytes it needs. What both stand on lies beside
 //! this file: [`shared`] has what all threads of a runtime share, and is a part of the driver; below it are the counters
-//! ([`progress`]), who waits for what ([`waiters`]), for ever ([`circle`]), the [`window`] and the [`watch`]. The front door, `runtime/`, has one
+//! ([`progress`]), who waits for what ([`waiters`]), for ever ([`deadlock`]), the [`window`] and the [`watch`]. The front door, `runtime/`, has one
 //! driver or the other and asks it for no more than is said here.
 //!
 //! *No dynamic dispatch, and no command on the fast path.* A unit's thread has its driver by its type. Where any unit may

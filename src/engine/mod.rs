@@ -4,7 +4,7 @@
 //! no clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on
 //! threads or in simulation. All may be called from any thread.
 //!
-//! *The fast path* ([`anywhere`]). On a machine with host memory only, under a policy that leaves ready tasks to whoever
+//! *The fast path* ([`fast_path`]). On a machine with host memory only, under a policy that leaves ready tasks to whoever
 //! is free, there is no placement at all, and no command: ready tasks are handed over as they are found.
 //!
 //! Invariants:

@@ -6,8 +6,8 @@
 //! one of these threads for a while, or sleeps until it is told.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`aside`], [`state`], [`accelerators`], [`away`], [`execute`], [`run`], [`waiting`], [`other_body`], [`kept`], [`motion`],
-//! [`start`], [`together`], [`replay`], and this one. Only a host leads back to the state that it is a part of, and
+//! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`], [`kept`],
+//! [`throttle`], [`start`], [`batch`], [`replay`], and this one. Only a host leads back to the state that it is a part of, and
 //! [`waiting`] is three files that use each other: [`isolated`] and [`crowded`] are the waits that differ, and a host has a
 //! note of each.
 
