@@ -69,8 +69,8 @@ pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
     pub(super) hints: Hints,
 }
 
-/// A task's index in an iteration space, and whether it only goes where the index is, and takes no part in how the indices
-/// are shared out.
+/// A task's index in an iteration space, and whether the task only goes to the unit of that index and takes no part in how the
+/// indices are shared out.
 pub(super) type Index = (IterationSpace, usize, bool);
 
 /// What schedulers may know of a task beside its accesses.

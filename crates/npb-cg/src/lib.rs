@@ -19,7 +19,7 @@ pub mod kernels;
 pub mod sliced;
 pub mod symmetric;
 
-// Public for the sake of `tests/cg`, and no part of what is documented.
+// The modules below are public for `tests/cg` only, and hidden from the documentation.
 #[doc(hidden)]
 pub mod classes;
 #[doc(hidden)]

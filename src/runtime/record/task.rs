@@ -91,7 +91,7 @@ where
     A: Accesses,
     C: RecordedBody<A::Stored>,
 {
-    /// Records the task: each replay submits it, behind all that was recorded before it.
+    /// Records the task: each replay submits it after everything that was recorded before it.
     ///
     /// # Errors
     /// As for the submission of a task, and if it uses the result of a task ([`SubmitError::RecordedResult`]), which exists

@@ -16,7 +16,7 @@
 #![allow(rustdoc::private_intra_doc_links, reason = "modules are public for tests alone")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
-// Modules that `tests/mz` tests are public for its sake, and no part of what is documented.
+// The modules below are public for `tests/mz` only, and hidden from the documentation.
 #[doc(hidden)]
 #[macro_use]
 pub mod lanes;

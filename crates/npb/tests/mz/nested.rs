@@ -46,7 +46,7 @@ fn children_compute_what_the_whole_step_does_on_any_units() {
 /// A step of a zone: from u and forcing to u.
 type Whole = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
 
-/// Chunks of any size, in arrays of their own or within a zone's.
+/// Chunks of any size, in separate arrays or within a zone's.
 #[test]
 fn chunks_of_any_size_compute_what_the_whole_does() {
     for (benchmark, step, in_planes, in_rows) in [

@@ -4,7 +4,8 @@ use ndarray::{ArrayView4, ArrayViewMut4};
 use npb::mz::faces::Halo;
 use npb::mz::{Benchmark, Class, Mesh, Zones, bt, sp};
 
-/// What a zone's step leaves in the thread's memory is no zone's business: not another shape's, not one's that has failed.
+/// A zone's step leaves values in the thread's memory. The next step must not use them, whatever its shape, and even if the
+/// step before it has failed.
 #[test]
 fn a_zone_is_not_spoilt_by_the_one_before() {
     type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
