@@ -95,6 +95,7 @@ mod sealed;
 #[cfg(feature = "sim")]
 mod sim;
 mod sync;
+mod trace;
 
 pub use depend::{Context, Mode};
 #[cfg(feature = "graph")]

@@ -4,8 +4,8 @@
 //! nothing here knows rules of its own. The locks are held for a batch of [`MOST_TOGETHER`] at most, so that others get
 //! their turn.
 
-use super::graph::Recorder;
 use super::history::History;
+use super::recorder::Recorder;
 use super::register::{FEW_ACCESSES, Leftover, Newcomer, address, taken};
 use super::{AccessRecord, Submitting};
 use crate::error::SubmitError;

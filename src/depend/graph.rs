@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Collects tasks and edges while a program runs.
 #[derive(Debug, Default)]
-pub(crate) struct Recorder {
+pub(crate) struct GraphLog {
     log: Mutex<Log>,
 }
 
@@ -20,7 +20,7 @@ struct Log {
     edges: Vec<(TaskId, TaskId, Flow)>,
 }
 
-impl Recorder {
+impl GraphLog {
     pub(crate) fn task(&self, id: TaskId, name: &str) {
         self.log.lock().tasks.push((id, name.to_owned()));
     }

@@ -1,13 +1,13 @@
-//! What a build without the feature `graph` has instead: a recorder that there never is.
+//! What a build without the feature `graph` has instead: a log that never exists.
 
 use crate::ids::TaskId;
 use crate::sync::Flow;
 
 /// Collects tasks and edges; there is none.
 #[derive(Debug)]
-pub(crate) enum Recorder {}
+pub(crate) enum GraphLog {}
 
-impl Recorder {
+impl GraphLog {
     pub(crate) fn task(&self, _: TaskId, _: &str) {
         match *self {}
     }

@@ -39,6 +39,7 @@ mod lists;
 mod mode;
 mod node;
 mod recent;
+mod recorder;
 mod reduction;
 #[cfg(test)]
 mod reduction_tests;
@@ -57,7 +58,6 @@ pub(crate) use commutative::{give_up_turns, take_turns};
 pub(crate) use datum::{AccessRecord, Datum, Residence};
 pub(crate) use disjoint::overlap;
 pub(crate) use domain::{Child, Domain, finish};
-pub(crate) use graph::Recorder;
 #[cfg(feature = "graph")]
 pub use graph::{Dependence, GraphTask, TaskGraph};
 pub use mode::{Mode, OpId};
@@ -70,6 +70,7 @@ pub(crate) use node::{
     Body, Boxed, Entrance, Env, ExposedApart, ExposedTask, Group, Kinds, Lane, Meta, Own, OwnedTask, Parts, Side, Site,
     Step, Submitting, SuspendedTasks, Task, TaskRef, Team, Told,
 };
+pub(crate) use recorder::Recorder;
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};
 pub(crate) use replay::{Aftermath, Freezer, Fringe, Keeps, Replays, Round, Settle, replays_at_end};

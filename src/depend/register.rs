@@ -2,10 +2,10 @@
 
 use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;
-use super::graph::Recorder;
 use super::history::History;
 use super::join::{self, LastJoin, Predecessor};
 use super::node::{Own, Piece};
+use super::recorder::Recorder;
 use super::reduction::{Lane, Ticket};
 use super::{AccessRecord, Accumulation, Datum, Mode, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
@@ -272,7 +272,8 @@ impl Newcomer<'_> {
         }
         predecessor.set_stamp(this);
         if let Some(recorder) = self.recorder.filter(|_| !predecessor.shared().join && !self.task.shared().join) {
-            recorder.edge(predecessor.shared().id, self.task.shared().id, flow);
+            let datum = self.accesses.get(self.current).map(|access| access.datum);
+            recorder.edge(predecessor.shared().id, self.task.shared().id, flow, datum);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
             predecessor.set_stamp(0); // there is no edge: who stands in its place is asked for at each access
@@ -396,7 +397,7 @@ impl Newcomer<'_> {
 
     /// Whether finished tasks must be kept: the recorded graph shows them too.
     pub(super) fn keeps_finished(&self) -> bool {
-        self.recorder.is_some()
+        self.recorder.is_some_and(Recorder::keeps_finished)
     }
 
     /// What few tasks need.

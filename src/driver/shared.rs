@@ -16,10 +16,11 @@ use super::window::Window;
 use crate::depend::{Body, Context, Env, ExposedTask, Leaving, Meta, OwnedTask, Stop, SuspendedTasks, running};
 use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
-use crate::ids::UnitId;
+use crate::ids::{DeviceId, UnitId};
 use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, Home};
 use crate::sync::{Sleep, drop_quietly};
+use crate::trace::{Between, End, Happened, InState, Tracer};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     home: Context,
     /// What went wrong in the runtime itself, so that tasks may never finish.
     broken: OnceLock<String>,
+    /// Who records what happens, if it is traced.
+    pub(crate) tracer: Option<Arc<Tracer>>,
     /// What could not be freed before the threads ended.
     kept: Mutex<Vec<Arc<DataCell>>>,
 }
@@ -85,6 +88,7 @@ impl Shared {
         conflicts: Option<ConflictDetector>,
         window: Window,
         watch: Watch,
+        tracer: Option<Arc<Tracer>>,
     ) -> Self {
         crate::sync::prepare_fences();
         Self {
@@ -117,6 +121,7 @@ impl Shared {
             },
             broken: OnceLock::new(),
             kept: Mutex::default(),
+            tracer,
             machine,
         }
     }
@@ -241,6 +246,9 @@ impl Shared {
     /// Ends a task that is not to be run.
     pub(super) fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&task);
+        if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
+            tracer.note(task.shared().id, Happened::Poisoned);
+        }
         self.end(task, Outcome::Skipped, None, out);
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
     }
@@ -255,6 +263,58 @@ impl Shared {
             Err(Ran::Away(_)) => unreachable!("a task that runs here lends nothing out"),
         };
         self.end_anywhere(task, outcome, None, ready);
+    }
+
+    /// When a body begins, if it is traced.
+    #[inline]
+    pub(super) fn trace_begin(&self) -> Option<u64> {
+        self.tracer.as_ref().map(|tracer| tracer.now())
+    }
+
+    /// Records, if there is a trace, that this thread is in a state until the value is dropped.
+    pub(super) fn trace_state(&self, unit: Option<UnitId>, what: Between) -> Option<InState> {
+        let tracer = self.tracer.as_ref()?;
+        Some(InState { since: tracer.now(), tracer: tracer.clone(), unit, what })
+    }
+
+    /// The same for a thread that waits for tasks.
+    pub(super) fn trace_wait(&self) -> Option<InState> {
+        self.trace_state(None, Between::Wait)
+    }
+
+    /// Records how a body has returned that began then.
+    #[cold]
+    pub(super) fn trace_end(
+        &self,
+        since: u64,
+        task: &OwnedTask,
+        (unit, device): (UnitId, Option<DeviceId>),
+        ran: Result<(), &Ran>,
+    ) {
+        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let (id, now) = (task.shared().id, tracer.now());
+        let end = match ran {
+            Ok(()) | Err(Ran::Ended(Outcome::Done(_))) => End::Done,
+            Err(Ran::Away(_)) => End::Detached,
+            Err(Ran::Ended(Outcome::Skipped)) => return tracer.note(id, Happened::Poisoned),
+            Err(Ran::Ended(Outcome::Failed(FailureReason::Cancelled))) => return tracer.note(id, Happened::Cancelled),
+            Err(Ran::Ended(_)) => End::Failed,
+        };
+        tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
+    }
+
+    /// Records what a task did that was measured: it ended now, or when the outcome says.
+    pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
+        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let id = task.shared().id;
+        match outcome {
+            Outcome::Done(Span { elapsed_ns, ended_ns }) => {
+                let span = (tracer.at_ns(*ended_ns), tracer.ticks(*elapsed_ns));
+                tracer.ran(id, Some(unit), device, span, End::Done);
+            }
+            Outcome::Skipped => tracer.note(id, Happened::Poisoned),
+            _ => tracer.ran(id, Some(unit), device, (tracer.now(), 0), End::Failed),
+        }
     }
 
     /// Reports a task as ended and counts it, in a host's slot or that of strangers; appends what follows to `out`.

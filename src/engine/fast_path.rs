@@ -4,7 +4,9 @@
 //! but the data that tasks declare. What comes by a detour (turns, joins, failures) is collected first.
 
 use super::{Command, Engine, Outcome, Refused};
-use crate::depend::{self, AccessRecord, Batch, MOST_TOGETHER, OwnedTask, Submitting, Together, register_together};
+use crate::depend::{
+    self, AccessRecord, Batch, MOST_TOGETHER, OwnedTask, Submitting, Together, register_together, running,
+};
 use crate::error::SubmitError;
 use arrayvec::ArrayVec;
 
@@ -46,7 +48,7 @@ impl Engine {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         let leftover = register_together(tasks, first, accesses, self.recorder.as_ref())?;
         if let Some(recorder) = &self.recorder {
-            tasks.iter().for_each(|task| recorder.task(task.shared().id, &task.shared().name));
+            tasks.iter().for_each(|task| recorder.task(task.shared(), || running::task_here(self.runtime)));
         }
         let unblocked = tasks.drain(..).filter_map(Submitting::commit);
         let Some(leftover) = leftover else {

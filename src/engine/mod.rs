@@ -114,7 +114,7 @@ impl Engine {
             Err(error) => return Err(Box::new((error, task))),
         };
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
-            recorder.task(task.shared().id, &task.shared().name);
+            recorder.task(task.shared(), || running::task_here(self.runtime));
         }
         if let Some(after) = after {
             self.announce(&task, accesses, &after);

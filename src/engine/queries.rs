@@ -40,7 +40,7 @@ impl Engine {
     /// The graph recorded so far, if it is recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
-        self.recorder.as_ref().map(Recorder::graph)
+        self.recorder.as_ref().and_then(Recorder::graph)
     }
 
     /// The spaces where all of a region is valid.

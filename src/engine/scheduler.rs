@@ -73,6 +73,11 @@ impl Scheduler {
         Self { policy, own: Some(own), dismissed: None }
     }
 
+    /// The name of the policy.
+    pub(super) fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
     /// Whether its answers have to be checked.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()

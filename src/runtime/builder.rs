@@ -1,7 +1,6 @@
 //! Describing a runtime.
 
 use super::Runtime;
-use crate::depend::Recorder;
 use crate::device::EmulatedDevice;
 use crate::driver::watch::{REPORT_AFTER, Stall, Tell};
 use crate::energy::{EnergyMeter, Power};
@@ -9,7 +8,6 @@ use crate::engine::failures;
 use crate::machine::UnitKind;
 use crate::sched::Policy;
 use std::fmt;
-#[cfg(feature = "sim")]
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,7 +45,8 @@ pub struct Builder {
     pub(super) report_stalls_after: Option<Duration>,
     pub(super) on_stall: Option<Tell>,
     pub(super) on_failure: Option<failures::Tell>,
-    pub(super) recorder: Option<Recorder>,
+    pub(super) record_graph: bool,
+    pub(super) trace: Option<crate::trace::Order>,
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
@@ -104,7 +103,8 @@ impl Builder {
             report_stalls_after: Some(REPORT_AFTER),
             on_stall: None,
             on_failure: None,
-            recorder: None,
+            record_graph: false,
+            trace: None,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
@@ -473,7 +473,42 @@ impl Builder {
     /// Records all tasks and dependences for [`Runtime::graph`]. Memory grows with every task.
     #[cfg(feature = "graph")]
     pub fn record_graph(mut self, yes: bool) -> Self {
-        self.recorder = yes.then(Recorder::default);
+        self.record_graph = yes;
+        self
+    }
+
+    /// Writes a trace of the run to a file: tasks with their places in the source, dependences, where and when each task ran,
+    /// copies, and what units did between tasks. The program `thalweg trace FILE` (crate `thalweg-cli`) shows it.
+    ///
+    /// The file is created when the runtime is built, and complete once it is dropped; of a program that is killed it lacks
+    /// the last quarter of a second. Without a call, the environment variable `THALWEG_TRACE` names the file; each further
+    /// runtime of the process then gets one whose name ends with its number, as in `run-2.thw`.
+    ///
+    /// Tasks of recordings are submitted for each replay while a trace is written, instead of being replayed as a whole.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("run.thw");
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").trace(&path).build()?;
+    /// let x = rt.data(vec![1.0; 100]).named("x");
+    /// rt.task("double", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x *= 2.0)).submit()?;
+    /// drop((x, rt));
+    /// assert!(std::fs::metadata(&path)?.len() > 100);
+    ///
+    /// let error = Runtime::builder().compute_units("1:CPU:1").trace("no/such/folder/run.thw").build().unwrap_err();
+    /// assert!(error.to_string().starts_with("trace: cannot create no/such/folder/run.thw: "));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(crate::trace::Order { path: path.into(), latest: None });
+        self
+    }
+
+    /// As [`trace`](Self::trace), but keeps only the records of the last so many seconds, in memory, and writes them when the
+    /// runtime is dropped: for programs that run for days.
+    pub fn trace_latest(mut self, path: impl Into<PathBuf>, latest: Duration) -> Self {
+        self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest) });
         self
     }
 

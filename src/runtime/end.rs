@@ -56,6 +56,7 @@ fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
     }
     driver.stop();
     driver.shared().drop_kept();
+    driver.shared().tracer.iter().for_each(|tracer| tracer.end());
 }
 
 /// Waits until nothing is pending, whoever submits.

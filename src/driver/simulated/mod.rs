@@ -68,10 +68,20 @@ impl Simulated {
 
     /// Works off the next event; whether a task may have ended by it, or nothing if there is none.
     fn step(&self, _turn: MutexGuard<'_, ()>) -> Option<bool> {
-        let (event, unit) = self.world.lock().next()?;
+        let (event, unit) = {
+            let mut world = self.world.lock();
+            let next = world.next();
+            if let Some(tracer) = &self.shared.tracer {
+                tracer.set_clock(world.now());
+            }
+            next?
+        };
         inside::enter(self.shared.id); // what bodies captured is dropped here, and must not wait
         let may_end = self.react(|out| match event {
             Event::Finished(task, outcome) => {
+                if let Some(unit) = unit {
+                    self.shared.trace_measured(&task, unit, None, &outcome);
+                }
                 self.shared.discard(&task);
                 self.shared.end(task, outcome, unit.map(|unit| unit.index()), out);
                 true
@@ -109,6 +119,7 @@ impl Driver for Simulated {
         let mut stuck_since: Option<Instant> = None;
         // Who waits is asked only when it may matter: a counter per unit is looked at for that.
         let mut may_be_there = true;
+        let waits = self.shared.trace_wait();
         while !may_be_there || left() > 0 {
             if let Some(may_end) = self.step(self.turn.lock()) {
                 (stuck_since, may_be_there) = (None, may_end);
@@ -121,6 +132,7 @@ impl Driver for Simulated {
             }
             std::thread::sleep(Duration::from_micros(20));
         }
+        drop(waits);
     }
 
     fn launch(&self, launch: Box<Launch>) {

@@ -15,9 +15,10 @@ use crate::driver::inside::end_child;
 use crate::driver::shared::Shared;
 use crate::engine::{CopyTime, Event, Launch, Outcome};
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{DeviceSite, Enqueue, Launcher};
 use crate::sync::Birth;
+use crate::trace::Stage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Threads {
@@ -35,6 +36,9 @@ impl Threads {
             let room = Room { threads: self, unit: host.unit, slot: host.slot(), all: &host.devices, devices, device };
             match host.inside(|| enqueue(*id, devices, &room, accelerator, &mut launch)) {
                 Ok(share) => {
+                    if let Some(tracer) = &self.shared.tracer {
+                        tracer.stage(launch.task.shared().id, Some(UnitId(host.unit as u16)), Stage::Issued);
+                    }
                     engine.on(Event::Issued(&launch.task, share), out);
                     devices.queue(device).push(launch.task, launch.places);
                 }
@@ -91,11 +95,13 @@ impl Threads {
                                         Outcome::Done(self.span(elapsed_ns))
                                     }
                                 };
+                                self.shared.trace_measured(&task, UnitId(slot as u16), Some(*device), &outcome);
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::All(task, _), Err(error)) => {
                                 devices.lose(Some(*device), &error);
                                 let outcome = Outcome::Failed(FailureReason::Device(error));
+                                self.shared.trace_measured(&task, UnitId(slot as u16), Some(*device), &outcome);
                                 self.shared.end(task, outcome, Some(slot), out);
                             }
                             (InFlight::Part(parts), result) => {

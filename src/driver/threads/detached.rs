@@ -13,6 +13,7 @@ use crate::driver::Driver;
 use crate::driver::shared::{BreakOnUnwind, Ran};
 use crate::engine::{Event, Launch, Outcome, is_asked_by};
 use crate::ids::UnitId;
+use crate::trace::Stage;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -108,6 +109,9 @@ impl Threads {
         let (unit, id, internal) = (away.unit, task.shared().id, task.shared().internal);
         let (task, outcome) = self.come_back(task, away);
         if !internal {
+            if let Some(tracer) = &shared.tracer {
+                tracer.stage(id, Some(unit), Stage::Ended);
+            }
             shared.away.ended_elsewhere(unit);
         }
         if self.on_fast_path() {

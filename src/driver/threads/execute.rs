@@ -96,7 +96,11 @@ impl Threads {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         task.expect_body();
         task.expect_end();
+        let since = self.shared.trace_begin();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        if let Some(since) = since {
+            self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied());
+        }
         task.expect_successors();
         let mut next = None;
         let mut ready = |task| {
@@ -180,7 +184,11 @@ impl Threads {
         let context = Context { device: None, kind: UnitKind::Cpu, ..host.context.clone() };
         let (env, slot) = (Env { context: &context, sites: None }, Some(host.slot()));
         let (start, waited_ns) = (Instant::now(), host.own.get().waited_ns);
+        let since = self.shared.trace_begin();
         let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
+        if let Some(since) = since {
+            self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied());
+        }
         let waited_ns = host.own.get().waited_ns.saturating_sub(waited_ns);
         let elapsed_ns = (start.elapsed().as_nanos() as u64).saturating_sub(waited_ns);
         self.end_launch(host, task, ran, elapsed_ns);
@@ -215,7 +223,7 @@ impl Threads {
         };
         let (env, slot) = (Env { context: &context, sites: Some(&sites) }, Some(host.slot()));
         let mut ended = None;
-        let start = Instant::now();
+        let (start, since) = (Instant::now(), self.shared.trace_begin());
         let others = across.as_ref().map_or(&[][..], |across| &across.devices[1..]);
         let began = run_on(devices, (device, here), others, &mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
@@ -238,6 +246,9 @@ impl Threads {
                 Err(Ran::Ended(Outcome::PartFailed))
             }
         };
+        if let Some(since) = since {
+            self.shared.trace_end(since, &task, (host.context.unit(), Some(device)), ran.as_ref().copied());
+        }
         self.end_launch(host, task, ran, elapsed_ns);
     }
 

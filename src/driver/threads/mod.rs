@@ -95,6 +95,7 @@ impl Threads {
             waited.expect("what has no key is in no circle");
             return Ok(());
         }
+        let _traced = shared.trace_wait();
         let mut other_body = OtherBody::here(&awaited, at);
         let until = awaited.until();
         let waiting = shared.waiters.enter(own_parker(), awaited);

@@ -17,7 +17,7 @@ use crate::device::TaskSession;
 use crate::driver::Driver;
 use crate::engine::{Across, Command, Event, Launch, Nanos, Outcome, ReplicaRef};
 use crate::error::{DeviceError, FailureReason};
-use crate::ids::DeviceId;
+use crate::ids::{DeviceId, UnitId};
 use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, RawHandles, Value};
 use crate::machine::UnitKind;
 use parking_lot::Mutex;
@@ -138,6 +138,7 @@ impl Threads {
             Outcome::Done(self.span(state.elapsed_ns))
         };
         drop(state);
+        self.shared.trace_measured(&task, UnitId(slot as u16), Some(device), &outcome);
         self.shared.end(task, outcome, Some(slot), out);
     }
 

@@ -14,6 +14,7 @@ use super::state::Threads;
 use crate::depend::running;
 use crate::driver::waiters::{Waiting, own_parker};
 use crate::sync::{Borrowed, Parker};
+use crate::trace::Between;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ const MOST_WITHOUT_LOOK: u64 = 31;
 pub(super) struct Lookout {
     since: Option<Instant>,
     pauses: u32,
+    /// If there is a trace, its times of the first look and of the latest one.
+    traced: Option<(u64, u64)>,
 }
 
 impl Lookout {
@@ -102,6 +105,7 @@ impl Threads {
                 Some(turn) => self.step_on_fiber(host, turn, &goes_on),
             };
             if host.aside.has_any() && self.resume_woken(host) || step() {
+                self.trace_search(host, &lookout);
                 (executed, lookout) = (true, Lookout::default());
                 continue;
             }
@@ -113,7 +117,12 @@ impl Threads {
                 lookout = Lookout::default();
                 continue;
             }
+            if let Some(tracer) = &self.shared.tracer {
+                let now = tracer.now();
+                lookout.traced = Some((lookout.traced.map_or(now, |(first, _)| first), now));
+            }
             if lookout.is_over() {
+                self.trace_search(host, &lookout);
                 self.sleep(host, parker, waiting, left, nap());
                 lookout = Lookout::default();
             }
@@ -125,6 +134,14 @@ impl Threads {
         }
         if self.ready.in_sight(host.unit) {
             self.wake_for_ready(host);
+        }
+    }
+
+    /// Records for how long a thread has looked for a task in vain, if there is a trace.
+    #[inline]
+    fn trace_search(&self, host: &Host, lookout: &Lookout) {
+        if let (Some(tracer), Some((first, latest))) = (&self.shared.tracer, lookout.traced) {
+            tracer.state(Some(host.context.unit()), Between::Search, (first, latest));
         }
     }
 
@@ -151,7 +168,9 @@ impl Threads {
             || left() == 0 || self.ready.in_sight(host.unit) || host.aside.has_woken() || host.sees_forks() || news();
         let ask = |asks| waiting.into_iter().for_each(|waiting| waiting.ask(asks));
         ask(true);
+        let traced = self.shared.trace_state(Some(host.context.unit()), Between::Sleep);
         host.asleep(|| self.shared.idle.sleep_unless(host.unit, parker, nap, awake));
+        drop(traced);
         ask(false);
     }
 

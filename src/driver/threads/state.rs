@@ -73,6 +73,9 @@ impl Threads {
         let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
         let (devices, copies) = devices.map(Devices::new).unzip();
         let units = shared.machine.num_units();
+        if let Some(tracer) = &shared.tracer {
+            tracer.set_clock(0);
+        }
         let threads = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             ready,

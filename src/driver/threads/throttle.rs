@@ -6,6 +6,7 @@ use crate::driver::inside;
 use crate::driver::shared::Shared;
 use crate::driver::waiters::{Awaited, own_parker};
 use crate::driver::window::{Motion, NOTHING_RUNS};
+use crate::trace::Between;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
@@ -22,6 +23,7 @@ impl Threads {
         let Shared { progress, window, waiters, .. } = &self.shared;
         let (finished, pending) = (progress.finished(), progress.pending());
         let Some(target) = window.target(pending, finished) else { return };
+        let _traced = self.shared.trace_state(host.map(|host| host.context.unit()), Between::Throttle);
         let waiting = waiters.enter(own_parker(), Awaited::AtMost(target));
         let nap = Cell::new(NOTHING_RUNS);
         let left = || {

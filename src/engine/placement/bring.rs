@@ -7,6 +7,7 @@ use super::stages::{Launched, Placed, UnderWay};
 use crate::coherence::ReplicaId;
 use crate::engine::command::{Command, Launch};
 use crate::ids::{DataId, TaskId};
+use crate::trace::Stage;
 use smallvec::SmallVec;
 
 impl Placement {
@@ -69,6 +70,7 @@ impl Placement {
         let (task, launched) = self.flow.launch(placed, !after.is_empty());
         let (unit, device, places) = (launched.unit, launched.space.device(), launched.reserved.replicas.clone());
         let across = launched.across.clone();
+        self.trace(&task, unit, Stage::Launched);
         out.push(match unit {
             None => Command::Run(task),
             Some(unit) => Command::Launch(Box::new(Launch { task, unit, device, across, places, after })),

@@ -10,7 +10,8 @@ use super::stages::{Assigned, Launched, Placed};
 use crate::depend::OwnedTask;
 use crate::engine::command::Command;
 use crate::error::TaskFailure;
-use crate::ids::SpaceId;
+use crate::ids::{SpaceId, UnitId};
+use crate::trace::Stage;
 use std::sync::Arc;
 
 impl Placement {
@@ -88,6 +89,7 @@ impl Placement {
     /// Gives a task to this unit, unless that can not run it any more.
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
+            self.trace(&task, Some(UnitId(unit as u16)), Stage::Placed);
             self.queue.assign(task, unit, &self.residency);
         } else {
             self.redirect(task, SpaceId::HOST, out);

@@ -46,11 +46,12 @@ use super::{CopyTime, Span};
 use crate::coherence::{CopyId, ReplicaId};
 use crate::depend::{Datum, OwnedTask};
 use crate::error::TaskFailure;
-use crate::ids::{DataId, DeviceId, SpaceId, TaskId};
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
 use crate::machine::Machine;
 use crate::region::Block;
 use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{AffinityStatistics, Choice, CopySample, LowerBound, Model, SubmittedTask};
+use crate::trace::{Stage, Tracer, Why};
 use flow::Flow;
 use needs::forgotten_by;
 use queue::{End, Queue};
@@ -64,12 +65,43 @@ pub(crate) struct Placement {
     queue: Queue,
     residency: Residency,
     flow: Flow,
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl Placement {
     pub(crate) fn new(machine: &Machine, capacities_bytes: &[u64], policy: Scheduler) -> Self {
         debug_assert_eq!(machine.num_spaces(), capacities_bytes.len(), "every space has a capacity");
-        Self { queue: Queue::new(machine, policy), residency: Residency::new(capacities_bytes), flow: Flow::default() }
+        Self {
+            queue: Queue::new(machine, policy),
+            residency: Residency::new(capacities_bytes),
+            flow: Flow::default(),
+            tracer: None,
+        }
+    }
+
+    /// Has placement recorded.
+    pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
+        self.tracer = tracer;
+        self
+    }
+
+    /// The name of the policy.
+    pub(crate) fn policy_name(&self) -> &'static str {
+        self.queue.policy_name()
+    }
+
+    /// Records the bytes in use in a device's memory, if there is a trace.
+    fn trace_memory(&self, space: SpaceId) {
+        if let Some(tracer) = self.tracer.as_ref().filter(|_| !space.is_host()) {
+            tracer.memory(space, self.residency.bytes_in_use(space));
+        }
+    }
+
+    /// Records that a task has reached a stage, if there is a trace.
+    fn trace(&self, task: &OwnedTask, unit: Option<UnitId>, stage: Stage) {
+        if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
+            tracer.stage(task.shared().id, unit, stage);
+        }
     }
 
     /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
@@ -123,6 +155,10 @@ impl Placement {
     /// was ready when it was submitted.
     pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
+        if let Some(tracer) = &self.tracer {
+            task.body().accesses(&mut |access| tracer.know(access.datum.id, access.datum));
+            self.trace(&task, None, Stage::Ready);
+        }
         if let Some(space) = task.owned().as_ref().and_then(|side| side.space) {
             match self.residency.cause_of_device_loss(space) {
                 None => self.queue.wait_for_memory(Assigned { task, unit: None, space, across: None }),
@@ -151,6 +187,11 @@ impl Placement {
     pub(super) fn copied(&mut self, copy: CopyId, time: Option<CopyTime>, out: &mut Vec<Command>) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
         self.residency.arrived(ended.data, &ended.transfer);
+        if let Some(tracer) = &self.tracer {
+            let why = if ended.write_back.is_some() { Why::Evicted } else { Why::Needed };
+            let time = time.map_or((0, 0), |time| (time.elapsed_ns, time.waited_ns));
+            tracer.copied(ended.data, ended.between, ended.bytes, time, why);
+        }
         if let Some(CopyTime { elapsed_ns, waited_ns }) = time {
             let UnderWay { between: (from, to), bytes, .. } = ended;
             self.queue.scheduler().copied(&CopySample { from, to, bytes, elapsed_ns, waited_ns });
@@ -199,6 +240,7 @@ impl Placement {
     /// A replica's memory was given back.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
         self.residency.released(space, bytes);
+        self.trace_memory(space);
         self.dispatch(out);
     }
 
@@ -304,6 +346,8 @@ impl Placement {
                 }
                 match self.residency.reserve(&assigned) {
                     Ok(reserved) => {
+                        self.trace(&assigned.task, assigned.unit, Stage::Reserved);
+                        self.trace_memory(space);
                         self.bring(Placed { assigned, reserved }, out);
                         moved = true;
                     }

@@ -289,6 +289,11 @@ impl Queue {
     }
 
     /// The policy in charge.
+    pub(super) fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// The policy in charge.
     pub(super) fn scheduler(&mut self) -> &mut Scheduler {
         &mut self.policy
     }

@@ -2,6 +2,7 @@
 
 use super::super::{Builder, Runtime};
 use super::environment;
+use crate::depend::Recorder;
 use crate::driver::shared::Shared;
 use crate::driver::watch::Watch;
 use crate::driver::window::Window;
@@ -15,7 +16,11 @@ use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
+use crate::trace::{self, Tracer};
+use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::SystemTime;
 
 static NEXT_RUNTIME: AtomicU64 = AtomicU64::new(1);
 const WINDOW_PER_UNIT: usize = 512;
@@ -82,18 +87,72 @@ impl Builder {
     }
 
     /// What all threads will share.
-    pub(super) fn shared(&mut self, machine: Machine, placement: Option<Placement>) -> Result<Shared, BuildError> {
+    pub(super) fn shared(
+        &mut self,
+        machine: Machine,
+        placement: Option<Placement>,
+        is_simulated: bool,
+    ) -> Result<Shared, BuildError> {
         let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
             let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
             return Err(BuildError::Argument { argument: "max_pending_tasks", problem });
         }
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
-        let engine = Engine::new(id, machine.num_units(), placement, self.recorder.take());
+        let tracer = self.start_trace(&machine, placement.as_ref(), is_simulated)?;
+        let placement = placement.map(|placement| placement.traced_by(tracer.clone()));
+        #[cfg(feature = "graph")]
+        let graph = self.record_graph.then(Default::default);
+        #[cfg(not(feature = "graph"))]
+        let graph = None;
+        let recorder = (tracer.is_some() || self.record_graph).then(|| Recorder { graph, tracer: tracer.clone() });
+        let engine = Engine::new(id, machine.num_units(), placement, recorder);
         self.on_failure.take().into_iter().for_each(|tell| engine.failures().set_callback(tell));
         let conflicts = self.detect_conflicts.then(Default::default);
         let watch = Watch::new(self.report_stalls_after, self.on_stall.take(), self.name.clone());
-        Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch))
+        Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch, tracer))
+    }
+
+    /// Starts the trace that the program, or the environment, asks for.
+    fn start_trace(
+        &mut self,
+        machine: &Machine,
+        placement: Option<&Placement>,
+        is_simulated: bool,
+    ) -> Result<Option<Arc<Tracer>>, BuildError> {
+        let (order, argument) = match self.trace.take() {
+            Some(order) => (order, "trace"),
+            None => match environment::trace() {
+                Some(order) => (order, trace::VARIABLE),
+                None => return Ok(None),
+            },
+        };
+        let mut facts = format!(
+            "program\t{}\nprocess\t{}\nruntime\t{}\nversion\t{}\nscheduler\t{}\n",
+            std::env::current_exe().unwrap_or_default().display(),
+            std::process::id(),
+            self.name.as_deref().unwrap_or_default(),
+            env!("CARGO_PKG_VERSION"),
+            placement.map_or("stealing", Placement::policy_name),
+        );
+        let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let _ = writeln!(facts, "started\t{}", started.as_nanos());
+        for unit in machine.units() {
+            let width = if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() };
+            let _ = writeln!(facts, "unit\t{} {width}", unit.kind);
+        }
+        let _ = writeln!(facts, "space\thost");
+        for unit in machine.device_units() {
+            unit.devices.iter().for_each(|device| _ = writeln!(facts, "space\t{} {}", unit.kind, device.0));
+        }
+        let path = order.path.clone();
+        match Tracer::start(order, &facts, is_simulated) {
+            Ok(tracer) => Ok(Some(tracer)),
+            Err(problem) => {
+                let problem = format!("cannot create {}: {problem}; try a folder that exists", path.display());
+                Err(BuildError::Argument { argument, problem })
+            }
+        }
     }
 
     /// The runtime around a driver.

@@ -36,7 +36,7 @@ impl Builder {
         let meters = self.meters(&machine)?;
         let placement = Placement::new(&machine, &capacities_bytes, self.take_scheduler(&machine, &config)?)
             .with_power(dynamic_w(&powers));
-        let shared = self.shared(machine, Some(placement))?;
+        let shared = self.shared(machine, Some(placement), true)?;
         let driver = AnyDriver::Simulated(Simulated::new(shared, model));
         Ok(self.finish(driver, &config, capacities_bytes, warnings, Account::new(powers, rest_w, meters)))
     }

@@ -44,7 +44,7 @@ impl Builder {
         });
         let style = self.style(bindings)?;
         let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
-        let shared = self.shared(machine, placement)?;
+        let shared = self.shared(machine, placement, false)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
         // From here on the runtime ends what has begun, if something fails.
         let runtime = {

@@ -229,6 +229,11 @@ impl Residency {
         }
     }
 
+    /// The bytes of a device's memory that are in use, or promised.
+    pub(super) fn bytes_in_use(&self, space: SpaceId) -> u64 {
+        self.memories.in_use(space)
+    }
+
     /// A replica's memory was given back.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
         self.memories.left(space, bytes);

@@ -1,0 +1,71 @@
+//! The file around the records: a head, then frames, each with its kind and its length.
+//!
+//! ```text
+//! file  = "THALWEG\x1a" version:u32 frame*
+//! frame = kind:u32 length:u32 payload          (little-endian; length in bytes, of the payload)
+//! ```
+//!
+//! | kind | payload |
+//! | --- | --- |
+//! | [`META`] | UTF-8 lines `key TAB value`: the machine, the clock, the program |
+//! | [`SITES`] | per site: number, line, column, lengths of name and file (`u32` each), name, file |
+//! | [`DATA`] | per data object: number (`u64`), bytes (`u64`), length of name (`u32`), name |
+//! | [`EVENTS`] | thread (`u32`), zero (`u32`), position of the first word in the thread's sequence (`u64`), words |
+//! | [`END`] | ticks at the end of the run (`u64`) |
+//!
+//! A name is written before the first record that refers to it, so a file that ends early, because the program was
+//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions say where
+//! they belong.
+
+/// The first eight bytes of a trace file.
+pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
+/// The version of the format; a reader refuses others.
+pub const VERSION: u32 = 1;
+/// A frame with lines `key TAB value`; see [`Trace`](crate::Trace) for the keys.
+pub const META: u32 = 1;
+/// A frame with sites.
+pub const SITES: u32 = 2;
+/// A frame with data objects.
+pub const DATA: u32 = 3;
+/// A frame with records of one thread.
+pub const EVENTS: u32 = 4;
+/// The last frame of a run that ended regularly.
+pub const END: u32 = 5;
+
+/// The head of a file.
+pub fn head() -> [u8; 12] {
+    let mut head = [0; 12];
+    head[..8].copy_from_slice(&MAGIC);
+    head[8..].copy_from_slice(&VERSION.to_le_bytes());
+    head
+}
+
+/// Appends a frame whose payload `fill` appends.
+///
+/// # Panics
+/// If the payload has 4 GiB or more.
+pub fn push(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
+    out.extend(kind.to_le_bytes());
+    let at = out.len();
+    out.extend([0; 4]);
+    fill(out);
+    let length = u32::try_from(out.len() - at - 4).expect("a frame is smaller than 4 GiB");
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends a site to the payload of a [`SITES`] frame.
+pub fn push_site(out: &mut Vec<u8>, number: u32, name: &str, file: &str, line: u32, column: u32) {
+    for field in [number, line, column, name.len() as u32, file.len() as u32] {
+        out.extend(field.to_le_bytes());
+    }
+    out.extend(name.as_bytes());
+    out.extend(file.as_bytes());
+}
+
+/// Appends a data object to the payload of a [`DATA`] frame.
+pub fn push_data(out: &mut Vec<u8>, number: u64, bytes: u64, name: &str) {
+    out.extend(number.to_le_bytes());
+    out.extend(bytes.to_le_bytes());
+    out.extend((name.len() as u32).to_le_bytes());
+    out.extend(name.as_bytes());
+}

@@ -1,0 +1,166 @@
+//! Binary records of events: sequences of 64-bit words, written by one thread each and read in that order.
+//!
+//! The first word of a record holds its kind in bits 0..8, a small field in bits 8..32 and a time in bits 32..64. Times
+//! are ticks of the trace's clock since the last [`BASE`] record of the same thread, so that they fit 32 bits; a thread
+//! writes a new base when they no longer would. Records that need no time use bits 8..64 for something else.
+//!
+//! A task costs 48 bytes ([`SUBMITTED`], [`DEPENDENT`], [`RAN`]) and each dependence 8.
+//!
+//! Invariants:
+//! 1. The number of words of a record follows from its kind alone ([`words`]), so that a reader can skip kinds it does
+//!    not know how to interpret, but not kinds it does not know at all.
+//! 2. [`DEPENDENCE`] records follow the [`DEPENDENT`] record of their successor in the same thread's sequence, and
+//!    [`PARENT`] follows [`SUBMITTED`].
+
+/// A new base for times. Word 1: ticks since the trace began.
+pub const BASE: u8 = 1;
+/// A task was submitted. Small field: its site. Word 1: its number.
+pub const SUBMITTED: u8 = 2;
+/// The parent of the task submitted last. Bits 8..64: its number.
+pub const PARENT: u8 = 3;
+/// The task that the following dependences belong to. Bits 8..64: its number.
+pub const DEPENDENT: u8 = 4;
+/// A dependence that carries a value. Small field: the data object. Bits 32..64: how many numbers earlier the
+/// predecessor was submitted.
+pub const VALUE: u8 = 5;
+/// A dependence that only orders, with the fields of [`VALUE`].
+pub const ORDER: u8 = 6;
+/// A dependence on a task too far back for 32 bits. Bits 8: carries a value. Word 1: the predecessor's number.
+pub const FAR: u8 = 7;
+/// A body has ended; the time is its end. Small field: unit (20 bits) and outcome (4 bits). Word 1: the task's number.
+/// Word 2: the body's duration in ticks (48 bits) and its device plus one (16 bits).
+pub const RAN: u8 = 8;
+/// A task has reached a stage. Small field: unit (20 bits) and stage (4 bits). Word 1: its number.
+pub const STAGE: u8 = 9;
+/// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks that it waited for its link (32
+/// bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object.
+pub const COPY: u8 = 10;
+/// A thread has ended a state other than running a body. Small field: unit (20 bits) and state (4 bits). Word 1: duration
+/// in ticks.
+pub const STATE: u8 = 11;
+/// The bytes in use in a space have changed. Small field: the space. Word 1: bytes.
+pub const MEMORY: u8 = 12;
+/// Something happened to a task. Small field: what. Word 1: the task's number.
+pub const NOTE: u8 = 13;
+/// A work distribution has decided on an instance. Small field: the iteration space (a site whose name it is). Word 1: the
+/// instance. Word 2: state (8 bits) and pivot (32 bits).
+pub const DECISION: u8 = 14;
+
+/// The site of a task that has none, and the data object of a dependence without one.
+pub const UNKNOWN: u32 = (1 << 24) - 1;
+/// The unit of a thread that leads none.
+pub const NO_UNIT: u32 = (1 << 20) - 1;
+
+/// How a body has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum End {
+    /// It returned without an error.
+    Done = 0,
+    /// It failed: by an error, a panic, or its device.
+    Failed = 1,
+    /// It returned, and the task continues without a thread.
+    Detached = 2,
+}
+
+/// A stage that a placed task reaches before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// All predecessors have ended: the policy has the task.
+    Ready = 0,
+    /// The policy has chosen a unit.
+    Placed = 1,
+    /// Memory for its regions is reserved.
+    Reserved = 2,
+    /// Its data have arrived: it is in its unit's queue.
+    Launched = 3,
+    /// It is in its device's queue.
+    Issued = 4,
+    /// It has ended, after its body had returned ([`End::Detached`]).
+    Ended = 5,
+}
+
+/// What a thread does between bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Between {
+    /// It looks for a task and finds none.
+    Search = 0,
+    /// It sleeps.
+    Sleep = 1,
+    /// A submitter waits because too many tasks are pending.
+    Throttle = 2,
+    /// The program waits for tasks.
+    Wait = 3,
+}
+
+/// Why a copy was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Why {
+    /// A task needs the data.
+    Needed = 0,
+    /// The data leave a memory that is short.
+    Evicted = 1,
+}
+
+/// What happened to a task besides running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Happened {
+    /// A predecessor failed, so its body was not run.
+    Poisoned = 0,
+    /// Its device had no memory for it.
+    Refused = 1,
+    /// It came back from a lost device.
+    Returned = 2,
+    /// It was cancelled.
+    Cancelled = 3,
+}
+
+/// The number of words of a record of this kind, if there is such a kind.
+pub const fn words(kind: u8) -> Option<usize> {
+    match kind {
+        PARENT | DEPENDENT | VALUE | ORDER => Some(1),
+        BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE => Some(2),
+        RAN | DECISION => Some(3),
+        COPY => Some(5),
+        _ => None,
+    }
+}
+
+/// A first word: kind, small field and time.
+pub const fn first(kind: u8, small: u32, time: u32) -> u64 {
+    kind as u64 | ((small & UNKNOWN) as u64) << 8 | (time as u64) << 32
+}
+
+/// A first word without a time.
+pub const fn long(kind: u8, payload: u64) -> u64 {
+    kind as u64 | payload << 8
+}
+
+/// A small field with a unit and four bits.
+pub const fn of_unit(unit: u32, bits: u8) -> u32 {
+    (if unit < NO_UNIT { unit } else { NO_UNIT }) | (bits as u32 & 15) << 20
+}
+
+/// The kind in a first word.
+pub const fn kind_of(first: u64) -> u8 {
+    first as u8
+}
+
+/// The small field of a first word.
+pub const fn small_of(first: u64) -> u32 {
+    (first >> 8) as u32 & UNKNOWN
+}
+
+/// The time in a first word.
+pub const fn time_of(first: u64) -> u32 {
+    (first >> 32) as u32
+}
+
+/// The unit and the four bits in a small field.
+pub const fn unit_of(small: u32) -> (u32, u8) {
+    (small & NO_UNIT, (small >> 20) as u8)
+}

@@ -1,0 +1,62 @@
+//! Where tasks and dependences are recorded as they are registered: for the graph of tasks, for a trace, or both.
+//!
+//! The graph keeps finished tasks as predecessors, so that it has every dependence. A trace does not, since memory would
+//! grow with each task: a dependence on a task that its data's histories have forgotten is missing. Such a task had ended
+//! long before its successor was submitted.
+
+use super::datum::Datum;
+use super::graph::GraphLog;
+#[cfg(feature = "graph")]
+use super::graph::TaskGraph;
+use super::node::Meta;
+use crate::ids::TaskId;
+use crate::sync::Flow;
+use crate::trace::{Describe, Tracer};
+use std::sync::Arc;
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) graph: Option<GraphLog>,
+    pub(crate) tracer: Option<Arc<Tracer>>,
+}
+
+impl Recorder {
+    /// A task of the program was submitted, perhaps in the body of another.
+    pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
+        if let Some(graph) = &self.graph {
+            graph.task(task.id, &task.name);
+        }
+        if let Some(tracer) = &self.tracer {
+            tracer.submitted(task.id, &task.name, task.location, parent());
+        }
+    }
+
+    /// A task depends on another because of a data object, if that is known.
+    pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
+        if let Some(graph) = &self.graph {
+            graph.edge(from, to, flow);
+        }
+        if let Some(tracer) = &self.tracer {
+            let data = datum.map(|datum| (datum.id, datum as &dyn Describe));
+            tracer.dependence(from, to, flow == Flow::Value, data);
+        }
+    }
+
+    /// Whether finished tasks have to stay in the histories.
+    pub(super) fn keeps_finished(&self) -> bool {
+        self.graph.is_some()
+    }
+
+    /// The graph recorded so far, if it is recorded.
+    #[cfg(feature = "graph")]
+    pub(crate) fn graph(&self) -> Option<TaskGraph> {
+        self.graph.as_ref().map(GraphLog::graph)
+    }
+}
+
+impl Describe for Datum {
+    fn describe(&self) -> (String, u64) {
+        (self.to_string(), (self.whole().volume() * self.element_bytes) as u64)
+    }
+}

@@ -1,0 +1,162 @@
+//! The records of one thread: chunks of words that the thread fills and the tracer's thread reads.
+//!
+//! Invariants:
+//! 1. A chunk is filled by one thread. It stores words before it publishes their number, so a reader that sees the number
+//!    sees the words.
+//! 2. A chunk begins with a base for times, and with no dependent task: it can be read without those before it.
+
+use super::names::Names;
+use super::writer::Writer;
+use crate::ids::{DataId, TaskId};
+use parking_lot::Mutex;
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use thalweg_trace::record::{BASE, long};
+
+/// 64 KiB: some 1,300 tasks.
+const WORDS: usize = 8192;
+/// A thread that has met so many data objects forgets them; their names are written again.
+const MOST_KNOWN: usize = 1 << 16;
+
+/// Words of one thread, one after the other.
+pub(super) struct Chunk {
+    words: Box<[AtomicU64]>,
+    filled: AtomicUsize,
+    /// The place of the first word among all of the thread.
+    pub(super) position: u64,
+}
+
+impl Chunk {
+    fn new(position: u64) -> Arc<Self> {
+        let words = (0..WORDS).map(|_| AtomicU64::new(0)).collect();
+        Arc::new(Self { words, filled: AtomicUsize::new(0), position })
+    }
+
+    /// The words from this place on that are there.
+    pub(super) fn from(&self, written: usize) -> impl Iterator<Item = u64> {
+        let filled = self.filled.load(Ordering::Acquire);
+        self.words[written.min(filled)..filled].iter().map(|word| word.load(Ordering::Relaxed))
+    }
+}
+
+/// The chunks of a thread that were not yet written to their ends; the last one is being filled.
+pub(super) struct Lane {
+    pub(super) thread: u32,
+    pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
+}
+
+/// A thread's end of its lane.
+pub(super) struct Local {
+    pub(super) tracer: u64,
+    /// The task that the dependences recorded last belong to.
+    pub(super) dependent: Option<TaskId>,
+    lane: Arc<Lane>,
+    chunk: Arc<Chunk>,
+    filled: usize,
+    base: u64,
+    latest: u64,
+    sites: FxHashMap<u64, u32>,
+    latest_site: (u64, u32),
+    data: FxHashSet<DataId>,
+}
+
+impl Local {
+    pub(super) fn new(tracer: u64, writer: &Writer) -> Self {
+        let chunk = Chunk::new(0);
+        let lane = writer.enter(chunk.clone());
+        let (sites, data) = Default::default();
+        let (filled, base, latest) = (0, 0, 0);
+        Self { tracer, dependent: None, lane, chunk, filled, base, latest, sites, latest_site: (0, 0), data }
+    }
+
+    /// Whether the tracer is gone: nobody else has the lane.
+    pub(super) fn is_abandoned(&self) -> bool {
+        Arc::strong_count(&self.lane) == 1
+    }
+
+    /// A time relative to the base, after a new base if it is too far from the old one.
+    #[inline]
+    pub(super) fn relative(&mut self, time: u64) -> u32 {
+        self.latest = time;
+        match u32::try_from(time.wrapping_sub(self.base)) {
+            Ok(relative) if self.filled > 0 => relative,
+            _ => {
+                self.base = u64::MAX; // written in front of the record
+                0
+            }
+        }
+    }
+
+    /// The time that was recorded last.
+    pub(super) fn last_time(&self) -> u64 {
+        self.latest
+    }
+
+    /// Appends a record that was made for `time`, with what has to be in front of it.
+    #[inline]
+    pub(super) fn push(&mut self, record: &[u64], writer: &Writer, time: u64) {
+        if self.filled + record.len() + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
+            return self.push_with_base(record, writer, time);
+        }
+        self.store(record);
+    }
+
+    #[cold]
+    fn push_with_base(&mut self, record: &[u64], writer: &Writer, time: u64) {
+        if self.filled + record.len() + 2 > WORDS {
+            self.chunk = Chunk::new(self.chunk.position + self.filled as u64);
+            self.filled = 0;
+            self.dependent = None;
+            if writer.has_ended() {
+                self.lane.chunks.lock().clear();
+            }
+            self.lane.chunks.lock().push(self.chunk.clone());
+        }
+        self.base = time;
+        self.store(&[long(BASE, 0), time]);
+        let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
+        let timed = |kind| !matches!(kind, thalweg_trace::record::DEPENDENT | thalweg_trace::record::PARENT);
+        let kind = thalweg_trace::record::kind_of(record[0]);
+        if timed(kind) && !matches!(kind, thalweg_trace::record::VALUE | thalweg_trace::record::ORDER) {
+            record[0] &= u64::from(u32::MAX); // the base is its time
+        }
+        self.store(&record);
+    }
+
+    #[inline]
+    fn store(&mut self, words: &[u64]) {
+        for (place, word) in self.chunk.words[self.filled..].iter().zip(words) {
+            place.store(*word, Ordering::Relaxed);
+        }
+        self.filled += words.len();
+        self.chunk.filled.store(self.filled, Ordering::Release);
+    }
+
+    /// The number of a task's name and place.
+    #[inline]
+    pub(super) fn site(&mut self, name: &str, location: &'static Location<'static>, names: &Names) -> u32 {
+        let mut hasher = FxHasher::default();
+        (location as *const Location<'_>).hash(&mut hasher);
+        name.hash(&mut hasher);
+        let key = hasher.finish();
+        if self.latest_site.0 != key {
+            let site = *self.sites.entry(key).or_insert_with(|| names.site(name, location));
+            self.latest_site = (key, site);
+        }
+        self.latest_site.1
+    }
+
+    /// Calls `add` for a data object that this thread has not met.
+    #[inline]
+    pub(super) fn know_data(&mut self, data: DataId, add: impl FnOnce()) {
+        if self.data.insert(data) {
+            add();
+            if self.data.len() > MOST_KNOWN {
+                self.data.clear();
+            }
+        }
+    }
+}

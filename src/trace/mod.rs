@@ -1,0 +1,262 @@
+//! Traces: what a runtime did, recorded cheaply while it runs, for the tools that show it.
+//!
+//! A [`Tracer`] takes events from all threads of one runtime. Each thread appends binary records
+//! ([`thalweg_trace::record`]) to a chunk of its own ([`lane`]); a thread of the tracer writes them to the file
+//! ([`writer`]), four times a second, so a program that is killed loses a quarter of a second. Names of tasks and data
+//! objects are written once each ([`names`]).
+//!
+//! What never happens here: a thread that records an event never waits for the file, and never for another thread but
+//! for the few instructions in which the tracer's thread takes a look at its chunk. Nothing here knows what a task is.
+//!
+//! Without a trace, the rest of the library pays one look at an empty option per event.
+
+mod clock;
+mod lane;
+mod names;
+mod writer;
+
+use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
+use clock::Clock;
+use lane::Local;
+use names::Names;
+use std::cell::RefCell;
+use std::panic::Location;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use thalweg_trace::record::{self, NO_UNIT, UNKNOWN, first, long, of_unit};
+pub(crate) use thalweg_trace::record::{Between, End, Happened, Stage, Why};
+use writer::Writer;
+
+/// The variable that names the file to trace to.
+pub(crate) const VARIABLE: &str = "THALWEG_TRACE";
+
+/// What is to be traced where.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    pub(crate) path: PathBuf,
+    /// Keep only the records of the last so many seconds.
+    pub(crate) latest: Option<Duration>,
+}
+
+/// Takes the events of one runtime; see the module.
+pub(crate) struct Tracer {
+    /// Tells it from others in the process.
+    number: u64,
+    clock: Clock,
+    names: Arc<Names>,
+    writer: Writer,
+}
+
+static NEXT_TRACER: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// This thread's chunks, one for each tracer that it has recorded something for.
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Tracer {
+    /// Creates the file and starts to trace. `facts` are lines `key TAB value` about the run.
+    ///
+    /// # Errors
+    /// If the file cannot be created, or the system gives no thread.
+    pub(crate) fn start(order: Order, facts: &str, is_virtual: bool) -> std::io::Result<Arc<Self>> {
+        let clock = Clock::start(is_virtual);
+        let names = Arc::new(Names::default());
+        let facts = format!("{facts}ticks_per_ns\t{}\nsimulated\t{is_virtual}\n", clock.ticks_per_ns());
+        let writer = Writer::start(order, names.clone(), &facts)?;
+        let number = NEXT_TRACER.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Self { number, clock, names, writer }))
+    }
+
+    /// Ticks since the trace began.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
+    /// The time of a moment that is so many nanoseconds after the runtime was built.
+    pub(crate) fn at_ns(&self, ns: u64) -> u64 {
+        self.clock.at_ns(ns)
+    }
+
+    /// The number of ticks in so many nanoseconds.
+    pub(crate) fn ticks(&self, ns: u64) -> u64 {
+        self.clock.ticks(ns)
+    }
+
+    /// The runtime's clock shows so many nanoseconds now.
+    pub(crate) fn set_clock(&self, ns: u64) {
+        self.clock.set(ns);
+    }
+
+    /// Appends a record; `time` is written relative to the thread's base.
+    #[inline]
+    fn push<const N: usize>(&self, time: u64, record: impl FnOnce(&mut Local, u32) -> [u64; N]) {
+        self.with_local(|local| {
+            let relative = local.relative(time);
+            let words = record(local, relative);
+            local.push(&words, &self.writer, time);
+        });
+    }
+
+    #[inline]
+    fn with_local(&self, record: impl FnOnce(&mut Local)) {
+        // A thread that ends records nothing any more.
+        let _ = LOCALS.try_with(|locals| {
+            let Ok(mut locals) = locals.try_borrow_mut() else { return };
+            let local = match locals.iter().position(|local| local.tracer == self.number) {
+                Some(at) => &mut locals[at],
+                None => self.enter(&mut locals),
+            };
+            record(local);
+        });
+    }
+
+    /// Gives this thread a chunk; those of tracers that have ended go.
+    #[cold]
+    fn enter<'a>(&self, locals: &'a mut Vec<Local>) -> &'a mut Local {
+        locals.retain(|local| !local.is_abandoned());
+        locals.push(Local::new(self.number, &self.writer));
+        locals.last_mut().expect("one was just pushed")
+    }
+
+    /// A task was submitted, perhaps in the body of its parent.
+    #[inline]
+    pub(crate) fn submitted(
+        &self,
+        task: TaskId,
+        name: &str,
+        location: &'static Location<'static>,
+        parent: Option<TaskId>,
+    ) {
+        let now = self.now();
+        self.push(now, |local, time| {
+            let site = local.site(name, location, &self.names);
+            [first(record::SUBMITTED, site, time), task.0]
+        });
+        if let Some(parent) = parent {
+            self.push(now, |_, _| [long(record::PARENT, parent.0)]);
+        }
+    }
+
+    /// A task depends on another, perhaps because of a data object.
+    #[inline]
+    pub(crate) fn dependence(
+        &self,
+        from: TaskId,
+        to: TaskId,
+        carries_value: bool,
+        data: Option<(DataId, &dyn Describe)>,
+    ) {
+        self.with_local(|local| {
+            let small = match data {
+                Some((data, describe)) if data.0 < u64::from(UNKNOWN) => {
+                    local.know_data(data, || self.names.add_data(data, describe));
+                    data.0 as u32
+                }
+                _ => UNKNOWN,
+            };
+            let time = local.last_time();
+            if local.dependent != Some(to) {
+                local.push(&[long(record::DEPENDENT, to.0)], &self.writer, time);
+                local.dependent = Some(to);
+            }
+            match u32::try_from(to.0.wrapping_sub(from.0)) {
+                Ok(distance) => {
+                    let kind = if carries_value { record::VALUE } else { record::ORDER };
+                    local.push(&[first(kind, small, distance)], &self.writer, time);
+                }
+                Err(_) => local.push(&[first(record::FAR, carries_value.into(), 0), from.0], &self.writer, time),
+            }
+        });
+    }
+
+    /// A body has ended at a time, after so many ticks.
+    #[inline]
+    pub(crate) fn ran(
+        &self,
+        task: TaskId,
+        unit: Option<UnitId>,
+        device: Option<DeviceId>,
+        (ended, duration): (u64, u64),
+        end: End,
+    ) {
+        let device = device.map_or(0, |device| u64::from(device.0) + 1) << 48;
+        self.push(ended, |_, time| {
+            [first(record::RAN, of_unit(number(unit), end as u8), time), task.0, duration.min((1 << 48) - 1) | device]
+        });
+    }
+
+    /// A placed task has reached a stage.
+    pub(crate) fn stage(&self, task: TaskId, unit: Option<UnitId>, stage: Stage) {
+        self.push(self.now(), |_, time| [first(record::STAGE, of_unit(number(unit), stage as u8), time), task.0]);
+    }
+
+    /// Something happened to a task.
+    pub(crate) fn note(&self, task: TaskId, what: Happened) {
+        self.push(self.now(), |_, time| [first(record::NOTE, what as u32, time), task.0]);
+    }
+
+    /// A thread that may lead a unit was in a state between two times.
+    pub(crate) fn state(&self, unit: Option<UnitId>, what: Between, (from, to): (u64, u64)) {
+        self.push(to, |_, time| {
+            [first(record::STATE, of_unit(number(unit), what as u8), time), to.saturating_sub(from)]
+        });
+    }
+
+    /// A copy of so many bytes has arrived, after so many nanoseconds, some of which it waited.
+    pub(crate) fn copied(
+        &self,
+        data: DataId,
+        (from, to): (SpaceId, SpaceId),
+        bytes: u64,
+        (elapsed_ns, waited_ns): (u64, u64),
+        why: Why,
+    ) {
+        let (elapsed, waited) = (self.ticks(elapsed_ns), self.ticks(waited_ns).min(u64::from(u32::MAX)));
+        self.push(self.now(), |_, time| {
+            let between = u64::from(from.0) << 32 | u64::from(to.0) << 48;
+            [first(record::COPY, why as u32, time), elapsed, waited | between, bytes, data.0]
+        });
+    }
+
+    /// Has the name of a data object written that copies may be about.
+    pub(crate) fn know(&self, data: DataId, describe: &dyn Describe) {
+        self.with_local(|local| local.know_data(data, || self.names.add_data(data, describe)));
+    }
+
+    /// So many bytes are in use in a space now.
+    pub(crate) fn memory(&self, space: SpaceId, bytes: u64) {
+        self.push(self.now(), |_, time| [first(record::MEMORY, space.0.into(), time), bytes]);
+    }
+
+    /// Writes what is left and ends the file. Later events are dropped.
+    pub(crate) fn end(&self) {
+        self.writer.end(self.now(), self.clock.ticks_per_ns());
+    }
+}
+
+/// A state that a thread is in until this is dropped.
+pub(crate) struct InState {
+    pub(crate) tracer: Arc<Tracer>,
+    pub(crate) unit: Option<UnitId>,
+    pub(crate) what: Between,
+    pub(crate) since: u64,
+}
+
+impl Drop for InState {
+    fn drop(&mut self) {
+        self.tracer.state(self.unit, self.what, (self.since, self.tracer.now()));
+    }
+}
+
+/// What a data object is called, and how large it is.
+pub(crate) trait Describe {
+    fn describe(&self) -> (String, u64);
+}
+
+fn number(unit: Option<UnitId>) -> u32 {
+    unit.map_or(NO_UNIT, |unit| unit.0.into())
+}

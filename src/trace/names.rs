@@ -1,0 +1,56 @@
+//! The names in a trace: of tasks with their places in the source, and of data objects.
+//!
+//! Invariant: a name is here before the first record that refers to it, so whoever takes records first and names second
+//! has the names of all these records.
+
+use super::Describe;
+use crate::ids::DataId;
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use std::panic::Location;
+use thalweg_trace::frame::{push_data, push_site};
+use thalweg_trace::record::UNKNOWN;
+
+/// More names are called so: a program that makes a name per task would fill memory.
+const OTHER: &str = "(other names)";
+const MOST_SITES: usize = 1 << 18;
+
+#[derive(Default)]
+pub(super) struct Names {
+    sites: Mutex<Sites>,
+    /// Entries that were not written yet.
+    data: Mutex<Vec<u8>>,
+}
+
+#[derive(Default)]
+struct Sites {
+    numbers: FxHashMap<(String, usize), u32>,
+    /// Entries that were not written yet.
+    unwritten: Vec<u8>,
+}
+
+impl Names {
+    /// The number of a task's name and place.
+    pub(super) fn site(&self, name: &str, location: &'static Location<'static>) -> u32 {
+        let sites = &mut *self.sites.lock();
+        let name = if sites.numbers.len() < MOST_SITES { name } else { OTHER };
+        let next = sites.numbers.len() as u32;
+        let place = std::ptr::from_ref(location) as usize;
+        *sites.numbers.entry((name.to_owned(), place)).or_insert_with(|| {
+            let number = next.min(UNKNOWN);
+            push_site(&mut sites.unwritten, number, name, location.file(), location.line(), location.column());
+            number
+        })
+    }
+
+    /// Has a data object's name written.
+    pub(super) fn add_data(&self, data: DataId, describe: &dyn Describe) {
+        let (name, bytes) = describe.describe();
+        push_data(&mut self.data.lock(), data.0, bytes, &name);
+    }
+
+    /// The entries of sites and data objects that were not written yet.
+    pub(super) fn take_unwritten(&self) -> (Vec<u8>, Vec<u8>) {
+        (std::mem::take(&mut self.sites.lock().unwritten), std::mem::take(&mut self.data.lock()))
+    }
+}

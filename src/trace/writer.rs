@@ -1,0 +1,198 @@
+//! The tracer's thread, which writes what threads have recorded to the file.
+//!
+//! What cannot be written is said once in the log, and the trace ends there; the program goes on.
+
+use super::Order;
+use super::lane::{Chunk, Lane};
+use super::names::Names;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_trace::frame::{self, push};
+
+/// How often records are written.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// What threads and the tracer's thread share.
+struct Inner {
+    lanes: Mutex<Vec<Arc<Lane>>>,
+    /// Names of threads that were not written yet.
+    threads: Mutex<String>,
+    next_thread: AtomicU32,
+    names: Arc<Names>,
+    /// Facts about the end, once it has come.
+    end: Mutex<Option<(u64, f64)>>,
+    ending: Condvar,
+    ended: AtomicBool,
+}
+
+pub(super) struct Writer {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// The chunks of a lane with the number of words that were written of the first one.
+struct Progress {
+    lane: Arc<Lane>,
+    written: usize,
+}
+
+/// The file, and what is kept of a trace of the latest seconds.
+struct Output {
+    file: File,
+    latest: Option<Duration>,
+    kept: VecDeque<(Instant, Vec<u8>)>,
+}
+
+impl Writer {
+    /// Creates the file and starts the thread.
+    ///
+    /// # Errors
+    /// If one of them cannot be had.
+    pub(super) fn start(order: Order, names: Arc<Names>, facts: &str) -> io::Result<Self> {
+        let mut file = File::create(&order.path)?;
+        let mut bytes = frame::head().to_vec();
+        push(&mut bytes, frame::META, |out| out.extend(facts.as_bytes()));
+        file.write_all(&bytes)?;
+        let inner = Arc::new(Inner {
+            lanes: Mutex::default(),
+            threads: Mutex::default(),
+            next_thread: AtomicU32::new(0),
+            names,
+            end: Mutex::default(),
+            ending: Condvar::new(),
+            ended: AtomicBool::new(false),
+        });
+        let output = Output { file, latest: order.latest, kept: VecDeque::new() };
+        let write = {
+            let inner = inner.clone();
+            move || {
+                if let Err(problem) = inner.write(output) {
+                    log!(error, "cannot write the trace {}: {problem}; it ends here", order.path.display());
+                }
+                inner.ended.store(true, Ordering::Relaxed);
+                inner.lanes.lock().clear();
+            }
+        };
+        let thread = std::thread::Builder::new().name("thalweg-trace".to_owned()).spawn(write)?;
+        Ok(Self { inner, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// A thread records from now on, into this chunk first.
+    pub(super) fn enter(&self, chunk: Arc<Chunk>) -> Arc<Lane> {
+        let number = self.inner.next_thread.fetch_add(1, Ordering::Relaxed);
+        let name = std::thread::current().name().unwrap_or("").replace(['\n', '\t'], " ");
+        self.inner.threads.lock().push_str(&format!("thread\t{number} {name}\n"));
+        let lane = Arc::new(Lane { thread: number, chunks: Mutex::new(vec![chunk]) });
+        if !self.has_ended() {
+            self.inner.lanes.lock().push(lane.clone());
+        }
+        lane
+    }
+
+    /// Whether nothing more is written.
+    pub(super) fn has_ended(&self) -> bool {
+        self.inner.ended.load(Ordering::Relaxed)
+    }
+
+    /// Writes all that was recorded, and ends the file. A second call changes nothing.
+    pub(super) fn end(&self, ticks: u64, ticks_per_ns: f64) {
+        self.inner.end.lock().get_or_insert((ticks, ticks_per_ns));
+        self.inner.ending.notify_all();
+        if let Some(thread) = self.thread.lock().take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    /// The life of the tracer's thread.
+    fn write(&self, mut output: Output) -> io::Result<()> {
+        let mut lanes: Vec<Progress> = Vec::new();
+        loop {
+            let end = {
+                let mut end = self.end.lock();
+                if end.is_none() {
+                    let _ = self.ending.wait_for(&mut end, EVERY);
+                }
+                *end
+            };
+            lanes.extend(self.lanes.lock().drain(..).map(|lane| Progress { lane, written: 0 }));
+            let mut records = Vec::new();
+            lanes.retain_mut(|lane| lane.take(&mut records));
+            // Names come after the records in time, and before them in the file.
+            let mut names = Vec::new();
+            self.push_names(&mut names);
+            output.write(names, records, end.is_some())?;
+            if let Some((ticks, ticks_per_ns)) = end {
+                let mut last = Vec::new();
+                push(&mut last, frame::META, |out| out.extend(format!("ticks_per_ns\t{ticks_per_ns}\n").as_bytes()));
+                push(&mut last, frame::END, |out| out.extend(ticks.to_le_bytes()));
+                return output.file.write_all(&last);
+            }
+        }
+    }
+
+    fn push_names(&self, out: &mut Vec<u8>) {
+        let threads = std::mem::take(&mut *self.threads.lock());
+        let (sites, data) = self.names.take_unwritten();
+        for (kind, payload) in [(frame::META, threads.into_bytes()), (frame::SITES, sites), (frame::DATA, data)] {
+            if !payload.is_empty() {
+                push(out, kind, |out| out.extend(payload));
+            }
+        }
+    }
+}
+
+impl Progress {
+    /// Appends frames with what was recorded since the last time; false if the thread has ended and nothing is left.
+    fn take(&mut self, out: &mut Vec<u8>) -> bool {
+        let is_over = Arc::strong_count(&self.lane) == 1;
+        let chunks: Vec<Arc<Chunk>> = {
+            let mut chunks = self.lane.chunks.lock();
+            let last = chunks.last().cloned();
+            let filled = chunks.len().saturating_sub(1);
+            chunks.drain(..filled).chain(last).collect()
+        };
+        for (at, chunk) in chunks.iter().enumerate() {
+            if at > 0 {
+                self.written = 0;
+            }
+            let words: Vec<u64> = chunk.from(self.written).collect();
+            if words.is_empty() {
+                continue;
+            }
+            push(out, frame::EVENTS, |out| {
+                out.extend(self.lane.thread.to_le_bytes());
+                out.extend(0u32.to_le_bytes());
+                out.extend((chunk.position + self.written as u64).to_le_bytes());
+                words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+            });
+            self.written += words.len();
+        }
+        !is_over
+    }
+}
+
+impl Output {
+    /// Writes names, and records: now, or at the end those of the latest seconds.
+    fn write(&mut self, names: Vec<u8>, records: Vec<u8>, is_last: bool) -> io::Result<()> {
+        self.file.write_all(&names)?;
+        let Some(latest) = self.latest else { return self.file.write_all(&records) };
+        self.kept.push_back((Instant::now(), records));
+        while self.kept.front().is_some_and(|(written, _)| written.elapsed() > latest) {
+            self.kept.pop_front();
+        }
+        if is_last {
+            for (_, records) in &self.kept {
+                self.file.write_all(records)?;
+            }
+        }
+        Ok(())
+    }
+}
