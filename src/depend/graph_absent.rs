@@ -1,9 +1,9 @@
-//! What a build without the feature `graph` has instead: a recorder that there never is.
+//! Stand-in for the graph recorder in builds without the feature `graph`; it has no values.
 
 use crate::ids::TaskId;
 use crate::sync::Flow;
 
-/// Collects tasks and edges; there is none.
+/// A recorder that cannot exist.
 #[derive(Debug)]
 pub(crate) enum Recorder {}
 
