@@ -117,7 +117,7 @@ impl Datum {
         let _ = self.name.set(name);
     }
 
-    /// The whole data object as a block.
+    /// Returns the whole data object as a block.
     #[inline]
     pub(crate) fn whole(&self) -> Block {
         Block::from_corners([0; MAX_DIMS], self.shape)
@@ -129,7 +129,7 @@ impl Datum {
         &self.shape
     }
 
-    /// How many dimensions there are.
+    /// Returns the number of dimensions.
     pub(crate) fn ndim(&self) -> usize {
         self.ndim.into()
     }
@@ -195,7 +195,7 @@ impl AccessRecord<'_> {
             && self.block.overlaps(other.block)
     }
 
-    /// The bytes of the region.
+    /// Returns the size of the region in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.block.volume() * self.datum.element_bytes) as u64
     }

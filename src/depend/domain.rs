@@ -88,7 +88,7 @@ impl Child {
         expected.is_ok().then(|| Self(parent))
     }
 
-    /// The parent's domain.
+    /// Returns the parent's domain.
     pub(crate) fn parent(&self) -> &Arc<Domain> {
         &self.0
     }
@@ -372,9 +372,9 @@ impl Domain {
     /// Appends the pieces that children may still read although the body has ended, if `access` writes them. The task
     /// with that access has waited for the body.
     ///
-    /// It waited for the body's task itself, not for a join. So only the pieces that this task reads matter, and only
-    /// for their order. The pieces that it holds weakly may have been overwritten by other tasks since, and with them
-    /// the earlier failures.
+    /// It waited for the body's task itself, not for a join. So only the pieces that the body's task reads matter, and
+    /// only for their order. The pieces that it holds weakly may have been overwritten by other tasks since, and with
+    /// them the earlier failures.
     pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
         let (data, writes) = (access.datum.id, access.mode.writes());
         for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && writes) {
@@ -442,7 +442,7 @@ pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
 /// Ends a task. Each task that waited for it and now waits for nothing is handed to `ready`, the last submitted
 /// first. Tasks that must also wait for its children go on to these. Its group and its parent are notified last, when
 /// every thread can see that it has finished.
-#[inline(always)] // on the way of every task
+#[inline(always)] // on the path of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     if task.owned().is_bare() && task.shared().domain.get().is_none() {
         task.finish(ready);

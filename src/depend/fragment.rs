@@ -72,7 +72,7 @@ enum Order {
 impl Fragment {
     /// Enters an access of `newcomer` into the history of `part`. A commutative task gets a turn to wait for, a
     /// reduction a ticket for its turn to combine.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
             Mode::In | Mode::After | Mode::Outcome => {
@@ -263,7 +263,7 @@ impl Fragment {
             .fold(self.readers.capacity(), usize::max)
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn wait_for_group(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
         match (&self.first, &self.open) {
             (Some(first), None) => newcomer.wait_for(first, flow),
@@ -272,7 +272,7 @@ impl Fragment {
         }
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn wait_for_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         match self.has_weak_readers {
             false => self.readers.iter().for_each(|reader| newcomer.wait_for(reader, Flow::Order)),
@@ -290,7 +290,7 @@ impl Fragment {
         }
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
         self.has_weak_readers = false;

@@ -29,7 +29,7 @@ impl Recorder {
         self.log.lock().edges.push((from, to, flow));
     }
 
-    /// Everything recorded so far.
+    /// Returns everything recorded so far.
     pub(crate) fn graph(&self) -> TaskGraph {
         let log = self.log.lock();
         let mut tasks: Vec<_> = log.tasks.clone();
@@ -82,12 +82,12 @@ pub struct GraphTask {
 /// rt.task("read", (x.input(),)).cpu(|_, _| ()).submit()?;
 /// rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2).submit()?;
 /// let graph = rt.graph().expect("it is recorded").into_petgraph();
-/// assert!(graph.edge_weights().all(|dependence| !dependence.carries_value)); // the writer comes later, that is all
+/// assert!(graph.edge_weights().all(|dependence| !dependence.carries_value)); // the writer only has to come later
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
-    /// The successor uses what the predecessor wrote; otherwise it only has to come later.
+    /// Whether the successor uses values that the predecessor wrote; otherwise it only has to come later.
     pub carries_value: bool,
 }
 

@@ -63,7 +63,7 @@ impl History {
     }
 
     /// Enters the `index`-th access of `newcomer`.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let undivided = match &mut self.form {
             Form::Parts(parts) => parts.undivided(access.block),

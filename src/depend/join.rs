@@ -59,7 +59,7 @@ impl LastJoin {
     }
 
     /// Forgets the join. Usually there is none, which this finds out without a call.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn forget(&mut self) {
         if let Some(last) = self.0.take() {
             drop(last);

@@ -25,7 +25,7 @@ pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_
 /// Adds a reader. If there are several, and no newcomer has to wait for the last one any more, the new reader
 /// replaces it. So data objects that are read by one task after the other, and never written, keep few of them in
 /// memory.
-#[inline(always)] // on the way of every task
+#[inline(always)] // on the path of every task
 pub(super) fn add_reader(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
     if readers.len() < 2 { readers.push(newcomer.share()) } else { add_to_several(readers, newcomer) }
 }

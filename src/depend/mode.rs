@@ -23,15 +23,15 @@ pub enum Mode {
     Concurrent,
     /// Reads and writes the region, one task at a time, in any order among commutative tasks.
     Commutative,
-    /// Adds a private contribution by an associative operation.
+    /// Adds a private contribution to the region by an associative operation.
     Reduction(OpId),
     /// Reads the region, or learns why there is nothing to read.
     Outcome,
     /// Is ordered like a reader, but reads nothing.
     After,
-    /// Waits for nothing and sees nothing; the task's children read.
+    /// Waits for nothing and gets no view of the region; the task's children read it.
     WeakIn,
-    /// Waits for nothing and sees nothing; the task's children read and write.
+    /// Waits for nothing and gets no view of the region; the task's children read and write it.
     WeakInout,
     /// Declares that the region's contents are good; used only by the runtime.
     Accept,

@@ -115,7 +115,7 @@ pub(super) struct Newcomer<'a> {
 
 impl<'a> Newcomer<'a> {
     /// Makes a newcomer that waits for no task yet.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn new(
         task: &'a mut Submitting,
         accesses: &'a [AccessRecord<'a>],
@@ -135,7 +135,7 @@ impl<'a> Newcomer<'a> {
 
     /// Called once, when all accesses are entered; returns the work that is left. Takes a reference, because a copy
     /// would have to wait for the single stores to the newcomer.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn settle(&mut self) -> Option<Box<Leftover>> {
         if let Some(side) = &mut **self.task.owned_mut() {
             side.tickets.reverse(); // used from the end; turns of one lane must be taken in their order
@@ -150,7 +150,7 @@ impl<'a> Newcomer<'a> {
 }
 
 impl Newcomer<'_> {
-    /// Enters several accesses, data by data in the order of their addresses.
+    /// Enters several accesses, one data object after the other in the order of their addresses.
     #[inline]
     fn enter_few(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let mut order = [0; FEW_ACCESSES];
@@ -207,7 +207,7 @@ impl Newcomer<'_> {
     ///
     /// Returns whether the newcomer has thereby found its predecessors: no task comes after one that gives the memory
     /// up, and if that one fails the history is as it was.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn admit(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
         if self.task.owned().side.is_none() && !access.datum.is_taken() {
             Ok(false)

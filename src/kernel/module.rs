@@ -21,7 +21,7 @@ use std::sync::Arc;
 /// Code for one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Code {
-    /// Source text that the runtime compiles.
+    /// Source text, compiled at run time.
     Text(&'static str),
     /// Assembler text, which the driver compiles.
     Ptx(&'static str),

@@ -4,7 +4,7 @@
 //! is dropped: at the very end, when everything that the body captured is gone and the tasks that waited for it have
 //! been released. So a task without a group pays only for the check whether it has one.
 //!
-//! A future that has begun is registered in the groups of its task, without a reference count, so that cancelling a
+//! A future that has begun is registered in the groups of its task, as a weak reference, so that cancelling a
 //! group finds it. It is then woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
 //!
 //! Nothing in this module waits or runs anything on a group's behalf.

@@ -133,7 +133,7 @@ pub(crate) struct Own {
 
 impl Own {
     /// Whether it is empty, as it usually is.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(crate) fn is_bare(&self) -> bool {
         self.side.is_none() & self.child.is_none()
     }

@@ -49,13 +49,13 @@ thread_local! {
 }
 
 /// Calls `code` as a part of `task`.
-#[inline(always)] // on the way of every task
+#[inline(always)] // on the path of every task
 pub(crate) fn as_part_of<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, false), Some(task), code)
 }
 
 /// Calls `code` as the body of `task`; `waits` says whether the body may wait.
-#[inline(always)] // on the way of every task
+#[inline(always)] // on the path of every task
 pub(crate) fn as_body_of<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, waits), Some(task), code)
 }

@@ -167,8 +167,8 @@ impl Replays {
         self.tasks
     }
 
-    /// Adds a replay after the last one, with nothing in between. If there is no batch, no other submitter could
-    /// notice the replay.
+    /// Adds a replay after the last one, with nothing in between. If there is no batch, the caller must know that no
+    /// other submitter could notice the replay.
     pub(crate) fn follow(&self, round: Round, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut state = self.state.lock();
         match state.batches.back_mut() {
