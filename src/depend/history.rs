@@ -38,8 +38,8 @@ struct Beside {
 }
 
 enum Form {
-    /// As one part: for several dimensions, if every task has accessed all of them since the beginning or since a
-    /// write of all.
+    /// As one part, of a data object of several dimensions: every task has accessed all of it since the beginning, or
+    /// since a write of all.
     Whole(Fragment),
     /// By parts of the data object.
     Parts(RegionMap<Fragment>),

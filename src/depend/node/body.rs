@@ -49,7 +49,8 @@ pub(crate) trait Body: Send {
         None
     }
 
-    /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`] may.
+    /// Combines another replica into that of the `access`-th access, within `block`. May panic as [`Self::combine`]
+    /// may.
     fn absorb(&self, _access: usize, _block: &Block, _other: (&[u8], Block)) {}
 
     /// Frees the memory of a private replica.

@@ -33,8 +33,7 @@ use crate::sync::Flow;
 const CHUNK: usize = 64;
 
 /// An access to more tiles than this is better entered into an index or parts if few of the tiles have fragments. A
-/// write this wide is always better entered there, so if such writes are more frequent than this, tiles do not suit
-/// the array.
+/// write this wide is always better entered there, so if more such writes than this come, tiles do not suit the array.
 const WIDE: usize = 64;
 
 /// The accesses to one data object.
