@@ -1,10 +1,12 @@
-//! How full each address space is, and what has to go to make room.
+//! Capacity and use of each address space, and the choice of replicas to evict.
 //!
-//! A replica's bytes are in use until the driver says that it has given them back. From the decision that it goes until
-//! then it is *leaving*: who needs room counts on its bytes and sends no other away for them, but does not get them yet.
+//! A replica's bytes are in use until the driver reports that it has freed them. From the decision to evict it until
+//! then the replica is *leaving*: a task that needs room counts on its bytes and evicts no other replica for them,
+//! but does not get them yet.
 //!
-//! A device may hold less than it says: others use it too, and memory is cut up. When it refuses an allocation its memory is
-//! *limited* to what was in use without that, for a while; but who is alone there may try for all that it needs.
+//! A device may hold less than it reports, because others use it too and memory is fragmented. When it refuses an
+//! allocation, its memory is *limited* for a while to what was in use without that allocation. A task that is alone
+//! there may still try for everything it needs.
 
 use super::Directory;
 use super::ReplicaId;
@@ -21,35 +23,36 @@ pub(crate) struct Memories {
 #[derive(Debug)]
 struct Memory {
     capacity_bytes: u64,
-    /// What it turned out to hold; the capacity, unless an allocation was refused lately.
+    /// The bytes it has turned out to hold; equal to the capacity, unless an allocation was refused recently.
     limit_bytes: u64,
-    /// After so many ends of tasks the capacity is believed again.
+    /// Number of further task ends after which the capacity is trusted again.
     limited_for: u32,
     used_bytes: u64,
-    /// Those of them that will be free without further ado.
+    /// The part of the used bytes that will be free without further action.
     leaving_bytes: u64,
-    /// Its replicas that stay.
+    /// The replicas that are not leaving, by their last use.
     by_use: Recency,
 }
 
-/// For so many ends of tasks a limit holds: who limited the memory may have gone since, and to find that out costs a refusal.
+/// Number of task ends for which a limit holds. Whatever limited the memory may be gone since, and finding that out
+/// costs a refusal.
 const LIMITED_FOR: u32 = 1000;
 
-/// What it takes to reserve some bytes.
+/// The way to reserve some bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// They are free.
+    /// The bytes are free.
     Free,
-    /// They will be once these replicas are gone, the least recently used first.
+    /// They will be free once these replicas are evicted, the least recently used first.
     After(Vec<(DataId, ReplicaId)>),
-    /// They will be once those are gone that are leaving already.
+    /// They will be free once the replicas that are already leaving are gone.
     Soon,
-    /// Too much is in use by tasks and copies.
+    /// Tasks and copies use too much.
     Never,
 }
 
 impl Memories {
-    /// `capacities_bytes[0]` is the host's and ignored.
+    /// Makes the memories of all address spaces. `capacities_bytes[0]` is the host's and ignored.
     pub(crate) fn new(capacities_bytes: &[u64]) -> Self {
         let space = |&capacity_bytes| Memory {
             capacity_bytes,
@@ -62,30 +65,31 @@ impl Memories {
         Self { spaces: capacities_bytes.iter().map(space).collect() }
     }
 
-    /// The bytes that `space` holds at most.
+    /// Returns the capacity of `space` in bytes.
     pub(crate) fn capacity(&self, space: SpaceId) -> u64 {
         if space.is_host() { u64::MAX } else { self.spaces[space.index()].capacity_bytes }
     }
 
-    /// The bytes of a device's memory that are not in use.
+    /// Returns the bytes of a device's memory that are not in use.
     pub(crate) fn free(&self, space: SpaceId) -> u64 {
         let Memory { limit_bytes, used_bytes, .. } = &self.spaces[space.index()];
         limit_bytes.saturating_sub(*used_bytes)
     }
 
-    /// The bytes that are in use, or promised.
+    /// Returns the bytes that are in use or promised.
     pub(crate) fn in_use(&self, space: SpaceId) -> u64 {
         self.spaces[space.index()].used_bytes
     }
 
-    /// The device has refused so many bytes: of those in use, or beside them.
+    /// Limits the memory after the device has refused this many bytes, whether they were counted as in use or came on
+    /// top.
     pub(crate) fn refused(&mut self, space: SpaceId, bytes: u64) {
         let memory = &mut self.spaces[space.index()];
         memory.limit_bytes = memory.limit_bytes.min(memory.used_bytes.saturating_sub(bytes));
         memory.limited_for = LIMITED_FOR;
     }
 
-    /// A task that had something there has ended.
+    /// Counts the end of a task that had memory there.
     pub(crate) fn task_ended(&mut self, space: SpaceId) {
         let memory = &mut self.spaces[space.index()];
         if memory.limited_for > 0 {
@@ -96,17 +100,17 @@ impl Memories {
         }
     }
 
-    /// Whether a memory holds less than was thought.
+    /// Whether a memory currently holds less than its capacity.
     fn is_limited(&self, space: SpaceId) -> bool {
         self.spaces[space.index()].limited_for > 0
     }
 
-    /// The replicas that stay, the least recently used first.
+    /// Visits the replicas that are not leaving, the least recently used first.
     pub(crate) fn staying(&self, space: SpaceId) -> impl Iterator<Item = (DataId, ReplicaId)> {
         self.spaces[space.index()].by_use.iter()
     }
 
-    /// The bytes that the smallest space holds at most.
+    /// Returns the capacity of the smallest device memory in bytes.
     pub(crate) fn smallest(&self) -> u64 {
         self.spaces.iter().skip(1).map(|memory| memory.capacity_bytes).min().unwrap_or(u64::MAX)
     }
@@ -119,19 +123,19 @@ impl Memories {
         self.spaces[space.index()].used_bytes -= bytes;
     }
 
-    /// A replica was made, or used again, at `now`.
+    /// Records that a replica was made, or used again, at `now`.
     pub(crate) fn used(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, now: u64) {
         self.spaces[space.index()].by_use.used(data, replica, now);
     }
 
-    /// A replica is on its way out.
+    /// Marks a replica as leaving.
     pub(crate) fn leaves(&mut self, space: SpaceId, data: DataId, replica: ReplicaId, bytes: u64) {
         let memory = &mut self.spaces[space.index()];
         memory.by_use.remove(data, replica);
         memory.leaving_bytes += bytes;
     }
 
-    /// A replica that was leaving is gone, and its bytes are free.
+    /// Frees the bytes of a leaving replica that is gone.
     pub(crate) fn left(&mut self, space: SpaceId, bytes: u64) {
         self.spaces[space.index()].leaving_bytes -= bytes;
         self.release(space, bytes);
@@ -142,7 +146,7 @@ impl Memories {
         self.spaces[space.index()].leaving_bytes > 0
     }
 
-    /// How to get `bytes` in `space`, by giving up replicas that nobody has pinned.
+    /// Returns how to get `bytes` in `space` by evicting replicas that are not pinned.
     pub(crate) fn room(&self, space: SpaceId, bytes: u64, directories: &FxHashMap<DataId, Directory>) -> Room {
         if space.is_host() {
             return Room::Free;
@@ -173,8 +177,8 @@ impl Memories {
         Room::Never
     }
 
-    /// As [`Self::room`], for who is alone there: in a limited memory all other replicas go, and what is needed then is tried
-    /// for. These are `chosen` by the task itself.
+    /// As [`Self::room`], for a task that is alone there: in a limited memory all other replicas are evicted, and
+    /// then everything the task needs is tried. The replicas `chosen` by the task itself stay.
     pub(crate) fn room_alone(
         &mut self,
         space: SpaceId,
@@ -193,7 +197,7 @@ impl Memories {
             return Room::After(idle);
         }
         let Memory { capacity_bytes, limit_bytes, used_bytes, .. } = &mut self.spaces[space.index()];
-        // Copies that use others end before this is tried.
+        // Copies that use other replicas must end before this is tried.
         if !others.is_empty() || *used_bytes + bytes > *capacity_bytes {
             return Room::Never;
         }
@@ -201,7 +205,8 @@ impl Memories {
         Room::Free
     }
 
-    /// The replicas that nobody has pinned and that have to go until no more is in use than the limit, or all of them.
+    /// Returns the unpinned replicas to evict until no more than the limit is in use, or all of them if that is not
+    /// enough.
     pub(crate) fn beyond_limit(
         &self,
         space: SpaceId,
@@ -224,7 +229,7 @@ mod tests {
     /// Bytes of a replica.
     const BYTES: u64 = 80;
 
-    /// A memory full of four replicas, each a data object's own; `uses` are the times of their last use.
+    /// Makes a memory full of four replicas of different data objects; `uses` are the times of their last use.
     fn full(uses: [u64; 4]) -> (Memories, FxHashMap<DataId, Directory>) {
         let mut memories = Memories::new(&[0, 4 * BYTES]);
         let mut directories = FxHashMap::default();
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_leave_and_no_more_than_it_takes() {
+    fn only_as_many_least_recently_used_replicas_leave_as_needed() {
         let (mut memories, mut directories) = full([30, 10, 40, 20]);
         assert_eq!(memories.room(DEVICE, 0, &directories), Room::Free);
         assert_eq!(memories.room(DEVICE, 1, &directories), leaving(&[2]));
@@ -252,10 +257,10 @@ mod tests {
         assert_eq!(memories.room(DEVICE, BYTES + 1, &directories), leaving(&[2, 4]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), leaving(&[2, 4, 1, 3]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES + 1, &directories), Room::Never);
-        // Used again, the second is the last to go.
+        // The second was used again and is now the last to go.
         memories.used(DEVICE, DataId(2), ReplicaId(2), 50);
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[4]));
-        // What is pinned stays.
+        // A pinned replica stays.
         directories.get_mut(&DataId(4)).unwrap().replica_mut(ReplicaId(4)).pins = 1;
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[1]));
         assert_eq!(memories.room(DEVICE, 4 * BYTES, &directories), Room::Never);
@@ -263,13 +268,13 @@ mod tests {
     }
 
     #[test]
-    fn a_memory_that_refuses_is_limited_for_a_while() {
+    fn memory_is_limited_for_a_while_after_a_refusal() {
         let (mut memories, mut directories) = full([30, 10, 40, 20]);
         assert!(memories.beyond_limit(DEVICE, &directories).is_empty());
         memories.refused(DEVICE, BYTES);
         assert_eq!(memories.beyond_limit(DEVICE, &directories), [(DataId(2), ReplicaId(2))]);
         assert_eq!(memories.room(DEVICE, BYTES, &directories), leaving(&[2, 4]));
-        // Who is alone has all others go; three of its own would be too many for the limit.
+        // A task that is alone evicts all others; the limit has no room for three replicas of the task itself.
         let own = [(DataId(1), ReplicaId(1))];
         directories.get_mut(&DataId(1)).unwrap().replica_mut(ReplicaId(1)).pins = 1;
         memories.refused(DEVICE, 3 * BYTES);
@@ -279,7 +284,7 @@ mod tests {
             memories.left(DEVICE, BYTES);
         }
         assert_eq!(memories.room(DEVICE, BYTES, &directories), Room::Never);
-        assert_eq!(memories.room_alone(DEVICE, BYTES, &[], &directories), Room::Never, "who uses it ends first");
+        assert_eq!(memories.room_alone(DEVICE, BYTES, &[], &directories), Room::Never, "its users end first");
         assert_eq!(memories.room_alone(DEVICE, 4 * BYTES, &own, &directories), Room::Never, "more than the capacity");
         assert_eq!(memories.room_alone(DEVICE, BYTES, &own, &directories), Room::Free);
         assert_eq!((memories.in_use(DEVICE), memories.free(DEVICE)), (BYTES, BYTES));

@@ -1,4 +1,4 @@
-//! The directory of one data: its replicas, and which parts of them are valid.
+//! The directory of one data object: its replicas, and the parts of them that are valid.
 
 use super::CopyId;
 use super::issued::{IssuedUse, IssuedUses};
@@ -24,28 +24,28 @@ enum State {
     Valid,
 }
 
-/// Copies to be made for one access, as a rule a few.
+/// Copies to be made for one access; usually a few.
 pub(crate) type Transfers = SmallVec<[Transfer; 8]>;
 type Losses = RegionMap<Option<Arc<TaskFailure>>>;
 type Holders = SmallVec<[(ReplicaId, State); 2]>;
 
-/// The replicas of one data.
+/// The replicas of one data object.
 #[derive(Debug)]
 pub(crate) struct Directory {
     pub(crate) data: DataId,
     pub(crate) element_bytes: usize,
     replicas: Replicas,
-    /// All replicas are the same bytes.
+    /// All replicas share the same bytes.
     unified: bool,
     holders: RegionMap<Holders>,
-    /// A replica in which all is valid, if one is known.
+    /// A replica that is valid everywhere, if one is known.
     complete: Option<ReplicaId>,
     issued: IssuedUses,
-    /// What no valid replica is left of, and why; absent as long as nothing was ever lost.
+    /// Parts without a valid replica, and the causes; absent as long as nothing was ever lost.
     lost: Option<Box<Losses>>,
 }
 
-/// Whether anything was lost, ever, of any data object: as a rule nothing was, and nobody has to look.
+/// Whether any part of any data object was ever lost. Usually none was, so no search is needed.
 #[derive(Debug, Default)]
 pub(crate) struct AnyLoss(bool);
 
@@ -56,7 +56,7 @@ impl AnyLoss {
 }
 
 impl Directory {
-    /// A data that is valid at home alone.
+    /// Makes the directory of a data object that is valid at home alone.
     pub(crate) fn new(data: DataId, whole: Block, element_bytes: usize) -> Self {
         Self {
             data,
@@ -70,10 +70,10 @@ impl Directory {
         }
     }
 
-    /// The replica of this id.
+    /// Returns the replica with this id.
     ///
     /// # Panics
-    /// If there is none: ids come from this directory, and pinned replicas stay.
+    /// Panics if there is none: ids come from this directory, and pinned replicas stay.
     pub(crate) fn replica(&self, id: ReplicaId) -> &Replica {
         self.replicas.get(id).expect("a replica in use exists")
     }
@@ -82,74 +82,75 @@ impl Directory {
         self.replicas.get_mut(id).expect("a replica in use exists")
     }
 
-    /// The replica of this id, if it is not gone.
+    /// Returns the replica with this id, unless it is gone.
     pub(crate) fn find(&self, id: ReplicaId) -> Option<&Replica> {
         self.replicas.get(id)
     }
 
-    /// All replicas but the home.
+    /// Visits all replicas except the home.
     pub(crate) fn away(&self) -> impl Iterator<Item = &Replica> {
         self.replicas.away()
     }
 
-    /// The bytes of a region.
+    /// Returns the size of a region in bytes.
     pub(crate) fn bytes(&self, block: &Block) -> u64 {
         (block.volume() * self.element_bytes) as u64
     }
 
-    /// The bytes that a replica takes of its memory: none if others have them.
+    /// Returns the bytes that a replica takes of its memory: none if the memory is foreign or the home's.
     pub(crate) fn bytes_of(&self, replica: &Replica) -> u64 {
         if replica.adopted { 0 } else { self.bytes(&replica.block) }
     }
 
-    /// The largest replica in `space` that holds all of `block`'s places; the home in host memory.
+    /// Returns the largest replica in `space` that covers `block`; the home in host memory.
     pub(crate) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
         self.replicas.covering(space, block)
     }
 
-    /// All of the data.
+    /// Returns the whole data object as a block.
     pub(crate) fn whole(&self) -> Block {
         *self.replicas.whole()
     }
 
-    /// Whether a replica in `space` has some of `block`'s places and not all.
+    /// Whether a replica in `space` covers a part of `block`, but not all of it.
     pub(crate) fn overlaps_partly(&self, space: SpaceId, block: &Block) -> bool {
         self.replicas.overlap_partly(space, block)
     }
 
-    /// Adds a replica in which nothing is valid yet.
+    /// Adds a replica in which no part is valid yet.
     pub(crate) fn add(&mut self, id: ReplicaId, space: SpaceId, block: Block) {
         self.replicas.add(id, space, block);
     }
 
-    /// Adds a replica of all of the data in memory of others, in which alone all is valid.
+    /// Adds a replica of the whole data object in foreign memory, which becomes the only valid replica.
     pub(crate) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
         self.replicas.adopt(id, space);
         self.written(id, &self.whole());
     }
 
-    /// Adds a replica of all of the data at the home's addresses, in unified memory: then all replicas are such.
+    /// Adds a replica of the whole data object at the home's addresses, in unified memory. All replicas of the data
+    /// object are then aliases.
     pub(crate) fn alias(&mut self, id: ReplicaId, space: SpaceId) {
         self.replicas.adopt(id, space);
         self.unified = true;
     }
 
-    /// Whether all replicas are the same bytes: who writes one of them writes all.
+    /// Whether all replicas share the same bytes, so that a write to one of them writes all.
     pub(crate) fn is_unified(&self) -> bool {
         self.unified
     }
 
-    /// A replica is on its way out: no task finds it any more.
+    /// Marks a replica as leaving: no task finds it any more.
     pub(crate) fn leave(&mut self, id: ReplicaId) {
         self.replicas.leave(id);
     }
 
-    /// Whether the home is the only replica; then all is valid there.
+    /// Whether the home is the only replica, and hence valid everywhere.
     fn all_at_home(&self) -> bool {
         self.replicas.are_home_alone()
     }
 
-    /// The bytes of `block` that are valid in no replica in `space`.
+    /// Returns the bytes of `block` that are valid in no replica in `space`.
     pub(crate) fn missing_bytes(&self, space: SpaceId, block: &Block) -> u64 {
         if !self.replicas.are_in(space) {
             return self.bytes(block);
@@ -166,7 +167,7 @@ impl Directory {
         missing
     }
 
-    /// The spaces in which all of `block` is valid.
+    /// Returns the spaces in which all of `block` is valid.
     pub(crate) fn valid_in(&self, spaces: impl Iterator<Item = SpaceId>, block: &Block) -> Vec<SpaceId> {
         spaces
             .filter(|space| {
@@ -182,7 +183,7 @@ impl Directory {
 
     /// Plans the copies that make `block` valid in replica `to`, each from the nearest valid replica.
     ///
-    /// Parts on their way already are not copied again; their copies go to `pending`.
+    /// Parts that are already on their way are not copied again; their copies are appended to `pending`.
     pub(crate) fn fill(
         &mut self,
         to: ReplicaId,
@@ -191,7 +192,8 @@ impl Directory {
         pending: &mut Vec<CopyId>,
         transfers: &mut Transfers,
     ) {
-        // Parts are not cut for what is all of the data, so it makes no difference that they are not visited.
+        // For an access to the whole data object no part is cut, so it makes no difference that the parts are not
+        // visited.
         if self.all_at_home() || self.complete == Some(to) && *block == self.whole() {
             return;
         }
@@ -212,11 +214,12 @@ impl Directory {
             Some((_, State::Valid)) => {}
             Some((_, State::Filling(copy))) => pending.push(*copy),
             None => {
-                // As a rule there is one, and nobody asks where it is.
+                // Usually there is one, and its distance is not computed.
                 let valid = holders.iter().filter(|(_, state)| *state == State::Valid);
                 let nearest = valid.map(|(id, _)| *id).reduce(nearer);
                 let Some(nearest) = nearest else {
-                    // Its last valid replica is gone, and copies from there are still under way: they decide.
+                    // Its last valid replica is gone, and copies from there are still under way: their outcome
+                    // decides.
                     pending.extend(holders.iter().filter_map(|(_, state)| match state {
                         State::Filling(copy) => Some(*copy),
                         State::Valid => None,
@@ -236,7 +239,7 @@ impl Directory {
         self.holders.wear(parts, |_| (), are_alike);
     }
 
-    /// Plans the copies home of what no replica holds that stays when `id` is gone.
+    /// Plans copies to the home of the parts that no replica will hold after `id` is gone.
     ///
     /// Other replicas that are leaving do not count: they relied on this one when they left.
     pub(crate) fn write_back(&mut self, id: ReplicaId, next_copy: &mut u64, transfers: &mut Transfers) {
@@ -255,7 +258,7 @@ impl Directory {
         });
     }
 
-    /// Whether some part is valid in this replica alone.
+    /// Whether a part is valid in this replica alone.
     #[cfg(test)]
     fn holds_the_only_copy(&self, id: ReplicaId) -> bool {
         let mut alone = false;
@@ -266,7 +269,7 @@ impl Directory {
         alone
     }
 
-    /// A copy has arrived: what it filled is valid, unless it was overwritten elsewhere meanwhile.
+    /// Marks the parts that a copy has filled as valid, unless they were overwritten elsewhere meanwhile.
     pub(crate) fn arrived(&mut self, transfer: &Transfer) {
         self.holders.visit(&transfer.block, |_, holders| {
             for (id, state) in holders.iter_mut() {
@@ -277,8 +280,9 @@ impl Directory {
         });
     }
 
-    /// A copy could not be made: what it was to fill is not valid there. What no replica holds then that stays, and none is
-    /// about to hold, is lost: who leaves relied on this copy.
+    /// Handles a copy that could not be made: the parts it was to fill are not valid there. Parts are lost if no
+    /// replica that stays holds them then and no copy is about to fill one, because leaving replicas relied on this
+    /// copy.
     pub(crate) fn failed(&mut self, transfer: &Transfer, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         let replicas = &self.replicas;
         let stays = |id: ReplicaId| replicas.get(id).is_some_and(|replica| !replica.leaving);
@@ -287,7 +291,7 @@ impl Directory {
         self.holders.visit(&transfer.block, |part, holders| {
             let before = holders.len();
             holders.retain(|holder| *holder != (transfer.to, State::Filling(transfer.copy)));
-            let failed = holders.len() < before; // else it was overwritten meanwhile
+            let failed = holders.len() < before; // otherwise it was overwritten meanwhile
             if failed && !holders.iter().any(|(id, state)| stays(*id) || *state != State::Valid) {
                 *holders = Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]);
                 nowhere.push(part.block());
@@ -296,8 +300,8 @@ impl Directory {
         nowhere.iter().for_each(|part| self.lose(part, cause, any));
     }
 
-    /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else, so that it has
-    /// [failed](Self::failed).
+    /// Handles a copy without memory for its destination. Returns false if its contents are available nowhere else,
+    /// so that the copy has [failed](Self::failed).
     pub(crate) fn refused(&mut self, transfer: &Transfer) -> bool {
         let mut elsewhere = true;
         let filled = (transfer.to, State::Filling(transfer.copy));
@@ -308,7 +312,7 @@ impl Directory {
         elsewhere
     }
 
-    /// Whether nothing is valid in a replica, nor about to be.
+    /// Whether a replica has no parts that are valid or about to be.
     pub(crate) fn holds_nothing(&self, id: ReplicaId) -> bool {
         let mut nothing = true;
         self.holders.peek(&self.replica(id).block, |_, holders| {
@@ -317,8 +321,9 @@ impl Directory {
         nothing
     }
 
-    /// A device is gone, and with it all of its replicas, which have to leave; what is still copied to them does not count.
-    /// What was valid nowhere else is lost, unless copies elsewhere are under way: those decide.
+    /// Handles the loss of a device: no part is valid in its replicas any more, and copies still under way to them do
+    /// not count. Parts that were valid nowhere else are lost, unless they are being copied elsewhere: then the outcome
+    /// of those copies decides. Returns the replicas, which must leave.
     pub(crate) fn space_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, any: &mut AnyLoss) -> Vec<ReplicaId> {
         let gone: Vec<_> = self.away().filter(|replica| replica.space == space).map(|r| (r.id, r.block)).collect();
         let mut nowhere = Vec::new();
@@ -343,7 +348,8 @@ impl Directory {
         valid
     }
 
-    /// A task is in its device's queue, to use `block` in replica `id`: what it writes counts as written.
+    /// Records that a task is in its device's queue, to use `block` in replica `id`: a region that it writes counts
+    /// as written.
     pub(crate) fn issued(&mut self, task: TaskId, id: ReplicaId, block: &Block, writes: bool) {
         if writes {
             self.written(id, block);
@@ -351,17 +357,18 @@ impl Directory {
         self.issued.add(IssuedUse { task, replica: id, block: *block, writes });
     }
 
-    /// The uses of `block`'s places by issued tasks that have not ended.
+    /// Visits the uses that overlap `block`, by issued tasks that have not ended.
     pub(crate) fn issued_uses<'a>(&'a self, block: &Block, found: impl FnMut(&'a IssuedUse)) {
         self.issued.find(block, found);
     }
 
-    /// The issued tasks that have not ended, once for each use.
+    /// Visits the issued tasks that have not ended, once for each use.
     pub(crate) fn issued_tasks(&self) -> impl Iterator<Item = TaskId> {
         self.issued.tasks()
     }
 
-    /// An issued task has ended. If it failed, what it should have written and nobody has overwritten since is lost.
+    /// Ends an issued task. If it failed, the parts that it should have written and no other task has overwritten
+    /// since are lost.
     pub(crate) fn ended(&mut self, task: TaskId, failure: Option<&Arc<TaskFailure>>, any: &mut AnyLoss) {
         let mut parts = Vec::new();
         for issued in self.issued.end(task).filter(|issued| issued.writes && failure.is_some()) {
@@ -376,13 +383,14 @@ impl Directory {
         }
     }
 
-    /// A task wrote `block`, in the memory of a device that is gone: what it replaced is not to be had either.
+    /// Records that a task wrote `block` in the memory of a device that is gone: the replaced contents are
+    /// unavailable too.
     pub(crate) fn written_and_lost(&mut self, block: &Block, cause: &Arc<TaskFailure>, any: &mut AnyLoss) {
         self.written(ReplicaId::HOME, block);
         self.lose(block, cause, any);
     }
 
-    /// The value of `block` is gone.
+    /// Marks the contents of `block` as lost.
     fn lose(&mut self, block: &Block, cause: &Arc<TaskFailure>, AnyLoss(any): &mut AnyLoss) {
         *any = true;
         let whole = self.whole();
@@ -390,21 +398,21 @@ impl Directory {
         lost.visit(block, |_, lost| *lost = Some(cause.clone()));
     }
 
-    /// Visits what of `block` is lost, and why.
+    /// Visits the lost parts of `block`, and the causes.
     pub(crate) fn losses(&self, block: &Block, mut found: impl FnMut(Block, &Arc<TaskFailure>)) {
         if let Some(lost) = &self.lost {
             lost.peek(block, |part, cause| cause.iter().for_each(|cause| found(part, cause)));
         }
     }
 
-    /// Why a part of `block` is lost, if one is.
+    /// Returns why a part of `block` is lost, if one is.
     pub(crate) fn cause_of_loss(&self, block: &Block) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         self.lost.as_ref()?.peek(block, |_, lost| cause = cause.take().or_else(|| lost.clone()));
         cause
     }
 
-    /// A task wrote `block` in replica `id`: it alone is valid now.
+    /// Records that a task wrote `block` in replica `id`, which alone is valid there now.
     pub(crate) fn written(&mut self, id: ReplicaId, block: &Block) {
         if let Some(lost) = &mut self.lost {
             let is_like = |one: &Option<Arc<TaskFailure>>, other: &Option<_>| {
@@ -425,7 +433,7 @@ impl Directory {
         self.holders.wear(parts, |_| (), are_alike);
     }
 
-    /// Drops a replica; what it held is valid elsewhere, or lost.
+    /// Drops a replica; its parts are valid elsewhere, or lost.
     pub(crate) fn remove(&mut self, id: ReplicaId) {
         let block = self.replica(id).block;
         self.complete = self.complete.filter(|complete| *complete != id);
@@ -436,7 +444,7 @@ impl Directory {
         self.replicas.remove(id);
     }
 
-    /// Drops all replicas but the home, and with them whatever was valid there alone: nobody will ask for it.
+    /// Drops all replicas except the home, including parts that were valid there alone: no task will need them.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = Replica> {
         self.holders = at_home(self.replicas.whole());
         self.complete = Some(ReplicaId::HOME);
@@ -449,7 +457,7 @@ fn are_alike(one: &Holders, other: &Holders) -> bool {
     one.len() == other.len() && one.iter().all(|holder| other.contains(holder))
 }
 
-/// All parts are valid at home alone.
+/// Returns a map in which all parts are valid at home alone.
 fn at_home(whole: &Block) -> RegionMap<Holders> {
     RegionMap::new(*whole, dimensions(whole), Holders::from_slice(&[(ReplicaId::HOME, State::Valid)]))
 }

@@ -1,4 +1,4 @@
-//! Small directories driven by hand: the planned copies and the valid parts afterwards.
+//! Tests of small directories, driven by hand: the planned copies, and the valid parts afterwards.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn copies_come_from_the_nearest_valid_replica() {
 }
 
 #[test]
-fn parts_that_are_valid_in_the_same_replicas_become_one() {
+fn parts_valid_in_the_same_replicas_are_united() {
     let at = |n: usize| n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     for (shape, writes) in [(&[1000][..], false), (&[1000], true), (&[60, 60], false), (&[60, 60], true)] {
         let whole = Block::whole(shape);
@@ -58,7 +58,7 @@ fn parts_that_are_valid_in_the_same_replicas_become_one() {
 }
 
 #[test]
-fn a_part_under_way_is_waited_for_and_not_copied_twice() {
+fn part_under_way_is_not_copied_twice() {
     let mut directory = Directory::new(DataId(0), Block::whole(&[100]), 8);
     let block = Block::interval(0..100);
     directory.add(ReplicaId(1), DEVICE, block);
@@ -69,7 +69,7 @@ fn a_part_under_way_is_waited_for_and_not_copied_twice() {
 }
 
 #[test]
-fn two_replicas_that_leave_together_do_not_rely_on_each_other() {
+fn replicas_that_leave_together_do_not_rely_on_each_other() {
     let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
     let block = Block::interval(0..10);
     filled(&mut directory, 1, DEVICE, block);
@@ -84,7 +84,7 @@ fn two_replicas_that_leave_together_do_not_rely_on_each_other() {
 }
 
 #[test]
-fn what_is_adopted_is_valid_there_alone_and_takes_no_bytes() {
+fn adopted_replica_is_the_only_valid_one_and_takes_no_bytes() {
     let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
     directory.adopt(ReplicaId(1), DEVICE);
     let part = Block::interval(2..5);
@@ -96,7 +96,7 @@ fn what_is_adopted_is_valid_there_alone_and_takes_no_bytes() {
 }
 
 #[test]
-fn an_alias_is_filled_from_home_and_takes_no_bytes() {
+fn alias_is_filled_from_home_and_takes_no_bytes() {
     let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
     for (id, space) in [(1, DEVICE), (2, PEER)] {
         directory.alias(ReplicaId(id), space);
@@ -111,7 +111,7 @@ fn an_alias_is_filled_from_home_and_takes_no_bytes() {
 }
 
 #[test]
-fn a_late_write_back_does_not_revive_what_was_overwritten() {
+fn late_write_back_does_not_revive_overwritten_data() {
     let mut directory = Directory::new(DataId(0), Block::whole(&[10]), 8);
     let block = Block::interval(0..10);
     filled(&mut directory, 1, DEVICE, block);

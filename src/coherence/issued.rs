@@ -1,7 +1,7 @@
-//! Which parts of a data object's replicas are used by tasks that are issued and have not ended.
+//! Uses of a data object's replicas by tasks that are issued and have not ended.
 //!
-//! A task may use thousands of regions of one data object, and the next one the same: what it meets is found by place,
-//! and what it used by the task.
+//! A task may use thousands of regions of one data object, and the next task the same ones. So uses are found by
+//! region for a task that meets them, and by task for the task that ends.
 //!
 //! Invariant: a task's entries are exactly those of its uses.
 
@@ -11,7 +11,7 @@ use crate::region::{Block, BoxIndex, Entry};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// A task that uses a part of a replica and has not ended, though others may already come behind it.
+/// A use of a part of a replica by a task that has not ended, although other tasks may already be queued after it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IssuedUse {
     pub(crate) task: TaskId,
@@ -28,23 +28,23 @@ pub(super) struct IssuedUses {
 }
 
 impl IssuedUses {
-    /// One more, of a block that is not empty.
+    /// Adds a use of a block that is not empty.
     pub(super) fn add(&mut self, issued: IssuedUse) {
         let entry = self.uses.insert(issued.block, issued);
         self.of_task.entry(issued.task).or_default().push(entry);
     }
 
-    /// Those that have places of `block`.
+    /// Visits the uses that overlap `block`.
     pub(super) fn find<'a>(&'a self, block: &Block, mut found: impl FnMut(&'a IssuedUse)) {
         self.uses.find(block, |_, issued| found(issued));
     }
 
-    /// The tasks that use the data object, once for each use.
+    /// Visits the tasks that use the data object, once for each use.
     pub(super) fn tasks(&self) -> impl Iterator<Item = TaskId> {
         self.uses.values().map(|issued| issued.task)
     }
 
-    /// A task has ended; what it used.
+    /// Removes the uses of a task that has ended, and returns them.
     pub(super) fn end(&mut self, task: TaskId) -> impl Iterator<Item = IssuedUse> {
         let entries = self.of_task.remove(&task).unwrap_or_default();
         entries.into_iter().filter_map(|entry| self.uses.remove(entry))
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tasks_uses_end_together_and_nobody_elses() {
+    fn ending_a_task_removes_exactly_its_uses() {
         let mut uses = IssuedUses::default();
         [(1, 0), (2, 0), (1, 1), (2, 5)].into_iter().for_each(|(task, part)| uses.add(used(task, part)));
         assert_eq!(uses.end(TaskId(1)).map(|used| used.block.lo()[0]).collect::<Vec<_>>(), [0, 4]);
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn meeting_each_of_many_uses_costs_the_logarithm_of_their_number() {
+    fn finding_a_use_has_logarithmic_cost() {
         let per_use = |n: usize| {
             let mut uses = IssuedUses::default();
             (0..n).for_each(|part| uses.add(used(1, part)));

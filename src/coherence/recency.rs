@@ -1,7 +1,8 @@
 //! Replicas in the order of their last use.
 //!
-//! Every task that ends uses its replicas again, and the order is asked for only when memory is short. So a use is appended,
-//! and earlier ones of the same replica stay behind until they are half of all: what counts is each replica's last.
+//! Every task that ends uses its replicas again, but the order is needed only when memory is short. So a use is
+//! appended, and earlier uses of the same replica are kept until they are half of all; only each replica's last use
+//! counts.
 //!
 //! Invariant: uses are sorted, by time and then by replica, and none is there twice.
 
@@ -10,10 +11,10 @@ use crate::ids::DataId;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// So many uses that do not count any more are kept at least.
+/// Number of obsolete uses that are always kept.
 const FEW: usize = 16;
 
-/// See the module.
+/// The uses of replicas in one memory; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Recency {
     uses: VecDeque<(u64, DataId, ReplicaId)>,
@@ -21,7 +22,7 @@ pub(super) struct Recency {
 }
 
 impl Recency {
-    /// A replica is used now. Times that do not go back cost the least.
+    /// Records a use of a replica. Times that never decrease are cheapest.
     pub(super) fn used(&mut self, data: DataId, replica: ReplicaId, now: u64) {
         self.last.insert((data, replica), now);
         let (this, mut at) = ((now, data, replica), self.uses.len());
@@ -38,12 +39,12 @@ impl Recency {
         }
     }
 
-    /// A replica is not among them any more.
+    /// Removes a replica.
     pub(super) fn remove(&mut self, data: DataId, replica: ReplicaId) {
         self.last.remove(&(data, replica));
     }
 
-    /// The replicas, the least recently used first.
+    /// Visits the replicas, the least recently used first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (DataId, ReplicaId)> {
         let counts = |(at, data, replica): &&(u64, DataId, ReplicaId)| self.last.get(&(*data, *replica)) == Some(at);
         self.uses.iter().filter(counts).map(|(_, data, replica)| (*data, *replica))
@@ -57,9 +58,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a list that is sorted; and what is kept is in proportion to what is there.
+        /// Compares the order with a sorted list, and checks that memory is proportional to the number of replicas.
         #[test]
-        fn the_order_is_that_of_the_last_uses(steps in prop::collection::vec((0..6u64, 0..3u64, 0..5u8), 1..200)) {
+        fn order_is_that_of_the_last_uses(steps in prop::collection::vec((0..6u64, 0..3u64, 0..5u8), 1..200)) {
             let (mut recency, mut known, mut now) = (Recency::default(), BTreeMap::new(), 0);
             for (data, replica, what) in steps {
                 let key = (DataId(data), ReplicaId(replica));

@@ -1,23 +1,25 @@
-//! The replicas of one data: found by id, and by the places they hold.
+//! The replicas of one data object, found by id and by the region they hold.
 //!
-//! A data that is cut into many blocks has as many replicas on a device, and every task that is placed asks for some of
-//! them. So no look-up here goes through all of them: ids are hashed, and each address space has a map from the parts
-//! of the data to the replicas that hold them. What is valid where is the [`Directory`](super::Directory)'s matter.
+//! A data object that is cut into many blocks has as many replicas on a device, and every task that is placed looks
+//! up some of them. So no look-up here goes through all of them: ids are hashed, and each address space has a map
+//! from the parts of the data object to the replicas that hold them. Validity is tracked by the
+//! [`Directory`](super::Directory).
 //!
 //! Invariants:
 //! 1. There is a home, and it is the only replica in host memory.
 //! 2. A replica that is leaving is found by its id, and by nothing else.
-//! 3. An adopted replica holds all of the data, and leaves with it, or with its device. So does an alias of the home.
+//! 3. An adopted replica holds the whole data object, and leaves with it, or with its device. So does an alias of the
+//!    home.
 
 use crate::ids::SpaceId;
 use crate::region::{Block, MAX_DIMS, RegionMap};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// So few replicas are looked at one by one.
+/// Up to this number, replicas are searched one by one.
 const FEW: usize = 4;
 
-/// Names a replica; unique in a runtime. [`ReplicaId::HOME`] is every data's home.
+/// Identifies a replica within a runtime. [`ReplicaId::HOME`] is the home of every data object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ReplicaId(pub(crate) u64);
 
@@ -33,13 +35,13 @@ pub(crate) struct Replica {
     pub(crate) space: SpaceId,
     pub(crate) block: Block,
     pub(crate) pins: u32,
-    /// On its way out: no task may choose it any more.
+    /// Is being evicted: no task may choose it any more.
     pub(crate) leaving: bool,
-    /// Its memory is others', or the home's: it counts for nothing, and is there as long as the data object.
+    /// Its memory is foreign or the home's: it takes no room, and exists as long as the data object.
     pub(crate) adopted: bool,
 }
 
-/// All replicas of one data.
+/// All replicas of one data object.
 #[derive(Debug)]
 pub(super) struct Replicas {
     home: Replica,
@@ -52,10 +54,10 @@ pub(super) struct Replicas {
 #[derive(Debug)]
 struct InSpace {
     space: SpaceId,
-    /// How many there are, and how many of them stay.
+    /// How many there are, and how many of them are not leaving.
     count: usize,
     staying: usize,
-    /// Which of those that stay hold a part.
+    /// The replicas that hold each part, except those that are leaving.
     at: RegionMap<SmallVec<[ReplicaId; 2]>>,
 }
 
@@ -67,7 +69,7 @@ impl InSpace {
 }
 
 impl Replicas {
-    /// Those of a data object that is only at home.
+    /// Makes the replicas of a data object that is only at home.
     pub(super) fn new(whole: Block) -> Self {
         let home = Replica {
             id: ReplicaId::HOME,
@@ -80,7 +82,7 @@ impl Replicas {
         Self { home, away: FxHashMap::default(), spaces: SmallVec::new() }
     }
 
-    /// All of the data.
+    /// Returns the whole data object as a block.
     pub(super) fn whole(&self) -> &Block {
         &self.home.block
     }
@@ -93,7 +95,7 @@ impl Replicas {
         if id == ReplicaId::HOME { Some(&mut self.home) } else { self.away.get_mut(&id) }
     }
 
-    /// All replicas but the home, in no particular order.
+    /// Visits all replicas except the home, in no particular order.
     pub(super) fn away(&self) -> impl Iterator<Item = &Replica> {
         self.away.values()
     }
@@ -107,7 +109,7 @@ impl Replicas {
         self.spaces.iter().find(|there| there.space == space)
     }
 
-    /// The largest replica that stays in `space` and holds all of `block`'s places; the home in host memory.
+    /// Returns the largest replica in `space` that is not leaving and covers `block`; the home in host memory.
     pub(super) fn covering(&self, space: SpaceId, block: &Block) -> Option<ReplicaId> {
         if space.is_host() {
             return Some(ReplicaId::HOME);
@@ -119,7 +121,7 @@ impl Replicas {
                 .filter(|replica| replica.space == space && !replica.leaving && replica.block.contains(block));
             return covering.max_by_key(|replica| (replica.block.volume(), replica.id)).map(|replica| replica.id);
         }
-        // Who holds all of it holds its first place.
+        // A replica that covers the block covers its first element.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let mut largest = None;
         self.in_space(space)?.at.peek(&first, |_, ids| {
@@ -129,7 +131,7 @@ impl Replicas {
         largest
     }
 
-    /// Whether a replica that stays in `space` has some of `block`'s places and not all.
+    /// Whether a replica in `space` that is not leaving covers a part of `block`, but not all of it.
     pub(super) fn overlap_partly(&self, space: SpaceId, block: &Block) -> bool {
         let mut partly = false;
         if let Some(there) = self.in_space(space) {
@@ -142,7 +144,7 @@ impl Replicas {
         self.insert(Replica { id, space, block, pins: 0, leaving: false, adopted: false });
     }
 
-    /// A replica of all of the data, in memory of others or of the home.
+    /// Adds a replica of the whole data object, in foreign memory or in that of the home.
     pub(super) fn adopt(&mut self, id: ReplicaId, space: SpaceId) {
         self.insert(Replica { id, space, block: self.home.block, pins: 0, leaving: false, adopted: true });
     }
@@ -165,7 +167,7 @@ impl Replicas {
         self.away.insert(id, replica);
     }
 
-    /// From now on nobody finds the replica but by its id.
+    /// Marks a replica as leaving: from now on it is found only by its id.
     pub(super) fn leave(&mut self, id: ReplicaId) {
         let Some(Replica { space, block, leaving, .. }) = self.away.get_mut(&id).filter(|replica| !replica.leaving)
         else {
@@ -175,7 +177,7 @@ impl Replicas {
         let Some(there) = self.spaces.iter_mut().find(|there| there.space == *space) else { return };
         there.staying -= 1;
         if there.staying == 0 {
-            // Nothing is left of the cuts either.
+            // The cuts can be dropped as well.
             *there = InSpace { count: there.count, ..InSpace::new(*space, &self.home.block) };
             return;
         }
@@ -190,7 +192,7 @@ impl Replicas {
         there.at.wear(visited, |_| (), are_alike);
     }
 
-    /// The replica is gone.
+    /// Removes a replica that is gone.
     pub(super) fn remove(&mut self, id: ReplicaId) {
         self.leave(id);
         let Some(replica) = self.away.remove(&id) else { return };
@@ -202,13 +204,13 @@ impl Replicas {
         }
     }
 
-    /// All replicas but the home are gone.
+    /// Removes all replicas except the home.
     pub(super) fn remove_away(&mut self) -> impl Iterator<Item = Replica> {
         self.spaces.clear();
         std::mem::take(&mut self.away).into_values()
     }
 
-    /// Whether the home is the only one.
+    /// Whether the home is the only replica.
     pub(super) fn are_home_alone(&self) -> bool {
         self.away.is_empty()
     }
@@ -219,7 +221,8 @@ fn are_alike(one: &SmallVec<[ReplicaId; 2]>, other: &SmallVec<[ReplicaId; 2]>) -
     one.len() == other.len() && one.iter().all(|id| other.contains(id))
 }
 
-/// Boxes of one-dimensional data are intervals; a map needs only to know whether one dimension suffices.
+/// Returns 1 if one dimension suffices for the boxes of this data object, and otherwise [`MAX_DIMS`]; maps need to
+/// distinguish only these.
 pub(super) fn dimensions(whole: &Block) -> usize {
     if whole.extents()[1..] == [1; MAX_DIMS - 1] { 1 } else { MAX_DIMS }
 }
@@ -237,9 +240,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched.
+        /// Compares the replicas with a list that is searched.
         #[test]
-        fn looking_up_agrees_with_searching(
+        fn look_up_agrees_with_linear_search(
             extents in prop::sample::select(vec![[30, 1], [6, 7]]),
             seed in prop::collection::vec((0..4u8, 0..2usize, any::<prop::sample::Index>()), 1..40),
             blocks in prop::collection::vec((block([30, 1]), block([6, 7])), 40),

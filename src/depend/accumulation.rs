@@ -1,22 +1,25 @@
-//! Groups that accumulate: tasks that add to private replicas which they share, one at a time.
+//! Accumulating groups: tasks that add to private replicas, which the members of a group share, one at a time.
 //!
-//! A member takes a replica of its region that is not in use, or makes one, adds to it and gives it back when it has run. So
-//! there are no more replicas than members ever ran at once, and beginning one and combining it is paid for once for each of
-//! them, not for each task. A member is finished when it has run: who waits for something else that it did is not held up.
+//! A member takes an unused replica of its region, or makes one, adds to it, and gives it back when it has run. So
+//! there are never more replicas than members that ran at once, and initializing and combining are paid for once per
+//! replica, not once per task. A member is finished when it has run, so it does not hold up tasks that wait for its
+//! other accesses.
 //!
-//! Whoever comes after the group *closes* it: a [join](super::join) takes the group's place in the history, waits for all
-//! members, and combines the replicas with what the region held. If a member has failed, the join is poisoned like all that
-//! use the group's value, and nothing of the group is combined: no part of a contribution is ever seen.
+//! A task that comes after the group *closes* it: a [join](super::join) takes the group's place in the history, waits
+//! for all members, and combines the replicas with the region's previous contents. If a member has failed, the join
+//! is poisoned like every user of the group's value, and nothing of the group is combined: no part of a contribution
+//! is ever seen.
 //!
-//! When a part is split, both halves go on with the same group; each is closed, and combined, by itself. Parts leave a group
-//! by that and never come to it, and groups are not opened twice. So a region that is found in the same groups again is
-//! there with the same parts: a replica serves tasks of one region in the same groups, and knows which part is whose.
+//! When a part is split, both halves keep the same group; each half is closed and combined separately. Closing
+//! removes parts from a group; parts are never added, and no group is opened twice. So a region that meets the same
+//! groups again meets them with the same parts: a replica serves tasks of one region in the same groups, and knows
+//! which part belongs to which group.
 //!
 //! Invariants:
-//! 1. A replica is in use by one task at most; when its parts are combined, by none that touches them.
-//! 2. Under the lock here references to replicas are moved. None is made, combined or dropped.
-//! 3. The histories, which are locked when they change, do not drop the last reference to a group: replicas hold the
-//!    user's operation. What they do not need any more is left to who has given the lock back.
+//! 1. A replica is in use by at most one task; while its parts are combined, by no task that touches them.
+//! 2. Under the lock of this module references to replicas are moved. No replica is made, combined or dropped there.
+//! 3. The histories, which are locked when they change, do not drop the last reference to a group, because replicas
+//!    hold the user's operation. They leave groups that they no longer need to the caller that has released the lock.
 
 use super::AccessRecord;
 use crate::region::Block;
@@ -27,26 +30,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ThreadId;
 
-/// What the members of one group share.
+/// State that the members of one group share.
 pub(crate) struct Accumulation {
     number: u64,
     replicas: Mutex<Vec<Shared>>,
 }
 
-/// A replica among those of its group.
+/// A replica of a group.
 struct Shared {
     replica: Arc<dyn Accumulated>,
     in_use: bool,
-    /// The thread that used it last is likely to have it in its cache.
+    /// The thread that used it last; it probably still has the replica in its cache.
     by: ThreadId,
 }
 
-/// What members have accumulated, with its types.
+/// A replica of a known type that group members have added to.
 pub(crate) trait Accumulated: Any + Send + Sync {
     /// Visits `part` as an access to the data object.
     fn visit(&self, part: &Block, visit: &mut dyn FnMut(AccessRecord<'_>));
 
-    /// Combines what this group has accumulated within `part` with what the region holds. Runs the user's operation, which may panic.
+    /// Combines what this group has accumulated within `part` with the contents of the region. Runs the user's
+    /// operation, which may panic.
     fn combine(&self, group: &Accumulation, part: &Block);
 }
 
@@ -56,12 +60,12 @@ impl Accumulation {
         Arc::new(Self { number: NEXT.fetch_add(1, Ordering::Relaxed), replicas: Mutex::default() })
     }
 
-    /// Tells this group from all others there ever are.
+    /// A number that no other group ever has.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// A replica that is not in use and fits: it is in use now, by this thread.
+    /// Returns an unused replica for which `fits` returns a value, and marks it as in use by this thread.
     pub(crate) fn borrow<R>(&self, fits: impl Fn(&Arc<dyn Accumulated>) -> Option<R>) -> Option<R> {
         let this = std::thread::current().id();
         let mut replicas = self.replicas.lock();
@@ -75,12 +79,12 @@ impl Accumulation {
         Some(found)
     }
 
-    /// A new replica, which is in use.
+    /// Adds a new replica, which is in use.
     pub(crate) fn add(&self, replica: Arc<dyn Accumulated>) {
         self.replicas.lock().push(Shared { replica, in_use: true, by: std::thread::current().id() });
     }
 
-    /// Who used this replica has run to its end.
+    /// Marks a replica as unused: the task that used it has run to its end.
     pub(crate) fn give_back(&self, replica: *const ()) {
         let mut replicas = self.replicas.lock();
         if let Some(shared) = replicas.iter_mut().find(|shared| Arc::as_ptr(&shared.replica).cast() == replica) {
@@ -88,7 +92,7 @@ impl Accumulation {
         }
     }
 
-    /// All members at `part` have run: combines what they have left there.
+    /// Combines what the members have accumulated at `part`; all of them have run.
     pub(super) fn combine(&self, part: &Block) {
         self.all().iter().for_each(|replica| replica.combine(self, part));
     }

@@ -1,8 +1,8 @@
-//! Entering tasks that access parts of the same data, one after the other, under one taking of the locks.
+//! Batched registration: enters tasks that access parts of the same data objects, one after the other, under a single
+//! acquisition of the locks.
 //!
-//! What a history is asked and told is what [`register`](super::register::register) asks and tells it for each of them:
-//! nothing here knows rules of its own. The locks are held for a batch of [`MOST_TOGETHER`] at most, so that others get
-//! their turn.
+//! For each task, a history is queried and updated exactly as by [`register`](super::register::register); this module
+//! adds no rules. The locks are held for at most [`MOST_TOGETHER`] tasks, so that other submitters get their turn.
 
 use super::history::History;
 use super::recorder::Recorder;
@@ -13,26 +13,28 @@ use crate::region::Block;
 use crate::sync::LockGuard;
 use arrayvec::ArrayVec;
 
-/// As many tasks are entered at once.
+/// The most tasks that are entered under one acquisition of the locks.
 pub(crate) const MOST_TOGETHER: usize = 32;
 
-/// Tasks that are entered at once. To be passed by reference: a copy would have to wait for the single stores that filled it.
+/// Tasks that are entered together. Pass it by reference: a copy would have to wait for the single stores that filled
+/// it.
 pub(crate) type Batch = ArrayVec<Submitting, MOST_TOGETHER>;
 
-/// The accesses of many tasks: of each to the same data, in the same order, with the same modes. There are no more than
-/// [`FEW_ACCESSES`], and none of them is weak.
+/// The accesses of many tasks, all of which access the same data objects in the same order with the same modes. Each
+/// task has at most [`FEW_ACCESSES`], and none of them is weak.
 pub(crate) trait Together {
-    /// Shows those of the task with this number. Calls the user's code before and after.
+    /// Calls `then` with the accesses of the task with this number. Calls the user's code before and after that.
     fn model<R>(&self, index: usize, then: impl FnOnce(&[AccessRecord<'_>]) -> R) -> R;
 
-    /// Replaces the regions of one task by those of another where they differ.
+    /// Writes the regions of the task with this number into `blocks`, which holds another task's, where they differ.
     fn place(&self, index: usize, blocks: &mut [Block]);
 }
 
-/// As [`register`](super::register::register), for tasks with the accesses that these are when placed, from the `first` on.
+/// As [`register`](super::register::register), for tasks that are numbered from `first` and access the regions of
+/// `model` as `places` changes them for each.
 ///
 /// # Errors
-/// If a data object was taken meanwhile; nothing was entered then.
+/// Returns an error if a data object was taken meanwhile; nothing was entered then.
 #[inline]
 pub(crate) fn register_together(
     tasks: &mut Batch,
@@ -41,7 +43,7 @@ pub(crate) fn register_together(
     recorder: Option<&Recorder>,
 ) -> Result<Option<Box<Leftover>>, SubmitError> {
     let mut order: ArrayVec<usize, FEW_ACCESSES> = (0..model.len()).collect();
-    order.sort_by_key(|access| address(model, *access)); // in the order in which all lock data
+    order.sort_by_key(|access| address(model, *access)); // in the order in which every thread locks data objects
     let mut guards: ArrayVec<LockGuard<'_, History>, FEW_ACCESSES> = ArrayVec::new();
     let mut guarded: ArrayVec<(usize, usize), FEW_ACCESSES> = ArrayVec::new();
     let mut previous = 0;

@@ -1,19 +1,20 @@
-//! Commutative tasks: ready in any order, running one at a time per region.
+//! Turns of commutative tasks, which become ready in any order but run one at a time per region.
 //!
-//! Every part of a data object that commutative tasks share has a *line*, in which they wait for their turn, first come
-//! first served. A task that has no predecessor left stands in the lines of all its parts, one after the other in the
-//! order in which the lines were made, and keeps the turns it has got while it waits for the next. Who has run gives its turns up
-//! and hands each to the first in that line: nobody else is looked at, and no line but those of the task.
+//! Every part of a data object that commutative tasks share has a *line*, in which they wait for their turn, first
+//! come, first served. A task without unfinished predecessors joins the lines of all its parts one after the other,
+//! in the order in which the lines were made, and keeps the turns it has while it waits for the next. A task that has
+//! run gives up its turns and hands each one to the first task in that line. No other waiting task is examined, and
+//! no other line.
 //!
-//! When a part is split while its group is open, members of the pieces need not exclude each other, but they must exclude
-//! members of the whole. So a piece gets a line of its own inside the line of the whole: its members *share* their turn in
-//! the outer line and have the inner one alone. Lines are nested a few deep at most; smaller pieces go on with the line
-//! they have, which orders more than necessary and is always right.
+//! When a part is split while its group is open, members of different pieces need not exclude each other, but they
+//! must exclude members of the whole. So each piece gets its own line inside the line of the whole: its members
+//! *share* their turn in the outer line and hold the inner line exclusively. Lines are nested at most a few levels
+//! deep. Smaller pieces keep the line they have, which orders more than necessary and is always correct.
 //!
 //! Invariants:
-//! 1. Two members of a group that overlap stand in one line, and not both as sharers.
-//! 2. All tasks go through lines in one order. A line waits only for tasks further on in that order, or for those that
-//!    have all their turns and run: hence no deadlock.
+//! 1. Two members of a group that overlap are in a common line, and not both as sharers.
+//! 2. All tasks go through lines in one order. A line waits only for tasks further on in that order, or for tasks
+//!    that have all their turns and run: hence no deadlock.
 //! 3. Under the lock of a line tasks are moved, and nothing else is done. None is run, none is dropped.
 
 use super::OwnedTask;
@@ -25,54 +26,54 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lines inside lines are at most so many, together with the outermost.
+/// Maximum nesting depth of lines, including the outermost.
 const MOST_NESTED: u32 = 4;
 
-/// Where the members of a group wait for their turn at one part.
+/// The queue in which the members of a group wait for their turn at one part.
 pub(crate) struct Line {
-    /// The part, as it was when the line was made.
+    /// The part as it was when the line was made.
     part: Block,
     outer: Option<Arc<Line>>,
     depth: u32,
-    /// Its place in the order of all lines: behind that of the line it is inside.
+    /// Position in the order of all lines: after the line that this one is inside.
     number: u64,
     queue: Mutex<Queue>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// How many tasks have their turn; several only if they share it.
+    /// How many tasks have their turn. More than one only if they share it.
     holders: usize,
     shared: bool,
     waiting: VecDeque<(OwnedTask, bool)>,
-    /// How often a task was looked at.
+    /// How often a task was examined.
     #[cfg(test)]
     looks: usize,
 }
 
-/// A task's place in a line, taken or yet to be taken.
+/// A task's place in a line, whether it has been taken yet or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Turn {
     line: Arc<Line>,
-    /// Together with others that share it.
+    /// Shared with other tasks that share their turn.
     shared: bool,
 }
 
-/// The turns of one task, in the order in which it takes them.
+/// The turns of one task, in the order in which the task takes them.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     all: SmallVec<[Turn; 1]>,
-    /// How many it has got.
+    /// How many of them the task has taken.
     got: usize,
 }
 
 impl Line {
-    /// The line of a group that begins at `part`.
+    /// Returns the line of a group that begins at `part`.
     pub(super) fn new(part: Block) -> Arc<Self> {
         Arc::new(Self { part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
     }
 
-    /// The line for `part`, which is what this line was made for or a piece of that.
+    /// Returns the line for `part`, which is the part that this line was made for or a piece of it.
     pub(super) fn within(self: &Arc<Self>, part: Block) -> Arc<Self> {
         if self.part == part || self.depth == MOST_NESTED {
             return self.clone();
@@ -81,7 +82,7 @@ impl Line {
         Arc::new(Self { part, outer, depth, number: next_number(), queue: Mutex::default() })
     }
 
-    /// Gives the task back if it has its turn at once; else it waits inside.
+    /// Returns the task if it gets its turn at once; otherwise the task waits inside.
     fn enter(&self, task: OwnedTask, shared: bool) -> Option<OwnedTask> {
         let mut queue = self.queue.lock();
         #[cfg(test)]
@@ -95,7 +96,7 @@ impl Line {
         None
     }
 
-    /// One who had its turn has run; returns those whose turn it is now.
+    /// Ends the turn of a task that has run; returns the tasks whose turn it is now.
     fn leave(&self) -> SmallVec<[OwnedTask; 1]> {
         let mut next = SmallVec::new();
         let mut queue = self.queue.lock();
@@ -103,7 +104,7 @@ impl Line {
         if queue.holders > 0 {
             return next;
         }
-        // One that has the line alone, or as many sharers as come one after the other.
+        // One task that takes the line exclusively, or all consecutive sharers.
         while queue.waiting.front().is_some_and(|(_, shared)| next.is_empty() || (queue.shared && *shared)) {
             #[cfg(test)]
             (queue.looks += 1);
@@ -130,7 +131,7 @@ impl fmt::Debug for Line {
 }
 
 impl Turns {
-    /// A task needs its turn at the part that `line` is for.
+    /// Adds a turn at the part that `line` is for.
     pub(super) fn join(&mut self, line: &Arc<Line>) {
         self.all.push(Turn { line: line.clone(), shared: false });
         let mut outer = line.outer.as_ref();
@@ -140,25 +141,25 @@ impl Turns {
         }
     }
 
-    /// The same turns, yet to be taken.
+    /// Returns the same turns, none of them taken.
     pub(super) fn again(&self) -> Self {
         Self { all: self.all.clone(), got: 0 }
     }
 
-    /// All parts have been joined: puts the turns in order.
+    /// Puts the turns in order, after all parts have been joined.
     pub(super) fn settle(&mut self) {
-        // Who has a line alone, by one of its parts, need not share it by another.
+        // A task that holds a line exclusively for one of its parts need not share it for another.
         self.all.sort_unstable_by_key(|turn| (turn.line.number, turn.shared));
         self.all.dedup_by_key(|turn| turn.line.number);
     }
 
-    /// The line in which to wait next, and whether to share the turn there.
+    /// Returns the line to wait in next, and whether to share the turn there.
     fn next(&self) -> Option<(Arc<Line>, bool)> {
         self.all.get(self.got).map(|turn| (turn.line.clone(), turn.shared))
     }
 }
 
-/// Gives a ready task back if it has all its turns; else it waits in one of its lines.
+/// Returns a ready task if it has all its turns; otherwise the task waits in one of its lines.
 pub(crate) fn take_turns(mut task: OwnedTask) -> Option<OwnedTask> {
     while let Some((line, shared)) = turns_of(&mut task).and_then(|turns| turns.next()) {
         task = line.enter(task, shared)?;
@@ -167,7 +168,7 @@ pub(crate) fn take_turns(mut task: OwnedTask) -> Option<OwnedTask> {
     Some(task)
 }
 
-/// Takes a task's turns, now that it has run; hands those to `ready` who have got all theirs by that.
+/// Takes the turns from a task that has run; hands each task that thereby has all its turns to `ready`.
 pub(crate) fn give_up_turns(task: &mut OwnedTask, mut ready: impl FnMut(OwnedTask)) {
     let turns = turns_of(task).map(std::mem::take).unwrap_or_default();
     debug_assert_eq!(turns.got, turns.all.len(), "a task runs when it has all its turns");
@@ -187,7 +188,7 @@ fn got_turn(task: &mut OwnedTask) {
     }
 }
 
-/// None if the task's commutative accesses are all empty.
+/// Returns `None` if the task's commutative accesses are all empty.
 fn turns_of(task: &mut OwnedTask) -> Option<&mut Turns> {
     task.owned_mut().as_mut().map(|side| &mut side.turns)
 }
@@ -204,7 +205,7 @@ mod tests {
     use std::panic::Location;
     use std::sync::OnceLock;
 
-    /// A ready task with a turn at each of these lines.
+    /// Makes a ready task with a turn in each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
         let (name, location) = (Cow::Borrowed("task"), Location::caller());
         let meta = Meta {
@@ -224,7 +225,7 @@ mod tests {
         let body = Payload::new((), NoBody, Kinds::NONE);
         Submitting::new(|| meta, Own { side: Some(side), child: None }, body, 0, |p| p as *mut (dyn Body + 'static))
             .commit()
-            .expect("it waits for nobody")
+            .expect("the task has no predecessor")
     }
 
     fn part(range: std::ops::Range<usize>) -> Block {
@@ -235,7 +236,7 @@ mod tests {
         tasks.iter().map(|task| task.shared().id.0).collect()
     }
 
-    /// Lets all run that can, each to its end before the next, and returns the order.
+    /// Runs every task that can run, each to its end before the next, and returns the order.
     fn run_all(mut ready: Vec<OwnedTask>) -> Vec<u64> {
         let mut order = Vec::new();
         while !ready.is_empty() {
@@ -247,17 +248,17 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_first_come_first_served_and_nobody_is_looked_at_twice() {
+    fn line_is_first_come_first_served_and_examines_no_waiting_task_twice() {
         let line = Line::new(part(0..8));
         let n = 10_000;
         let ready: Vec<_> = (0..n).filter_map(|id| take_turns(task(id, &[&line]))).collect();
         assert_eq!(ids(&ready), [0]);
         assert_eq!(run_all(ready), (0..n).collect::<Vec<_>>());
-        assert_eq!(line.queue.lock().looks as u64, 2 * n - 1); // each when it came, all but the first when their turn came
+        assert_eq!(line.queue.lock().looks as u64, 2 * n - 1); // once on arrival; all but the first once more
     }
 
     #[test]
-    fn who_waits_for_one_line_keeps_the_turns_it_has_and_nobody_waits_in_a_circle() {
+    fn tasks_that_need_several_lines_do_not_deadlock() {
         let lines = [Line::new(part(0..1)), Line::new(part(1..2)), Line::new(part(2..3))];
         let n = 300;
         // Every pair of lines, named in either order.
@@ -283,14 +284,14 @@ mod tests {
             give_up_turns(&mut task, |next| running.push(next));
             ids(running)
         };
-        assert_eq!(end(&mut running), [1, 2], "the next in the left piece came before the one on the whole");
+        assert_eq!(end(&mut running), [1, 2], "the next task in the left piece came before the task on the whole");
         assert_eq!(end(&mut running), [2]);
-        assert_eq!(end(&mut running), [3], "the whole is free, and those behind have waited");
+        assert_eq!(end(&mut running), [3], "the task on the whole runs while later tasks wait");
         assert_eq!(end(&mut running), [4, 5]);
     }
 
     #[test]
-    fn lines_are_nested_a_few_deep_and_still_exclude() {
+    fn lines_of_bounded_depth_still_exclude() {
         let mut line = Line::new(part(0..100));
         let outermost = line.clone();
         for n in 1..100 {
@@ -298,16 +299,16 @@ mod tests {
         }
         assert_eq!(line.depth, MOST_NESTED);
         let (piece, whole) = (task(0, &[&line]), task(1, &[&outermost]));
-        let piece = take_turns(piece).expect("nobody was before");
+        let piece = take_turns(piece).expect("no task was before it");
         assert!(take_turns(whole).is_none());
         assert_eq!(run_all(vec![piece]), [0, 1]);
     }
 
     #[test]
-    fn a_task_in_two_pieces_of_one_line_takes_it_once() {
+    fn task_in_two_pieces_of_a_line_takes_it_once() {
         let whole = Line::new(part(0..8));
         let [left, right] = [part(0..4), part(4..8)].map(|piece| whole.within(piece));
-        let both = take_turns(task(0, &[&left, &whole, &right])).expect("nobody was before");
+        let both = take_turns(task(0, &[&left, &whole, &right])).expect("no task was before it");
         assert!(take_turns(task(1, &[&left])).is_none());
         assert_eq!(run_all(vec![both]), [0, 1]);
         assert_eq!(whole.queue.lock().holders, 0);

@@ -1,4 +1,4 @@
-//! One data, as the dependence layer sees it: a shape, and who used which part last.
+//! A data object as the dependence layer sees it: its shape, and the history of its accesses.
 
 use super::Mode;
 use super::history::History;
@@ -9,36 +9,36 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// In which memories a data object can be.
+/// The memories that can hold a data object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Residence {
-    /// At home, and in replicas on devices: an array.
+    /// Host memory, and replicas on devices: an array.
     Anywhere,
-    /// At home alone: a value.
+    /// Host memory only: a value.
     Home,
-    /// In none: a token.
+    /// None: a token.
     Nowhere,
 }
 
-/// A registered data without its memory: what dependences and placement need to know.
+/// A registered data object without its memory: everything that dependences and placement need to know.
 ///
-/// Fields stand in the order of use: what every submission looks at comes first, then the history, then the rest.
+/// Fields are in the order of use: first the fields that every submission reads, then the history, then the rest.
 #[repr(C)]
 pub(crate) struct Datum {
     shape: [usize; MAX_DIMS],
     pub(crate) id: DataId,
     ndim: u8,
     taken: AtomicBool,
-    /// Without memory: nothing may look at its elements.
+    /// Has no memory: nothing may read or write its elements.
     pub(crate) phantom: bool,
     pub(crate) residence: Residence,
     pub(super) history: Lock<History>,
     pub(crate) element_bytes: usize,
-    /// The task in whose body it was made, if it was.
+    /// The task in whose body the data object was made, if any.
     made_by: Option<TaskId>,
-    /// Where it lies in memory of others, if it does.
+    /// The address space in which it lies in foreign memory, if any.
     adopted_in: Option<SpaceId>,
-    /// Devices use it where it is at home.
+    /// Devices use the host copy in place.
     unified: bool,
     name: OnceLock<String>,
 }
@@ -64,76 +64,77 @@ impl Datum {
         }
     }
 
-    /// One element that is never copied: a value, or a token.
+    /// A data object of one element that is never copied: a value, or a token.
     pub(crate) fn whole_in(residence: Residence, id: DataId) -> Self {
         Self { residence, ..Self::new(id, &[1], 0, false) }
     }
 
-    /// One that is alike, which nobody has accessed.
+    /// A data object with the same properties that no task has accessed.
     pub(super) fn alike(&self) -> Self {
         let shape = &self.shape[..self.ndim()];
         Self { residence: self.residence, ..Self::new(self.id, shape, self.element_bytes, self.phantom) }
     }
 
-    /// It is made in the body of this task.
+    /// Records that the data object is made in the body of this task.
     pub(crate) fn set_made_by(&mut self, task: TaskId) {
         self.made_by = Some(task);
     }
 
-    /// It lies in this memory, which belongs to others.
+    /// Records that the data object lies in foreign memory in this address space.
     pub(crate) fn set_adopted_in(&mut self, space: SpaceId) {
         self.adopted_in = Some(space);
     }
 
-    /// Devices use it where it is at home.
+    /// Records that devices use the host copy in place.
     pub(crate) fn set_unified(&mut self) {
         self.unified = true;
     }
 
-    /// Whether devices use it where it is at home.
+    /// Whether devices use the host copy in place.
     pub(crate) fn is_unified(&self) -> bool {
         self.unified
     }
 
-    /// Whether it takes none of what the runtime has of this memory: it lies there in memory of others, or at home.
+    /// Whether the data object takes none of the runtime's memory in this address space, because it lies there in
+    /// foreign memory or because devices use the host copy.
     pub(crate) fn is_beside(&self, space: SpaceId) -> bool {
         self.adopted_in == Some(space) || self.unified && !space.is_host()
     }
 
-    /// Whether it was made in the body of this task: then nobody else declared it before.
+    /// Whether it was made in the body of this task. If so, no other task declared it before.
     pub(crate) fn is_made_by(&self, task: TaskId) -> bool {
         self.made_by == Some(task)
     }
 
-    /// Will soon be locked: brings the history to the cache meanwhile.
+    /// Prefetches the history, which will be locked soon.
     #[inline]
     pub(crate) fn expect_access(&self) {
         prefetch(&self.history);
     }
 
-    /// Names the data for messages; the first name stays.
+    /// Sets the name used in messages; the first name stays.
     pub(crate) fn set_name(&self, name: String) {
         let _ = self.name.set(name);
     }
 
-    /// All of it.
+    /// Returns the whole data object as a block.
     #[inline]
     pub(crate) fn whole(&self) -> Block {
         Block::from_corners([0; MAX_DIMS], self.shape)
     }
 
-    /// Extents of all [`MAX_DIMS`] dimensions; those the data does not have are 1.
+    /// Extents of all [`MAX_DIMS`] dimensions; dimensions that the data object does not have are 1.
     #[inline]
     pub(crate) fn shape(&self) -> &[usize; MAX_DIMS] {
         &self.shape
     }
 
-    /// How many dimensions there are.
+    /// Returns the number of dimensions.
     pub(crate) fn ndim(&self) -> usize {
         self.ndim.into()
     }
 
-    /// A region of this data in words.
+    /// Describes a region of the data object in words.
     pub(crate) fn describe(&self, block: &Block) -> String {
         match self.residence {
             Residence::Anywhere => block.display(self.ndim.into()).to_string(),
@@ -141,7 +142,7 @@ impl Datum {
         }
     }
 
-    /// Whether a task that has not ended names the data object and touches none of it.
+    /// Whether an unfinished task declares an empty region of the data object.
     pub(crate) fn is_looked_on(&self) -> bool {
         self.history.lock().is_looked_on()
     }
@@ -152,7 +153,7 @@ impl Datum {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Marks the memory as given back, or not after all.
+    /// Marks the memory as given back, or as not given back after all.
     pub(crate) fn set_taken(&self, taken: bool) {
         self.taken.store(taken, Ordering::Release);
     }
@@ -194,25 +195,27 @@ impl AccessRecord<'_> {
             && self.block.overlaps(other.block)
     }
 
-    /// The bytes of the region.
+    /// Returns the size of the region in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         (self.block.volume() * self.datum.element_bytes) as u64
     }
 
-    /// The bytes that it needs there of what the runtime has: none where the data object lies in memory of others or in unified
-    /// memory, but for a reduction, which has a replica of its own.
+    /// Bytes of the runtime's memory that the access needs in this address space: none if the data object lies there
+    /// in foreign or unified memory, except for a reduction, which has its own replica.
     pub(crate) fn bytes_in(&self, space: SpaceId) -> u64 {
         let is_there = self.datum.is_beside(space) && !matches!(self.mode, Mode::Reduction(_));
         if self.mode.sees_nothing() || is_there { 0 } else { self.bytes() }
     }
 
-    /// Whether there is memory for all of the region in one piece, where it is not at home: not of unified memory.
+    /// Whether the access needs a buffer for its whole region outside host memory. Unified memory needs none, except
+    /// for a reduction.
     pub(crate) fn needs_buffer(&self) -> bool {
         let is_there = self.datum.unified && !matches!(self.mode, Mode::Reduction(_));
         !self.mode.sees_nothing() && !is_there
     }
 
-    /// Whether the task has to work at home: values are nowhere else, and atomic updates are so in one memory only.
+    /// Whether the task has to work in host memory: values exist nowhere else, and atomic updates are atomic in one
+    /// memory only.
     pub(crate) fn is_at_home(&self) -> bool {
         match self.datum.residence {
             Residence::Anywhere => self.mode == Mode::Concurrent,

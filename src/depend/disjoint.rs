@@ -1,10 +1,10 @@
-//! Whether the accesses of one task keep apart: views of what is written must not overlap any other.
+//! Overlap check for the accesses of one task: a region that is written must not overlap any other.
 
 use super::register::FEW_ACCESSES;
 use super::{AccessRecord, Datum};
 use crate::region::BoxTree;
 
-/// Two of these accesses that overlap, where one of them writes; the one declared first comes first.
+/// Returns two of these accesses that overlap, at least one of them a write, in the order of their declaration.
 #[inline]
 pub(crate) fn overlap<'r, 'a>(
     accesses: &'r [AccessRecord<'a>],
@@ -20,7 +20,7 @@ pub(crate) fn overlap<'r, 'a>(
     None
 }
 
-/// As [`overlap`], without comparing each with each.
+/// As [`overlap`], without comparing every pair.
 #[cold]
 fn overlap_of_many<'r, 'a>(accesses: &'r [AccessRecord<'a>]) -> Option<(&'r AccessRecord<'a>, &'r AccessRecord<'a>)> {
     let datum = |i: &usize| std::ptr::from_ref::<Datum>(accesses[*i].datum).addr();
@@ -54,7 +54,7 @@ mod tests {
     use crate::ids::DataId;
     use crate::region::Block;
 
-    /// The places of the two that overlap, by both ways of looking.
+    /// The indices of the two overlapping accesses; checks that both algorithms agree on whether there are any.
     fn places(accesses: &[AccessRecord<'_>]) -> Option<(usize, usize)> {
         let place = |access: &AccessRecord<'_>| accesses.iter().position(|one| std::ptr::eq(one, access)).unwrap();
         let by_both = [overlap(accesses), overlap_of_many(accesses)];
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_told_apart_as_few_are() {
+    fn overlaps_of_many_accesses_match_those_of_few() {
         let data = [0, 1].map(|id| Datum::new(DataId(id), &[100, 100], 8, false));
         let row = |i: usize| Block::new(&[i..i + 1, 0..100]);
         let rows: Vec<_> = (0..40).map(row).collect();
@@ -81,7 +81,7 @@ mod tests {
             accesses.push(AccessRecord { datum: &data[0], block: &column, mode: other });
             assert_eq!(places(&accesses), expected);
             accesses[40].block = &nothing;
-            assert_eq!(places(&accesses), None, "what is empty overlaps nothing");
+            assert_eq!(places(&accesses), None, "an empty region overlaps nothing");
             accesses[40] = AccessRecord { datum: &data[1], block: &column, mode: other };
             assert_eq!(places(&accesses), None, "another data object");
         }

@@ -1,30 +1,35 @@
-//! Domains: what a task's children see of the data, and how they stand in their parent's place.
+//! Domains: the histories in which a task's children are ordered, and through which children take their parent's
+//! place.
 //!
-//! Tasks end as if they had run one after the other in the order of submission, each with its children in its place. So
-//! children are not entered into the histories of their data, where later tasks may stand already, but into histories of
-//! their parent's, one for each data object that it has declared for them by a weak access (or reads). A weak access waits
-//! for nobody; what it would have waited for is handed down instead: the domain's history begins as a copy of the
-//! fragment that the parent was entered in, so that children wait for siblings and for outsiders by the same rules.
+//! Tasks end as if they had run one after the other in the order of submission, each with its children in its place.
+//! So children are not entered into the histories of their data objects, which may already contain later tasks. They
+//! are entered into histories of their parent, one for each data object that the parent has declared for them by a
+//! weak access (or reads). A weak access waits for nothing. The tasks it would have waited for are handed down
+//! instead: the domain's history begins as a copy of the fragment that the parent was entered in, so that children
+//! wait for siblings and for outsiders by the same rules.
 //!
-//! Others wait for a join of each piece that the parent holds weakly ([`join::at_piece`]), and for a parent that only reads
-//! as for any task. When the parent's body has ended, joins and tasks are passed on, each to those in the domain that it has
-//! to come after: one child, or a join of several ([`finish`]); so regions pass on piece by piece. Who comes later finds the
-//! parent finished, and looks into its domain by itself ([`super::register`]).
+//! Other tasks wait for a join of each piece that the parent holds weakly ([`join::at_piece`]), and for a parent that
+//! only reads as for any task. When the parent's body has ended, these joins and tasks move on: each waits next for
+//! the tasks in the domain that it has to come after, either one child or a join of several ([`finish`]). So regions
+//! are passed on piece by piece. A task that is submitted later finds the parent finished and looks into its domain
+//! itself ([`super::register`]).
 //!
 //! A child is complete when its body has ended and its own children are complete; a domain counts both.
 //!
-//! What never happens here: nothing is run, and no user code is called.
+//! This module never runs a task and never calls user code.
 //!
 //! Invariants:
-//! 1. Children are entered while the parent's body runs; others look into the domain when the body has ended. It is *sealed*
-//!    then: a child that comes later, from a thread that the body has left behind, is refused. Locks are taken in the order:
-//!    a domain whose body runs, data, domains whose bodies have ended, from the outside in.
-//! 2. `pending` counts the children that are not complete, and the body. It comes to 0 once. A task that runs in rounds keeps
-//!    its domain, which counts its body for ever: it is sealed from the end of one body to the first child of the next, and
-//!    emptied in between, when all children are complete.
-//! 3. A domain is live as long as somebody in it may have to be waited for, or passes a failure on.
-//! 4. Whoever meets a task here asks once whether it has finished. If so, its failure and its own domain are looked at after
-//!    that; if not, it is waited for, and linking the edge finds out whether it has finished since.
+//! 1. Children are entered while the parent's body runs; other tasks look into the domain after the body has ended.
+//!    It is *sealed* then: a child that comes later, from a thread that outlives the body, is refused. Locks are
+//!    taken in this order: a domain whose body runs, data objects, domains whose bodies have ended, from the outside
+//!    in.
+//! 2. `pending` counts the children that are not complete, and the body. It reaches 0 once. A task that runs in
+//!    rounds keeps its domain, which counts the body for ever: it is sealed from the end of one body to the first
+//!    child of the next, and emptied in between, when all children are complete.
+//! 3. A domain is live as long as a task in it may have to be waited for, or passes a failure on.
+//! 4. Code that meets a task here asks once whether it has finished. If so, the task's failure and its own domain are
+//!    looked at after that; if not, the task is waited for, and linking the edge finds out whether it has finished
+//!    since.
 
 use super::fragment::Fragment;
 use super::history::enter_parts;
@@ -44,50 +49,51 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Waker;
 
-/// What a task is for its children; see the module.
+/// The children of one task; see the module documentation.
 pub(crate) struct Domain {
     task: TaskId,
     name: Cow<'static, str>,
-    /// What children may access.
+    /// The regions that children may access.
     held: Box<[Piece]>,
-    /// Of the task's own parent, until all here is complete: its histories may have this domain's task for longer.
+    /// The domain of the task's parent. Released when everything here is complete, since its histories may refer to
+    /// this domain's task for longer.
     outer: Mutex<Option<Arc<Domain>>>,
-    /// The task of a frozen graph that this task is, or descends from.
+    /// The task of a frozen graph that this task is or descends from.
     replayed: Option<TaskId>,
     histories: Mutex<Histories>,
     live: AtomicBool,
     pending: AtomicUsize,
     /// The body, if it waits for the children.
     waiter: Mutex<Option<Waker>>,
-    /// Of children that have ended.
+    /// Failures of children that have ended.
     failures: Mutex<Causes>,
 }
 
-/// One for each data object.
+/// The histories of a domain, one for each data object.
 #[derive(Default)]
 pub(super) struct Histories {
     of_data: Vec<(DataId, RegionMap<Fragment>)>,
-    /// The body has ended: no child comes any more, and others look.
+    /// The body has ended: no further child is entered, and other tasks look into the histories.
     pub(super) sealed: bool,
 }
 
-/// A child's place in its parent's domain, from when it is expected until it is complete.
+/// A child's place in its parent's domain, from when the child is announced until it is complete.
 pub(crate) struct Child(Arc<Domain>);
 
 impl Child {
-    /// A child of this domain's task, to be submitted; nobody if all is complete, so that none can come.
+    /// Announces a child of this domain's task. Returns `None` if everything is complete, so that no child can come.
     pub(crate) fn of(parent: Arc<Domain>) -> Option<Self> {
         let one_more = |pending| (pending > 0).then_some(pending + 1);
         let expected = parent.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
         expected.is_ok().then(|| Self(parent))
     }
 
-    /// The parent's domain.
+    /// Returns the parent's domain.
     pub(crate) fn parent(&self) -> &Arc<Domain> {
         &self.0
     }
 
-    /// The child has a domain itself, which leaves in its place: so it counts once more.
+    /// Counts the child once more, because its own domain leaves on its behalf.
     fn leave_by_domain(self) {
         self.0.pending.fetch_add(1, Ordering::Relaxed);
     }
@@ -105,7 +111,7 @@ impl fmt::Debug for Child {
     }
 }
 
-/// Whether children may access like this what their parent has declared like that.
+/// Whether a child may access with `mode` a region that its parent has declared with `held`.
 fn allows(held: Mode, mode: Mode) -> bool {
     match held {
         Mode::WeakInout => !matches!(mode, Mode::Reduction(operation) if operation.is_accumulated()),
@@ -115,7 +121,7 @@ fn allows(held: Mode, mode: Mode) -> bool {
 }
 
 impl Domain {
-    /// That of a task whose accesses `visit` shows, in the domain of its parent.
+    /// Makes the domain of a task whose accesses `visit` shows, inside the domain of its parent.
     pub(crate) fn new(
         task: &Meta,
         outer: Option<&Child>,
@@ -142,7 +148,7 @@ impl Domain {
         }
     }
 
-    /// That of a task whose body runs.
+    /// Returns the domain of a task whose body runs.
     #[cold]
     pub(crate) fn of(task: &OwnedTask) -> Arc<Self> {
         let make = || {
@@ -152,45 +158,46 @@ impl Domain {
         };
         let domain = task.shared().domain.get_or_init(make);
         if task.is_in_rounds() {
-            domain.histories.lock().sealed = false; // since its last round
+            domain.histories.lock().sealed = false; // it was sealed after the last round
         }
         domain.clone()
     }
 
-    /// The body of a task that stays for the next round has ended: no further child is admitted before that.
+    /// Admits no further child before the next round: the body of a task that stays for that round has ended.
     pub(crate) fn seal(&self) {
         self.histories.lock().sealed = true;
     }
 
-    /// Forgets the children of a round; all are complete. To be called under no lock, as if inside a body: failures may
-    /// be dropped.
+    /// Forgets the children of a round, all of which are complete. The caller must hold no lock and behave as if
+    /// inside a body: failures may be dropped.
     pub(crate) fn begin_again(&self) {
         let of_data = std::mem::take(&mut self.histories.lock().of_data);
         let failures = self.take_failures();
         drop_quietly(|| drop((of_data, failures)));
     }
 
-    /// The task of a frozen graph that this task is, or descends from. A replay ends after all of these tasks have ended.
+    /// The task of a frozen graph that this task is or descends from. A replay ends after all of these tasks have
+    /// ended.
     pub(crate) fn replayed(&self) -> Option<TaskId> {
         self.replayed
     }
 
-    /// Whose domain it is.
+    /// The task whose domain this is.
     pub(crate) fn task(&self) -> TaskId {
         self.task
     }
 
-    /// The domain around this one, unless all here is complete.
+    /// The enclosing domain, unless everything here is complete.
     pub(crate) fn outer(&self) -> Option<Arc<Domain>> {
         self.outer.lock().clone()
     }
 
-    /// Whether the task has declared something of this data object for its children.
+    /// Whether the task has declared any region of this data object for its children.
     fn holds(&self, data: DataId) -> bool {
         self.held.iter().any(|held| held.data == data)
     }
 
-    /// Whether all of the access lies within what the task has declared for its children.
+    /// Whether the whole region of the access lies within the regions that the task has declared for its children.
     pub(crate) fn covers(&self, access: &AccessRecord<'_>) -> bool {
         let mut left = vec![*access.block];
         for held in self.held.iter().filter(|held| held.data == access.datum.id && allows(held.mode, access.mode)) {
@@ -201,7 +208,7 @@ impl Domain {
         left.iter().all(Block::is_empty)
     }
 
-    /// Refuses a child that accesses what is neither within its parent's weak accesses nor made in the parent's body.
+    /// Refuses a child that accesses a region which its parent neither holds weakly nor made in its body.
     pub(crate) fn admit(&self, task: &str, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let is_outside = |access: &&AccessRecord<'_>| !access.datum.is_made_by(self.task) && !self.covers(access);
         let Some(access) = accesses.iter().find(is_outside) else { return Ok(()) };
@@ -218,7 +225,7 @@ impl Domain {
         })
     }
 
-    /// A child is complete, or will not come after all; or the body has ended.
+    /// Counts out a child that is complete or will not be submitted after all, or the body when it ends.
     fn leave(self: &Arc<Self>) {
         let mut domain = Cow::Borrowed(self);
         loop {
@@ -240,12 +247,12 @@ impl Domain {
         }
     }
 
-    /// How many children are not complete, while the body runs.
+    /// The number of children that are not complete, while the body runs.
     pub(crate) fn children(&self) -> u64 {
         self.pending.load(Ordering::Acquire) as u64 - 1
     }
 
-    /// The body waits until there are no children any more.
+    /// Sets the waker of the body, which waits until it has no children left.
     pub(crate) fn set_waiter(&self, waker: Waker) {
         *self.waiter.lock() = Some(waker);
     }
@@ -254,23 +261,23 @@ impl Domain {
         self.failures.lock().note(failure);
     }
 
-    /// The failures of children that nobody has been told of.
+    /// Takes the failures of children that have not been reported yet.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
         self.failures.lock().take()
     }
 
-    /// What the task would have waited for at `part`, had its access not been weak.
+    /// Hands down to the children what the task would have waited for at `part` if its access were not weak.
     pub(super) fn hand_down(&self, datum: &Datum, part: &Part<'_>, fragment: &Fragment) {
         let mut histories = self.histories.lock();
         histories.of(datum).visit(&part.block(), |_, own| *own = fragment.clone());
     }
 
-    /// For a child to be entered.
+    /// Locks the histories to enter a child.
     pub(super) fn lock(&self) -> MutexGuard<'_, Histories> {
         self.histories.lock()
     }
 
-    /// Enters an access of a child; whether it belongs here.
+    /// Enters an access of a child if it belongs here; returns whether it does.
     pub(super) fn enter(
         &self,
         histories: &mut Histories,
@@ -285,28 +292,29 @@ impl Domain {
         belongs_here
     }
 
-    /// Whether this access of a child is entered here, rather than where all others are. One to nothing is not: it is ordered
-    /// with the end of the data object alone.
+    /// Whether this access of a child is entered here, rather than in the data object's own history. An access to an
+    /// empty region is not: it is ordered only with the end of the data object.
     pub(super) fn takes(&self, access: &AccessRecord<'_>) -> bool {
         self.holds(access.datum.id) && !access.datum.is_made_by(self.task) && !access.block.is_empty()
     }
 
-    /// Whether somebody here may have to be waited for, or passes a failure on, though the body has ended.
+    /// Whether a task here may have to be waited for, or passes a failure on, although the body has ended.
     pub(super) fn is_live(&self) -> bool {
         self.live.load(Ordering::Acquire)
     }
 
-    /// Appends those who come before `heir`'s access to this piece and are not finished, here and in the domains of those
-    /// here. The failures of those that are finished are the heir's at once.
+    /// Appends the unfinished tasks that come before `heir`'s access to this piece, here and in the domains of the
+    /// tasks found here. Passes the failures of finished tasks to `heir` at once.
     pub(super) fn predecessors(self: &Arc<Self>, piece: Piece, heir: &Task, out: &mut Vec<Predecessor>) {
-        // Not by recursion: tasks that hold data weakly, one after the other, are a long way.
+        // Not by recursion: there may be a long chain of tasks that hold data weakly.
         let (mut visited, mut next) = (vec![(self.clone(), piece)], 0);
         while let Some((domain, piece)) = visited.get(next).cloned() {
             next += 1;
             let histories = domain.histories.lock();
             let Some(history) = histories.find(piece.data).filter(|_| domain.is_live()) else { continue };
             history.peek(&piece.block, |block, fragment| {
-                // Who is waited for at a part of the piece alone may hold another part weakly, where others have come since.
+                // A task that is waited for at only a part of the piece may hold another part weakly that other tasks
+                // have accessed since.
                 let is_part = block != piece.block;
                 let piece = Piece { block, ..piece };
                 let passes_on = |task: &TaskRef| is_part && task.shared().domain.get().is_some();
@@ -325,9 +333,9 @@ impl Domain {
         out.dedup_by_key(|(task, _)| task.address());
     }
 
-    /// As [`Self::prune`], after the domains of those that this one still knows of.
+    /// As [`Self::prune`], after pruning the domains of the tasks that this one still knows of.
     ///
-    /// Not by recursion: tasks that hold data weakly, one after the other, are a long way.
+    /// Not by recursion: there may be a long chain of tasks that hold data weakly.
     #[cold]
     pub(super) fn forget_ended(self: &Arc<Self>) {
         let (mut visited, mut known, mut next) = (vec![self.clone()], FxHashSet::default(), 0);
@@ -345,7 +353,7 @@ impl Domain {
         visited.iter().rev().for_each(|domain| domain.prune());
     }
 
-    /// Forgets those who do not matter, if all is complete.
+    /// Forgets all tasks if everything is complete and none of them matters any more.
     fn prune(&self) {
         if self.pending.load(Ordering::Acquire) > 0 || !self.is_live() {
             return;
@@ -361,10 +369,12 @@ impl Domain {
         }
     }
 
-    /// Appends what children may still read, though the body has ended, where an access that waited for it would write.
+    /// Appends the pieces that children may still read although the body has ended, if `access` writes them. The task
+    /// with that access has waited for the body.
     ///
-    /// The body's task was waited for itself, and not a join: so it is what it reads that matters, and the order alone. What it
-    /// holds weakly may have been overwritten by others since, and with it the failures that came before.
+    /// It waited for the body's task itself, not for a join. So only the pieces that the body's task reads matter, and
+    /// only for their order. The pieces that it holds weakly may have been overwritten by other tasks since, and with
+    /// them the earlier failures.
     pub(super) fn read_in_place(&self, access: &AccessRecord<'_>, pieces: &mut Vec<Piece>) {
         let (data, writes) = (access.datum.id, access.mode.writes());
         for held in self.held.iter().filter(|held| held.data == data && held.mode == Mode::In && writes) {
@@ -373,7 +383,7 @@ impl Domain {
         }
     }
 
-    /// Whom `successor`, which has waited for the body, has to wait for next; it may be poisoned meanwhile.
+    /// Returns the task that `successor`, which has waited for the body, must wait for next. May poison `successor`.
     fn next_for(self: &Arc<Self>, successor: &Task, body: &(dyn Body + 'static)) -> Option<Predecessor> {
         if !self.is_live() {
             return None;
@@ -405,7 +415,8 @@ impl Histories {
 }
 
 impl Drop for Domain {
-    /// Drops the contents after the domains that own this one: tasks in the histories have domains as well, and so on.
+    /// Defers dropping the contents until the domains that own this one are dropped: tasks in the histories have
+    /// domains as well, and so on.
     fn drop(&mut self) {
         thread_local! {
             static CONTENTS: DeferredDrop<(Histories, Option<Arc<Domain>>)> = const { DeferredDrop::new() };
@@ -423,14 +434,15 @@ impl fmt::Debug for Domain {
     }
 }
 
-/// The domain of a finished task, if somebody in it may still have to be waited for.
+/// Returns the domain of a finished task if a task in it may still have to be waited for.
 pub(super) fn live_domain(task: &TaskRef) -> Option<&Arc<Domain>> {
     task.shared().domain.get().filter(|domain| domain.is_live())
 }
 
-/// Ends a task: whoever waited for it and now waits for nobody is handed to `ready`, the last submitted first. Those who
-/// must wait for its children go on to these. Its group and its parent are told last, when it has finished for all to see.
-#[inline(always)] // on the way of every task
+/// Ends a task. Each task that waited for it and now waits for nothing is handed to `ready`, the last submitted
+/// first. Tasks that must also wait for its children go on to these. Its group and its parent are notified last, when
+/// every thread can see that it has finished.
+#[inline(always)] // on the path of every task
 pub(crate) fn finish(task: OwnedTask, ready: impl FnMut(OwnedTask)) {
     if task.owned().is_bare() && task.shared().domain.get().is_none() {
         task.finish(ready);

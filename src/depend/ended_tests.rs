@@ -1,4 +1,4 @@
-//! Size of histories after many tasks that have ended, with blocks that never recur.
+//! Tests that histories stay short after many tasks have ended whose blocks never recur.
 
 use super::tests::Program;
 use super::{Mode, OpId};
@@ -6,15 +6,15 @@ use crate::error::TaskFailure;
 use crate::region::Block;
 use std::sync::Arc;
 
-/// Histories of tasks that have ended are no longer than this.
+/// Maximum length of the history of tasks that have ended.
 const SHORT: usize = 160;
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 fn random(seed: usize, below: usize) -> usize {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % below
 }
 
-/// Submits and ends `n` tasks with these accesses; how long the history is then.
+/// Submits and ends `n` tasks with these accesses; returns the length of the history then.
 fn length_after(n: usize, shape: &[usize], access: impl Fn(usize) -> (Mode, Block)) -> usize {
     let mut program = Program::over(shape);
     for number in 0..n {
@@ -63,7 +63,7 @@ fn random_boxes_of_ended_tasks_become_one_part() {
 }
 
 #[test]
-fn blocks_whose_borders_move_are_as_many_parts_as_blocks() {
+fn moving_block_borders_leave_as_many_parts_as_blocks() {
     const BLOCKS: usize = 16;
     for shape in [&[1 << 16][..], &[1 << 12, 16]] {
         for mode in [Mode::In, Mode::Inout, Mode::WeakInout] {
@@ -82,7 +82,7 @@ fn blocks_whose_borders_move_are_as_many_parts_as_blocks() {
 }
 
 #[test]
-fn failure_of_an_ended_task_stays_where_it_wrote() {
+fn failure_of_ended_task_stays_where_it_wrote() {
     for shape in [&[1 << 16][..], &[1 << 16, 1]] {
         let rows = |rows| Block::new(&[rows, 0..1][..shape.len()]);
         let mut program = Program::over(shape);

@@ -1,8 +1,8 @@
-//! What the dependence layer remembers of one part of a data object, and the rules by which an access changes it.
+//! State that the dependence layer keeps for one part of a data object, and the rules by which an access changes it.
 //!
 //! The history of a part is a sequence of *groups*: one writer, or several tasks whose accesses join each other
 //! (concurrent, commutative, or reductions with the same operation). Between groups there are readers. Only the last
-//! group and the readers since matter to a newcomer:
+//! group and the readers since then matter to a newcomer:
 //!
 //! | newcomer | waits for | then |
 //! | --- | --- | --- |
@@ -11,14 +11,14 @@
 //! | `out` | the readers, or else the group (order) | is the new group; no readers |
 //! | `inout` | the readers (order) and the group (value) | is the new group; no readers |
 //! | `accept` | the readers and the group (order) | is the new group; no readers |
-//! | joins the group, no readers yet | what the group's first member waited for | is one of the group |
+//! | joins the group, no readers yet | the tasks that the group's first member waited for | is one of the group |
 //! | `concurrent` … otherwise | as `inout` | opens a new group; no readers |
 //!
-//! A group that accumulates is closed before its value is used: a join that combines what its members have left takes
+//! An accumulating group is closed before its value is used: a join that combines what its members have left takes
 //! its place ([`super::accumulation`]).
 //!
-//! The group under readers is waited for as well by what uses its value: a reader that ran says nothing of whether the
-//! value it was given is good.
+//! An access that uses the group's value waits for the group even if there are readers: a reader that ran says
+//! nothing about whether the value it was given is good.
 
 use super::accumulation::Accumulation;
 use super::commutative::Line;
@@ -39,13 +39,13 @@ pub(crate) struct Fragment {
     /// The group's first member; most groups have no other.
     first: Option<TaskRef>,
     readers: Tasks,
-    /// Whether there are readers that hold the part for their children.
+    /// Whether some readers hold the part for their children.
     has_weak_readers: bool,
-    /// Only of a group that others may join.
+    /// Present only if other tasks may join the group.
     open: Option<Box<OpenGroup>>,
 }
 
-/// What a newcomer needs to join a group.
+/// State that a newcomer needs to join a group.
 #[derive(Clone)]
 struct OpenGroup {
     mode: Mode,
@@ -54,25 +54,25 @@ struct OpenGroup {
     order: Order,
 }
 
-/// What members of a group need besides edges.
+/// State that members of a group need in addition to edges.
 #[derive(Clone)]
 enum Order {
-    /// Nothing.
+    /// No ordering.
     Free,
     /// A turn to run.
     Line(Arc<Line>),
-    /// A turn to combine what they contribute.
+    /// A turn to combine their contributions.
     Lane(Arc<Lane>),
     /// A replica to add to.
     Replicas(Arc<Accumulation>),
-    /// The one task holds the part for its children: those behind it wait for what these do with the part.
+    /// The only member holds the part for its children: later tasks wait for what the children do with the part.
     Weak,
 }
 
 impl Fragment {
-    /// Enters an access of `newcomer` into the history of `part`; a commutative task gets a turn to wait for, a
+    /// Enters an access of `newcomer` into the history of `part`. A commutative task gets a turn to wait for, a
     /// reduction a ticket for its turn to combine.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn enter(&mut self, access: usize, part: &Part<'_>, mode: Mode, newcomer: &mut Newcomer<'_>) {
         match mode {
             Mode::In | Mode::After | Mode::Outcome => {
@@ -83,7 +83,8 @@ impl Fragment {
                 add_reader(&mut self.readers, newcomer);
             }
             Mode::Out => {
-                // Who holds the part weakly has waited for nobody: neither have its readers in its place.
+                // A task that holds the part weakly has waited for nothing, and its readers have not waited in its
+                // stead: the newcomer must wait for the group too.
                 if self.readers.is_empty() || self.is_held_weakly() || self.has_weak_readers {
                     self.wait_for_group(part, newcomer, Flow::Order);
                 }
@@ -128,8 +129,9 @@ impl Fragment {
         self.open = Some(Box::new(OpenGroup { mode, others, before, order }));
     }
 
-    /// What the children of a task that holds the part weakly begin with. They join no reductions from before their parent: by
-    /// then tasks behind it, which wait for them, may have turns there before theirs.
+    /// Returns the history that the children of a task that holds the part weakly begin with. They join no reductions
+    /// from before their parent: by then, tasks after the parent, which wait for the children, may have turns there
+    /// before theirs.
     fn for_children(&self) -> Cow<'_, Self> {
         let mut history = Cow::Borrowed(self);
         if self.open.as_ref().is_some_and(|open| matches!(open.order, Order::Lane(_)))
@@ -140,7 +142,7 @@ impl Fragment {
         history
     }
 
-    /// Names those that an access of this mode would come after, and says whether they hold the part weakly.
+    /// Visits the tasks that an access of this mode would come after, and whether each holds the part weakly.
     pub(super) fn predecessors(&self, mode: Mode, mut found: impl FnMut(Predecessor, bool)) {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).for_each(|task| found((task.clone(), flow(mode)), self.is_held_weakly()));
@@ -150,7 +152,8 @@ impl Fragment {
         }
     }
 
-    /// Visits those who have left what is here; false if children do, or a join to come.
+    /// Visits the tasks that have left the current contents. Returns false if children or a future join will leave
+    /// them.
     pub(super) fn sources(&self, mut found: impl FnMut(&TaskRef)) -> bool {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).for_each(&mut found);
@@ -162,14 +165,14 @@ impl Fragment {
         matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Weak, .. }))
     }
 
-    /// Whether a newcomer may still have to wait for somebody, or to learn of a failure.
+    /// Whether a newcomer may still have to wait for a task here, or to learn of a failure.
     pub(super) fn matters(&self) -> bool {
         let others = self.open.iter().flat_map(|open| &open.others);
         self.first.iter().chain(others).any(|task| matters(task, Flow::Value))
             || self.readers.iter().any(|task| matters(task, Flow::Order))
     }
 
-    /// Forgets tasks that no newcomer has to wait for, or learns a failure of.
+    /// Forgets tasks that no newcomer has to wait for, or to learn a failure of.
     pub(super) fn forget_ended(&mut self, newcomer: &Newcomer<'_>) {
         let is_accumulated = matches!(self.open.as_deref(), Some(OpenGroup { order: Order::Replicas(_), .. }));
         if newcomer.keeps_finished() || is_accumulated {
@@ -179,8 +182,8 @@ impl Fragment {
         if !self.first.iter().chain(others).any(|task| still_matters(task, Flow::Value)) {
             (self.first, self.open) = (None, None);
         }
-        // A group that was read is closed, and stays so as long as it matters: a task that joined it would not learn of its
-        // failures.
+        // A group that was read is closed, and stays closed as long as it matters: a task that joined it would not
+        // learn of its failures.
         let kept = self.open.as_ref().and_then(|_| self.readers.last().cloned());
         self.readers.retain(|task| still_matters(task, Flow::Order));
         if self.readers.is_empty() {
@@ -189,7 +192,7 @@ impl Fragment {
         self.has_weak_readers &= !self.readers.is_empty();
     }
 
-    /// Whether no newcomer can tell the two apart.
+    /// Whether the two fragments are indistinguishable to every newcomer.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let (one, two) = (self.first.as_ref(), other.first.as_ref());
         let have_one_group = match (self.open.as_deref(), other.open.as_deref()) {
@@ -203,7 +206,7 @@ impl Fragment {
             && have_one_group
     }
 
-    /// Enters tasks that have been entered before, in another form of the history.
+    /// Enters tasks again that were entered in another form of the history.
     pub(super) fn repeat(&mut self, writes: bool, tasks: &[TaskRef]) {
         if writes {
             self.readers.clear();
@@ -213,13 +216,13 @@ impl Fragment {
         }
     }
 
-    /// The writer and the readers, if nothing else is to be known.
+    /// Returns the writer and the readers, if the fragment holds nothing else.
     pub(super) fn plain(&self) -> Option<(&[TaskRef], &[TaskRef])> {
         (self.open.is_none() && !self.has_weak_readers).then_some((self.first.as_slice(), &self.readers))
     }
 
-    /// The writer and the readers as far as they matter, if they say all that a newcomer has to know: no group does that could be
-    /// joined, or has something to combine, and nobody holds the part weakly.
+    /// Returns the writer and the readers that still matter, if they are all that a newcomer has to know: there is no
+    /// group that could be joined or has something to combine, and no task holds the part weakly.
     pub(super) fn settled(&self) -> Option<(Option<&TaskRef>, impl Iterator<Item = &TaskRef>)> {
         let is_over = match self.open.as_deref() {
             None => false,
@@ -238,12 +241,12 @@ impl Fragment {
         &self.readers
     }
 
-    /// Some of the readers have read less.
+    /// Removes readers that have read only a piece of the part.
     pub(super) fn forget_readers(&mut self, is_forgotten: impl Fn(&TaskRef) -> bool) {
         self.readers.retain(|task| !is_forgotten(task));
     }
 
-    /// The newcomer comes after everybody, and takes over so much from the last group.
+    /// Makes the newcomer wait for all tasks here; it takes over from the last group what `flow` says.
     pub(super) fn wait_for_all(&mut self, part: &Part<'_>, flow: Flow, newcomer: &mut Newcomer<'_>) {
         if flow == Flow::Value {
             self.close_accumulation(part, newcomer);
@@ -260,7 +263,7 @@ impl Fragment {
             .fold(self.readers.capacity(), usize::max)
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn wait_for_group(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
         match (&self.first, &self.open) {
             (Some(first), None) => newcomer.wait_for(first, flow),
@@ -269,7 +272,7 @@ impl Fragment {
         }
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn wait_for_readers(&self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         match self.has_weak_readers {
             false => self.readers.iter().for_each(|reader| newcomer.wait_for(reader, Flow::Order)),
@@ -287,7 +290,7 @@ impl Fragment {
         }
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn replace(&mut self, newcomer: &mut Newcomer<'_>) {
         forget(&mut self.readers);
         self.has_weak_readers = false;
@@ -297,7 +300,7 @@ impl Fragment {
         self.first = Some(newcomer.share());
     }
 
-    /// Others follow the group that could be joined.
+    /// Closes the group that could be joined, because a newcomer replaces it.
     #[cold]
     fn leave_group(&mut self, newcomer: &mut Newcomer<'_>) {
         if let Some(open) = self.open.take() {
@@ -363,7 +366,8 @@ impl Fragment {
         self.open = Some(Box::new(OpenGroup { mode, others: Tasks::new(), before, order }));
     }
 
-    /// Nobody joins the group any more, since a reader comes; if it is large, readers wait for a join in its place.
+    /// Closes the group to further members, because a reader comes. If the group is large, readers wait for a join
+    /// instead.
     #[cold]
     fn close_group(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         self.close_accumulation(part, newcomer);
@@ -381,8 +385,8 @@ impl Fragment {
 }
 
 impl Fragment {
-    /// If the group accumulates: nobody joins it any more at `part`, and who comes later waits for what it has
-    /// accumulated there. Where finished tasks are kept its members are still waited for as well.
+    /// Closes an accumulating group at `part`: no task joins it there any more, and later tasks wait for what it has
+    /// accumulated. If finished tasks are kept, later tasks still wait for its members as well.
     #[cold]
     fn close_accumulation(&mut self, part: &Part<'_>, newcomer: &mut Newcomer<'_>) {
         let Some(OpenGroup { mode, others, order, .. }) = self.open.as_deref_mut() else { return };
@@ -400,7 +404,7 @@ impl Fragment {
 }
 
 impl OpenGroup {
-    /// Whether no newcomer can tell the two apart, given that their first members are the same.
+    /// Whether the two groups are indistinguishable to every newcomer, given that their first members are the same.
     fn is_like(&self, other: &Self) -> bool {
         let waits_alike =
             |(one, two): (&Predecessor, &Predecessor)| (one.0.address(), one.1) == (two.0.address(), two.1);
@@ -408,7 +412,7 @@ impl OpenGroup {
             (Order::Free, Order::Free) | (Order::Weak, Order::Weak) => true,
             (Order::Line(one), Order::Line(two)) => Arc::ptr_eq(one, two),
             (Order::Lane(one), Order::Lane(two)) => Arc::ptr_eq(one, two),
-            _ => false, // replicas know their group's parts as they are
+            _ => false, // replicas refer to the parts of their group as they are
         };
         are_one
             && self.mode == other.mode
@@ -417,7 +421,7 @@ impl OpenGroup {
             && self.before.iter().zip(&other.before).all(waits_alike)
     }
 
-    /// The newcomer waits for the group, of which this is the `first`.
+    /// Makes the newcomer wait for the group, whose first member is `first`.
     #[inline(never)]
     fn wait_for(&self, first: &TaskRef, part: &Part<'_>, newcomer: &mut Newcomer<'_>, flow: Flow) {
         match self.order {
@@ -429,7 +433,7 @@ impl OpenGroup {
 }
 
 impl Order {
-    /// Leaves what may hold the last reference to the user's operation to who has no lock.
+    /// Leaves a group, which may hold the last reference to the user's operation, to a caller without locks.
     fn leave_to(self, newcomer: &mut Newcomer<'_>) {
         if let Order::Replicas(group) = self {
             newcomer.leave(group);
@@ -437,7 +441,7 @@ impl Order {
     }
 }
 
-/// As [`matters`]; a task's domain forgets its ended tasks first.
+/// As [`matters`], but the task's domain forgets its ended tasks first.
 fn still_matters(task: &TaskRef, flow: Flow) -> bool {
     if task.is_finished()
         && let Some(domain) = live_domain(task)
@@ -447,7 +451,7 @@ fn still_matters(task: &TaskRef, flow: Flow) -> bool {
     matters(task, flow)
 }
 
-/// Whether two lists are of the same tasks, in one order.
+/// Whether two lists contain the same tasks in the same order.
 fn are_the_same(one: &[TaskRef], other: &[TaskRef]) -> bool {
     one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.address() == other.address())
 }

@@ -1,4 +1,4 @@
-//! The graph of tasks as a value: recorded on request, exported to petgraph and DOT, measured.
+//! The task graph as a value: recorded on request, exported to petgraph and DOT, measured.
 
 use crate::ids::TaskId;
 use crate::sync::Flow;
@@ -29,7 +29,7 @@ impl GraphLog {
         self.log.lock().edges.push((from, to, flow));
     }
 
-    /// Everything recorded so far.
+    /// Returns everything recorded so far.
     pub(crate) fn graph(&self) -> TaskGraph {
         let log = self.log.lock();
         let mut tasks: Vec<_> = log.tasks.clone();
@@ -82,12 +82,12 @@ pub struct GraphTask {
 /// rt.task("read", (x.input(),)).cpu(|_, _| ()).submit()?;
 /// rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2).submit()?;
 /// let graph = rt.graph().expect("it is recorded").into_petgraph();
-/// assert!(graph.edge_weights().all(|dependence| !dependence.carries_value)); // the writer comes later, that is all
+/// assert!(graph.edge_weights().all(|dependence| !dependence.carries_value)); // the writer only has to come later
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dependence {
-    /// The successor uses what the predecessor wrote; otherwise it only has to come later.
+    /// Whether the successor uses values that the predecessor wrote; otherwise it only has to come later.
     pub carries_value: bool,
 }
 
@@ -113,22 +113,22 @@ pub struct TaskGraph {
 }
 
 impl TaskGraph {
-    /// The graph as petgraph's value; nodes are in order of submission.
+    /// Returns the graph as petgraph's type; nodes are in order of submission.
     pub fn petgraph(&self) -> &DiGraph<GraphTask, Dependence> {
         &self.graph
     }
 
-    /// The graph as petgraph's value, owned.
+    /// Converts the graph into petgraph's type.
     pub fn into_petgraph(self) -> DiGraph<GraphTask, Dependence> {
         self.graph
     }
 
-    /// The number of tasks on the longest path.
+    /// Returns the number of tasks on the longest path.
     pub fn critical_path(&self) -> usize {
         self.levels().into_iter().max().map_or(0, |deepest| deepest + 1)
     }
 
-    /// The largest number of tasks at the same depth: how many could run at once if all took equally long.
+    /// Returns the largest number of tasks at the same depth: how many could run at once if all took equally long.
     pub fn width(&self) -> usize {
         let mut counts = vec![0; self.critical_path()];
         for level in self.levels() {
@@ -137,7 +137,7 @@ impl TaskGraph {
         counts.into_iter().max().unwrap_or(0)
     }
 
-    /// The graph in Graphviz's language; edges that carry no value are dashed.
+    /// Returns the graph in Graphviz's language; edges that carry no value are dashed.
     pub fn to_dot(&self) -> String {
         let mut dot = String::from("digraph tasks {\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n");
         for task in self.graph.node_weights() {
@@ -153,7 +153,7 @@ impl TaskGraph {
         dot
     }
 
-    /// Each task's depth. Edges lead from earlier to later submissions, so one pass in that order suffices.
+    /// Returns each task's depth. Edges lead from earlier to later submissions, so one pass in that order suffices.
     fn levels(&self) -> Vec<usize> {
         let mut levels = vec![0; self.graph.node_count()];
         for node in self.graph.node_indices() {

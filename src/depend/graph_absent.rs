@@ -1,4 +1,4 @@
-//! What a build without the feature `graph` has instead: a log that never exists.
+//! Stand-in for the graph log in builds without the feature `graph`: a log that is never created.
 
 use crate::ids::TaskId;
 use crate::sync::Flow;

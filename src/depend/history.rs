@@ -1,9 +1,13 @@
-//! The history of one data: who accessed which part last.
+//! The history of one data object: which task accessed which part last.
 //!
-//! Five forms with the same meaning. Data of several dimensions begin as one part, which they stay as long as each task accesses
-//! all of them. By parts it is exact and has no limit; data of one dimension have it for good, others as long as tasks join each
-//! other. As a list of the latest accesses it is fast for blocks that cross each other, as long as they are few; with an index it
-//! is for many; by tiles it is fastest, where all that is written are tiles.
+//! A history has one of five forms, which all mean the same:
+//! - As *one part*. Data objects of several dimensions begin like this, and stay so as long as each task accesses all
+//!   of them.
+//! - *By parts*: exact and without limits. Data objects of one dimension always have this form, others while tasks
+//!   join each other.
+//! - As *a list* of the latest accesses: fast for blocks that cross each other, as long as they are few.
+//! - With *an index*: for many such blocks.
+//! - *By tiles*: the fastest form, if everything that is written consists of tiles.
 
 use super::fragment::Fragment;
 use super::indexed::Indexed;
@@ -17,37 +21,38 @@ use super::{AccessRecord, Datum, Mode, TaskRef};
 use crate::region::{Block, NarrowBlock, Part, RegionMap};
 use crate::sync::Flow;
 
-/// The accesses to one data object, as far as newcomers may have to wait for them.
+/// The accesses to one data object that newcomers may still have to wait for.
 pub(super) struct History {
     form: Form,
-    /// Apart, so that what all tasks look at stays in few cache lines.
+    /// Boxed, so that the fields that all tasks read stay in few cache lines.
     beside: Option<Box<Beside>>,
 }
 
-/// What few histories have.
+/// State that few histories have.
 #[derive(Default)]
 struct Beside {
-    /// Of accesses by parts in several dimensions.
+    /// Costs of accesses by parts in several dimensions.
     costs: Costs,
-    /// Tasks whose region is empty: who gives the memory up waits for them, nobody else does.
+    /// Tasks whose region is empty: only a task that gives up the memory waits for them.
     onlookers: Tasks,
 }
 
 enum Form {
-    /// As one part: of several dimensions, all of which every task has accessed since the beginning, or since a write of all.
+    /// As one part, of a data object of several dimensions: every task has accessed all of it since the beginning, or
+    /// since a write of all.
     Whole(Fragment),
-    /// By parts of the data.
+    /// By parts of the data object.
     Parts(RegionMap<Fragment>),
-    /// As declared, a few.
+    /// As a list of a few accesses, as they were declared.
     Recent(Recent),
-    /// As declared, many.
+    /// As an index of many accesses, as they were declared.
     Indexed(Box<Indexed>),
     /// By tiles.
     Tiled(Box<Tiled>),
 }
 
 impl History {
-    /// That of a data object nobody has accessed.
+    /// Makes the history of a data object that no task has accessed.
     pub(super) fn new(whole: Block, ndim: usize) -> Self {
         let form = match ndim {
             0 | 1 => Form::Parts(RegionMap::new(whole, ndim, Fragment::default())),
@@ -58,7 +63,7 @@ impl History {
     }
 
     /// Enters the `index`-th access of `newcomer`.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn enter(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let undivided = match &mut self.form {
             Form::Parts(parts) => parts.undivided(access.block),
@@ -71,7 +76,7 @@ impl History {
         }
     }
 
-    /// As [`Self::enter`], of a region that probably comes next to the one that was entered last.
+    /// As [`Self::enter`], for a region that probably adjoins the one entered last.
     #[inline]
     pub(super) fn enter_next(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         if let Form::Parts(parts) = &mut self.form
@@ -82,8 +87,8 @@ impl History {
         self.enter(index, access, newcomer);
     }
 
-    /// The newcomer gives the memory up: it comes after everybody, also after those who do not touch the memory and still
-    /// refer to it, and leaves no trace.
+    /// Makes the newcomer, which gives the memory up, wait for all tasks, including those that refer to the data
+    /// object without touching its memory. The newcomer leaves no trace.
     #[cold]
     pub(super) fn wait_for_all(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         let flow = lists::flow(access.mode);
@@ -101,7 +106,8 @@ impl History {
         }
     }
 
-    /// Visits who has left what is at each part of a region; false if that is not known yet.
+    /// Visits the tasks that have left the contents of each part of a region. Returns false if they are not known
+    /// yet.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
         let mut are_known = true;
@@ -117,12 +123,12 @@ impl History {
         are_known
     }
 
-    /// Whether a task that has not ended names the data object and touches none of it.
+    /// Whether an unfinished task declares an empty region of the data object.
     pub(super) fn is_looked_on(&self) -> bool {
         self.beside.iter().flat_map(|beside| &beside.onlookers).any(|task| !task.is_finished())
     }
 
-    #[inline(never)] // or else the path of data in one part gets longer
+    #[inline(never)] // keeps the path for undivided data objects short
     fn enter_region(&mut self, index: usize, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         match &mut self.form {
             Form::Whole(_) if access.block.is_empty() => self.look_on(newcomer),
@@ -180,7 +186,8 @@ impl History {
         }
     }
 
-    /// The newcomer has waited for all that others did, and overwrites all of it: nothing else needs to be known.
+    /// Begins the history again as one part: the newcomer has waited for all that other tasks did and overwrites all
+    /// of it, so nothing else needs to be known.
     #[cold]
     fn begin_again(&mut self, access: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) {
         if Recent::suits(access.block) {
@@ -196,13 +203,13 @@ impl History {
         matches!(self.form, Form::Recent(_))
     }
 
-    /// The history if it is by tiles.
+    /// Returns the history if it is by tiles.
     #[cfg(test)]
     pub(super) fn by_tiles(&self) -> Option<&Tiled> {
         if let Form::Tiled(tiled) = &self.form { Some(tiled) } else { None }
     }
 
-    /// How many parts, or entries, there are.
+    /// The number of parts or entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         match &self.form {
@@ -214,7 +221,7 @@ impl History {
         }
     }
 
-    /// The room that the longest list of a history by parts takes.
+    /// The capacity of the longest list of a history by parts.
     #[cfg(test)]
     pub(super) fn longest_list(&self) -> usize {
         let Form::Parts(parts) = &self.form else { return 0 };
@@ -223,7 +230,7 @@ impl History {
         longest
     }
 
-    /// Enters an access to nothing.
+    /// Enters an access to an empty region.
     #[cold]
     fn look_on(&mut self, newcomer: &mut Newcomer<'_>) {
         let onlookers = &mut self.beside.get_or_insert_default().onlookers;
@@ -232,13 +239,13 @@ impl History {
     }
 }
 
-/// Whether an access is to all of its data object, and that has an element.
+/// Whether an access covers its whole data object, and that is not empty.
 #[inline]
 fn is_whole(access: &AccessRecord<'_>) -> bool {
     *access.block == access.datum.whole() && !access.block.is_empty()
 }
 
-/// A history as one part, in a form for the first access to less.
+/// Converts a history as one part to the form for the first access to less than all.
 #[cold]
 fn divide(fragment: &mut Fragment, datum: &Datum) -> Form {
     let whole = datum.whole();
@@ -248,7 +255,7 @@ fn divide(fragment: &mut Fragment, datum: &Datum) -> Form {
     }
 }
 
-/// Enters an access part by part; how many there are.
+/// Enters an access part by part; returns the number of parts.
 pub(super) fn enter_parts(
     parts: &mut RegionMap<Fragment>,
     index: usize,

@@ -1,21 +1,23 @@
-//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by a boxes.
+//! The history of a data object of several dimensions with many blocks: accesses as they were declared, found by an
+//! index of boxes.
 //!
-//! Blocks that are read overlap each other: every tile of a stencil is read with a halo, so its neighbours' halos cross it.
-//! Were parts cut wherever such blocks cross ([`super::fragment`]), a tile would be 9 parts in two dimensions and 27 in
-//! three, and a task would visit 5² or 5³ of them. Here only writes cut, and only what was written before; a block that
-//! is read stays whole, beside those that it overlaps.
+//! Blocks that are read overlap each other: every tile of a stencil is read with a halo, which crosses its
+//! neighbours' halos. If parts were cut wherever such blocks cross ([`super::fragment`]), a tile would be 9 parts in
+//! two dimensions and 27 in three, and a task would visit 5² or 5³ of them. Here only writes cut, and only blocks
+//! that were written before. A block that is read stays whole, next to the blocks that it overlaps.
 //!
-//! The rules are those of [`super::fragment`]. What the readers of a part are follows from the times of accesses: who has
-//! read a block after a part was written, and overlaps it, is one of the part's readers.
+//! The rules are those of [`super::fragment`]. The readers of a part follow from the times of accesses: a task that
+//! has read an overlapping block after the part was written is one of the part's readers.
 //!
-//! Tasks that join each other (groups) have no place here; with the first of them, the history goes over to parts. Where all
-//! that is written are tiles of one extent, it goes over to those ([`super::tiled`]). Where a write of all comes soon after the
-//! one before, it begins again as a list ([`super::recent`]), of that one.
+//! This form cannot represent tasks that join each other (groups): with the first of them, the history changes to
+//! parts. If everything that is written consists of tiles of one extent, it changes to tiles ([`super::tiled`]). If a
+//! write of the whole data object comes soon after the previous one, the history begins again as one part, and from
+//! there as a list ([`super::recent`]).
 //!
 //! Invariants:
 //! 1. Every element belongs to one part of `written`, with the task that wrote it last and when.
-//! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its time;
-//!    those that are missing are finished, or somebody has overwritten all that they read.
+//! 2. Each block that is read has one entry. Its tasks have all read at its time or before, and at least one at its
+//!    time; tasks that are missing are finished, or other tasks have overwritten all that they read.
 
 use super::fragment::Fragment;
 use super::join::{Tasks, matters};
@@ -30,16 +32,16 @@ use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-/// Before the first sweep there are so many entries of readers.
+/// Number of readers' entries before the first sweep.
 const FIRST_SWEEP: usize = if cfg!(test) { 16 } else { 256 };
 
-/// After a write of all of a block, more parts than this become one.
+/// If a written block consists of more parts than this, they become one.
 const PARTS_LEFT_APART: usize = 64;
 
-/// So many parts are compared with readers one by one; more are looked up.
+/// At most this many parts are compared with readers one by one; more are looked up.
 const FEW: usize = 8;
 
-/// With so many parts written it is found out whether they are tiles.
+/// Number of written parts from which on they are compared with tiles.
 const WORTH_TILES: usize = if cfg!(test) { 4 } else { 8 };
 
 /// The accesses to one data object.
@@ -49,19 +51,19 @@ pub(super) struct Indexed {
     /// The entry in `read` of each block.
     by_block: FxHashMap<Block, u32>,
     boxes: BoxSet,
-    /// Counts the accesses.
+    /// Number of accesses so far.
     now: u64,
-    /// When all of it was written last.
+    /// When the whole data object was written last.
     whole_at: u64,
-    /// So many entries are swept before they get more.
+    /// Number of entries at which they are swept before any is added.
     sweep_at: usize,
-    /// When they were swept last.
+    /// When the entries were swept last.
     swept_at: u64,
-    /// Parts are compared with tiles when there are so many, and when so many accesses have come.
+    /// Parts are compared with tiles from this number of parts on, or from this number of accesses on.
     compare_at: (usize, u64),
 }
 
-/// Who wrote a part last, and when; and when it was written before that.
+/// Which task wrote a part last and when, and when the part was written before that.
 #[derive(Clone)]
 struct Written {
     by: Option<TaskRef>,
@@ -69,7 +71,7 @@ struct Written {
     before: u64,
 }
 
-/// Who has read a block; nobody, if that does not matter any more.
+/// The tasks that have read a block; none, if they do not matter any more.
 struct Read {
     block: Block,
     tasks: Tasks,
@@ -77,7 +79,7 @@ struct Read {
 }
 
 impl Indexed {
-    /// The history of a data object that nobody has accessed.
+    /// Makes the history of a data object that no task has accessed.
     pub(super) fn new(whole: Block) -> Self {
         Self {
             written: BlockMap::new(whole, Written { by: None, at: 0, before: 0 }),
@@ -92,7 +94,8 @@ impl Indexed {
         }
     }
 
-    /// Now that all of it is written: whether so few accesses have come since it last was that a list would have held them.
+    /// Called after a write of the whole data object: whether a list would have held the accesses since the previous
+    /// such write.
     #[inline]
     pub(super) fn is_short(&mut self) -> bool {
         let since = self.now - self.whole_at;
@@ -100,7 +103,7 @@ impl Indexed {
         since < recent::MOST as u64
     }
 
-    /// How many parts were written, and blocks were read.
+    /// The number of parts that were written plus the number of blocks that were read.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.written.len() + self.read.len()
@@ -123,7 +126,7 @@ impl Indexed {
         }
     }
 
-    /// The newcomer comes after everybody, and takes over so much from who wrote last.
+    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
     #[cold]
     pub(super) fn wait_for_all(&self, whole: &Block, flow: Flow, newcomer: &mut Newcomer<'_>) {
         self.written.look(whole, |part| part.by.iter().for_each(|task| newcomer.wait_for(task, flow)));
@@ -131,13 +134,13 @@ impl Indexed {
         readers.for_each(|task| newcomer.wait_for(task, Flow::Order));
     }
 
-    /// Visits who wrote each part of a region last.
+    /// Visits the last writer of each part of a region.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) {
         self.written.peek(block, |part, written| written.by.iter().for_each(|task| found(part, task)));
     }
 
-    /// Enters tasks that have been entered before, in another form of the history.
+    /// Enters tasks again that were entered in another form of the history.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         self.now += 1;
         let Self { written, now, .. } = self;
@@ -155,14 +158,16 @@ impl Indexed {
         read.at = at;
     }
 
-    /// Before `block` is written: the same history by tiles, if it is one and all that was written is made of them.
+    /// Called before `block` is written: returns the same history by tiles if `block` is one and everything written
+    /// consists of them.
     #[inline]
     pub(super) fn try_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let (parts, now) = self.compare_at;
         if self.written.len() >= parts || self.now >= now { self.compare_with_tiles(whole, block) } else { None }
     }
 
-    /// It was by tiles, and does not become so again before there are several times as many parts, or many sweeps have passed.
+    /// Keeps a history that was by tiles from becoming so again until there are several times as many parts, or many
+    /// sweeps have passed.
     pub(super) fn stay_for_now(&mut self) {
         let parts = self.written.len().max(WORTH_TILES);
         self.compare_at = (4 * parts, self.now + 64 * parts as u64);
@@ -171,7 +176,8 @@ impl Indexed {
     #[cold]
     fn compare_with_tiles(&mut self, whole: &Block, block: &Block) -> Option<Tiled> {
         let parts = self.written.len();
-        // A block at the array's end may be shorter than others; and what was written first may be no tiles, but overwritten by them.
+        // A block at the array's end may be shorter than others, and early writes that are no tiles may be
+        // overwritten by tiles.
         self.compare_at = (parts + parts / 4 + WORTH_TILES, self.now + 4 * parts as u64);
         let tiling = Tiling::new(whole, block).filter(|tiling| tiling.len() <= Tiled::most_tiles(parts))?;
         let tiles = |block: &Block| tiling.span(block).map_or(0, |span| span.len());
@@ -210,7 +216,7 @@ impl Indexed {
         Some(tiled)
     }
 
-    /// The same history, by parts.
+    /// Returns the same history by parts.
     #[cold]
     pub(super) fn to_parts(&self, whole: Block, ndim: usize) -> RegionMap<Fragment> {
         let mut parts = RegionMap::new(whole, ndim, Fragment::default());
@@ -245,7 +251,7 @@ impl Indexed {
         let now = self.now;
         let read = self.entry(*block);
         if oldest > read.at {
-            read.tasks.clear(); // all of it was overwritten since
+            read.tasks.clear(); // the whole block was overwritten since
         }
         lists::add_reader(&mut read.tasks, newcomer);
         read.at = now;
@@ -295,10 +301,11 @@ impl Indexed {
         }
     }
 
-    /// Counts an access that has met this many parts. Now and then, parts whose writers do not matter any more become one.
+    /// Counts an access that has met this many parts. From time to time, unites parts whose writers do not matter any
+    /// more.
     ///
-    /// Such a part counts as never written. Readers that its writer has waited for have ended, so no newcomer waits for
-    /// them.
+    /// Such a part counts as never written. Readers that its writer has waited for have ended, so no newcomer waits
+    /// for them.
     #[inline]
     fn wear(&mut self, parts: usize, newcomer: &mut Newcomer<'_>) {
         let keeps_finished = newcomer.keeps_finished();
@@ -315,11 +322,11 @@ impl Indexed {
         }
     }
 
-    /// The entry of a block that is read, perhaps a new one.
+    /// Returns the entry of a block that is read; adds one if there is none.
     fn entry(&mut self, block: Block) -> &mut Read {
         let Self { read, by_block, boxes, .. } = self;
         let index = *by_block.entry(block).or_insert_with(|| {
-            let index = u32::try_from(read.len()).expect("there are less than 2³¹ blocks");
+            let index = u32::try_from(read.len()).expect("there are fewer than 2³¹ blocks");
             boxes.insert(&block, index);
             read.push(Read { block, tasks: Tasks::new(), at: 0 });
             index
@@ -327,8 +334,9 @@ impl Indexed {
         &mut read[index as usize]
     }
 
-    /// Forgets the entries that nobody has used since the last sweep and nobody has to wait for: their tasks have finished,
-    /// or their block was overwritten. Others come again, in the next sweep of a stencil for instance.
+    /// Forgets the entries that no task has used since the last sweep and no task has to wait for, because their
+    /// tasks have finished or their block was overwritten. Other entries are likely to be used again, for instance in
+    /// the next sweep of a stencil.
     #[cold]
     fn sweep(&mut self, forget_finished: bool) {
         let matters = |read: &Read| {
@@ -362,19 +370,19 @@ mod tests {
 
     const TILE: usize = 8;
 
-    /// A program over a square of tiles in which another block was written before.
+    /// Makes a program over a square of tiles in which a block that is no tile was written before.
     fn over_tiles(side: usize) -> Program {
         let mut program = Program::over(&[side * TILE, side * TILE]);
         write_no_tile(&mut program);
         program
     }
 
-    /// What is written next is not all tiles.
+    /// Writes a block that is no tile.
     fn write_no_tile(program: &mut Program) {
         program.submit(&[(Mode::Out, Block::new(&[3..7, 0..3]))]);
     }
 
-    /// Sweeps over all tiles; the edges and the nodes of trees that are looked at, per task.
+    /// Sweeps over all tiles; returns the edges and the examined tree nodes per task.
     fn sweep(program: &mut Program, side: usize) -> (f64, f64) {
         let before = LOOKED_AT.get();
         let [reads, updates] = program.sweep(TILE, side);
@@ -383,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_with_halos_cost_the_same_however_many_there_are() {
+    fn cost_per_tile_with_halo_is_independent_of_tile_count() {
         let late = |side: usize| {
             let mut program = over_tiles(side);
             let sweep_and_write = |_| {
@@ -400,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_no_tile_and_is_overwritten_by_tiles_does_not_matter_any_more() {
+    fn blocks_overwritten_by_tiles_do_not_prevent_tiling() {
         for side in [3, 6, 20] {
             let mut program = over_tiles(side);
             let by_tiles = |program: &Program| program.datum.history.lock().by_tiles().is_some();
@@ -411,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_all_costs_what_is_there_and_leaves_little() {
+    fn write_of_all_has_linear_cost_and_leaves_few_nodes() {
         let per_tile = |side: usize| {
             let mut program = over_tiles(side);
             program.sweep(TILE, side);
@@ -422,7 +430,7 @@ mod tests {
             }
             let first = LOOKED_AT.get() - before;
             program.submit(&[(Mode::Out, program.datum.whole())]);
-            assert!(LOOKED_AT.get() - before - first < 20, "what nobody needs is still searched");
+            assert!(LOOKED_AT.get() - before - first < 20, "entries that no task needs are still searched");
             first as f64 / (side * side) as f64
         };
         let (few, many) = (per_tile(20), per_tile(60));

@@ -1,16 +1,17 @@
-//! Joins: tasks of the dependence layer's own that stand for many predecessors.
+//! Joins: internal tasks of the dependence layer that stand for many predecessors.
 //!
-//! Where n tasks are each waited for by m others, n·m edges would be needed, and a list of n tasks would be kept for who
-//! comes later. A *join* waits for the n, is waited for by the m, and takes the place of the list: n + m edges, and no list
-//! in a history is ever longer than [`MOST`]. It has no body, no unit and no place; whoever counts its last predecessor
-//! down finishes it at once (`Engine::ready`). No driver sees it, and it counts as no task.
+//! If m tasks each waited for n others, n·m edges would be needed, and the history would keep a list of n tasks for
+//! later ones. A *join* waits for the n tasks, the m tasks wait for the join, and the join replaces the list: n + m
+//! edges, and no list in a history is ever longer than [`MOST`]. A join has no body, no unit and no place. The thread
+//! that counts down its last predecessor finishes it at once (`Engine::ready`). No driver sees it, and it counts as
+//! no task.
 //!
 //! Poison passes through: a join is poisoned by what it waits for with [`Flow::Value`].
 //!
-//! A join also combines what a group has accumulated at a part ([`super::accumulation`]); then it stands for the group, and
-//! takes the name of its first member.
+//! A join also combines what a group has accumulated at a part ([`super::accumulation`]); then it stands for the
+//! group, and takes the name of its first member.
 //!
-//! Where the graph is recorded there are no others: it shows what was declared.
+//! While the graph is recorded, no join replaces a list, because the graph shows the declared accesses.
 
 use super::domain::live_domain;
 use super::node::{Bodiless, Body, Kinds, Lane, Meta, Own, OwnedTask, Piece, Submitting, TaskRef};
@@ -23,16 +24,16 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Lists of so many tasks are shortened before they grow.
+/// Lists of this many tasks are shortened before they grow.
 pub(super) const MOST: usize = 16;
 
-/// More tasks than this get a join when several others are going to wait for all of them.
+/// If several tasks are going to wait for more tasks than this, these get a join.
 pub(super) const WORTH_A_JOIN: usize = MOST / 2;
 
 /// Tasks in a history.
 pub(super) type Tasks = SmallVec<[TaskRef; 2]>;
 
-/// A task, and what it is waited for.
+/// A task, and what a successor takes over from it.
 pub(super) type Predecessor = (TaskRef, Flow);
 
 /// The join that a newcomer made last: neighbouring parts often have the same list.
@@ -40,7 +41,7 @@ pub(super) type Predecessor = (TaskRef, Flow);
 pub(super) struct LastJoin(Option<Box<(DataId, Vec<Predecessor>, TaskRef)>>);
 
 impl LastJoin {
-    /// A task that is finished when all of `tasks` are, and what has been done in their places to `datum`.
+    /// Returns a task that finishes when all of `tasks` have, and everything done to `datum` in their places.
     #[cold]
     pub(super) fn of(&mut self, datum: &Datum, tasks: Vec<Predecessor>, made_for: TaskId) -> TaskRef {
         let equal = |(a, b): (&Predecessor, &Predecessor)| (a.0.address(), a.1) == (b.0.address(), b.1);
@@ -57,8 +58,8 @@ impl LastJoin {
         join
     }
 
-    /// Forgets it. As a rule there is none, which is found out without a call.
-    #[inline(always)] // on the way of every task
+    /// Forgets the join. Usually there is none, which this finds out without a call.
+    #[inline(always)] // on the path of every task
     pub(super) fn forget(&mut self) {
         if let Some(last) = self.0.take() {
             drop(last);
@@ -66,7 +67,8 @@ impl LastJoin {
     }
 }
 
-/// A task that combines what the group of `members` has accumulated at `part`, and that task itself if they all have finished.
+/// Makes a task that combines what the group of `members` has accumulated at `part`; also returns its ownership if
+/// all members have finished.
 pub(super) fn combining(
     members: &[Predecessor],
     group: Arc<Accumulation>,
@@ -81,14 +83,15 @@ pub(super) fn combining(
     make(members, (first.id, first.name.clone(), first.location), body)
 }
 
-/// A task that is finished when all has ended that `task`, which holds it weakly, has let be done at this piece.
+/// Makes a task that finishes when everything has ended that `task`, which holds the piece weakly, lets its children
+/// do there.
 #[cold]
 pub(super) fn at_piece(task: &TaskRef, flow: Flow, piece: Piece) -> TaskRef {
     standing_for(&[(task.clone(), flow)], task.shared(), &[piece])
 }
 
-/// A task that is finished when all of these are, or whoever takes their places at these pieces; its header says whom it
-/// was made for.
+/// Makes a task that finishes when all of `tasks` have, and the tasks that take their places at these pieces. Its
+/// header names the task that it was made for.
 #[cold]
 pub(super) fn standing_for(tasks: &[Predecessor], made_for: &Meta, pieces: &[Piece]) -> TaskRef {
     make_plain(tasks, (made_for.id, made_for.location), pieces)
@@ -107,18 +110,18 @@ fn make_plain(
     join
 }
 
-/// A task without a body that shows these accesses and has no predecessors yet; its number is no other task's.
+/// Makes a task without a body that shows these accesses and has no predecessors yet. No other task has its number.
 pub(super) fn bodiless(own: Own, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
     helper(own, true, accesses)
 }
 
-/// The same, which is run as a task is, and does nothing.
+/// As [`bodiless`], but the task is run like any other, and does nothing.
 pub(super) fn starter(own: Own) -> Submitting {
     helper(own, false, |_| ())
 }
 
 fn helper(own: Own, join: bool, accesses: impl Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send + 'static) -> Submitting {
-    /// Above all numbers that tasks are given.
+    /// Above all numbers that submitted tasks get.
     static NEXT: AtomicU64 = AtomicU64::new(1 << 61);
     let id = TaskId(NEXT.fetch_add(1, Ordering::Relaxed));
     let meta = Meta { join, ..header((id, Cow::Borrowed("replay"), Location::caller())) };
@@ -151,7 +154,7 @@ fn make<B: Body + 'static>(
     (join.share(), join.commit())
 }
 
-/// Whether a newcomer may still have to wait for `task`, or to learn that what it wrote is not to be used.
+/// Whether a newcomer may still have to wait for `task`, or to learn that its results must not be used.
 pub(super) fn matters(task: &TaskRef, flow: Flow) -> bool {
     !task.is_finished() || flow == Flow::Value && task.is_poisoned() || live_domain(task).is_some()
 }
@@ -173,7 +176,7 @@ mod tests {
     const ACCUMULATE: Mode = Mode::Reduction(OpId(1 | 3 << 30));
     const GROUPS: [Mode; 4] = [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1)), ACCUMULATE];
 
-    /// The edges of n tasks with one access and then n with the other.
+    /// Returns the number of edges of n tasks with one access followed by n with the other.
     fn edges(n: u64, first: Mode, then: Mode) -> u64 {
         let mut program = Program::over(&[1]);
         program.submit(&one(Mode::Out, 0..1));
@@ -187,7 +190,7 @@ mod tests {
             for (first, then) in [(group, Mode::In), (Mode::In, group), (group, Mode::Concurrent)] {
                 for n in [100, 800] {
                     let edges = edges(n, first, then);
-                    // One for the output before, one to a join, and as many as are not worth a join.
+                    // One edge to the earlier output, one to a join, and as many as are not worth a join.
                     assert!(edges <= 12 * n, "{n} {first}, {n} {then}: {edges} edges");
                 }
             }
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_predecessors_have_edges_of_their_own_and_none_twice() {
+    fn few_predecessors_get_one_direct_edge_each() {
         let mut program = Program::over(&[20]);
         (0..10).for_each(|_| _ = program.submit(&one(Mode::In, 0..20)));
         (0..20).for_each(|part| _ = program.submit(&one(Mode::In, part..part + 1)));
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_after_a_group_waits_for_the_last_of_it() {
+    fn task_after_a_group_waits_for_its_last_member() {
         for group in GROUPS {
             let mut program = Program::over(&[1]);
             (0..100).for_each(|_| _ = program.submit(&one(group, 0..1)));
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn poison_of_one_member_reaches_who_uses_the_group_and_nobody_else() {
+    fn poison_of_one_member_reaches_only_users_of_the_value() {
         for failing in [0, 3, 99] {
             let mut program = Program::over(&[1]);
             (0..100).for_each(|_| _ = program.submit(&one(Mode::Concurrent, 0..1)));
@@ -262,13 +265,13 @@ mod tests {
             (100..140).for_each(|reader| program.finish(reader));
             (140..143).for_each(|task| program.finish(task));
             let poisoned = |task: usize| program.tasks[task].is_poisoned();
-            assert!((100..=140).all(poisoned), "readers, and who updates the value");
-            assert!(!poisoned(141) && !poisoned(142), "who overwrites it, and who reads that");
+            assert!((100..=140).all(poisoned), "the readers and the task that updates the value");
+            assert!(!poisoned(141) && !poisoned(142), "the task that overwrites the value, and its reader");
         }
     }
 
     #[test]
-    fn poison_of_a_member_that_has_ended_stays_when_the_group_gets_long() {
+    fn poison_of_an_ended_member_survives_shortening() {
         let mut program = Program::over(&[1]);
         (0..5).for_each(|_| _ = program.submit(&one(Mode::Concurrent, 0..1)));
         program.tasks[3].set_poison(Arc::new(TaskFailure::for_tests("one")));
@@ -280,19 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_when_others_have_read_takes_no_room() {
+    fn reader_after_ended_readers_takes_no_room() {
         let mut program = Program::over(&[1]);
         for reader in 0..100 {
             program.submit(&one(Mode::In, 0..1));
             program.finish(reader);
         }
         assert_eq!(program.datum.history.lock().longest_list(), 2);
-        assert_eq!(program.submit(&one(Mode::Out, 0..1)), 0, "it waits for nobody");
+        assert_eq!(program.submit(&one(Mode::Out, 0..1)), 0, "it has no predecessor");
         assert_eq!(program.ready(), [100]);
     }
 
     #[test]
-    fn no_list_gets_long() {
+    fn lists_stay_short() {
         for mode in [Mode::In, Mode::Concurrent] {
             for before in [Mode::In, Mode::Commutative] {
                 let mut program = Program::over(&[1]);
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn joins_that_follow_each_other_are_no_recursion() {
+    fn long_chain_of_joins_finishes_without_recursion() {
         let mut program = Program::over(&[1]);
         (0..200_000).for_each(|_| _ = program.submit(&one(Mode::In, 0..1)));
         program.submit(&one(Mode::Out, 0..1));
@@ -314,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_region_is_waited_for_by_who_gives_the_memory_up_alone() {
+    fn only_giving_up_memory_waits_for_an_empty_region() {
         let mut program = Program::over(&[8]);
         (0..50).for_each(|_| _ = program.submit(&one(Mode::Inout, 3..3)));
         assert_eq!(program.submit(&one(Mode::Inout, 0..8)), 0);

@@ -1,20 +1,20 @@
-//! Lists of tasks in a history: of readers, of the members of a group. They are kept short, by forgetting tasks that nobody
-//! has to wait for, and by joins.
+//! Lists of tasks in a history: of readers, or of the members of a group. They are kept short by forgetting tasks
+//! that no newcomer has to wait for, and by joins.
 
 use super::Mode;
 use super::join::{MOST, Tasks, matters};
 use super::register::Newcomer;
 use crate::sync::Flow;
 
-/// What an access with this mode takes over from the last group.
+/// Returns what an access with this mode takes over from the last group.
 #[inline]
 pub(super) fn flow(mode: Mode) -> Flow {
     if mode.relies_on_value() { Flow::Value } else { Flow::Order }
 }
 
-/// Makes room for one more task in a list of those that are waited for with this flow: forgets who need not be waited
-/// for, and if that is not enough, puts a join in the place of all but the newcomer and its siblings. Those may be many, so it is
-/// tried again with twice as many only.
+/// Makes room for one more task in a list of tasks that are waited for with this flow. Forgets tasks that need not be
+/// waited for; if that is not enough, a join replaces all but the newcomer and its siblings. There may be many
+/// siblings, so the next attempt comes only when the list is twice as long.
 #[inline]
 pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     if list.len() >= MOST && list.len().is_power_of_two() && !newcomer.keeps_finished() {
@@ -22,9 +22,10 @@ pub(super) fn make_room(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_
     }
 }
 
-/// One more reader: of more than a few in the place of the last one, if nobody has to wait for that any more. So data that
-/// are read by one task after the other, and never written, keep few of them in memory.
-#[inline(always)] // on the way of every task
+/// Adds a reader. If there are several, and no newcomer has to wait for the last one any more, the new reader
+/// replaces it. So data objects that are read by one task after the other, and never written, keep few of them in
+/// memory.
+#[inline(always)] // on the path of every task
 pub(super) fn add_reader(readers: &mut Tasks, newcomer: &mut Newcomer<'_>) {
     if readers.len() < 2 { readers.push(newcomer.share()) } else { add_to_several(readers, newcomer) }
 }
@@ -62,7 +63,8 @@ fn shorten(list: &mut Tasks, flow: Flow, newcomer: &mut Newcomer<'_>) {
     }
 }
 
-/// Empties a list, and gives the memory back if it has been long: it was recorded, or several lists in one.
+/// Empties a list. Frees its memory if it has been long, because finished tasks were kept for the graph or several
+/// lists were united.
 #[inline]
 pub(super) fn forget(list: &mut Tasks) {
     if list.capacity() > 2 * MOST {

@@ -1,22 +1,24 @@
-//! Dependences: from the accesses of tasks to the edges between them.
+//! Dependence analysis: turns the accesses of tasks into edges between them.
 //!
-//! Program order of submission defines the result. Each data has a [`Datum`] with a [`history::History`]: who wrote each
-//! part of it last and who has read it since. A submission looks its accesses up there, links an edge from every task
-//! found that has not finished, and leaves itself behind.
+//! The order of submission defines the result. Each data object has a [`Datum`] with a [`history::History`], which
+//! records for each part the task that wrote it last and the tasks that have read it since. A submission looks up its
+//! accesses there, links an edge from every task it finds that has not finished, and records itself.
 //!
-//! What a task is to all layers without its types is in [`node`]; here is how it is entered, and what it waits for.
+//! The untyped task that all layers share is in [`node`]. The other modules enter it into the histories and determine
+//! what it waits for.
 //!
-//! What never happens here: no task is run, no data is touched, no unit is chosen. A finishing task does not come back
-//! to the data either; it only counts its successors down. So submitting and finishing meet at single tasks, not at
-//! data.
+//! This module never runs a task, touches data or chooses a unit. A finishing task does not come back to its data
+//! objects; it only counts its successors down. So submitting and finishing threads meet at single tasks, not at data
+//! objects.
 //!
 //! Invariants:
-//! 1. All of one task's accesses are entered under the locks of all its data at once, taken in the order of their
-//!    addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
-//! 2. Every pair of conflicting accesses is joined by a path of edges; every edge joins conflicting accesses, or leads to
-//!    or from a [`join`] that stands for such edges.
+//! 1. All of one task's accesses are entered under the locks of all its data objects at once, taken in the order of
+//!    their addresses. Hence edges always lead from earlier to later submissions, and there is no cycle.
+//! 2. Every pair of conflicting accesses is connected by a path of edges. Every edge connects conflicting accesses,
+//!    or leads to or from a [`join`] that stands for such edges.
 //! 3. Poison travels along edges that carry a value, and stays in the failed task, which the histories keep alive.
-//! 4. What gives a data object's memory up comes after every task that declares a region of it, an empty one too.
+//! 4. A task that gives up a data object's memory comes after every task that declares a region of it, even an empty
+//!    one.
 
 mod accumulation;
 mod batch;

@@ -1,8 +1,8 @@
-//! The ways in which a task can access a region.
+//! The modes in which a task can access a region.
 
 use std::fmt;
 
-/// How a task accesses a region (OmpSs-2's words).
+/// How a task accesses a region (in the terms of OmpSs-2).
 ///
 /// ```
 /// use thalweg::Mode;
@@ -13,31 +13,31 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Reads.
+    /// Reads the region.
     In,
-    /// Overwrites all of it, without reading.
+    /// Overwrites the whole region without reading it.
     Out,
-    /// Reads and writes.
+    /// Reads and writes the region.
     Inout,
-    /// Updates element by element, atomically, together with other concurrent tasks.
+    /// Updates the region element by element, atomically, together with other concurrent tasks.
     Concurrent,
-    /// Reads and writes, one task at a time, in any order among commutative tasks.
+    /// Reads and writes the region, one task at a time, in any order among commutative tasks.
     Commutative,
-    /// Adds a private contribution by an associative operation.
+    /// Adds a private contribution to the region by an associative operation.
     Reduction(OpId),
-    /// Reads, or learns why there is nothing to read.
+    /// Reads the region, or learns why there is nothing to read.
     Outcome,
-    /// Is ordered like a reader, and reads nothing.
+    /// Is ordered like a reader, but reads nothing.
     After,
-    /// Waits for nothing and sees nothing; the task's children read.
+    /// Waits for nothing and gets no view of the region; the task's children read it.
     WeakIn,
-    /// Waits for nothing and sees nothing; the task's children read and write.
+    /// Waits for nothing and gets no view of the region; the task's children read and write it.
     WeakInout,
-    /// Declares that what is there is good; the runtime's own.
+    /// Declares that the region's contents are good; used only by the runtime.
     Accept,
 }
 
-/// Names a reduction's operation: two reductions run side by side only if it is the same.
+/// Identifies a reduction's operation. Two reductions run concurrently only if their operations are the same.
 ///
 /// ```
 /// use thalweg::memory::OpId;
@@ -51,15 +51,15 @@ pub struct OpId(pub(crate) u32);
 impl OpId {
     const ANY_ORDER: u32 = 1 << 31;
     const ACCUMULATED: u32 = 1 << 30;
-    /// Ids of operations are below; the bits above say how they are combined.
+    /// Ids of operations are below this; the bits above say how contributions are combined.
     pub(crate) const LIMIT: u32 = 1 << 30;
 
-    /// The same operation, combined in any order.
+    /// Returns the same operation, combined in any order.
     pub(crate) fn in_any_order(self) -> Self {
         Self(self.0 | Self::ANY_ORDER)
     }
 
-    /// The same operation, by which tasks add to replicas that they share; in any order, then.
+    /// Returns the same operation for tasks that add to shared replicas, which implies any order.
     pub(crate) fn accumulated(self) -> Self {
         Self(self.in_any_order().0 | Self::ACCUMULATED)
     }
@@ -69,14 +69,14 @@ impl OpId {
         self.0 & Self::ACCUMULATED != 0
     }
 
-    /// Whether contributions are combined as they come.
+    /// Whether contributions are combined in the order of their arrival.
     pub(crate) fn is_in_any_order(self) -> bool {
         self.0 & Self::ANY_ORDER != 0
     }
 }
 
 impl Mode {
-    /// Whether the access, or what the task's children do in its place, may change the region.
+    /// Whether the access, or those of the task's children in its place, may change the region.
     #[inline]
     pub fn writes(self) -> bool {
         !matches!(self, Mode::In | Mode::Outcome | Mode::After | Mode::WeakIn)
@@ -88,7 +88,7 @@ impl Mode {
         !matches!(self, Mode::Out) && !self.sees_nothing()
     }
 
-    /// Whether the access fails too if the task that should have written the region has failed.
+    /// Whether the access also fails if the task that should have written the region has failed.
     #[inline]
     pub(crate) fn relies_on_value(self) -> bool {
         !matches!(self, Mode::Out | Mode::Accept | Mode::Outcome) && !self.sees_nothing()
@@ -106,12 +106,13 @@ impl Mode {
         matches!(self, Mode::WeakIn | Mode::WeakInout)
     }
 
-    /// Whether a task with this access is entered into histories by itself, never in a batch of tasks.
+    /// Whether a task with this access is entered into histories on its own, never in a batch of tasks.
     pub(crate) fn is_entered_alone(self) -> bool {
         self.is_weak() || self == Mode::Outcome
     }
 
-    /// Whether a task with this access that has no predecessor left may still have to wait for others of its group.
+    /// Whether a task with this access may still have to wait for others of its group when it has no predecessor
+    /// left.
     #[inline]
     pub(crate) fn queues(self) -> bool {
         match self {

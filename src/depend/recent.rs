@@ -1,20 +1,22 @@
 //! The history of a data object of several dimensions while it is short: the latest accesses, as they were declared.
 //!
-//! Parts ([`super::fragment`]) answer exactly for every element, whatever the program does, but blocks that cross each other cut
-//! a data object into many: a zone of a mesh whose four faces are exchanged is thirty, and a task on the whole zone visits each
-//! of them. As a list the same history is nine entries, one cache line each, and nothing is ever cut. So data become like this
-//! with the first access to less than all of them, and go over to an index ([`super::indexed`]) when the list gets long or tasks
-//! come that join each other. It may be long once, as when a recording has shown all the parts that its tasks use: so they come
-//! back with a write of all, if few accesses came since the one before.
+//! A history by parts ([`super::fragment`]) is exact for every element, whatever the program does, but blocks that
+//! cross each other cut a data object into many parts: a mesh zone whose four faces are exchanged becomes thirty, and
+//! a task on the whole zone visits each of them. As a list the same history is nine entries, one cache line each, and
+//! nothing is ever cut. So a data object takes this form with the first access to less than all of it. It changes to
+//! an index ([`super::indexed`]) when the list gets long or when tasks come that join each other. The list may be
+//! long only once, for instance when a recording has shown all the parts that its tasks use. So a data object returns
+//! to this form after a write of all of it, if few accesses came since the previous such write.
 //!
-//! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far as
-//! later writes have left it visible.
+//! The rules are those of [`super::fragment`], with "part" read as "element": an entry counts for a newcomer as far
+//! as later writes have left it visible.
 //!
 //! Invariants:
-//! 1. Entries stand in the order of submission. None is empty.
-//! 2. What an entry says of the elements that later writes cover is never used: whoever wrote them has waited for it.
+//! 1. Entries are in the order of submission. None is empty.
+//! 2. What an entry says about elements that later writes cover is never used: the tasks that wrote them have waited
+//!    for it.
 //! 3. The tasks of one entry that reads have all come after every older write that overlaps it, and before every
-//!    younger.
+//!    younger one.
 
 use super::indexed::Indexed;
 use super::join::{Tasks, matters};
@@ -26,17 +28,17 @@ use crate::sync::Flow;
 use arrayvec::ArrayVec;
 use smallvec::smallvec;
 
-/// The most entries; searching more costs more than looking parts up.
+/// The maximum number of entries; searching more costs more than looking up parts.
 pub(super) const MOST: usize = 16;
 
-/// After forgetting, at most so many may be left: else the list would be full again too soon.
+/// Forgetting must leave at most this many entries: otherwise the list would be full again too soon.
 const LEAVE: usize = MOST / 2;
 
 /// The latest accesses to a data object.
 #[derive(Default)]
 pub(super) struct Recent(Vec<Entry>);
 
-/// One writer, or readers, of a block.
+/// One writer, or several readers, of a block.
 struct Entry {
     block: NarrowBlock,
     writes: bool,
@@ -44,7 +46,8 @@ struct Entry {
 }
 
 impl Entry {
-    /// Whether nobody needs to wait for it or to learn of a failure, if what it hides may show again.
+    /// Whether no newcomer needs to wait for the entry or to learn of its failure, provided that the entries it hides
+    /// may become visible again.
     fn is_over(&self) -> bool {
         let flow = if self.writes { Flow::Value } else { Flow::Order };
         !self.tasks.iter().any(|task| matters(task, flow))
@@ -52,24 +55,25 @@ impl Entry {
 }
 
 impl Recent {
-    /// Whether the history of a data object of several dimensions can be like this.
+    /// Whether the history of a data object of several dimensions can take this form.
     pub(super) fn suits(whole: &Block) -> bool {
         NarrowBlock::holds(whole)
     }
 
-    /// The history of a data object all of which one task has written, if one has, and others have read since.
+    /// Makes the history of a data object that at most one task has written, all of it, and that other tasks have
+    /// read since.
     pub(super) fn of_one_part(block: NarrowBlock, writer: &[TaskRef], readers: &[TaskRef]) -> Self {
         let entries = [(true, writer), (false, readers)].into_iter().filter(|(_, tasks)| !tasks.is_empty());
         Self(entries.map(|(writes, tasks)| Entry { block, writes, tasks: tasks.iter().cloned().collect() }).collect())
     }
 
-    /// How many entries there are.
+    /// The number of entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether an access of this mode can be entered.
+    /// Whether an access of this mode can be entered. Forgets entries if there is no room.
     #[inline]
     pub(super) fn has_room(&mut self, mode: Mode, newcomer: &Newcomer<'_>) -> bool {
         let kept = Indexed::takes(mode);
@@ -94,7 +98,8 @@ impl Recent {
             } else if writes {
                 if is_newest || self.is_visible_in(&region, index) {
                     wait_for_all(tasks, Flow::Order, newcomer);
-                    // Who overwrites all that readers had needs no order with those that they came after.
+                    // A task that overwrites everything the readers used needs no order with the writes that they
+                    // came after.
                     ordered |= mode == Mode::Out && block.contains(&region);
                 }
             } else if is_newest && *block == region {
@@ -110,7 +115,7 @@ impl Recent {
         }
     }
 
-    /// Visits who wrote each part of a region last.
+    /// Visits the last writer of each part of a region.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) {
         let mut rest = vec![*block];
@@ -129,7 +134,7 @@ impl Recent {
         }
     }
 
-    /// The newcomer comes after everybody, and takes over so much from who wrote last.
+    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
     #[cold]
     pub(super) fn wait_for_all(&self, flow: Flow, newcomer: &mut Newcomer<'_>) {
         for (entry, visible) in self.0.iter().zip(self.visible()) {
@@ -138,14 +143,14 @@ impl Recent {
         }
     }
 
-    /// Whether later writes have left some of an entry visible that is in `region`.
+    /// Whether later writes have left any of an entry visible inside `region`.
     #[inline]
     fn is_visible_in(&self, region: &NarrowBlock, index: usize) -> bool {
         let later_writes = self.0[index + 1..].iter().filter(|entry| entry.writes).map(|entry| &entry.block);
         !self.0[index].block.is_covered_within(region, later_writes)
     }
 
-    /// Which entries are not covered by later writes.
+    /// Returns for each entry whether later writes leave any of it visible.
     fn visible(&self) -> [bool; MOST] {
         let mut visible = [false; MOST];
         for (index, Entry { block, .. }) in self.0.iter().enumerate() {
@@ -154,13 +159,13 @@ impl Recent {
         visible
     }
 
-    /// Forgets what nobody can ask for any more; tells whether that was enough.
+    /// Forgets entries that no newcomer can need any more; returns whether that was enough.
     #[cold]
     fn forget(&mut self) -> bool {
         let mut kept: ArrayVec<NarrowBlock, MOST> = ArrayVec::new();
         let mut visible = self.visible().into_iter();
         self.0.retain(|entry| {
-            // A write that is over still hides what older entries say.
+            // A write that is over still hides older entries.
             let hides = entry.writes && kept.iter().any(|older| older.overlaps(&entry.block));
             let keep = visible.next() == Some(true) && (hides || !entry.is_over());
             if keep {
@@ -171,7 +176,7 @@ impl Recent {
         self.0.len() <= LEAVE
     }
 
-    /// The same history, with an index.
+    /// Returns the same history with an index.
     #[cold]
     pub(super) fn to_indexed(&self, whole: Block) -> Indexed {
         let mut indexed = Indexed::new(whole);

@@ -1,27 +1,31 @@
-//! Combining the private replicas of reductions with what their region holds.
+//! Combining the private replicas of reductions with the contents of their regions.
 //!
-//! Each reduction runs on its own replica. A task counts as finished only when its replica has been combined, therefore
-//! whoever comes after the group finds the full value without a further task.
+//! Each reduction task runs on its own replica. It counts as finished only when its replica has been combined, so
+//! tasks after the group find the full value without a further task.
 //!
-//! A *lane* is where the members of one group meet at one part of a data object. At any moment one thread at most combines
-//! there, without any lock: who comes meanwhile leaves its task to that thread and goes on. As a rule the order is that of
-//! submission, so a sum of floating-point numbers comes out the same whatever ran where; who is early waits for its turn.
-//! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits in the
-//! lane until fewer members are before it: as many as run at once, or as many as have small replicas together. Otherwise a
-//! thread that takes its latest task first would make all replicas before it combined one.
-//! Where the operation allows any order nobody waits for a turn, and who finds a thread at work and another replica
-//! waiting combines the two first: so there are never more replicas than threads, or so, and threads combine side by side.
+//! A *lane* is where the members of one group meet at one part of a data object. At any moment at most one thread
+//! combines there, without holding a lock: a thread that arrives meanwhile leaves its task to that thread and
+//! continues. Usually the order is that of submission, so a floating-point sum is the same wherever its tasks ran; a
+//! contribution that arrives before its turn waits for it.
 //!
-//! When a part is split, both halves go on with the same lane: that orders a little more than necessary and is always
-//! right. A task that meets several halves has several tickets of one lane, which count as one member.
+//! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits
+//! in the lane until fewer members are before it, as many as run at once or as many as have small replicas together.
+//! Otherwise a thread that takes its latest task first would make all replicas before it combined one.
+//!
+//! If the operation allows any order, nothing waits for a turn. A thread that finds another thread combining, and
+//! another replica waiting, combines these two first: so there are hardly more replicas than threads, and threads
+//! combine in parallel.
+//!
+//! When a part is split, both halves keep the same lane: that orders slightly more than necessary and is always
+//! correct. A task that meets several halves has several tickets of one lane, which count as one member.
 //!
 //! Invariants:
-//! 1. All of a member's tickets of a lane come after all those of earlier members: they are issued under one lock of the
-//!    data object. A task uses its tickets in the order in which they were issued.
+//! 1. All of a member's tickets of a lane come after all those of earlier members: they are issued under one lock of
+//!    the data object. A task uses its tickets in the order in which they were issued.
 //! 2. Only earlier members make a member early; its other tickets do not.
-//! 3. Hence a task waits for earlier submissions or for a thread at work, and there is no cycle.
+//! 3. Hence a task waits for earlier submissions or for a thread that is combining, and there is no cycle.
 //!
-//! Operations are the user's code. They may take long, panic, or submit tasks, which may join the very group.
+//! Operations are user code. They may take long, panic, or submit tasks, which may join the same group.
 
 use super::OwnedTask;
 use crate::region::Block;
@@ -31,47 +35,47 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Elements of replicas that may wait for their turn, whatever runs at once.
+/// Elements of replicas that may wait for their turn, however many tasks run at once.
 const FEW_ELEMENTS: usize = 1 << 20;
 
-/// Where one group of reductions is combined, at one part.
+/// The queue in which one group of reductions is combined, at one part.
 pub(crate) struct Lane {
     any_order: bool,
     issued: Mutex<Issued>,
     queue: Mutex<Queue>,
 }
 
-/// How many tickets there are, and whose. The lock of the data object orders those that take them.
+/// The tickets and members so far. The lock of the data object orders the tasks that take tickets.
 #[derive(Default)]
 struct Issued {
     tickets: u64,
     members: u64,
-    /// The latest ticket's place among those of its task.
+    /// The index of the latest ticket among those of its task.
     latest: usize,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// The ticket whose turn it is, where the order is that of submission.
+    /// The ticket whose turn it is, if the order is that of submission.
     turn: u64,
-    /// How many members have had all their turns.
+    /// Number of members that have had all their turns.
     past: u64,
-    /// Whether a thread is at work: it will come back and look for more.
+    /// Whether a thread is combining: it will come back and look for more.
     combining: bool,
     waiting: BTreeMap<u64, Contribution>,
-    /// Ready tasks by their number among the members.
+    /// Ready tasks, by their number among the members.
     early: BTreeMap<u64, Early>,
 }
 
 /// A ready task that waits to be let in.
 struct Early {
     task: OwnedTask,
-    /// Which of its tickets it waits with, counted from the first to be used.
+    /// Index of the ticket that it waits with, in the order of use.
     ticket: usize,
     ahead: u64,
 }
 
-/// Of one task; most have one.
+/// The tickets of one task; most tasks have one.
 pub(super) type Tickets = SmallVec<[Ticket; 1]>;
 
 /// The right, and duty, to combine one part of one access at a certain turn.
@@ -81,10 +85,10 @@ pub(crate) struct Ticket {
     number: u64,
     /// The task's number among the lane's members.
     member: u64,
-    /// Whether it is the task's first and last ticket of the lane.
+    /// Whether it is the task's first ticket of the lane, and its last.
     is_first: bool,
     is_last: bool,
-    /// With this many members before it the task is early, unless more run at once.
+    /// The number of members before it from which on the task is early, unless more run at once.
     ahead: u64,
     access: usize,
     block: Block,
@@ -96,52 +100,52 @@ pub(crate) struct Contribution {
     pub(crate) access: usize,
     pub(crate) block: Block,
     number: u64,
-    /// Whether it is the last of its task in its lane.
+    /// Whether it is its task's last contribution in the lane.
     is_last: bool,
-    /// Tasks whose contribution this one holds as well.
+    /// Tasks whose contributions were combined into this one.
     riders: Vec<OwnedTask>,
 }
 
-/// What can be done with contributions; carried out by whoever knows their types. No lock is held meanwhile.
+/// Operations on contributions, carried out by a caller that knows their types. No lock is held meanwhile.
 ///
-/// Neither is called for a poisoned task: its turn passes without effect.
+/// Neither `combine` nor `merge` is called for a poisoned task: its turn passes without effect.
 pub(crate) trait Combine {
-    /// How many tasks run at once.
+    /// The number of tasks that run at once.
     fn width(&self) -> usize;
-    /// A task that was early is early no more.
+    /// Lets a task run that was early and no longer is.
     fn admitted(&mut self, task: OwnedTask);
-    /// Combines a contribution with what the region holds.
+    /// Combines a contribution with the contents of the region.
     fn combine(&mut self, contribution: &mut Contribution);
     /// Combines the contribution `from` into `into`; both are of one group and one part.
     fn merge(&mut self, into: &mut Contribution, from: &mut Contribution);
-    /// The access of this task will not be combined any more.
+    /// Frees the replica of this access, which will not be combined any more.
     fn retire(&mut self, task: &mut OwnedTask, access: usize);
-    /// All the task's replicas are combined.
+    /// Called when all of the task's replicas are combined.
     fn done(&mut self, task: OwnedTask);
 }
 
-/// What to do with a contribution.
+/// The next step with a contribution.
 enum Step {
-    /// Combine it with what the region holds, and then ask for more.
+    /// Combine it with the contents of the region, and then ask for more.
     Combine(Contribution),
     /// Combine the second into the first, and try again.
     Merge(Contribution, Contribution),
 }
 
 impl Lane {
-    /// That of a group that begins.
+    /// Makes the lane of a new group.
     pub(super) fn new(any_order: bool) -> Arc<Self> {
         Arc::new(Self { any_order, issued: Mutex::default(), queue: Mutex::default() })
     }
 
-    /// It is the first one's turn again. Nobody is at work here.
+    /// Starts again with the first ticket. No thread is combining here.
     fn begin_anew(&self) {
         let mut queue = self.queue.lock();
         debug_assert!(queue.waiting.is_empty() && queue.early.is_empty() && !queue.combining);
         (queue.turn, queue.past) = (0, 0);
     }
 
-    /// Gives a ready task back that is not early; else it waits inside.
+    /// Returns a ready task that is not early; otherwise the task waits inside.
     fn let_in(&self, member: u64, early: Early, width: usize) -> Option<OwnedTask> {
         let mut queue = self.queue.lock();
         if !queue.is_early(member, early.ahead, width) {
@@ -151,14 +155,14 @@ impl Lane {
         None
     }
 
-    /// A task that is not early any more.
+    /// Returns a task that is no longer early.
     fn next_let_in(&self, width: usize) -> Option<Early> {
         let mut queue = self.queue.lock();
         let (&member, Early { ahead, .. }) = queue.early.first_key_value()?;
         if queue.is_early(member, *ahead, width) { None } else { queue.early.pop_first().map(|(_, early)| early) }
     }
 
-    /// A contribution is there; none if another thread will see to it.
+    /// Hands in a contribution; returns `None` if another thread will take care of it.
     fn hand_in(&self, contribution: Contribution) -> Option<Step> {
         let mut queue = self.queue.lock();
         if !queue.combining && (self.any_order || contribution.number == queue.turn) {
@@ -177,14 +181,15 @@ impl Lane {
         None
     }
 
-    /// One has been combined, the last of its task or not: the next, if there is one.
+    /// Ends the turn of a combined contribution, the last of its task or not. Returns the next contribution, if there
+    /// is one.
     fn next(&self, is_last: bool) -> Option<Contribution> {
         let mut queue = self.queue.lock();
         queue.turn += 1;
         queue.past += u64::from(is_last);
         let turn = queue.turn;
         let next = match self.any_order {
-            // Nobody is early.
+            // No task is early.
             true => queue.waiting.pop_first().map(|(_, next)| next),
             false => queue.waiting.remove(&turn),
         };
@@ -226,7 +231,8 @@ impl Ticket {
     }
 }
 
-/// The same tickets once more: their lanes begin anew. All that were issued in these have been used, or none.
+/// Returns the same tickets again: their lanes start from the beginning. Either all tickets of these lanes have been
+/// used, or none.
 pub(super) fn issue_again(tickets: &[Ticket]) -> Tickets {
     tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
     tickets.into()
@@ -238,12 +244,13 @@ impl Contribution {
     }
 }
 
-/// Gives a ready task back unless it is early; else it waits in one of its lanes. So many tasks run at once.
+/// Returns a ready task unless it is early; otherwise the task waits in one of its lanes. `width` is the number of
+/// tasks that run at once.
 pub(crate) fn let_in(task: OwnedTask, width: usize) -> Option<OwnedTask> {
     let_in_from(0, task, width)
 }
 
-/// As [`let_in`], for a task that has been let in with this many of its tickets.
+/// As [`let_in`], for a task that has been let in with its first `first` tickets.
 fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedTask> {
     for ticket in first.. {
         let tickets = task.owned().as_ref().map_or(&[][..], |side| &side.tickets);
@@ -256,7 +263,7 @@ fn let_in_from(first: usize, mut task: OwnedTask, width: usize) -> Option<OwnedT
     Some(task)
 }
 
-/// Hands in a task that has run, and combines what it is this thread's turn to combine.
+/// Hands in a task that has run, and combines all contributions that it is this thread's turn to combine.
 pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
     let mut moving = Vec::new();
     move_on(task, by, &mut moving);
@@ -295,7 +302,7 @@ pub(crate) fn combine_in_turn(task: OwnedTask, by: &mut impl Combine) {
     }
 }
 
-/// The task goes to its next lane, if there is one.
+/// Moves the task on to its next lane, if there is one.
 fn move_on(mut task: OwnedTask, by: &mut impl Combine, moving: &mut Vec<(Ticket, OwnedTask)>) {
     match task.owned_mut().as_mut().and_then(|side| side.tickets.pop()) {
         Some(ticket) => {
@@ -308,7 +315,7 @@ fn move_on(mut task: OwnedTask, by: &mut impl Combine, moving: &mut Vec<(Ticket,
     }
 }
 
-/// The replica of an access is not needed any more when the last of its parts has been combined.
+/// Frees the replica of an access after the last of its parts has been combined.
 fn retire_if_last(task: &mut OwnedTask, access: usize, by: &mut impl Combine) {
     let next = task.owned().as_ref().and_then(|side| side.tickets.last());
     if next.is_none_or(|next| next.access != access) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const SUM: Mode = Mode::Reduction(OpId(1));
 const ANY_ORDER: Mode = Mode::Reduction(OpId(1 | 1 << 31));
-/// Elements of replicas that may wait for their turn, whatever runs at once.
+/// Elements of replicas that may wait for their turn, however many tasks run at once.
 const FEW_ELEMENTS: usize = 1 << 20;
 
 /// One task of a program: its accesses, and whether it fails.
@@ -26,9 +26,9 @@ struct Machine {
     width: usize,
     tasks: Vec<TaskRef>,
     plans: Vec<Planned>,
-    /// Tasks that may run: nothing is left that they wait for.
+    /// Tasks that may run: everything that they wait for has ended.
     running: Vec<OwnedTask>,
-    /// Which task has combined which block, in this order.
+    /// Which task has combined which block, in the order of combination.
     combined: Vec<(u64, Block)>,
     ended: usize,
     /// Elements of all replicas that exist or may come to exist at any time.
@@ -114,7 +114,7 @@ impl Machine {
         accesses.iter().filter(|(mode, _)| mode.queues()).map(|(_, block)| block.volume()).sum()
     }
 
-    /// Ends one of the running tasks, and what combining it lets end; false if none runs.
+    /// Ends one of the running tasks, and the tasks that its combination completes; returns false if no task runs.
     fn run_one(&mut self, choice: usize) -> bool {
         if self.running.is_empty() {
             return false;
@@ -144,7 +144,8 @@ impl Machine {
         true
     }
 
-    /// Runs all, in an order that `choose` draws; each task must end, and contribute in the order of submission.
+    /// Runs all tasks, in an order that `choose` draws; each task must end, and contribute in the order of
+    /// submission.
     fn run_all(&mut self, mut choose: impl FnMut() -> usize) {
         while self.run_one(choose()) {}
         assert_eq!(self.ended, self.tasks.len(), "some tasks never run");
@@ -214,7 +215,7 @@ fn early_replicas_take_bounded_memory_on_an_array_in_small_parts() {
             let extent = elements / parts;
             (0..parts).for_each(|n| machine.submit(&[(Mode::Out, part(n * extent..(n + 1) * extent).1)], false));
             (0..40).for_each(|_| machine.submit(&[(SUM, machine.datum.whole())], false));
-            // The latest first: so as many as possible wait for their turn.
+            // Run the latest task first, so that as many as possible wait for their turn.
             machine.run_all(|| usize::MAX);
             let bound = (width * elements).max(FEW_ELEMENTS);
             assert!(machine.most_replicas <= bound, "{} elements of {elements}", machine.most_replicas);
@@ -226,15 +227,15 @@ fn early_replicas_take_bounded_memory_on_an_array_in_small_parts() {
 fn tickets_that_are_issued_again_let_in_the_same_tasks() {
     let mut machine = two_sums(2 * FEW_ELEMENTS, 3, 2);
     // The second sum is let in before it runs; its tickets would be those of a replay.
-    let second = machine.running.pop().expect("it waits for no reader");
-    let tickets: Tickets = second.owned().as_ref().expect("it is a reduction").tickets.clone();
+    let second = machine.running.pop().expect("the second sum waits for no reader");
+    let tickets: Tickets = second.owned().as_ref().expect("a reduction has tickets").tickets.clone();
     machine.running.push(second);
     machine.run_all(|| 0);
     let again = issue_again(&tickets);
     assert_eq!(format!("{again:?}").matches("turn 0").count(), tickets.len());
 }
 
-/// A block of one dimension, whose borders repeat now and then.
+/// A block of one dimension, whose borders recur now and then.
 fn interval(elements: usize) -> impl Strategy<Value = Block> {
     let some = (0..16usize, 1..4usize).prop_map(move |(at, extent)| {
         let border = |at: usize| (at * elements / 16).min(elements);
@@ -257,7 +258,7 @@ fn program(elements: usize) -> impl Strategy<Value = Vec<(Planned, Vec<usize>)>>
 
 proptest! {
     #[test]
-    fn reductions_among_other_accesses_all_end_in_their_order(
+    fn reductions_among_other_accesses_end_in_order_of_submission(
         (elements, program) in prop::sample::select(vec![1000, FEW_ELEMENTS / 3, FEW_ELEMENTS, 3 * FEW_ELEMENTS])
             .prop_flat_map(|elements| (Just(elements), program(elements))),
         width in 1..4usize,

@@ -1,4 +1,4 @@
-//! Entering one task's accesses into the histories of its data.
+//! Registration: enters one task's accesses into the histories of its data objects.
 
 use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;
@@ -16,29 +16,29 @@ use arrayvec::ArrayVec;
 use std::ops::DerefMut;
 use std::sync::Arc;
 
-/// As many accesses are worked on without allocating memory.
+/// Up to this many accesses are handled without allocating memory.
 pub(crate) const FEW_ACCESSES: usize = 12;
 
 type Guard<'a> = LockGuard<'a, History>;
 
-/// What is left to do when the locks have been given back.
+/// Work left to the caller after the locks have been released.
 #[derive(Default)]
 pub(crate) struct Leftover {
     /// Joins that are ready, which the newcomer waits for.
     pub(crate) joins: Vec<OwnedTask>,
-    /// Groups that nobody needs any more. To be dropped as a part of user code.
+    /// Groups that are no longer needed. To be dropped as a part of user code.
     pub(crate) groups: Vec<Arc<Accumulation>>,
 }
 
 /// Finds the predecessors of `task`, which declares `accesses`, and makes it wait for those that have not finished.
 ///
-/// The predecessors that it waits for come into `after`, but for joins.
+/// Appends the predecessors that it waits for to `after`, except for joins.
 ///
 /// All locks are held until the last access is entered (invariant 1 of [`super`]).
 ///
 /// # Errors
-/// If a data object was taken meanwhile; nothing was entered then. This is where it is decided who comes before a take
-/// and who after: a task that gives a data object's memory up marks it under the same lock.
+/// Returns an error if a data object was taken meanwhile; nothing was entered then. This is where the order of a take
+/// and other tasks is decided: a task that gives up a data object's memory marks it under the same lock.
 #[inline]
 pub(crate) fn register(
     task: &mut Submitting,
@@ -65,27 +65,27 @@ pub(crate) fn register(
 }
 
 impl Leftover {
-    /// Adds what another task has left.
+    /// Adds the work that another task has left.
     pub(super) fn add(&mut self, other: Self) {
         self.joins.extend(other.joins);
         self.groups.extend(other.groups);
     }
 }
 
-/// What a task leaves in those that it waits for, so that it links no second edge: its id, and room for the flow in the
-/// lowest bit. It is not 0, and nobody else writes the same.
+/// The stamp that a task leaves in its predecessors, so that it links no second edge: its id, with room for the flow
+/// in the lowest bit. It is not 0, and no other task writes the same value.
 #[inline]
 fn stamp(id: TaskId) -> u64 {
     (id.0 + 1) << 1
 }
 
-/// A predecessor's address with the edge's flow in the lowest bit.
+/// Combines a predecessor's address with the edge's flow in the lowest bit.
 #[inline]
 fn seen(address: usize, flow: Flow) -> usize {
     address | usize::from(flow == Flow::Value)
 }
 
-/// What the locks of data are ordered by.
+/// The address by which the locks of data objects are ordered.
 #[inline]
 pub(super) fn address(accesses: &[AccessRecord<'_>], i: usize) -> usize {
     std::ptr::from_ref(accesses[i].datum).addr()
@@ -100,12 +100,12 @@ pub(super) fn taken(task: &Submitting, datum: &Datum) -> SubmitError {
 pub(super) struct Newcomer<'a> {
     task: &'a mut Submitting,
     accesses: &'a [AccessRecord<'a>],
-    /// Which of them is being entered.
+    /// The index of the access that is being entered.
     current: usize,
-    /// As [`stamp`] gives it.
+    /// The result of [`stamp`] for the task.
     stamp: u64,
-    /// The predecessor met last, as [`seen`] gives it. Nothing once there may be a new task at the address of one that has
-    /// gone: when a join is made, or another lock taken.
+    /// The predecessor met last, as [`seen`] returns it. Reset to 0 when there may be a new task at the address of
+    /// one that is gone: when a join is made, or another lock taken.
     latest: usize,
     recorder: Option<&'a Recorder>,
     after: Option<&'a mut Vec<TaskId>>,
@@ -114,8 +114,8 @@ pub(super) struct Newcomer<'a> {
 }
 
 impl<'a> Newcomer<'a> {
-    /// A task that waits for nobody yet.
-    #[inline(always)] // on the way of every task
+    /// Makes a newcomer that waits for no task yet.
+    #[inline(always)] // on the path of every task
     pub(super) fn new(
         task: &'a mut Submitting,
         accesses: &'a [AccessRecord<'a>],
@@ -126,19 +126,19 @@ impl<'a> Newcomer<'a> {
         Self { task, accesses, current: 0, stamp, latest: 0, recorder, after: None, last_join, leftover }
     }
 
-    /// Enters one of the accesses, which probably comes next to the one that its history was entered with last.
+    /// Enters one of the accesses, which probably adjoins the access entered last into the same history.
     #[inline]
     pub(super) fn enter_next(&mut self, access: usize, history: &mut History) {
         self.current = access;
         history.enter_next(access, &self.accesses[access], self);
     }
 
-    /// All its accesses are entered; what is left to do. To be called once: by reference, since a copy would have to wait for the
-    /// single stores to it.
-    #[inline(always)] // on the way of every task
+    /// Called once, when all accesses are entered; returns the work that is left. Takes a reference, because a copy
+    /// would have to wait for the single stores to the newcomer.
+    #[inline(always)] // on the path of every task
     pub(super) fn settle(&mut self) -> Option<Box<Leftover>> {
         if let Some(side) = &mut **self.task.owned_mut() {
-            side.tickets.reverse(); // they are used from the end, and turns of one lane must be taken in their order
+            side.tickets.reverse(); // used from the end; turns of one lane must be taken in their order
             side.turns.settle();
             let predecessors = std::mem::take(&mut side.predecessors);
             self.current = self.accesses.len(); // a result is no region, in which children would stand for its task
@@ -150,7 +150,7 @@ impl<'a> Newcomer<'a> {
 }
 
 impl Newcomer<'_> {
-    /// Enters several accesses, data by data in the order of their addresses.
+    /// Enters several accesses, one data object after the other in the order of their addresses.
     #[inline]
     fn enter_few(&mut self, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let mut order = [0; FEW_ACCESSES];
@@ -174,7 +174,7 @@ impl Newcomer<'_> {
         self.enter_all(accesses, &order, Vec::new(), Vec::push)
     }
 
-    /// Enters accesses in this order, in which those of one data object are side by side, and keeps its lock in
+    /// Enters accesses in this order, in which those of one data object are adjacent, and keeps the locks in
     /// `guards`.
     #[inline]
     fn enter_all<'a, G: DerefMut<Target = [Guard<'a>]>>(
@@ -203,11 +203,11 @@ impl Newcomer<'_> {
         Ok(())
     }
 
-    /// Refuses data that is taken, and takes it if that is what the newcomer is for. Its history is locked.
+    /// Refuses a data object that is taken, and takes it if the newcomer is to give it up. Its history is locked.
     ///
-    /// Whether the newcomer has found its predecessors by that: nobody comes after who gives the memory up, and if it
-    /// fails the history is as it was.
-    #[inline(always)] // on the way of every task
+    /// Returns whether the newcomer has thereby found its predecessors: no task comes after one that gives the memory
+    /// up, and if that one fails the history is as it was.
+    #[inline(always)] // on the path of every task
     fn admit(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
         if self.task.owned().side.is_none() && !access.datum.is_taken() {
             Ok(false)
@@ -216,7 +216,7 @@ impl Newcomer<'_> {
         }
     }
 
-    /// As [`Self::admit`], where it is not at once clear that there is nothing to do.
+    /// The slow path of [`Self::admit`], if there may be something to do.
     #[cold]
     fn examine(&mut self, access: &AccessRecord<'_>, history: &mut History) -> Result<bool, SubmitError> {
         let datum = access.datum;
@@ -227,7 +227,7 @@ impl Newcomer<'_> {
         if let Some(sources) = side.sources.clone() {
             let here = self.accesses.iter().filter(|other| std::ptr::eq(other.datum, datum));
             if !sources.look(here, history) {
-                // Not seen by anybody: who submits such a task asks the sources first.
+                // No user sees this error: the submitter of such a task asks the sources first.
                 return Err(taken(self.task, datum));
             }
             return Ok(false);
@@ -246,7 +246,7 @@ impl Newcomer<'_> {
         Ok(gives_up || is_behind_all)
     }
 
-    /// The newcomer waits for `predecessor`, unless that has finished or is the newcomer itself.
+    /// Makes the newcomer wait for `predecessor`, unless that has finished or is the newcomer itself.
     #[inline]
     pub(super) fn wait_for(&mut self, predecessor: &TaskRef, flow: Flow) {
         let this = seen(predecessor.address(), flow);
@@ -276,7 +276,7 @@ impl Newcomer<'_> {
             recorder.edge(predecessor.shared().id, self.task.shared().id, flow, datum);
         }
         if self.task.wait_for(predecessor, flow).is_err() {
-            predecessor.set_stamp(0); // there is no edge: who stands in its place is asked for at each access
+            predecessor.set_stamp(0); // there is no edge, so every access must look up the tasks in its place
             self.inherit(predecessor, flow);
         } else if let Some(after) = self.after.as_mut().filter(|_| !predecessor.shared().join) {
             after.push(predecessor.shared().id);
@@ -292,7 +292,7 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Waits for what `predecessor`, which holds `part` weakly, lets be done there.
+    /// Waits for the accesses to `part` that `predecessor`, which holds it weakly, leaves to its children.
     #[cold]
     pub(super) fn wait_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) {
         predecessor.pass_poison(flow, self.task);
@@ -301,17 +301,17 @@ impl Newcomer<'_> {
         self.latest = 0;
     }
 
-    /// A task that is finished when that has been done.
+    /// Returns a join that finishes when the accesses left to the children of `predecessor` have ended.
     #[cold]
     pub(super) fn join_at(&mut self, predecessor: &TaskRef, flow: Flow, part: &Part<'_>) -> TaskRef {
         self.latest = 0;
         join::at_piece(predecessor, flow, Piece { block: part.block(), ..Piece::of(&self.accesses[self.current]) })
     }
 
-    /// Waits for those in the place of a predecessor whose body has ended.
+    /// Waits for the tasks in the place of a predecessor whose body has ended.
     #[cold]
     fn wait_within(&mut self, domain: &Arc<Domain>) {
-        self.latest = 0; // at the next access others may stand in its place
+        self.latest = 0; // at the next access other tasks may be in its place
         let Some(access) = self.accesses.get(self.current) else { return };
         let (mut found, mut pieces) = (Vec::new(), Vec::new());
         domain.read_in_place(access, &mut pieces);
@@ -319,7 +319,7 @@ impl Newcomer<'_> {
         found.iter().for_each(|(task, flow)| self.wait_for_unfinished(task, *flow));
     }
 
-    /// What it would have waited for at `part` is for the newcomer's children.
+    /// Hands down to the newcomer's children what the newcomer would have waited for at `part`.
     #[cold]
     pub(super) fn hand_down(&self, part: &Part<'_>, fragment: &Fragment) {
         if let Some(domain) = self.task.shared().domain.get() {
@@ -327,7 +327,8 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Enters a child, in its parent's domain as far as that has what it accesses.
+    /// Enters a child: in its parent's domain the accesses that belong there, and in the data objects' own histories
+    /// the others.
     #[cold]
     fn enter_child(&mut self) -> Result<(), SubmitError> {
         let Some(parent) = self.task.owned().child.as_ref().map(|child| child.parent().clone()) else { return Ok(()) };
@@ -336,13 +337,14 @@ impl Newcomer<'_> {
             return Err(SubmitError::NoParent { task: self.task.shared().name.clone().into() });
         }
         if parent.replayed().is_some() {
-            // Others ask a task whether it belongs to a replay, and only a domain can tell.
+            // Other threads ask whether a task belongs to a replay, and only a domain can tell.
             let visit =
                 |visit: &mut dyn FnMut(AccessRecord<'_>)| self.accesses.iter().for_each(|access| visit(*access));
             let own = || Arc::new(Domain::new(self.task.shared(), self.task.owned().child.as_ref(), visit));
             self.task.shared().domain.get_or_init(own);
         }
-        // Who gives up what the parent has declared comes after the parent, and so after its children.
+        // A task that gives up a data object declared by the parent comes after the parent, and so after its
+        // children.
         let is_gone = |access: &&AccessRecord<'_>| access.datum.is_taken() && !parent.takes(access);
         if let Some(access) = self.accesses.iter().find(is_gone) {
             return Err(taken(self.task, access.datum));
@@ -373,10 +375,12 @@ impl Newcomer<'_> {
         }
     }
 
-    /// Makes a probe for an outcome: a join that `enter` enters as a task that reads what the access does. So whatever would have
-    /// poisoned a reader poisons the probe. The newcomer waits for the probe, and takes over no poison.
+    /// Makes a probe for an outcome: a join that `enter` enters as a task that reads the region of the access. So
+    /// everything that would have poisoned a reader poisons the probe. The newcomer waits for the probe, and takes
+    /// over no poison.
     ///
-    /// No edge is linked here: the newcomer may yet be refused. A probe of a refused newcomer stays in the history as a reader, and ends when its predecessors have.
+    /// No edge is linked here, because the newcomer may yet be refused. A probe of a refused newcomer stays in the
+    /// history as a reader, and ends when its predecessors have ended.
     #[cold]
     fn ask(&mut self, access: usize, enter: impl FnOnce(&mut Newcomer<'_>, &AccessRecord<'_>)) {
         let record = AccessRecord { mode: Mode::In, ..self.accesses[access] };
@@ -395,30 +399,31 @@ impl Newcomer<'_> {
         self.side().predecessors.push((asked, Flow::Order));
     }
 
-    /// Whether finished tasks must be kept: the recorded graph shows them too.
+    /// Whether finished tasks must be kept, because the recorded graph shows them too.
     pub(super) fn keeps_finished(&self) -> bool {
         self.recorder.is_some_and(Recorder::keeps_finished)
     }
 
-    /// What few tasks need.
+    /// Returns the state that few tasks need.
     pub(super) fn side(&mut self) -> &mut Side {
         self.task.owned_mut().get_or_insert_default()
     }
 
-    /// Whether it is this task, or is entered together with it. Such a task comes into no join: one of a tile's readers is waited for
-    /// at all parts of the tile, also by a sibling of theirs that shares no element with them.
+    /// Whether `task` is this task or is entered together with it. Such a task is not put into a join: tasks wait for
+    /// a reader of a tile at all parts of the tile, so a sibling that shares no element with it would wait for it
+    /// too.
     pub(super) fn is_sibling(&self, task: &TaskRef) -> bool {
         let eldest = self.task.owned().side.as_ref().and_then(|side| side.eldest);
         task.address() == self.task.address() || eldest.is_some_and(|eldest| task.shared().id >= eldest)
     }
 
-    /// A task that stands for all of these.
+    /// Returns a join that stands for all of these tasks.
     pub(super) fn join(&mut self, tasks: Vec<Predecessor>) -> TaskRef {
         self.latest = 0;
         self.last_join.of(self.accesses[self.current].datum, tasks, self.task.shared().id)
     }
 
-    /// A task that combines what a group of these members has accumulated at `part`.
+    /// Returns a join that combines what a group of these members has accumulated at `part`.
     #[cold]
     pub(super) fn join_accumulation(
         &mut self,
@@ -433,19 +438,19 @@ impl Newcomer<'_> {
         join
     }
 
-    /// Nobody needs this group any more.
+    /// Leaves a group that is no longer needed to the caller.
     #[cold]
     pub(super) fn leave(&mut self, group: Arc<Accumulation>) {
         self.leftover.get_or_insert_default().groups.push(group);
     }
 
-    /// The access gets a turn in this lane, for `part`.
+    /// Gives the access a turn in this lane, for `part`.
     pub(super) fn take_ticket(&mut self, access: usize, lane: &Arc<Lane>, part: Block) {
         let elements = self.accesses[access].block.volume();
         Ticket::issue(&mut self.side().tickets, lane, access, elements, part);
     }
 
-    /// The access is a member of this group, at `part`.
+    /// Makes the access a member of this group, at `part`.
     pub(super) fn enlist(&mut self, access: usize, group: &Arc<Accumulation>, part: &Block) {
         self.task.body().enlist(access, group, part);
     }
@@ -460,12 +465,12 @@ impl Newcomer<'_> {
         self.task.address()
     }
 
-    /// Tasks may have gone, and others may come to be at their addresses.
+    /// Forgets the predecessor met last: tasks may be gone, with new ones at their addresses.
     pub(super) fn forget_latest(&mut self) {
         self.latest = 0;
     }
 
-    /// A reference to leave behind.
+    /// Returns a reference to keep in a history.
     #[inline]
     pub(super) fn share(&mut self) -> TaskRef {
         self.task.share()

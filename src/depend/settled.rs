@@ -1,12 +1,14 @@
-//! The way back from parts: where tasks have joined each other, and none of them matters any more.
+//! Conversion of a history by parts back to an index, after tasks have joined each other and none of them matters any
+//! more.
 //!
-//! Groups and weak accesses need a history by parts ([`super::fragment`]), in which blocks that cross each other are cut. As a rule
-//! they come once: an array is filled together, and then swept with halos for the rest of the program. So a history by parts counts
-//! what accesses cost, and becomes one with an index ([`super::indexed`]) when that is as much as it costs to go over.
+//! Groups and weak accesses need a history by parts ([`super::fragment`]), in which blocks that cross each other are
+//! cut. Usually they come once: an array is filled by a group, and then swept with halos for the rest of the program.
+//! So a history by parts counts the cost of accesses, and is converted to an index ([`super::indexed`]) when that
+//! cost reaches the cost of the conversion.
 //!
-//! What never happens here: nothing is forgotten that a newcomer would have to wait for, or learn a failure of.
+//! The conversion never forgets a task that a newcomer would have to wait for, or to learn a failure of.
 //!
-//! Invariant: attempts cost no more than the accesses before them, however often groups come back.
+//! Invariant: attempts cost no more than the accesses before them, however often groups recur.
 
 use super::Mode;
 use super::fragment::Fragment;
@@ -14,19 +16,19 @@ use super::indexed::Indexed;
 use super::shares::Shares;
 use crate::region::{Block, RegionMap};
 
-/// Where there are fewer parts, an attempt comes as late as with so many.
+/// With fewer parts, an attempt comes as late as with this many.
 const FEW: usize = if cfg!(test) { 4 } else { 64 };
 
-/// An attempt costs no more than so many accesses for each part that there is.
+/// An attempt costs at most this many accesses for each existing part.
 const ACCESSES_PER_PART: usize = 4;
 
-/// What accesses have cost since the last attempt or the last group: one each, and as much as [`ACCESSES_PER_PART`] for each part
-/// beyond one that they have visited.
+/// The cost of accesses since the last attempt or the last group: one for each access, and [`ACCESSES_PER_PART`] for
+/// each part beyond the first that it has visited.
 #[derive(Default)]
 pub(super) struct Costs(usize);
 
 impl Costs {
-    /// Counts an access that has visited so many parts; whether it is time for an attempt, there being so many in all.
+    /// Counts an access that has visited `visited` of `parts` parts; returns whether it is time for an attempt.
     pub(super) fn count(&mut self, mode: Mode, visited: usize, parts: usize) -> bool {
         if !Indexed::takes(mode) {
             self.0 = 0;
@@ -41,7 +43,7 @@ impl Costs {
     }
 }
 
-/// The same history with an index, unless a group still matters somewhere.
+/// Returns the same history with an index, unless a group still matters somewhere.
 #[cold]
 pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<Indexed> {
     let (mut written, mut read, mut are_settled) = (Shares::default(), Shares::default(), true);
@@ -56,7 +58,7 @@ pub(super) fn to_indexed(parts: &RegionMap<Fragment>, whole: Block) -> Option<In
         return None;
     }
     let mut indexed = Indexed::new(whole);
-    // Readers come last: none is there that has read before its part was written.
+    // Readers come last: no reader is left that has read before its part was written.
     written.blocks().for_each(|(task, block)| indexed.repeat(&block, true, std::slice::from_ref(task)));
     read.blocks().for_each(|(task, block)| indexed.repeat(&block, false, std::slice::from_ref(task)));
     Some(indexed)
@@ -72,7 +74,7 @@ mod tests {
     const SIDE: usize = 6;
 
     #[test]
-    fn tiles_come_back_when_a_group_has_ended() {
+    fn history_returns_to_tiles_when_group_has_ended() {
         for group in [Mode::Concurrent, Mode::Commutative, Mode::Reduction(OpId(1))] {
             let mut program = Program::over(&[SIDE * TILE; 2]);
             let row = Block::new(&[SIDE * TILE - 1..SIDE * TILE, 0..TILE]);
@@ -84,12 +86,12 @@ mod tests {
             (0..2).for_each(|number| program.finish(number));
             (0..3).for_each(|_| _ = program.sweep(TILE, SIDE));
             assert!(by_tiles(&program), "{group} has ended");
-            assert_eq!(program.submit(&[(Mode::In, tile_of_row)]), 1, "who has written it last");
+            assert_eq!(program.submit(&[(Mode::In, tile_of_row)]), 1, "only its last writer is unfinished");
         }
     }
 
     #[test]
-    fn what_was_accumulated_is_combined_first() {
+    fn uncombined_accumulation_prevents_conversion() {
         let mut program = Program::over(&[SIDE * TILE; 2]);
         let row = Block::new(&[SIDE * TILE - 1..SIDE * TILE, 0..TILE]);
         program.submit(&[(Mode::Reduction(OpId(1 | 3 << 30)), row)]);

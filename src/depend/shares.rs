@@ -1,6 +1,8 @@
-//! What each of several tasks has written, or read, of an array that is kept in parts: whole again where it was cut.
+//! The blocks that each of several tasks has written, or read, of an array that is kept in parts; parts that were cut
+//! from one block are reunited.
 //!
-//! Nothing of a history is known here but tasks' addresses, and nothing is kept beyond the change of a history's form.
+//! This module knows nothing of a history except the addresses of tasks, and keeps nothing beyond the conversion of a
+//! history.
 
 use crate::region::Block;
 use rustc_hash::FxHashMap;
@@ -18,8 +20,8 @@ impl<T> Default for Shares<T> {
 }
 
 impl<T> Shares<T> {
-    /// Adds a part to those of the task at this address; the parts come one after the other, and a task may be named more than once for
-    /// each.
+    /// Adds a part to those of the task at this address. Parts must come one after the other; a task may be named
+    /// more than once for each.
     pub(super) fn add(&mut self, address: usize, task: impl FnOnce() -> T, part: Block) {
         let at = *self.by_address.entry(address).or_insert_with(|| {
             self.all.push((task(), Vec::new()));
@@ -31,7 +33,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Each task with its parts, as one block if that is what they are parts of.
+    /// Visits each task with its parts, as one block if the parts make up one.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (&T, Block)> {
         self.all.iter().flat_map(|(task, parts)| {
             let around = parts[1..].iter().fold(parts[0], |around, part| around.hull(part));

@@ -1,7 +1,7 @@
-//! Who has left what a task finds, part by part: for tasks that take over no poison as a whole.
+//! The tasks that have left the contents a task finds, part by part: for tasks that take over no poison as a whole.
 //!
-//! The histories are looked at under the same locks under which the task is entered. Afterwards, when all that it waits for has
-//! ended or been issued, those that are poisoned are asked for.
+//! The histories are looked at under the same locks under which the task is entered. Later, when everything that the
+//! task waits for has ended or been issued, the poisoned sources are queried.
 
 use super::history::History;
 use super::{AccessRecord, Mode, TaskRef};
@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Those who have left what one task finds.
+/// The tasks that have left the contents that one task finds.
 #[derive(Default)]
 pub(crate) struct Sources {
     found: Mutex<Vec<(DataId, Block, TaskRef)>>,
@@ -21,7 +21,7 @@ pub(crate) struct Sources {
 }
 
 impl Sources {
-    /// The modes by which a task is entered that takes over no poison: with the same edges.
+    /// Returns the mode with the same edges by which a task is entered that takes over no poison.
     pub(crate) fn without_value(mode: Mode) -> Mode {
         match mode {
             Mode::In => Mode::After,
@@ -30,8 +30,8 @@ impl Sources {
         }
     }
 
-    /// Notes who has left what accesses to one data object find; false if that is not known yet, as children or members of
-    /// a group decide.
+    /// Notes the tasks that have left the contents found by these accesses to one data object. Returns false if they
+    /// are not known yet, because children or members of a group decide them.
     #[cold]
     pub(super) fn look<'a>(&self, accesses: impl Iterator<Item = &'a AccessRecord<'a>>, history: &History) -> bool {
         let mut found = self.found.lock();
@@ -45,12 +45,13 @@ impl Sources {
         true
     }
 
-    /// Whether the task was refused because of what is not known yet.
+    /// Whether the task was refused because its sources are not known yet.
     pub(crate) fn are_unknown(&self) -> bool {
         self.is_unknown.load(Ordering::Relaxed)
     }
 
-    /// What is bad of it, when all that it waits for has ended or been issued; nobody is asked twice.
+    /// Takes the parts that are poisoned, with the cause. To be called once, when everything that the task waits for
+    /// has ended or been issued.
     pub(crate) fn poisoned(&self) -> Vec<(DataId, Block, Arc<TaskFailure>)> {
         let found = std::mem::take(&mut *self.found.lock());
         found.into_iter().filter_map(|(data, block, task)| Some((data, block, task.poison()?))).collect()

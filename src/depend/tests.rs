@@ -1,4 +1,4 @@
-//! Whole programs against the order of submission: what every task meets when it runs is what the ones before have left.
+//! Checks of whole programs against the order of submission: every task must find what the tasks before it have left.
 
 use super::Own;
 use super::node::Bodiless;
@@ -25,13 +25,13 @@ impl Program {
         Self { datum: Datum::new(DataId(0), shape, 8, false), tasks: vec![], ready: vec![] }
     }
 
-    /// Submits a task; how many edges that took.
+    /// Submits a task; returns the number of edges that took.
     pub(super) fn submit(&mut self, accesses: &[(Mode, Block)]) -> u64 {
         self.submit_with(None, accesses)
     }
 
-    /// Submits a task for each tile of a square that reads it with its halo, and then one for each that updates it; how many edges
-    /// both took.
+    /// Submits a task for each tile of a square that reads it with its halo, and then one for each tile that updates
+    /// it; returns the numbers of edges of both.
     pub(super) fn sweep(&mut self, tile: usize, side: usize) -> [u64; 2] {
         let along = |at: usize| at * tile..(at + 1) * tile;
         let around = |at: usize| (at * tile).saturating_sub(1)..((at + 1) * tile + 1).min(side * tile);
@@ -77,7 +77,7 @@ impl Program {
         linked
     }
 
-    /// Finishes the ready task with this number, and the joins that are ready by that.
+    /// Finishes the ready task with this number, and the joins that become ready by that.
     pub(super) fn finish(&mut self, number: u64) {
         let at = self.ready.iter().rposition(|task| task.shared().id.0 == number).expect("the task is ready");
         let task = self.ready.swap_remove(at);
@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    /// The numbers of the tasks that wait for nobody, in ascending order.
+    /// Returns the numbers of the tasks that have no predecessors left, in ascending order.
     pub(super) fn ready(&self) -> Vec<u64> {
         let mut ready: Vec<u64> = self.ready.iter().map(|task| task.shared().id.0).collect();
         ready.sort_unstable();
@@ -101,19 +101,19 @@ impl Program {
 
 const SHAPE: [usize; 4] = [6, 5, 3, 2];
 
-/// One element's history, if tasks ran one after the other. A *group* is a writer, or tasks that join each other.
+/// One element's history if tasks ran one after the other. A *group* is a writer, or tasks that join each other.
 #[derive(Clone, Default)]
 struct Element {
-    /// How many members each group has, and how many tasks have read after it. Before the first there is one of nobody.
+    /// The number of members of each group, and of tasks that have read after it. The first group is empty.
     groups: Vec<(usize, usize)>,
     /// The mode of the last group.
     mode: Option<Mode>,
-    /// Whether what the last group leaves is not to be used, and what it found.
+    /// Whether the value that the last group leaves must not be used, and whether the value that it found must not.
     poisoned: bool,
     found_poisoned: bool,
 }
 
-/// What a task does to one element.
+/// The effect of a task on one element.
 struct Step {
     element: usize,
     mode: Mode,
@@ -126,12 +126,12 @@ struct Plan {
     fails: bool,
 }
 
-/// A program and what is to come of it.
+/// A program and its expected effects.
 struct Checked {
     program: Program,
     expected: Vec<Element>,
     plans: Vec<Plan>,
-    /// As [`Element::groups`], of what has run.
+    /// As [`Element::groups`], for the tasks that have run.
     done: Vec<Vec<(usize, usize)>>,
 }
 
@@ -147,7 +147,7 @@ impl Checked {
         }
     }
 
-    /// Submits a task, without those of its accesses that conflict with earlier ones of its own.
+    /// Submits a task, without those of its accesses that conflict with its earlier ones.
     fn submit(&mut self, accesses: Vec<(Mode, Block)>, fails: bool) {
         let mut kept: Vec<(Mode, Block)> = vec![];
         for (mode, block) in accesses {
@@ -187,7 +187,8 @@ impl Checked {
         self.program.submit(&kept);
     }
 
-    /// Submits a task that takes the memory, runs all before it and lets it be refused: later ones find nothing of it.
+    /// Submits a task that takes the memory, runs everything before it, and then undoes the take: later tasks find no
+    /// trace of it.
     fn take_in_vain(&mut self, mut choose: impl FnMut() -> usize) {
         let poisoned = self.expected.iter().any(|element| element.poisoned);
         self.plans.push(Plan { steps: vec![], poisoned, fails: false });
@@ -198,14 +199,14 @@ impl Checked {
         }
         self.run_one(0);
         self.program.datum.set_taken(false);
-        // But what was accumulated was combined for it: who accumulates next finds what that has left.
+        // But the take has combined what was accumulated: the next task that accumulates finds the result.
         let accumulates = |mode| matches!(mode, Mode::Reduction(operation) if operation.is_accumulated());
         for element in &mut self.expected {
             element.mode = element.mode.filter(|mode| !accumulates(*mode));
         }
     }
 
-    /// Runs one of the ready tasks, if there are any.
+    /// Runs one of the ready tasks; returns false if there are none.
     fn run_one(&mut self, choice: usize) -> bool {
         let ready = self.program.ready();
         if ready.is_empty() {
@@ -252,7 +253,7 @@ fn elements(block: &Block) -> Vec<usize> {
     elements
 }
 
-/// A box; some are empty, some all of the array.
+/// A box; some are empty, some cover the whole array.
 fn block() -> impl Strategy<Value = Block> {
     let side = |len: usize| {
         let some = (0..len, 0..=len).prop_map(move |(lo, extent)| lo..(lo + extent).min(len));
@@ -262,7 +263,8 @@ fn block() -> impl Strategy<Value = Block> {
     prop_oneof![7 => some, 1 => Just(Block::whole(&SHAPE))]
 }
 
-/// Mostly what programs declare that work in tiles: a tile, some tiles, all, a tile with its halo, a face.
+/// Mostly the blocks that programs declare which work in tiles: one tile, several tiles, all, a tile with its halo, a
+/// face.
 fn tiles() -> impl Strategy<Value = (Block, bool)> {
     const TILE: [usize; 2] = [2, 1];
     let whole_tiles = (0..3usize, 0..5usize, 1..3usize, 1..3usize).prop_map(|(i, j, rows, columns)| {
@@ -283,7 +285,7 @@ fn tiles() -> impl Strategy<Value = (Block, bool)> {
     ]
 }
 
-/// As [`submissions`], of tiles, each of which is read and written before.
+/// As [`submissions`], but over tiles, each of which is read and written first.
 fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     (submissions(groups), prop::collection::vec(tiles(), 480)).prop_map(|(mut submissions, tiles)| {
         let accesses = submissions.iter_mut().flat_map(|(accesses, ..)| accesses);
@@ -303,7 +305,7 @@ fn tiled_submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     })
 }
 
-/// As [`submissions`], the first of which access all of the array.
+/// As [`submissions`], but the first tasks access the whole array.
 fn submissions_to_all(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     (submissions(groups), 0..40usize).prop_map(|(mut submissions, to_all)| {
         let accesses = submissions.iter_mut().take(to_all).flat_map(|(accesses, ..)| accesses);
@@ -312,8 +314,8 @@ fn submissions_to_all(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
     })
 }
 
-/// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the memory is
-/// then taken in vain.
+/// The accesses of a task, whether it fails, which ready tasks run before the next is submitted, and whether the
+/// memory is then taken in vain.
 type Submission = (Vec<(Mode, Block)>, bool, Vec<usize>, bool);
 
 fn submissions(groups: bool) -> impl Strategy<Value = Vec<Submission>> {
@@ -346,7 +348,7 @@ fn check(program: Vec<Submission>) {
 }
 
 #[test]
-fn a_take_that_is_refused_leaves_the_history_as_it_was() {
+fn refused_take_leaves_history_unchanged() {
     for shape in [&[8][..], &[8, 2]] {
         let rows = |rows| Block::new(&[rows, 0..shape.get(1).copied().unwrap_or(1)][..shape.len()]);
         let mut program = Program::over(shape);
@@ -364,7 +366,7 @@ fn a_take_that_is_refused_leaves_the_history_as_it_was() {
 }
 
 #[test]
-fn who_has_written_all_has_left_each_part() {
+fn writer_of_all_is_source_of_each_part() {
     for shape in [&[8][..], &[8, 2]] {
         let mut program = Program::over(shape);
         let (whole, row) = (program.datum.whole(), Block::new(&[3..4, 0..2][..shape.len()]));
@@ -379,13 +381,13 @@ fn who_has_written_all_has_left_each_part() {
         program.submit(&[(Mode::In, whole)]);
         assert_eq!(sources(&program), (true, vec![(row, 0)]));
         program.submit(&[(Mode::Reduction(OpId(1).accumulated()), whole)]);
-        assert!(!sources(&program).0, "a join combines it later");
+        assert!(!sources(&program).0, "a later join combines the contents");
     }
 }
 
-/// What many accesses in a row have made long is short again when they are few, step by step.
+/// A history that a long run of accesses has made long becomes short again when steps have few accesses.
 #[test]
-fn a_history_that_was_long_once_is_a_list_again() {
+fn long_history_becomes_a_list_again() {
     let mut program = Program::over(&SHAPE);
     let whole = program.datum.whole();
     let part = |n: usize| Block::new(&[n % 6..n % 6 + 1, n % 5..n % 5 + 1, 0..3, 0..2]);
@@ -401,7 +403,7 @@ fn a_history_that_was_long_once_is_a_list_again() {
     step(&mut program, 8);
     step(&mut program, 8);
     assert!(is_recent(&program));
-    // Nothing is lost by it: the next step waits for the readers, and these for the writer.
+    // This loses nothing: the next step waits for the readers, and these for the writer.
     let (writer, ready) = (program.tasks.len() as u64 - 9, program.ready());
     let next = program.tasks.len() as u64;
     assert_eq!(program.submit(&[(Mode::Inout, whole)]), 9);
@@ -416,32 +418,32 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))] // each is a hundred submissions to 180 elements
 
     #[test]
-    fn accesses_that_cross_each_other_keep_their_order_and_pass_poison_on(program in submissions(false)) {
+    fn crossing_accesses_keep_order_and_pass_poison(program in submissions(false)) {
         check(program);
     }
 
     #[test]
-    fn groups_among_them_do_too(program in submissions(true)) {
+    fn crossing_accesses_and_groups_keep_order_and_pass_poison(program in submissions(true)) {
         check(program);
     }
 
     #[test]
-    fn accesses_after_those_to_all_do_too(program in submissions_to_all(false)) {
+    fn accesses_after_whole_array_keep_order_and_pass_poison(program in submissions_to_all(false)) {
         check(program);
     }
 
     #[test]
-    fn groups_of_all_do_too(program in submissions_to_all(true)) {
+    fn groups_after_whole_array_keep_order_and_pass_poison(program in submissions_to_all(true)) {
         check(program);
     }
 
     #[test]
-    fn accesses_to_tiles_do_too(program in tiled_submissions(false)) {
+    fn tile_accesses_keep_order_and_pass_poison(program in tiled_submissions(false)) {
         check(program);
     }
 
     #[test]
-    fn groups_of_tiles_do_too(program in tiled_submissions(true)) {
+    fn tile_groups_keep_order_and_pass_poison(program in tiled_submissions(true)) {
         check(program);
     }
 }

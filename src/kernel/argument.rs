@@ -1,4 +1,4 @@
-//! Parameters of kernels as types, and what may be given for each.
+//! Types of kernels' parameters, and the arguments that each accepts.
 
 use super::scalar::Scalar;
 use super::signature::Parameter;
@@ -51,7 +51,7 @@ pub trait ParameterType: Sealed {
 ///
 /// ```
 /// use thalweg::kernel::{Kernel, Parameters, Read, Write};
-/// /// A name for whatever kernel a program is configured with.
+/// /// A named kernel that a program is configured with.
 /// struct Step<P: Parameters + 'static>(&'static str, &'static Kernel<P>);
 /// type Axpy = Step<(f64, Read<f64>, Write<f64>, i32)>;
 /// # fn name(step: &Axpy) -> &'static str { step.0 }
@@ -61,10 +61,10 @@ pub trait Parameters: Sealed {
     const LIST: &'static [Parameter];
 }
 
-/// A value for a parameter `P`.
+/// An argument for a parameter of type `P`.
 ///
-/// A number for a number; `&view` of what the task reads or writes, or `&scratch`, for [`Read`]; `&mut view` of what
-/// the task writes, or `&mut scratch`, for [`Write`].
+/// Numbers take a number of the same type. [`Read`] takes `&view` of a region that the task reads or writes, or
+/// `&scratch`. [`Write`] takes `&mut view` of a region that the task writes, or `&mut scratch`.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
@@ -83,12 +83,12 @@ pub trait Argument<P>: Sealed {
     fn value(self) -> ArgumentValue;
 }
 
-/// Values for all parameters `P`: a tuple.
+/// Arguments for all parameters `P`: a tuple.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
 /// use thalweg::kernel::{Arguments, Kernel, Launcher, Parameters, Threads};
-/// /// Launches a kernel and says so.
+/// /// Launches a kernel and prints its name.
 /// fn loud<P: Parameters + 'static>(
 ///     k: &mut Launcher<'_>,
 ///     kernel: &'static Kernel<P>,

@@ -1,17 +1,19 @@
-//! How much of each buffer a kernel may touch: declared in its head, compared with the task's regions at every launch.
+//! Bounds on the elements of each buffer that a kernel may touch: declared in its head, compared with the task's
+//! regions at every launch.
 //!
-//! A wrong count is the commonest mistake of whoever launches a kernel, and would write into other tasks' memory. So
-//! the head of a kernel says of each buffer which box of it the kernel touches at most, counted in elements from the
-//! region's first: `n` elements; `[rows][columns]` side by side, the last index fastest; `[rows : stride][columns]`
-//! with rows so far apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the kernel's
-//! integers, wherever they stand in the head, and the program's macros.
+//! A wrong count is the most common mistake in launching a kernel, and would make it write into other tasks' memory.
+//! So a kernel's head declares for each buffer the largest box that the kernel touches, counted in elements from the
+//! region's first: `n` elements; adjacent `[rows][columns]`, the last index fastest; or `[rows : stride][columns]`,
+//! with rows `stride` elements apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the
+//! kernel's integers, wherever they are in the head, and the program's macros.
 //!
-//! What is checked: every element of the box is one of the region, gaps between a region's rows included. What is not:
-//! that the text keeps to its own head; for that [`Program::new`](super::Program::new) takes its author's word.
+//! Each launch checks that every element of the box is an element of the region; elements in gaps between the
+//! region's rows are not. It cannot check that the text honours its own head: for that
+//! [`Program::new`](super::Program::new) relies on its author's promise.
 //!
-//! Invariants: an extent or a stride below zero, or one that 64 bits cannot count, is refused; a box that is empty in
-//! one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`] values at
-//! once.
+//! Invariants: an extent or a stride below zero, or one that does not fit into 64 bits, is refused; a box that is
+//! empty in one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`]
+//! values at once.
 
 use super::cursor::Cursor;
 use super::signature::{ElementType, MOST_PARAMETERS, Parameter, Signature, SignatureError, equal};
@@ -20,13 +22,13 @@ use crate::error::DeviceError;
 use crate::region::MAX_DIMS;
 use arrayvec::ArrayVec;
 
-/// Steps of all bounds of one kernel together.
+/// Maximum number of steps of all bounds of one kernel together.
 const MOST_STEPS: usize = 192;
 
-/// Values that one expression may need at once.
+/// Maximum number of values that one expression may need at once.
 const DEEPEST: usize = 8;
 
-/// One step of an expression, after those that it takes its operands from.
+/// One step of an expression; it comes after the steps that compute its operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Number(i64),
@@ -36,11 +38,12 @@ enum Step {
     Multiply,
 }
 
-/// One dimension of a box: the ends of its expressions' steps, each of which begins where the one before ends.
+/// One dimension of a box: the ends of the steps of its expressions, each of which begins where the previous one
+/// ends.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     extent_end: u8,
-    /// The same if the dimension has the stride of one that lies side by side.
+    /// Equal to `extent_end` if the dimension has the stride of adjacent elements.
     stride_end: u8,
 }
 
@@ -57,11 +60,11 @@ struct Footprint {
 pub(crate) struct Bounds {
     steps: [Step; MOST_STEPS],
     used: usize,
-    /// Of parameters that are no buffers, nothing.
+    /// The box of each buffer; empty for other parameters.
     footprints: [Footprint; MOST_PARAMETERS],
 }
 
-/// What an expression may name, and where each buffer's box stands in the text.
+/// The names that an expression may use, and the place of each buffer's box in the text.
 pub(super) struct Scope<'a> {
     pub(super) places: &'a [Cursor; MOST_PARAMETERS],
     pub(super) signature: &'a Signature,
@@ -69,7 +72,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// What a word stands for: an integer among the parameters, a macro, or itself.
+    /// Resolves a word: an integer among the parameters, a macro, or a literal.
     const fn find(&self, word: &str) -> Option<Step> {
         if let Some(n) = self.signature.position(word) {
             return match self.signature.parameters()[n] {
@@ -102,11 +105,11 @@ impl Bounds {
     const NOTHING: Footprint =
         Footprint { first_step: 0, extents: [Extent { extent_end: 0, stride_end: 0 }; MAX_DIMS], count: 0 };
 
-    /// Of a kernel without buffers.
+    /// The bounds of a kernel without buffers.
     pub(super) const NONE: Self =
         Self { steps: [Step::Add; MOST_STEPS], used: 0, footprints: [Self::NOTHING; MOST_PARAMETERS] };
 
-    /// The boxes of all buffers.
+    /// Parses the boxes of all buffers.
     pub(super) const fn parse(scope: &Scope<'_>) -> Result<Self, SignatureError> {
         let mut bounds = Self::NONE;
         let parameters = scope.signature.parameters();
@@ -152,7 +155,7 @@ impl Bounds {
         }
     }
 
-    /// Whether the cursor was at a sum, while this many values wait for it.
+    /// Parses a sum, while `waiting` values are pending for it. Returns whether the cursor was at one.
     const fn sum(&mut self, cursor: &mut Cursor, scope: &Scope<'_>, waiting: usize) -> bool {
         if !self.product(cursor, scope, waiting) {
             return false;
@@ -209,10 +212,10 @@ impl Bounds {
 type Dimensions = ArrayVec<(usize, usize), MAX_DIMS>;
 
 impl Bounds {
-    /// Whether each region holds what the kernel may touch of it.
+    /// Checks that each region contains the elements that the kernel may touch.
     ///
     /// # Errors
-    /// [`DeviceError::Bounds`] for the first that does not.
+    /// Returns [`DeviceError::Bounds`] for the first region that does not.
     pub(super) fn check(
         &self,
         kernel: &str,
@@ -229,7 +232,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// The box with these arguments, unless it has a number that is negative or can't be counted.
+    /// Returns the box for these arguments, unless a number of it is negative or overflows.
     fn evaluate(&self, footprint: &Footprint, arguments: &[ArgumentValue]) -> Option<Dimensions> {
         let mut declared = ArrayVec::<(usize, Option<usize>), MAX_DIMS>::new();
         let mut begin = footprint.first_step.into();
@@ -284,7 +287,7 @@ fn integer(ArgumentValue(value): &ArgumentValue, element: ElementType) -> Option
     }
 }
 
-/// The region with as few dimensions as it can be described with, of more than one index each.
+/// Describes the region with as few dimensions as possible, each of more than one index.
 fn merged(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS]) -> Dimensions {
     let mut dimensions = Dimensions::new();
     for (&extent, &stride) in extents.iter().zip(strides).rev().filter(|(extent, _)| **extent != 1) {
@@ -296,7 +299,7 @@ fn merged(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS]) -> Dimension
     dimensions
 }
 
-/// Whether all elements of a box, counted from the region's first, are the region's.
+/// Whether all elements of a box, counted from the region's first, belong to the region.
 fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dimensions) -> bool {
     if touched.iter().any(|(extent, _)| *extent == 0) {
         return true;
@@ -305,7 +308,8 @@ fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dim
         return false;
     }
     let mut region = merged(extents, strides);
-    // A step along a dimension of the box is some steps along one of the region's, which has a limited number of them.
+    // A step along a dimension of the box is one or more steps along a dimension of the region, which has a limited
+    // number of them.
     region.iter_mut().for_each(|(extent, _)| *extent -= 1);
     touched.iter().filter(|(extent, stride)| *extent > 1 && *stride > 0).all(|(extent, stride)| {
         let along = region.iter_mut().find(|(_, of_region)| stride.is_multiple_of(*of_region) && stride >= of_region);
@@ -350,7 +354,8 @@ mod tests {
         HEAD.replace("BOX", bounds).leak()
     }
 
-    /// What a kernel with this box of a region says to n, m, k and l.
+    /// Whether a kernel with this box, of a region with these extents and strides, may be launched with n, m, k and
+    /// l.
     fn check(bounds: &str, extents: [usize; 4], strides: [usize; 4], (n, m, k, l): (i32, i64, u32, u64)) -> bool {
         let signature = parse(text(bounds), "f", &[("LANES", 4)]).unwrap();
         let scalar = |bytes: [u8; 8]| ArgumentValue(Value::Scalar { bytes, len: 8 });
@@ -366,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_computed() {
+    fn expressions_are_evaluated() {
         let values = (3, 5, 7, 11);
         for (bounds, value) in [
             ("n", 3),
@@ -386,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused() {
+    fn invalid_expressions_are_refused() {
         for bounds in ["", "n +", "n m", "x", "r", "other", "n /* */ ]", "[n", "[n][", "n / 2", "[]", "1e3", "(n", "+n"]
         {
             let refused = parse(text(bounds), "f", &[]).unwrap_err();
@@ -401,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_none_are_refused() {
+    fn negative_and_overflowing_numbers_are_refused() {
         assert!(of_vector("n", 0, 0) && of_vector("n", 3, 3));
         assert!(!of_vector("n", 3, -1) && !of_vector("n", 0, 1));
         assert!(!of_vector("n * 1000000000 * 1000000000 * 1000000000", 3, 3));
@@ -409,12 +414,12 @@ mod tests {
         assert!(!check("m", [3, 1, 1, 1], [1; 4], (0, i64::MIN, 0, 0)));
         assert!(!check("[2][2 : m]", [9, 1, 1, 1], [1; 4], (0, -1, 0, 0)));
         assert!(!check("k", [3, 1, 1, 1], [1; 4], (0, 0, u32::MAX, 0)));
-        // Nothing is touched in a box that is empty in one dimension, however long it is in another.
+        // A box that is empty in one dimension touches nothing, however long it is in another.
         assert!(check("[n][m]", [1, 1, 1, 1], [1; 4], (0, i64::MAX, 0, 0)));
     }
 
     #[test]
-    fn gaps_between_rows_are_not_the_regions() {
+    fn gaps_between_rows_do_not_belong_to_the_region() {
         let of = |bounds: &str| check(bounds, [3, 4, 1, 1], [10, 1, 1, 1], (3, 10, 0, 0));
         assert!(of("[n : m][4]") && of("[n : m]") && of("4") && of("[2 : 20][4]") && of("[4][1]"));
         assert!(
@@ -425,9 +430,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is let through, each element of the box is one of the region.
+        /// Each element of an admitted box belongs to the region.
         #[test]
-        fn what_is_let_through_lies_in_the_region(
+        fn admitted_box_lies_in_the_region(
             extents in proptest::array::uniform4(0usize..4),
             gaps in proptest::array::uniform4(0usize..3),
             touched in proptest::collection::vec((0usize..5, 0usize..30), 1..=4),
@@ -442,9 +447,9 @@ mod tests {
             prop_assert!(inside || !let_through);
         }
 
-        /// The region itself is let through, in its own dimensions.
+        /// The region itself is admitted, in its own dimensions.
         #[test]
-        fn the_region_itself_is_let_through(
+        fn region_itself_is_admitted(
             extents in proptest::array::uniform4(0usize..5),
             gaps in proptest::array::uniform4(0usize..3),
         ) {

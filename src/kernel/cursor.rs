@@ -1,6 +1,6 @@
-//! A place in a kernel's text.
+//! A cursor over a kernel's text.
 
-/// Walks over a text, past white space and comments.
+/// A position in a text; it skips white space and comments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cursor {
     text: &'static str,
@@ -21,7 +21,7 @@ impl Cursor {
         self.at >= self.text.len()
     }
 
-    /// Leaves a byte behind, whatever it is.
+    /// Skips a byte, whatever it is.
     pub(super) const fn advance(&mut self) {
         self.at += 1;
     }
@@ -47,7 +47,7 @@ impl Cursor {
         }
     }
 
-    /// The letters, digits and underscores ahead; empty if something else comes first.
+    /// Takes the letters, digits and underscores ahead; returns an empty string if something else comes first.
     pub(super) const fn word(&mut self) -> &'static str {
         self.skip();
         let start = self.at;
@@ -57,11 +57,11 @@ impl Cursor {
         let word = self.text.as_bytes().split_at(self.at).0.split_at(start).1;
         match std::str::from_utf8(word) {
             Ok(word) => word,
-            Err(_) => "", // of nothing but ASCII
+            Err(_) => "", // cannot happen: all bytes are ASCII
         }
     }
 
-    /// Whether this is ahead; it is left behind then.
+    /// Takes the expected byte if it is ahead; returns whether it was.
     pub(super) const fn take(&mut self, expected: u8) -> bool {
         self.skip();
         let found = !self.is_at_end() && self.peek(0) == expected;
@@ -71,7 +71,7 @@ impl Cursor {
         found
     }
 
-    /// Goes behind the bracket that closes what the cursor is in; whether there is one.
+    /// Moves past the bracket that closes the current one; returns whether there is one.
     pub(super) const fn close(&mut self) -> bool {
         let mut depth = 0;
         loop {

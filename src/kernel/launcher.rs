@@ -1,4 +1,4 @@
-//! Enqueuing kernels from a task's body.
+//! Enqueuing of kernels from a task's body.
 
 use super::value::ArgumentValue;
 use super::{
@@ -9,58 +9,59 @@ use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use std::fmt;
 
-/// What a device does for a launcher.
+/// The operations of a device that a launcher needs.
 pub(crate) trait Enqueue {
-    /// Enqueues a kernel with this many groups, behind what was enqueued before.
+    /// Enqueues a kernel with this many groups, after everything that was enqueued before.
     fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
     -> Result<(), DeviceError>;
 
-    /// What a group can have on the device.
+    /// Returns the limits of a group of threads on the device.
     fn limits(&self) -> Limits;
 
-    /// Memory that lasts as long as what this task enqueues; its handle.
+    /// Allocates memory that lasts as long as the work that this task enqueues; returns its handle.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
 
-    /// Of a task across several devices: what is enqueued from here on goes to that of a part. Of any other, all parts are on
-    /// the one device.
+    /// For a task across several devices: sends everything that is enqueued from here on to the device of this part.
+    /// For any other task, all parts are on its one device.
     fn select(&mut self, _part: usize) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Whether kernels here reach memory of the task, by its handle, also if that is another device's.
+    /// Whether kernels here can access memory of the task, given by its handle, even if it is another device's.
     fn reach(&mut self, _base: usize) -> bool {
         true
     }
 
-    /// Whether a kernel may be given all of this: it reaches it, and what others write is not among it.
+    /// Checks that a kernel may be given all these arguments: it must reach them, and the task must not write to
+    /// memory of another part's device.
     fn check_reach(&mut self, _kernel: &KernelText, _arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// The kind of units whose interface it is.
+    /// Returns the kind of units whose interface this is.
     fn interface(&self) -> UnitKind;
 
-    /// Makes the device the calling thread's, for a body that enqueues by itself from here on.
+    /// Binds the device to the calling thread, for a body that calls the interface itself from here on.
     fn raw(&mut self) -> Result<RawHandles, DeviceError>;
 
-    /// What users keep with the stream.
+    /// Returns the values that users keep with the stream.
     fn kept(&mut self) -> &mut Kept;
 
-    /// What is launched from here on is written down, part by part, and launched as a whole by [`Self::launch_graph`].
+    /// Begins to record launches, part by part; [`Self::launch_graph`] launches all of them.
     fn begin_graph(&mut self);
 
-    /// What is launched from here on is the next part.
+    /// Begins the next part of the recorded launches.
     fn begin_part(&mut self);
 
-    /// The part has failed: nothing of it is launched.
+    /// Drops the current part, which has failed: nothing of it is launched.
     fn drop_part(&mut self);
 
-    /// Launches what was written down: each part `after` those of these numbers. What the device has `known` of it is used
-    /// and kept.
+    /// Launches the recorded parts, each `after` the parts with these numbers. Uses the state that the device keeps
+    /// in `known`, and updates it.
     fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError>;
 }
 
-/// What a group of threads can have on a device.
+/// The limits of a group of threads on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) threads_per_group: u64,
@@ -68,13 +69,13 @@ pub(crate) struct Limits {
 }
 
 impl Default for Limits {
-    /// What every device of CUDA and HIP has.
+    /// The limits that every CUDA and HIP device meets.
     fn default() -> Self {
         Self { threads_per_group: 1024, local_bytes: 48 << 10 }
     }
 }
 
-/// A task's way to its device: enqueues kernels, which run one after another.
+/// A task's access to its device: enqueues kernels, which run one after another.
 ///
 /// ```no_run
 /// use thalweg::kernel::{Kernel, Program, Read, Write};
@@ -109,38 +110,40 @@ impl<'a> Launcher<'a> {
         &mut *self.device
     }
 
-    /// The kind of units whose interface takes what is enqueued.
+    /// Returns the kind of units whose interface the work is enqueued with.
     pub(crate) fn interface(&self) -> UnitKind {
         self.device.interface()
     }
 
-    /// Of a task across devices ([`TaskBuilder::across_devices`](crate::TaskBuilder::across_devices)): what is enqueued from here
-    /// on goes to the device of this part; at first that is part 0's. On each device one kernel runs after another; between
-    /// devices there is no order. Where the task works on one device, all parts are there.
+    /// For a task across devices ([`TaskBuilder::across_devices`](crate::TaskBuilder::across_devices)): sends
+    /// everything that is enqueued from here on to the device of this part; initially, that is part 0. Kernels on one
+    /// device run one after another; between devices there is no order. If the task works on one device, all parts
+    /// are there.
     ///
     /// # Errors
-    /// If the task has no such part. That is found where it works on several devices.
+    /// Returns an error if the task has no such part. This is detected only if it works on several devices.
     pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
         self.device.select(part)?;
         Ok(self)
     }
 
-    /// Of a task across devices: whether kernels of the part that was chosen last reach a region of another part, in place. If
-    /// so, they may be given it: a kernel of a [`Program`](super::Program) if the task writes neither the region nor what lies in
-    /// one piece of memory with it, others as their own `unsafe` promises say. CUDA and HIP are asked for access from the one
-    /// device to the other; OpenCL brings buffers to where they are used.
+    /// For a task across devices: whether kernels of the part that was selected last can access a region of another
+    /// part in place. If so, the region may be passed to them: to a kernel of a [`Program`](super::Program) if the
+    /// task writes neither the region nor anything in the same piece of memory, and to other kernels as their
+    /// `unsafe` promises allow. CUDA and HIP are asked for access from one device to the other; OpenCL moves buffers
+    /// to where they are used.
     pub fn reaches(&mut self, region: &impl DeviceRegion) -> bool {
         self.device.reach(region.place().base)
     }
 
-    /// Enqueues a kernel with at least this many threads: as many whole groups as that takes. The kernel sees to the
-    /// threads that are too many. Without threads nothing is enqueued.
+    /// Enqueues a kernel with at least this many threads, rounded up to whole groups. The kernel must handle the
+    /// excess threads. Without threads nothing is enqueued.
     ///
     /// # Errors
-    /// [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch what is not in a region;
-    /// [`DeviceError::Elsewhere`] if an argument lies in another device's memory and is written, or not reached;
-    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; or if the kernel's program does not compile
-    /// for the device, or the device refuses. Nothing is enqueued then.
+    /// Returns [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch elements
+    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and is written, or
+    /// not reached; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also returns an error if the
+    /// kernel's program does not compile for the device, or the device refuses. Nothing is enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,
@@ -160,19 +163,20 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// As [`launch`](Self::launch), of a kernel that is written for one interface, or for several one by one. See
+    /// As [`launch`](Self::launch), for a kernel that is written for one interface, or separately for several. See
     /// [`Module`](super::Module) for how regions are passed.
     ///
     /// # Errors
-    /// [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; [`DeviceError::NoCompiler`] if the module has no
-    /// code for the device's interface; or if its text does not compile, or the device refuses its code. Nothing is
-    /// enqueued then.
+    /// Returns [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; [`DeviceError::NoCompiler`] if the
+    /// module has no code for the device's interface. Also returns an error if its text does not compile, or the
+    /// device refuses its code. Nothing is enqueued then.
     ///
     /// # Safety
-    /// With these arguments and as many threads, rounded up to whole groups, the kernel touches no memory but its own and,
-    /// of each buffer, elements of the region that was given for it; of a [`Read`](super::Read), it only reads. Where its
-    /// parameters could not be compared with `P` (compiled code, [`ModuleKernel::unchecked`]), they are those.
-    #[allow(unsafe_code)] // a promise that is asked for; nothing unsafe is done here
+    /// With these arguments and this many threads, rounded up to whole groups, the kernel touches no memory but its
+    /// own and, of each buffer, elements of the region that was given for it; from a [`Read`](super::Read), it only
+    /// reads. If its parameters could not be compared with `P` (compiled code, [`ModuleKernel::unchecked`]), they are
+    /// those of `P`.
+    #[allow(unsafe_code)] // `unsafe` marks a promise of the caller; nothing unsafe is done here
     pub unsafe fn launch_module<P, A>(
         &mut self,
         kernel: &ModuleKernel<P>,
@@ -190,23 +194,23 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// What a group can have on the device.
+    /// Returns the limits of a group of threads on the device.
     #[cfg(feature = "macros")]
     pub(crate) fn limits(&self) -> Limits {
         self.device.limits()
     }
 
-    /// Memory for `len` elements, for what this task enqueues from here on.
+    /// Allocates memory for `len` elements, for the work that this task enqueues from here on.
     ///
     /// # Errors
-    /// If the device lacks the memory.
+    /// Returns an error if the device lacks the memory.
     pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<'a, T>, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))
     }
 }
 
-/// So many groups that they have these threads; nothing if there are none.
+/// Returns the number of groups that hold these threads, or `None` if there are no threads.
 fn groups(kernel: &KernelText, Threads(threads): Threads) -> Result<Option<[u32; 3]>, DeviceError> {
     if threads.contains(&0) {
         return Ok(None);
@@ -230,7 +234,7 @@ impl fmt::Debug for Launcher<'_> {
     }
 }
 
-/// How many threads a kernel gets, in up to three dimensions: `n`, `[x, y]` or `[x, y, z]`.
+/// The number of threads of a launch, in up to three dimensions: `n`, `[x, y]` or `[x, y, z]`.
 ///
 /// ```
 /// use thalweg::kernel::Threads;

@@ -1,15 +1,17 @@
-//! Kernels: what tasks run on accelerators, as texts that CUDA, HIP and OpenCL all compile.
+//! Kernels that tasks run on accelerators, as texts that CUDA, HIP and OpenCL all compile.
 //!
-//! A [`Program`] is a text in the dialect of `kernels/dialect.h`; a [`Kernel`] is one function of it, with the types of
-//! its parameters. A task's `.gpu` body gets a [`Launcher`] and a view of each of its regions, and enqueues kernels
-//! with them. What is written for one interface is a [`Module`]; a body for one interface may call it itself (`raw.rs`).
+//! A [`Program`] is a text in the dialect of `kernels/dialect.h`; a [`Kernel`] is one function of it, with the types
+//! of its parameters. A task's `.gpu` body gets a [`Launcher`] and a view of each of its regions, and enqueues
+//! kernels with them. Code that is written for one interface is a [`Module`]; a body for one interface may call that
+//! interface itself (`raw.rs`).
 //!
-//! Nothing here opens a device or compiles a text; that is `device/`'s matter. Invariants:
+//! Nothing here opens a device or compiles a text; `device/` does that. Invariants:
 //! 1. A [`Kernel`]'s parameters are those of its text: this is checked when the constant is evaluated, so that a
 //!    program with wrong types does not compile.
-//! 2. What a task may only read has no way into a parameter that a kernel writes ([`Argument`]).
-//! 3. No kernel is launched that its head allows to touch what is not its task's (`bounds.rs`). That texts keep to
-//!    their heads cannot be checked: whoever makes a [`Program`] of one vouches for it.
+//! 2. A region that a task may only read cannot be passed for a parameter that a kernel writes ([`Argument`]).
+//! 3. No kernel is launched whose head allows it to touch memory that does not belong to its task (`bounds.rs`).
+//!    Whether texts honour their heads cannot be checked: the author who makes a [`Program`] of a text vouches for
+//!    it.
 
 mod argument;
 mod bounds;

@@ -1,10 +1,10 @@
-//! Kernels that are written for one interface: in its own language, or compiled by somebody else.
+//! Kernels that are written for one interface, in its language or as compiled code.
 //!
-//! A [`Module`] has code for as many interfaces as its author likes, and a [`ModuleKernel`] is one function of it, with the
-//! types of its parameters. A device takes the code for its interface. What a text says of a kernel's parameters is compared
-//! with the types when the constant is evaluated (`module_head.rs`). Of compiled code nothing is known before it is loaded.
+//! A [`Module`] has code for any number of interfaces, and a [`ModuleKernel`] is one function of it, with the types
+//! of its parameters. A device takes the code for its interface. The parameters in a text are compared with the types
+//! when the constant is evaluated (`module_head.rs`). Nothing is known about compiled code before it is loaded.
 //!
-//! What is never checked here is what such a kernel touches: it has no bounds. So each launch is `unsafe`.
+//! The memory that such a kernel touches is never checked, because it has no bounds. So each launch is `unsafe`.
 
 use super::bounds::Bounds;
 use super::module_head;
@@ -21,19 +21,19 @@ use std::sync::Arc;
 /// Code for one interface.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Code {
-    /// To be compiled.
+    /// Source text, compiled at run time.
     Text(&'static str),
-    /// An assembler's text, which the driver compiles.
+    /// Assembler text, which the driver compiles.
     Ptx(&'static str),
-    /// To be loaded as it is.
+    /// A binary that is loaded as it is.
     Image(&'static [u8]),
-    /// To be compiled, and no text.
+    /// An intermediate binary, which the driver compiles.
     SpirV(&'static [u8]),
 }
 
 /// Code with kernels, in the languages of one or several interfaces.
 ///
-/// A device gets the code of its interface; if there are several for one, the one that was added last.
+/// A device gets the code for its interface; if several were added for one, the last of them.
 ///
 /// ```
 /// use thalweg::kernel::{Module, ModuleKernel, Read, Write};
@@ -43,7 +43,7 @@ pub(crate) enum Code {
 ///         int i = blockIdx.x * blockDim.x + threadIdx.x;
 ///         if (i < n) y[i] = 2 * x[i];
 ///     }"#;
-/// // A buffer cannot be passed by an address in its middle: each has the number of its first element behind it.
+/// // A buffer cannot be passed by an address inside it, so the index of the first element follows each buffer.
 /// const OPENCL: &str = "
 ///     __kernel void twice(__global const float *x, ulong x_first, __global float *y, ulong y_first, int n)
 ///     {
@@ -63,67 +63,67 @@ pub struct Module {
 }
 
 impl Module {
-    /// A module without code yet. `name` is what messages call it.
+    /// Makes a module without code. Messages refer to it by `name`.
     pub const fn new(name: &'static str) -> Self {
         Self { name, cuda: None, hip: None, opencl: None }
     }
 
-    /// With a text in CUDA C++, which NVRTC compiles for the device. Its kernels are `extern "C"`.
+    /// Adds a text in CUDA C++, which NVRTC compiles for the device. Its kernels must be `extern "C"`.
     #[must_use]
     pub const fn cuda(self, text: &'static str) -> Self {
         Self { cuda: Some(Code::Text(text)), ..self }
     }
 
-    /// With a text in PTX, which CUDA's driver compiles for the device.
+    /// Adds a text in PTX, which the CUDA driver compiles for the device.
     #[must_use]
     pub const fn ptx(self, text: &'static str) -> Self {
         Self { cuda: Some(Code::Ptx(text)), ..self }
     }
 
-    /// With code for CUDA devices of one architecture, as `nvcc -cubin` makes it.
+    /// Adds code for CUDA devices of one architecture, as made by `nvcc -cubin`.
     #[must_use]
     pub const fn cubin(self, code: &'static [u8]) -> Self {
         Self { cuda: Some(Code::Image(code)), ..self }
     }
 
-    /// With code for CUDA devices of several architectures, as `nvcc -fatbin` makes it.
+    /// Adds code for CUDA devices of several architectures, as made by `nvcc -fatbin`.
     #[must_use]
     pub const fn fatbin(self, code: &'static [u8]) -> Self {
         Self { cuda: Some(Code::Image(code)), ..self }
     }
 
-    /// With a text in HIP C++, which hipRTC compiles for the device. Its kernels are `extern "C"`.
+    /// Adds a text in HIP C++, which hipRTC compiles for the device. Its kernels must be `extern "C"`.
     #[must_use]
     pub const fn hip(self, text: &'static str) -> Self {
         Self { hip: Some(Code::Text(text)), ..self }
     }
 
-    /// With code for HIP devices, of one architecture or a bundle for several, as `hipcc --genco` makes it.
+    /// Adds code for HIP devices, of one architecture or a bundle for several, as made by `hipcc --genco`.
     #[must_use]
     pub const fn hsaco(self, code: &'static [u8]) -> Self {
         Self { hip: Some(Code::Image(code)), ..self }
     }
 
-    /// With a text in OpenCL C. Behind each parameter that is a buffer comes a `ulong`, which is given the number of the
-    /// region's first element in it.
+    /// Adds a text in OpenCL C. Each parameter that is a buffer must be followed by a `ulong`, which receives the
+    /// index of the region's first element in the buffer.
     #[must_use]
     pub const fn opencl(self, text: &'static str) -> Self {
         Self { opencl: Some(Code::Text(text)), ..self }
     }
 
-    /// With code in SPIR-V, for OpenCL devices of version 2.1 or later that take it. Parameters are as for
+    /// Adds code in SPIR-V, for OpenCL devices of version 2.1 or later that accept it. Parameters are as for
     /// [`opencl`](Self::opencl).
     #[must_use]
     pub const fn spirv(self, code: &'static [u8]) -> Self {
         Self { opencl: Some(Code::SpirV(code)), ..self }
     }
 
-    /// What messages call it.
+    /// Returns the name used in messages.
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The code for the interface of this kind of units.
+    /// Returns the code for the interface of this kind of units.
     pub(crate) fn code(&self, interface: UnitKind) -> Option<Code> {
         match interface {
             UnitKind::Cuda => self.cuda,
@@ -139,9 +139,10 @@ impl fmt::Debug for Module {
     }
 }
 
-/// A type that kernels of a [`Module`] know by name: of buffers' elements, or of numbers and structures among parameters.
+/// A type that kernels of a [`Module`] know by name: an element type of buffers, or a parameter type for numbers and
+/// structures.
 ///
-/// It lies in memory there as it does here; for a structure that takes `#[repr(C)]` and no padding.
+/// Its memory layout in kernels is the same as in Rust; for a structure, this requires `#[repr(C)]` and no padding.
 ///
 /// ```
 /// use thalweg::bytemuck::{Pod, Zeroable};
@@ -155,12 +156,12 @@ impl fmt::Debug for Module {
 /// impl CType for Particle {
 ///     const NAMES: &'static [&'static str] = &["Particle"]; // in texts: `struct Particle` or `Particle`
 /// }
-/// assert_eq!(<[f64; 5]>::NAMES, ["double"]); // five at a time
+/// assert_eq!(<[f64; 5]>::NAMES, ["double"]); // five adjacent values
 /// ```
 pub trait CType: bytemuck::Pod + Send + Sync {
-    /// What texts may call it, without `struct`.
+    /// The names that texts may use for it, without `struct`.
     const NAMES: &'static [&'static str];
-    /// How many of what has these names lie side by side; an array is no parameter by itself.
+    /// The number of adjacent values with these names; an array cannot be a parameter itself.
     #[doc(hidden)]
     const COUNT: usize = 1;
 }
@@ -223,7 +224,7 @@ impl<T: CType> Argument<Self> for Plain<T> {
     }
 }
 
-/// What a parameter is to a module's kernel.
+/// A parameter as a module's kernel sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CParameter {
     pub(super) passed: Passed,
@@ -235,9 +236,9 @@ pub struct CParameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Passed {
     Value,
-    /// By an address, to read.
+    /// By an address, for reading.
     Read,
-    /// By an address, to write.
+    /// By an address, for writing.
     Write,
 }
 
@@ -304,7 +305,7 @@ macro_rules! tuples {
 
 tuples! { P0 P1 P2 P3 P4 P5 P6 P7 P8 P9 P10 P11 P12 P13 P14 P15 P16 P17 P18 P19 P20 P21 P22 P23 }
 
-/// What is wrong with a module's kernel, or with the types that the host gives it.
+/// An error in a module's kernel, or in the types that the host gives it.
 ///
 /// ```
 /// use thalweg::kernel::{Module, ModuleError, ModuleKernel, Read};
@@ -333,10 +334,10 @@ pub enum ModuleError {
         /// Its number in the text, from 0.
         parameter: usize,
     },
-    /// The host has another number of parameters.
-    #[error("the kernel has another number of parameters than its Rust type")]
+    /// The numbers of parameters in the text and in Rust differ.
+    #[error("the number of the kernel's parameters differs from its Rust type")]
     Count,
-    /// A parameter differs.
+    /// A parameter differs from its Rust type.
     #[error(
         "parameter {parameter} differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, in the words of \
          `CType`; and in OpenCL C a `ulong` follows each"
@@ -354,7 +355,7 @@ impl ModuleError {
             Self::Group => "the kernel's group is empty in one dimension; try numbers above 0",
             Self::Missing => "a text of the module has no kernel of this name",
             Self::Parameter { .. } => "a parameter is not understood; try `ModuleKernel::unchecked`",
-            Self::Count => "the kernel has another number of parameters than its Rust type",
+            Self::Count => "the number of the kernel's parameters differs from its Rust type",
             Self::Type { .. } => {
                 "a parameter of the kernel differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, in \
                  the words of `CType`; and in OpenCL C a `ulong` follows each"
@@ -363,7 +364,7 @@ impl ModuleError {
     }
 }
 
-/// One kernel of a [`Module`]; `P` is a tuple of its parameters' types. Launched by
+/// One kernel of a [`Module`]; `P` is a tuple of its parameters' types. Launch it with
 /// [`Launcher::launch_module`](super::Launcher::launch_module).
 ///
 /// ```
@@ -383,11 +384,11 @@ pub struct ModuleKernel<P> {
 }
 
 impl<P: ModuleParameters> ModuleKernel<P> {
-    /// The kernel `name` of `module`, launched with groups of so many threads.
+    /// Returns the kernel `name` of `module`, launched with groups of this many threads.
     ///
     /// # Panics
-    /// If the module has no code, or one of its texts has no such kernel or one with other parameters; in a constant or
-    /// static that is an error of compilation.
+    /// Panics if the module has no code, or one of its texts has no such kernel or one with other parameters. In a
+    /// constant or static this is a compile-time error.
     #[track_caller]
     pub const fn new(module: &Module, name: &'static str, group: [u32; 3]) -> Self {
         match Self::checked(module, name, group) {
@@ -396,10 +397,10 @@ impl<P: ModuleParameters> ModuleKernel<P> {
         }
     }
 
-    /// As [`new`](Self::new), for code that comes at run time.
+    /// As [`new`](Self::new), for code that is known only at run time.
     ///
     /// # Errors
-    /// As [`new`](Self::new) panics.
+    /// Returns an error where [`new`](Self::new) panics.
     pub const fn checked(module: &Module, name: &'static str, group: [u32; 3]) -> Result<Self, ModuleError> {
         if module.cuda.is_none() && module.hip.is_none() && module.opencl.is_none() {
             return Err(ModuleError::NoCode);
@@ -422,11 +423,11 @@ impl<P: ModuleParameters> ModuleKernel<P> {
         Ok(Self::unchecked(module, name, group))
     }
 
-    /// As [`new`](Self::new), for texts whose parameters cannot be read off them, because they are made of macros or
+    /// As [`new`](Self::new), for texts whose parameters cannot be parsed because they consist of macros or
     /// templates: nothing is compared.
     ///
     /// # Panics
-    /// If a group would have no threads.
+    /// Panics if a group would have no threads.
     #[track_caller]
     pub const fn unchecked(module: &Module, name: &'static str, group: [u32; 3]) -> Self {
         assert!(group[0] > 0 && group[1] > 0 && group[2] > 0, "a group has threads in each dimension");
@@ -437,12 +438,12 @@ impl<P: ModuleParameters> ModuleKernel<P> {
 }
 
 impl<P> ModuleKernel<P> {
-    /// Its name.
+    /// Returns the kernel's name.
     pub const fn name(&self) -> &'static str {
         self.text.name
     }
 
-    /// Threads per group, in three dimensions.
+    /// Returns the number of threads per group, in three dimensions.
     pub const fn group(&self) -> [u32; 3] {
         self.text.group
     }

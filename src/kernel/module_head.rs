@@ -1,16 +1,17 @@
-//! Reads off a text of an interface's own language what parameters a kernel has.
+//! Parser of kernels' parameters in a text in an interface's own language.
 //!
-//! It understands the plain ones, of C and of PTX: what templates, macros, references or namespaces make up is refused
-//! rather than guessed at. All is `const`, as for the dialect's heads.
+//! It understands plain parameters of C and of PTX. Parameters that consist of templates, macros, references or
+//! namespaces are refused rather than guessed. Everything is `const`, as for the dialect's heads.
 
 use super::cursor::Cursor;
 use super::module::{CParameter, ModuleError, Passed};
 use super::signature::equal;
 
-/// Words that one type may have.
+/// Maximum number of words in one type.
 const MOST_WORDS: usize = 6;
 
-/// Compares the kernel's parameters in a text of CUDA C++, HIP C++ or, with a number behind each buffer, OpenCL C.
+/// Compares the kernel's parameters in a text of CUDA C++, HIP C++ or OpenCL C; in the latter, a number follows each
+/// buffer.
 pub(super) const fn check(
     text: &'static str,
     name: &str,
@@ -48,7 +49,7 @@ pub(super) const fn check(
     if n == expected.len() { Ok(()) } else { Err(ModuleError::Count) }
 }
 
-/// Goes behind the bracket that opens the kernel's parameters; whether there is one.
+/// Moves past the bracket that opens the kernel's parameters; returns whether there is one.
 const fn find_kernel(cursor: &mut Cursor, name: &str) -> bool {
     let mut is_kernel = false;
     loop {
@@ -70,7 +71,7 @@ const fn find_kernel(cursor: &mut Cursor, name: &str) -> bool {
     }
 }
 
-/// One parameter in C.
+/// A parameter in C.
 struct Found {
     words: [&'static str; MOST_WORDS],
     count: usize,
@@ -111,7 +112,7 @@ impl Found {
     }
 }
 
-/// The next parameter, up to the comma or bracket behind it; nothing if it is not a plain one.
+/// Parses the next parameter, up to the comma or bracket after it. Returns `None` if it is not a plain one.
 const fn parameter(cursor: &mut Cursor) -> Option<Found> {
     let mut found = Found { words: [""; MOST_WORDS], count: 0, is_address: false, is_const: false, is_last: false };
     let mut named = false;
@@ -119,7 +120,7 @@ const fn parameter(cursor: &mut Cursor) -> Option<Found> {
         let word = cursor.word();
         if !word.is_empty() {
             if equal(word, "const") {
-                // Behind the star it is the address that does not change.
+                // After the star, `const` applies to the address.
                 found.is_const |= !found.is_address;
             } else if found.is_address && !qualifies(word) {
                 if named {
@@ -127,7 +128,7 @@ const fn parameter(cursor: &mut Cursor) -> Option<Found> {
                 }
                 named = true;
             } else if qualifies(word) {
-                // nothing that the host could see
+                // does not affect the host
             } else if found.count == MOST_WORDS {
                 return None;
             } else {
@@ -149,12 +150,12 @@ const fn parameter(cursor: &mut Cursor) -> Option<Found> {
         }
     }
     if !found.is_address && found.count > 1 {
-        found.count -= 1; // its name
+        found.count -= 1; // the last word is its name
     }
     if found.count == 0 { None } else { Some(found) }
 }
 
-/// Words that change nothing about what the host passes.
+/// Whether the word does not affect the values that the host passes.
 const fn qualifies(word: &str) -> bool {
     let words = [
         "struct",
@@ -178,7 +179,7 @@ const fn qualifies(word: &str) -> bool {
     false
 }
 
-/// Compares the sizes of a kernel's parameters in PTX, which has no other types of structures.
+/// Compares the sizes of a kernel's parameters in PTX, where structures have no other type.
 pub(super) const fn check_ptx(text: &'static str, name: &str, expected: &[CParameter]) -> Result<(), ModuleError> {
     let mut cursor = Cursor::new(text);
     loop {
@@ -211,7 +212,7 @@ pub(super) const fn check_ptx(text: &'static str, name: &str, expected: &[CParam
     if n == expected.len() { Ok(()) } else { Err(ModuleError::Count) }
 }
 
-/// The next parameter's bytes, and whether it is the last.
+/// Returns the size of the next parameter in bytes, and whether it is the last.
 const fn ptx_parameter(cursor: &mut Cursor) -> Option<(usize, bool)> {
     let (mut element, mut elements) = (0, 1);
     loop {
@@ -237,7 +238,7 @@ const fn ptx_parameter(cursor: &mut Cursor) -> Option<(usize, bool)> {
     if element * elements > 0 && !cursor.is_at_end() { Some((element * elements, false)) } else { None }
 }
 
-/// A number of at most six digits; 0 if it is none.
+/// Parses a number of at most six digits; returns 0 if it is none.
 const fn number(digits: &[u8]) -> usize {
     let (mut value, mut n) = (0, 0);
     while n < digits.len() {
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_parameters_are_read_off_each_language() {
+    fn plain_parameters_are_parsed_in_each_language() {
         for text in [CUDA, OPENCL, PTX] {
             assert_eq!(of::<Axpy>(text, "axpy"), Ok(()), "{text}");
             assert_eq!(of::<(Read<f64>,)>(text, "axpy"), Err(Count), "{text}");
@@ -315,13 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn differing_parameter_is_named() {
         assert_eq!(of::<(Write<f64>, Write<f64>, f64, u64)>(CUDA, "axpy"), Err(Type { parameter: 0 }));
         assert_eq!(of::<(Read<f64>, Read<f64>, f64, u64)>(CUDA, "axpy"), Err(Type { parameter: 1 }));
         assert_eq!(of::<(Read<f64>, Write<f64>, f32, u64)>(CUDA, "axpy"), Err(Type { parameter: 2 }));
         assert_eq!(of::<(Read<f64>, Write<f64>, f32, u64)>(OPENCL, "axpy"), Err(Type { parameter: 4 }));
         assert_eq!(of::<(Read<f64>, Write<f64>, f64, i32)>(PTX, "axpy"), Err(Type { parameter: 3 }));
-        assert_eq!(of::<(Write<f32>,)>(OPENCL, "bare"), Err(Count), "no number behind the buffer");
+        assert_eq!(of::<(Write<f32>,)>(OPENCL, "bare"), Err(Count), "no number after the buffer");
         assert_eq!(of::<(i32, i32)>(CUDA, "odd"), Err(Parameter { parameter: 0 }));
         assert_eq!(of::<()>("__global__ void f(", "f"), Err(Parameter { parameter: 0 }));
         assert_eq!(of::<()>("", "f"), Err(Missing));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_TEXTS: usize = 12;
 const MOST_DEFINES: usize = 32;
 
-/// The text of some kernels, in the dialect of `kernels/dialect.h`, which is always in front of it.
+/// The text of one or more kernels, in the dialect of `kernels/dialect.h`, which always precedes it.
 ///
 /// ```
 /// use thalweg::kernel::Program;
@@ -27,7 +27,7 @@ const MOST_DEFINES: usize = 32;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// Names and texts; the last is the program's own.
+    /// Names and texts; the program's own is last.
     texts: [(&'static str, &'static str); MOST_TEXTS],
     text_count: usize,
     defines: [(&'static str, i64); MOST_DEFINES],
@@ -35,28 +35,28 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program of this text. `name` is what messages of compilers will call it.
+    /// Makes a program of this text. Compiler messages refer to it by `name`.
     ///
-    /// A text is code in another language, which nothing can keep from writing where it likes. What can be checked is:
-    /// its heads, when a [`Kernel`] is made; and at every launch, that the elements a head names are those of the
-    /// task's regions. The rest is for you to vouch for, once for a text, and launches are safe.
+    /// A text is code in another language, and nothing can keep it from writing anywhere. Its heads are checked when
+    /// a [`Kernel`] is made, and every launch checks that the elements a head names are those of the task's regions.
+    /// You must vouch for the rest, once for each text; then launches are safe.
     ///
     /// # Safety
     /// Each kernel, with the headers and macros that the program gets, touches no memory but its own and, of each
     /// buffer, the elements that its head declares: for any number of threads in up to three dimensions, below 2³¹
-    /// each, and for all values of its other parameters that launches can give it. Of a buffer that is `IN`, it only
-    /// reads.
-    #[allow(unsafe_code)] // a promise that is asked for; nothing unsafe is done here
+    /// each, and for all values of its other parameters that launches can give it. From a buffer that is `IN`, it
+    /// only reads.
+    #[allow(unsafe_code)] // `unsafe` marks a promise of the caller; nothing unsafe is done here
     pub const unsafe fn new(name: &'static str, text: &'static str) -> Self {
         let mut texts = [("", ""); MOST_TEXTS];
         texts[0] = (name, text);
         Self { texts, text_count: 1, defines: [("", 0); MOST_DEFINES], define_count: 0 }
     }
 
-    /// The program with a further text in front of its own, behind those added before.
+    /// Adds a text before the program's own, after those added before.
     ///
     /// # Panics
-    /// If there are more than eleven.
+    /// Panics if there are more than eleven.
     #[must_use]
     #[track_caller]
     pub const fn header(mut self, name: &'static str, text: &'static str) -> Self {
@@ -68,10 +68,10 @@ impl Program {
         self
     }
 
-    /// The program with a macro that stands for a number.
+    /// Adds a macro for a number.
     ///
     /// # Panics
-    /// If there are more than 32.
+    /// Panics if there are more than 32.
     #[must_use]
     #[track_caller]
     pub const fn define(mut self, name: &'static str, value: i64) -> Self {
@@ -81,7 +81,7 @@ impl Program {
         self
     }
 
-    /// What messages call it.
+    /// Returns the name used in messages.
     pub const fn name(&self) -> &'static str {
         self.texts[self.text_count - 1].0
     }
@@ -94,13 +94,13 @@ impl Program {
         self.defines.split_at(self.define_count).0
     }
 
-    /// All that a compiler gets: macros, dialect, headers, the text; with the places of each.
+    /// Returns everything that a compiler gets: macros, dialect, headers and the text, each with its origin.
     pub(crate) fn source(&self) -> String {
         self.source_with("")
     }
 
-    /// The same, with this in front of the names of kernels: where the language has functions of its own, these may be their
-    /// names, too.
+    /// As [`Self::source`], with `prefix` before the names of kernels, which might otherwise collide with functions
+    /// of the language.
     pub(crate) fn source_with(&self, prefix: &str) -> String {
         let mut source = String::new();
         for (name, value) in &self.defines[..self.define_count] {
@@ -129,7 +129,8 @@ impl fmt::Debug for Program {
 /// One kernel of a program; `P` is a tuple of its parameters' types: numbers, [`Read`](super::Read) and
 /// [`Write`](super::Write).
 ///
-/// The types are compared with the text when the constant is evaluated: what does not agree does not compile.
+/// The types are compared with the text when the constant is evaluated: if they do not agree, the program does not
+/// compile.
 ///
 /// ```
 /// use thalweg::kernel::{Kernel, Program, Read, SignatureError, Write};
@@ -148,7 +149,7 @@ pub struct Kernel<P> {
     parameters: PhantomData<fn(P)>,
 }
 
-/// Where a kernel comes from.
+/// The origin of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant)] // constants cannot be boxed
 pub(crate) enum Source {
@@ -162,10 +163,10 @@ pub(crate) struct KernelText {
     pub(crate) source: Source,
     pub(crate) name: &'static str,
     pub(crate) group: [u32; 3],
-    /// Of its parameters.
+    /// The names of its parameters.
     pub(super) names: [&'static str; MOST_PARAMETERS],
     pub(super) bounds: Bounds,
-    /// 0 until somebody asks.
+    /// 0 until it is first needed.
     key: AtomicU64,
 }
 
@@ -180,7 +181,7 @@ impl KernelText {
         Self { source, name, group, names, bounds, key: AtomicU64::new(0) }
     }
 
-    /// Tells programs and modules apart.
+    /// Returns a number that distinguishes programs and modules.
     pub(crate) fn source_key(&self) -> u64 {
         let known = self.key.load(Ordering::Relaxed);
         if known != 0 {
@@ -195,11 +196,11 @@ impl KernelText {
 }
 
 impl<P: Parameters> Kernel<P> {
-    /// The kernel `name` of `program`.
+    /// Returns the kernel `name` of `program`.
     ///
     /// # Panics
-    /// If there is none, its parameters differ, its head does not say how many elements of a buffer it may touch, or
-    /// its body lacks a `REGION`; in a constant or static that is an error of compilation.
+    /// Panics if there is no such kernel, its parameters differ, its head does not say how many elements of a buffer
+    /// it may touch, or its body lacks a `REGION`. In a constant or static this is a compile-time error.
     #[track_caller]
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {
@@ -208,10 +209,10 @@ impl<P: Parameters> Kernel<P> {
         }
     }
 
-    /// As [`new`](Self::new), for texts that come at run time.
+    /// As [`new`](Self::new), for texts that are known only at run time.
     ///
     /// # Errors
-    /// As [`new`](Self::new) panics.
+    /// Returns an error where [`new`](Self::new) panics.
     pub const fn checked(program: &Program, name: &'static str) -> Result<Self, SignatureError> {
         let Signature { group, names, bounds, .. } = match Self::signature(program, name) {
             Ok(signature) => signature,
@@ -233,12 +234,12 @@ impl<P: Parameters> Kernel<P> {
 }
 
 impl<P> Kernel<P> {
-    /// Its name.
+    /// Returns the kernel's name.
     pub const fn name(&self) -> &'static str {
         self.text.name
     }
 
-    /// Threads per group, in three dimensions.
+    /// Returns the number of threads per group, in three dimensions.
     pub const fn group(&self) -> [u32; 3] {
         self.text.group
     }
@@ -260,9 +261,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_says_where_each_text_begins() {
+    fn source_marks_where_each_text_begins() {
         let of = |name, text| {
-            // SAFETY: there are no kernels in it.
+            // SAFETY: the text contains no kernels.
             unsafe { Program::new(name, text) }
         };
         let program = of("b.cl", "int b;").header("a.h", "int a;").define("N", 3);

@@ -1,12 +1,15 @@
-//! Bodies that call a device's interface themselves, or a library that stands on it.
+//! Bodies that call a device's interface, or a library based on it, themselves.
 //!
-//! Such a body gets what those calls need, as plain addresses: the stream or queue that its task has, and where its regions
-//! lie in the device's memory. So users choose their own bindings, and none is forced on them. The runtime keeps what it
-//! keeps for any task: whatever is enqueued there comes behind the tasks before and in front of those behind.
+//! Such a body gets the arguments of those calls as plain addresses: the stream or queue of its task, and the
+//! location of its regions in the device's memory. So users choose their own bindings, and none is forced on them.
+//! The runtime's guarantees are the same as for any task: work that is enqueued there runs after the preceding tasks
+//! and before the following ones.
 //!
 //! Nothing here calls an interface: `device/` does that, when a body asks and when it has returned. Invariants:
-//! 1. While the body runs, the device is the calling thread's. What the body leaves the thread bound to is nobody's concern.
-//! 2. A kept handle belongs to one stream. It is dropped before the stream goes, with the device bound, under no lock.
+//! 1. While the body runs, the device is bound to the calling thread. The runtime does not rely on what the body
+//!    leaves the thread bound to.
+//! 2. A kept handle belongs to one stream. It is dropped before the stream is destroyed, with the device bound, under
+//!    no lock.
 
 use super::view::{DeviceSite, DeviceView, DeviceViewMut};
 use super::{Enqueue, Launcher};
@@ -17,23 +20,23 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
-/// What the calls of an interface need, as addresses and numbers.
+/// Arguments for the calls of an interface, as addresses and numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawHandles {
     /// The stream or queue.
     pub(crate) stream: usize,
-    /// The context; 0 where the interface has none.
+    /// The context; 0 if the interface has none.
     pub(crate) context: usize,
-    /// The device, by number or address.
+    /// The device, as a number or an address.
     pub(crate) device: usize,
 }
 
-/// What users keep with a stream: one value of each type.
+/// Values that users keep with a stream: at most one of each type.
 #[derive(Default)]
 pub(crate) struct Kept(Vec<(TypeId, Box<dyn Any + Send>)>);
 
 impl Kept {
-    /// What there is of a type, made if there is none.
+    /// Returns the value of a type; makes it if there is none.
     fn of<H: Send + 'static, E>(&mut self, make: impl FnOnce() -> Result<H, E>) -> Result<&mut H, E> {
         let known = self.0.iter().position(|(of, _)| *of == TypeId::of::<H>());
         let n = match known {
@@ -43,17 +46,17 @@ impl Kept {
                 self.0.len() - 1
             }
         };
-        Ok(self.0[n].1.downcast_mut().expect("each is kept by its type"))
+        Ok(self.0[n].1.downcast_mut().expect("each value is kept under its type"))
     }
 
-    /// Takes others in; those of types that it has already come back.
+    /// Takes over other values; returns those whose types are already there.
     pub(crate) fn join(&mut self, others: Self) -> Self {
         let (twice, new) = others.0.into_iter().partition(|(of, _)| self.0.iter().any(|(known, _)| known == of));
         self.0.extend::<Vec<_>>(new);
         Self(twice)
     }
 
-    /// Takes the latest out, to be dropped where a stranger's destructor may run.
+    /// Removes the latest value, to be dropped where a user's destructor may run.
     pub(crate) fn pop(&mut self) -> Option<Box<dyn Any + Send>> {
         self.0.pop().map(|(_, one)| one)
     }
@@ -69,13 +72,13 @@ impl fmt::Debug for Kept {
 ///
 /// ```
 /// use thalweg::kernel::{CudaTask, DeviceRegion};
-/// /// An address as bindings of CUDA's driver want it.
+/// /// Returns an address in the form that bindings of the CUDA driver take.
 /// fn address(cx: &CudaTask<'_>, region: &impl DeviceRegion) -> u64 {
 ///     cx.ptr(region) as u64
 /// }
 /// ```
 pub trait DeviceRegion: Sealed {
-    /// The elements' type.
+    /// The type of the elements.
     type Element;
 
     #[doc(hidden)]
@@ -102,7 +105,7 @@ fn address(site: &DeviceSite) -> usize {
     site.base + site.offset_bytes
 }
 
-/// What the three have in common.
+/// State that the three kinds of task share.
 struct Raw<'a> {
     device: &'a mut dyn Enqueue,
     handles: RawHandles,
@@ -136,15 +139,15 @@ macro_rules! raw_tasks {
                 Raw::of(launcher).map(Self)
             }
 
-            /// A value that is kept with the stream, such as a library's handle: made when a task on this stream first
-            /// asks for one of its type, and found again by later ones. There are several streams, so there are several
-            /// values. For two of one type, wrap it in types of your own.
+            /// Returns a value that is kept with the stream, such as a library's handle. It is made when a task on
+            /// this stream first asks for a value of its type, and later tasks get the same one. There are several
+            /// streams, so there are several values. To keep two values of one type, wrap them in your own types.
             ///
-            /// It is dropped when the runtime ends, while the stream is still there and the device is bound to the
-            /// thread that drops it. That need not be the thread that made it.
+            /// The value is dropped when the runtime ends, while the stream still exists and the device is bound to
+            /// the thread that drops it. That need not be the thread that made it.
             ///
             /// # Errors
-            /// Those of `make`.
+            /// Returns the error of `make`.
             pub fn keep<H, E>(&mut self, make: impl FnOnce(*mut c_void) -> Result<H, E>) -> Result<&mut H, E>
             where
                 H: Send + 'static,
@@ -153,17 +156,18 @@ macro_rules! raw_tasks {
                 self.0.device.kept().of(|| make(stream))
             }
 
-            /// Of a task across devices: the task as it is on the device of this part, which is the thread's from here on. See
-            /// [`Launcher::part`].
+            /// For a task across devices: switches to the device of this part, which is bound to the thread from here
+            /// on. See [`Launcher::part`].
             ///
             /// # Errors
-            /// As there; or if the interface fails, or is another one than this body calls.
+            /// Returns an error as [`Launcher::part`] does, if the interface fails, or if it is not the one that this
+            /// body calls.
             pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
                 self.0.select(part)?;
                 Ok(self)
             }
 
-            /// The way to enqueue kernels of a [`Program`](super::Program) between what the body enqueues itself.
+            /// Returns a launcher that enqueues kernels of a [`Program`](super::Program) between the body's own work.
             pub fn launcher(&mut self) -> Launcher<'_> {
                 Launcher::new(&mut *self.0.device)
             }
@@ -180,7 +184,7 @@ macro_rules! raw_tasks {
 raw_tasks! {
     /// A task on a CUDA stream, whose body calls CUDA itself; see [`TaskBuilder::cuda`](crate::TaskBuilder::cuda).
     ///
-    /// Addresses are of type `*mut c_void`; whichever bindings you use, `cast` makes their types of them (a `CUstream` or
+    /// Addresses are of type `*mut c_void`; `cast` converts them to the types of your bindings (a `CUstream` or
     /// `cudaStream_t`, a `CUcontext`).
     ///
     /// ```
@@ -197,7 +201,7 @@ raw_tasks! {
     ///         .cuda(|cx, (mut x,)| {
     ///             let address = cx.ptr_mut(&mut x);
     ///             let handle = cx.keep(library::Handle::on)?; // one for each stream
-    ///             // SAFETY: what is enqueued on the task's stream writes the x.len() elements of its region alone.
+    ///             // SAFETY: the work on the task's stream writes only the x.len() elements of its region.
     ///             unsafe { library::scale(handle, x.len(), 2.0, address) }
     ///         })
     ///         .submit()
@@ -209,8 +213,8 @@ raw_tasks! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     CudaTask;
-    /// A task on a HIP stream, whose body calls HIP itself; see [`TaskBuilder::hip`](crate::TaskBuilder::hip). All is as for
-    /// [`CudaTask`].
+    /// A task on a HIP stream, whose body calls HIP itself; see [`TaskBuilder::hip`](crate::TaskBuilder::hip). Works
+    /// like [`CudaTask`].
     ///
     /// ```
     /// use thalweg::kernel::HipTask;
@@ -231,35 +235,37 @@ raw_tasks! {
     OpenClTask;
 }
 
-/// What CUDA and HIP have alike.
+/// Methods that CUDA and HIP tasks share.
 macro_rules! addressed {
     ($($name:ident)*) => {$(
         impl $name<'_> {
-            /// The stream, on which everything is to be enqueued that touches the task's regions; or else be joined with it
-            /// by events, before and after.
+            /// Returns the stream. All work that touches the task's regions must be enqueued on it, or be joined with
+            /// it by events, before and after.
             pub fn stream(&self) -> *mut c_void {
                 ptr::with_exposed_provenance_mut(self.0.handles.stream)
             }
 
-            /// The device's number.
+            /// Returns the device's number.
             pub fn device(&self) -> i32 {
                 self.0.handles.device as i32
             }
 
-            /// The region's first element, in device memory: not to be followed on the host.
+            /// Returns the address of the region's first element in device memory; it must not be dereferenced on the
+            /// host.
             pub fn ptr<R: DeviceRegion>(&self, region: &R) -> *const R::Element {
                 ptr::with_exposed_provenance(address(region.place()))
             }
 
-            /// As [`ptr`](Self::ptr), to write through.
+            /// As [`ptr`](Self::ptr), for writing.
             pub fn ptr_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> *mut T {
                 ptr::with_exposed_provenance_mut(address(region.place()))
             }
 
-            /// Device memory for `len` elements, for what this task enqueues; its content is not defined.
+            /// Allocates device memory for `len` elements, for the work that this task enqueues; its contents are
+            /// undefined.
             ///
             /// # Errors
-            /// If the device lacks the memory.
+            /// Returns an error if the device lacks the memory.
             pub fn scratch<T>(&mut self, len: usize) -> Result<*mut T, DeviceError> {
                 let bytes = len.saturating_mul(size_of::<T>());
                 self.0.device.scratch(bytes).map(ptr::with_exposed_provenance_mut)
@@ -271,7 +277,7 @@ macro_rules! addressed {
 addressed! { CudaTask HipTask }
 
 impl CudaTask<'_> {
-    /// The device's primary context, which is current.
+    /// Returns the device's primary context, which is current.
     pub fn context(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.context)
     }
@@ -281,7 +287,7 @@ impl CudaTask<'_> {
 ///
 /// ```
 /// use thalweg::kernel::{OpenClRegion, OpenClTask, DeviceRegion};
-/// /// What `clSetKernelArg` is given of a region: its buffer, and its first element's number there.
+/// /// Returns the arguments of `clSetKernelArg` for a region: its buffer, and the index of its first element there.
 /// fn arguments<R: DeviceRegion>(cx: &OpenClTask<'_>, region: &R) -> (*mut std::ffi::c_void, u64) {
 ///     let OpenClRegion { buffer, first_byte } = cx.region(region);
 ///     (buffer, (first_byte / size_of::<R::Element>()) as u64)
@@ -289,43 +295,43 @@ impl CudaTask<'_> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenClRegion {
-    /// The buffer, a `cl_mem`: it may hold other tasks' regions, too.
+    /// The buffer, a `cl_mem`; it may also hold other tasks' regions.
     pub buffer: *mut c_void,
-    /// Where the region begins in it.
+    /// Offset of the region in the buffer, in bytes.
     pub first_byte: usize,
 }
 
 impl OpenClTask<'_> {
-    /// The queue, a `cl_command_queue`: in order, and without a barrier around it.
+    /// Returns the queue, a `cl_command_queue`: in order, and without a barrier around it.
     pub fn queue(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.stream)
     }
 
-    /// The context, a `cl_context`, which the buffers belong to.
+    /// Returns the context, a `cl_context`, which the buffers belong to.
     pub fn context(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.context)
     }
 
-    /// The device, a `cl_device_id`.
+    /// Returns the device, a `cl_device_id`.
     pub fn device(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.device)
     }
 
-    /// Where a region lies.
+    /// Returns the location of a region.
     pub fn region<R: DeviceRegion>(&self, region: &R) -> OpenClRegion {
         let DeviceSite { base, offset_bytes, .. } = *region.place();
         OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: offset_bytes }
     }
 
-    /// As [`region`](Self::region), to write.
+    /// As [`region`](Self::region), for writing.
     pub fn region_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> OpenClRegion {
         self.region(region)
     }
 
-    /// Device memory for `len` elements, for what this task enqueues; its content is not defined.
+    /// Allocates device memory for `len` elements, for the work that this task enqueues; its contents are undefined.
     ///
     /// # Errors
-    /// If the device lacks the memory.
+    /// Returns an error if the device lacks the memory.
     pub fn scratch<T>(&mut self, len: usize) -> Result<OpenClRegion, DeviceError> {
         let base = self.0.device.scratch(len.saturating_mul(size_of::<T>()))?;
         Ok(OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: 0 })
@@ -337,12 +343,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_each_type_is_kept() {
+    fn one_value_of_each_type_is_kept() {
         let mut kept = Kept::default();
         assert_eq!(*kept.of(|| Ok::<_, ()>(1u32)).unwrap(), 1);
         assert_eq!(*kept.of(|| Ok::<_, ()>(2u32)).unwrap(), 1);
         assert_eq!(kept.of(|| Err::<u64, _>("no")), Err("no"));
-        assert_eq!(*kept.of(|| Ok::<_, ()>(3u64)).unwrap(), 3, "what was not made is made later");
+        assert_eq!(*kept.of(|| Ok::<_, ()>(3u64)).unwrap(), 3, "a value that could not be made is made later");
         let mut others = Kept::default();
         others.of(|| Ok::<_, ()>(4u64)).unwrap();
         others.of(|| Ok::<_, ()>("new")).unwrap();

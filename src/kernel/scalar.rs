@@ -1,16 +1,16 @@
-//! Numbers that hosts and kernels agree on.
+//! Number types that hosts and kernels share.
 
 use super::signature::ElementType;
 use crate::sealed::Sealed;
 
-/// A number that hosts and kernels agree on.
+/// A number type that hosts and kernels share.
 ///
 /// ```
 /// use thalweg::kernel::{ElementType, Scalar};
 /// assert_eq!((f64::TYPE, i32::TYPE), (ElementType::F64, ElementType::I32));
 /// ```
 pub trait Scalar: bytemuck::Pod + Send + Sync + Sealed {
-    /// What kernels call it.
+    /// The type's name in kernels.
     const TYPE: ElementType;
 }
 

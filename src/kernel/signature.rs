@@ -1,22 +1,22 @@
-//! Reads a kernel's head: its group, its parameters, and how many elements of each buffer it may touch; and sees to it
-//! that its body begins each buffer where the task's region does.
+//! Parser of kernels' heads: the group, the parameters, and how many elements of each buffer the kernel may touch. It
+//! also checks that the kernel's body begins each buffer where the task's region does.
 //!
-//! All is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled. What it
-//! understands is the grammar of heads alone: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as
-//! parameters `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar `type name`.
-//! What bounds are says `bounds.rs`. Of a kernel's body it looks for `REGION(name)` alone.
+//! Everything is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled.
+//! The parser understands only the grammar of heads: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as
+//! parameters `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar
+//! `type name`. Bounds are parsed by `bounds.rs`. In a kernel's body it looks only for `REGION(name)`.
 
 use super::bounds::{Bounds, Scope};
 use super::cursor::Cursor;
 
-/// How many parameters a kernel can have.
+/// The maximum number of parameters of a kernel.
 ///
 /// ```
 /// assert_eq!(thalweg::kernel::MOST_PARAMETERS, 32);
 /// ```
 pub const MOST_PARAMETERS: usize = 32;
 
-/// A type that kernels and host agree on.
+/// An element type that kernels and hosts share.
 ///
 /// ```
 /// use thalweg::kernel::{ElementType, Scalar};
@@ -48,9 +48,9 @@ pub enum ElementType {
 pub enum Parameter {
     /// A value.
     Scalar(ElementType),
-    /// Elements in device memory, to be read.
+    /// Elements in device memory that the kernel reads.
     Read(ElementType),
-    /// Elements in device memory, to be read and written.
+    /// Elements in device memory that the kernel reads and writes.
     Write(ElementType),
 }
 
@@ -65,7 +65,7 @@ impl Parameter {
     }
 }
 
-/// What is wrong with a kernel's head, or with the types that the host gives it.
+/// An error in a kernel's head, or in the types that the host gives it.
 ///
 /// ```
 /// use thalweg::kernel::SignatureError;
@@ -74,7 +74,7 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// No head has this name.
+    /// No head in the text has this name.
     #[error("the text has no `KERNEL(x, y, z) name(..)` of this name")]
     Missing,
     /// The head is not understood.
@@ -95,19 +95,19 @@ pub enum SignatureError {
         /// The buffer.
         parameter: &'static str,
     },
-    /// A buffer is used from its start, not from the region's.
+    /// A buffer is used from its own start instead of the region's.
     #[error("the kernel's body does not name its buffer `{parameter}`; try `REGION({parameter});` as its first line")]
     Region {
         /// The buffer.
         parameter: &'static str,
     },
-    /// There are too many of them.
+    /// There are too many parameters.
     #[error("the kernel has more than 32 parameters")]
     TooMany,
-    /// The host has another number of parameters.
-    #[error("the kernel has another number of parameters than its Rust type")]
+    /// The numbers of parameters in the text and in Rust differ.
+    #[error("the number of the kernel's parameters differs from its Rust type")]
     Count,
-    /// A parameter differs.
+    /// A parameter differs from its Rust type.
     #[error("a parameter of the kernel differs from its Rust type")]
     Type,
 }
@@ -124,7 +124,7 @@ impl SignatureError {
             }
             Self::Region { .. } => "the kernel's body has no `REGION(name)` for one of its buffers",
             Self::TooMany => "the kernel has more than 32 parameters",
-            Self::Count => "the kernel has another number of parameters than its Rust type",
+            Self::Count => "the number of the kernel's parameters differs from its Rust type",
             Self::Type => "a parameter of the kernel differs from its Rust type",
         }
     }
@@ -141,7 +141,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Whether these are the parameters.
+    /// Checks that these are the parameters.
     pub(super) const fn check(&self, expected: &[Parameter]) -> Result<(), SignatureError> {
         if self.count != expected.len() {
             return Err(SignatureError::Count);
@@ -156,12 +156,12 @@ impl Signature {
         Ok(())
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     pub(super) const fn parameters(&self) -> &[Parameter] {
         self.parameters.split_at(self.count).0
     }
 
-    /// The number of the parameter of this name.
+    /// Returns the number of the parameter with this name.
     pub(super) const fn position(&self, name: &str) -> Option<usize> {
         let mut n = 0;
         while n < self.count {
@@ -184,7 +184,7 @@ macro_rules! attempt {
     };
 }
 
-/// The names of the kernels in a text, each once.
+/// Returns the names of the kernels in a text, each once.
 pub(super) fn kernels(text: &'static str) -> Vec<&'static str> {
     let (mut cursor, mut names) = (Cursor::new(text), Vec::new());
     while !cursor.is_at_end() {
@@ -202,7 +202,7 @@ pub(super) fn kernels(text: &'static str) -> Vec<&'static str> {
     names
 }
 
-/// The head of the kernel `name` in `text`, in which `defines` stand for numbers.
+/// Parses the head of the kernel `name` in `text`, in which the macros `defines` are numbers.
 pub(super) const fn parse(
     text: &'static str,
     name: &str,
@@ -226,7 +226,7 @@ pub(super) const fn parse(
         while d < 3 {
             group[d] = threads(cursor.word(), defines);
             if !cursor.take(if d < 2 { b',' } else { b')' }) {
-                break; // the macro's own definition, or a mistake that shows below
+                break; // the definition of the macro itself, or a mistake that is reported below
             }
             d += 1;
         }
@@ -245,10 +245,10 @@ pub(super) const fn parse(
     }
 }
 
-/// Where each buffer's bounds begin.
+/// The place where the bounds of each buffer begin.
 type Places = [Cursor; MOST_PARAMETERS];
 
-/// All up to the closing bracket, but for the bounds, which may name parameters that come later.
+/// Parses everything up to the closing bracket except the bounds, which may name later parameters.
 const fn parameters(cursor: &mut Cursor, group: [u32; 3]) -> Result<(Places, Signature), SignatureError> {
     let mut places = [*cursor; MOST_PARAMETERS];
     let mut signature = Signature {
@@ -315,7 +315,7 @@ const fn parameter(cursor: &mut Cursor) -> Result<(Parameter, &'static str, Curs
     Ok((Parameter::Scalar(element), name, *cursor))
 }
 
-/// A buffer that the body, which the cursor is at, names in no `REGION`.
+/// Returns a buffer that has no `REGION` in the body, which the cursor is at.
 const fn missing_region(mut cursor: Cursor, signature: &Signature) -> Option<&'static str> {
     let mut is_named = [false; MOST_PARAMETERS];
     let mut depth = 0;
@@ -376,7 +376,7 @@ pub(super) const fn equal(a: &str, b: &str) -> bool {
     true
 }
 
-/// Threads along a dimension of a group: a number, or a macro that stands for one.
+/// Returns the threads along a dimension of a group: a number, or a macro with that value.
 const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
     let mut n = 0;
     while n < defines.len() {
@@ -389,7 +389,7 @@ const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
     number(word)
 }
 
-/// A number of at most four digits; 0 if it is none.
+/// Parses a number of at most four digits; returns 0 if it is none.
 const fn number(word: &str) -> u32 {
     let word = word.as_bytes();
     let (mut value, mut i) = (0, 0);
@@ -424,7 +424,7 @@ mod tests {
     ";
 
     #[test]
-    fn reads_heads() {
+    fn heads_are_parsed() {
         let signature = parse(TEXT, "axpy", &[]).unwrap();
         use ElementType::{F64, I32};
         let types = [Parameter::Scalar(F64), Parameter::Read(F64), Parameter::Write(F64), Parameter::Scalar(I32)];
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn macros_stand_for_threads_of_a_group() {
+    fn macros_set_threads_of_a_group() {
         const HEAD: &str = "KERNEL(ROWS, 4, 1) f(OUT(double, y, 1)) { REGION(y); }";
         assert_eq!(parse(HEAD, "f", &[("N", 7), ("ROWS", 32)]).unwrap().group, [32, 4, 1]);
         for value in [0, -1, 10_000] {
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_it_does_not_understand() {
+    fn malformed_heads_are_reported() {
         let error = |text, name| parse(text, name, &[]).unwrap_err();
         assert_eq!(error(TEXT, "axp"), SignatureError::Missing);
         assert_eq!(error(TEXT, "odd"), SignatureError::Parameter);

@@ -1,4 +1,4 @@
-//! What a kernel's parameters are given, whatever their types.
+//! Values of kernels' arguments, without their types.
 
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct ArgumentValue(pub(crate) Value);
 
-/// What a device's interface is given.
+/// A value as a device's interface gets it.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
-    /// The first `len` bytes.
+    /// A number: the first `len` bytes.
     Scalar { bytes: [u8; 8], len: usize },
-    /// The first `len` bytes of a structure, in words that are aligned as any may be.
+    /// A structure: the first `len` bytes, in words with an alignment that suits every structure.
     Plain { words: Arc<[u128]>, len: usize },
-    /// Memory from an offset on: so many elements in each dimension, so far apart.
+    /// Memory from an offset on, with the number of elements in each dimension and the distances between them.
     Memory {
         base: usize,
         offset_bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 }
 
 impl ArgumentValue {
-    /// Whether an interface is given the same for both.
+    /// Whether an interface gets the same bytes for both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Value::Scalar { bytes, len }, Value::Scalar { bytes: others, len: others_len }) => {

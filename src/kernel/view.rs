@@ -1,19 +1,19 @@
-//! What a body sees of device memory: where it lies, never what is in it.
+//! Views of device memory in a body: they know the location of a region, never its contents.
 
 use super::scalar::Scalar;
 use crate::region::MAX_DIMS;
 use std::marker::PhantomData;
 
-/// Where a region lies in a device's memory.
+/// Location of a region in a device's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSite {
-    /// The memory's handle: an address, or what the device's interface has instead.
+    /// The memory's handle: an address, or the equivalent in the device's interface.
     pub(crate) base: usize,
-    /// From there to the region's first element.
+    /// Offset of the region's first element in bytes.
     pub(crate) offset_bytes: usize,
-    /// Elements from one index to the next, per dimension.
+    /// The distance from one index to the next in elements, per dimension.
     pub(crate) strides: [usize; MAX_DIMS],
-    /// Indices per dimension.
+    /// The number of indices per dimension.
     pub(crate) extents: [usize; MAX_DIMS],
 }
 
@@ -35,23 +35,24 @@ macro_rules! views {
                 &self.site
             }
 
-            /// How many elements there are.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.site.extents.iter().product()
             }
 
-            /// Whether there is none.
+            /// Whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// Indices per dimension; 1 in those that the data object lacks.
+            /// Returns the number of indices per dimension; 1 in dimensions that the data object does not have.
             pub fn extents(&self) -> [usize; MAX_DIMS] {
                 self.site.extents
             }
 
-            /// Elements from one index to the next, per dimension. They differ from device to device and from task to
-            /// task: memory is allocated for what is needed of a data object.
+            /// Returns the distance from one index to the next in elements, per dimension. It differs from device to
+            /// device and from task to task, because memory is allocated only for the parts of a data object that are
+            /// needed.
             pub fn strides(&self) -> [usize; MAX_DIMS] {
                 self.site.strides
             }
@@ -66,13 +67,13 @@ views! {
     DeviceViewMut;
 }
 
-/// Device memory for the time of a task, `'a`; its content is not defined. From
+/// Device memory for the duration of a task, `'a`; its contents are undefined. Allocated by
 /// [`Launcher::scratch`](super::Launcher::scratch).
 ///
 /// ```
 /// use thalweg::error::DeviceError;
 /// use thalweg::kernel::{Kernel, Launcher, Read, Write};
-/// /// Two kernels, the second of which works on what the first leaves in memory that only this task has.
+/// /// Launches two kernels; the second uses the results of the first, in memory that only this task has.
 /// fn in_two_steps(
 ///     k: &mut Launcher<'_>,
 ///     [first, second]: [&'static Kernel<(Write<f64>, i32)>; 2],
@@ -99,12 +100,12 @@ impl<T: Scalar> Scratch<'_, T> {
         self.base
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-/// The most dimensions a data object can have.
+/// The maximum number of dimensions of a data object.
 ///
 /// ```
 /// use thalweg::region::{Block, MAX_DIMS};
@@ -27,13 +27,13 @@ pub struct Block {
 }
 
 impl Block {
-    /// The box of one index: all of a data object that has one element.
+    /// The box of a single index: the whole of a data object with one element.
     pub(crate) const ONE: Self = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
 
-    /// The box with these ranges, outermost dimension first.
+    /// Makes the box with these ranges, outermost dimension first.
     ///
     /// # Panics
-    /// If there are more than [`MAX_DIMS`] ranges.
+    /// Panics if there are more than [`MAX_DIMS`] ranges.
     #[track_caller]
     pub fn new(ranges: &[Range<usize>]) -> Self {
         assert!(ranges.len() <= MAX_DIMS, "a block has at most {MAX_DIMS} dimensions");
@@ -45,26 +45,26 @@ impl Block {
         block
     }
 
-    /// A one-dimensional box.
+    /// Makes a one-dimensional box.
     #[inline]
     pub fn interval(range: Range<usize>) -> Self {
         Self { lo: [range.start, 0, 0, 0], hi: [range.end, 1, 1, 1] }
     }
 
-    /// The box between two corners, the upper one exclusive.
+    /// Makes the box between two corners, the upper one exclusive.
     #[inline]
     pub const fn from_corners(lo: [usize; MAX_DIMS], hi: [usize; MAX_DIMS]) -> Self {
         Self { lo, hi }
     }
 
-    /// All of an array of this shape.
+    /// Makes the box of a whole array of this shape.
     pub fn whole(shape: &[usize]) -> Self {
         let mut block = Self { lo: [0; MAX_DIMS], hi: [1; MAX_DIMS] };
         block.hi[..shape.len()].copy_from_slice(shape);
         block
     }
 
-    /// The range of dimension `d`.
+    /// Returns the range of dimension `d`.
     #[inline]
     pub fn range(&self, d: usize) -> Range<usize> {
         self.lo[d]..self.hi[d]
@@ -76,22 +76,22 @@ impl Block {
         (self.lo[d], self.hi[d]) = (range.start, range.end);
     }
 
-    /// The lower corner.
+    /// Returns the lower corner.
     #[inline]
     pub fn lo(&self) -> &[usize; MAX_DIMS] {
         &self.lo
     }
 
-    /// The upper corner (exclusive).
+    /// Returns the upper corner (exclusive).
     #[inline]
     pub fn hi(&self) -> &[usize; MAX_DIMS] {
         &self.hi
     }
 
-    /// The number of indices along each dimension.
+    /// Returns the number of indices along each dimension.
     #[inline]
     pub fn extents(&self) -> [usize; MAX_DIMS] {
-        // A loop: `from_fn` is not always inlined, and then takes longer than all that is computed.
+        // A loop, because `from_fn` is not always inlined, and then takes longer than the computation itself.
         let mut extents = [0; MAX_DIMS];
         for (d, extent) in extents.iter_mut().enumerate() {
             *extent = self.hi[d].saturating_sub(self.lo[d]);
@@ -99,7 +99,7 @@ impl Block {
         extents
     }
 
-    /// The number of elements, or `usize::MAX` where it is larger: then no array has such a box.
+    /// Returns the number of elements, or `usize::MAX` if there are more; no array has such a box.
     #[inline]
     pub fn volume(&self) -> usize {
         self.extents().iter().fold(1, |volume: usize, extent| volume.saturating_mul(*extent))
@@ -111,25 +111,25 @@ impl Block {
         (0..MAX_DIMS).any(|d| self.lo[d] >= self.hi[d])
     }
 
-    /// Whether the two share an element.
+    /// Whether the two boxes share an element.
     #[inline]
     pub fn overlaps(&self, other: &Self) -> bool {
         (0..MAX_DIMS).all(|d| self.lo[d].max(other.lo[d]) < self.hi[d].min(other.hi[d]))
     }
 
-    /// Whether every element of `other` is one of this box; an empty box lies in every box.
+    /// Whether this box contains every element of `other`. Every box contains an empty box.
     #[inline]
     pub fn contains(&self, other: &Self) -> bool {
         other.is_empty() || (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.hi[d] <= self.hi[d])
     }
 
-    /// Whether every index of `other` lies in the ranges of this box, even if `other` is empty.
+    /// Whether every index of `other` is within the ranges of this box, even if `other` is empty.
     #[inline]
     pub fn encloses(&self, other: &Self) -> bool {
         (0..MAX_DIMS).all(|d| self.lo[d] <= other.lo[d] && other.lo[d] <= other.hi[d] && other.hi[d] <= self.hi[d])
     }
 
-    /// Whether the box's elements lie one after the other in a row-major array over `whole`.
+    /// Whether the box's elements are consecutive in a row-major array over `whole`.
     pub fn is_contiguous_in(&self, whole: &Self) -> bool {
         // From the innermost dimension on: full ranges, then at most one partial one, then single indices.
         let mut d = MAX_DIMS;
@@ -139,14 +139,14 @@ impl Block {
         self.is_empty() || (0..d.saturating_sub(1)).all(|outer| self.range(outer).len() == 1)
     }
 
-    /// The smallest box that holds both.
+    /// Returns the smallest box that contains both.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let lo = std::array::from_fn(|d| self.lo[d].min(other.lo[d]));
         let hi = std::array::from_fn(|d| self.hi[d].max(other.hi[d]));
         Self { lo, hi }
     }
 
-    /// The elements common to both, if there are any.
+    /// Returns the elements common to both, if there are any.
     #[inline]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let mut both = *self;
@@ -156,7 +156,7 @@ impl Block {
         (0..MAX_DIMS).all(|d| both.lo[d] < both.hi[d]).then_some(both)
     }
 
-    /// What lies below `at` along dimension `d`, and the rest; nothing if one of them would be empty.
+    /// Splits the box at index `at` of dimension `d`. Returns `None` if either side would be empty.
     #[inline]
     pub(crate) fn split_at(&self, d: usize, at: usize) -> Option<(Self, Self)> {
         let (mut below, mut above) = (*self, *self);
@@ -194,7 +194,7 @@ impl Block {
         }
     }
 
-    /// Writes the first `ndim` ranges, as `[0..4, 2..8]`.
+    /// Formats the first `ndim` ranges, as `[0..4, 2..8]`.
     pub fn display(&self, ndim: usize) -> impl fmt::Display + use<> {
         DisplayBlock(*self, ndim.clamp(1, MAX_DIMS))
     }

@@ -1,8 +1,8 @@
-//! Values over the disjoint boxes of several dimensions.
+//! A map from disjoint boxes of several dimensions to values.
 //!
-//! A part that is one visited block is found by its hash. All others are found in a grid or a balanced tree ([`BoxSet`]),
-//! whatever the blocks' sizes and the order in which they come: the cost is at most logarithmic in the number of parts,
-//! and proportional to that of the parts visited.
+//! A part that is exactly one visited block is found by its hash. All others are found in a grid or a balanced tree
+//! ([`BoxSet`]), for any block sizes and any order of visits: the cost is at most logarithmic in the number of parts,
+//! and proportional to the number of parts visited.
 //!
 //! Memory is proportional to the number of parts; the size of the whole does not matter.
 
@@ -12,19 +12,19 @@ use super::box_set::BoxSet;
 use super::wear::{Wear, commonest, unite_alike};
 use rustc_hash::FxHashMap;
 
-/// The most parts under one block that are left apart after a write of all of it.
+/// The most parts inside one block that stay separate after a write of the whole block.
 pub(super) const PARTS_LEFT_APART: usize = 64;
 
-/// If fewer than one box in this many differs from the others, the map is cut anew around those that differ.
+/// If fewer than one box in this many differs from the others, the map is cut again around those that differ.
 const MUCH_COMMON: usize = 16;
 
-/// Values over disjoint boxes that cover one box.
+/// Values of disjoint boxes that together cover one box.
 #[derive(Debug)]
 pub(crate) struct BlockMap<V> {
     whole: Block,
     parts: Vec<Option<Entry<V>>>,
     free: Vec<u32>,
-    /// Which part is exactly this block.
+    /// The part that is exactly this block.
     exact: FxHashMap<Block, u32>,
     boxes: BoxSet,
     found: Vec<u32>,
@@ -38,7 +38,7 @@ struct Entry<V> {
 }
 
 impl<V: Clone> BlockMap<V> {
-    /// One box with one value.
+    /// Makes a map of one box with one value.
     pub(crate) fn new(whole: Block, value: V) -> Self {
         let mut map = Self {
             whole,
@@ -81,7 +81,8 @@ impl<V: Clone> BlockMap<V> {
         self.found = found;
     }
 
-    /// Gives every box inside `block` this value, after splitting those that cross its faces; how many there are.
+    /// Gives every box inside `block` this value, after splitting the boxes that cross its faces. Returns the number
+    /// of boxes.
     pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         if *block == self.whole {
@@ -99,7 +100,7 @@ impl<V: Clone> BlockMap<V> {
         parts
     }
 
-    /// Visits the overlap with `block` of every box that has one.
+    /// Visits every box that overlaps `block`; the visitor sees the overlap.
     pub(crate) fn peek(&self, block: &Block, mut visit: impl FnMut(Block, &V)) {
         let mut look = |index: u32| {
             if let Some(part) = &self.parts[index as usize]
@@ -128,7 +129,7 @@ impl<V: Clone> BlockMap<V> {
         }
     }
 
-    /// Makes one box of all that lie inside `block`; none may cross its faces. One of their values stays.
+    /// Unites all boxes inside `block`; none may cross its faces. The value of one of them stays.
     pub(crate) fn unite(&mut self, block: &Block) {
         let Some(block) = self.whole.intersection(block) else { return };
         let mut found = Vec::new();
@@ -171,7 +172,7 @@ impl<V: Clone> BlockMap<V> {
         let Some(common) = commonest(&parts, &alike).cloned() else { return };
         let others = |parts: &[(Block, V)]| parts.iter().filter(|(_, value)| !alike(&common, value)).count();
         if MUCH_COMMON * others(&parts) < parts.len() {
-            // Few boxes cut the rest, whatever cut it before.
+            // The few boxes that differ cut the others, whatever cut them before.
             parts.retain(|(_, value)| !alike(&common, value));
             *self = Self::new(self.whole, common);
             parts.iter().for_each(|(block, value)| self.visit(block, |_, of_part| of_part.clone_from(value)));
@@ -185,23 +186,23 @@ impl<V: Clone> BlockMap<V> {
         self.wear.merged(self.len());
     }
 
-    /// All boxes, in no particular (but deterministic) order.
+    /// Visits all boxes, in no particular (but deterministic) order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = (&Block, &V)> {
         self.parts.iter().flatten().map(|part| (&part.block, &part.value))
     }
 
-    /// How many boxes there are.
+    /// Returns the number of boxes.
     pub(crate) fn len(&self) -> usize {
         self.parts.len() - self.free.len()
     }
 
-    /// One part is all there is: begins anew.
+    /// Starts again with a single part, which covers everything.
     fn unite_all(&mut self, kept: u32) {
         let Some(Entry { value, .. }) = self.parts[kept as usize].take() else { return };
         *self = Self::new(self.whole, value);
     }
 
-    /// Leaves of a part what lies inside `block`, which it overlaps. The rest is cut off, face by face.
+    /// Reduces a part to its overlap with `block`. The rest is cut off, face by face.
     fn cut(&mut self, index: u32, block: &Block) {
         let Some(part) = &self.parts[index as usize] else { return };
         let (whole, value) = (part.block, part.value.clone());
@@ -226,7 +227,7 @@ impl<V: Clone> BlockMap<V> {
     fn add(&mut self, block: Block, value: V, plant: impl FnOnce(&mut BoxSet, u32)) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.parts.push(None);
-            u32::try_from(self.parts.len() - 1).expect("there are less than 2³¹ parts")
+            u32::try_from(self.parts.len() - 1).expect("there are fewer than 2³¹ parts")
         });
         plant(&mut self.boxes, index);
         self.parts[index as usize] = Some(Entry { block, value });
@@ -245,7 +246,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against one value per element of a 9×7×5 array.
+        /// Compares the map with one value per element of a 9×7×5 array.
         #[test]
         fn agrees_with_an_array(
             ops in prop::collection::vec((range(9), range(7), range(5), any::<bool>()), 1..40)
@@ -297,9 +298,9 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(128))] // all elements are looked at after each change
+        #![proptest_config(ProptestConfig::with_cases(128))] // all elements are compared after each change
 
-        /// Against one value per element of a 6×7×3×5 array, with look-ups between the changes.
+        /// Compares the map with one value per element of a 6×7×3×5 array, with look-ups between the changes.
         #[test]
         fn boxes_of_very_different_shapes_agree_with_an_array(
             ops in prop::collection::vec((uneven_box(), uneven_box(), 0..4u8), 1..60)
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The order in which the tiles of a square are touched.
+    /// Orders in which the tiles of a square are touched.
     fn orders(side: usize) -> [Vec<(usize, usize)>; 3] {
         let rows: Vec<_> = (0..side * side).map(|n| (n / side, n % side)).collect();
         let columns = rows.iter().map(|(i, j)| (*j, *i)).collect();
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn tiles_cost_the_logarithm_of_their_number_in_any_order_of_first_touch() {
+    fn tile_cost_is_logarithmic_in_any_order_of_first_touch() {
         let per_tile = |side: usize, halves: bool, order: Vec<(usize, usize)>| {
             let mut map = BlockMap::new(Block::whole(&[side * 4, side * 4]), 0);
             if halves {
@@ -388,14 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn one_element_of_a_large_array_is_a_few_parts() {
+    fn single_element_of_a_large_array_makes_few_parts() {
         let mut map = BlockMap::new(Block::whole(&[1 << 20, 1 << 20, 64, 64]), 0);
         map.visit(&Block::new(&[5..6, 7..8, 9..10, 11..12]), |_, v| *v = 1);
         assert_eq!((map.len(), map.parts.capacity() < 32, map.exact.capacity() < 32), (9, true, true));
     }
 
     #[test]
-    fn a_thousand_thin_slabs_and_their_crossings() {
+    fn crossing_thin_slabs_visits_all_of_them() {
         let mut map = BlockMap::new(Block::whole(&[1000, 1000]), 0);
         for i in 0..1000 {
             map.visit(&Block::new(&[i..i + 1, 0..1000]), |_, v| *v = i);

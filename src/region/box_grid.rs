@@ -1,20 +1,21 @@
-//! A grid of cells: which of many boxes overlap a given one, where most boxes are about as large as each other?
+//! A grid of cells that finds the boxes overlapping a given one, for boxes of which most have about the same size.
 //!
-//! Programs tile arrays. A cell is about as large as a tile, and has a list of the boxes that share an element with it: a
-//! tile is found by one look into a table, and so are its neighbours' halos. A box costs one entry for each of its
-//! cells, whatever the number of boxes. Boxes of more than [`MOST_CELLS`] along an axis have a list of their own. Where most
-//! cells have boxes the table has a place for each; as long as few have any, it is a hash table.
+//! Programs tile arrays. A cell is about as large as a tile, and has a list of the boxes that share an element with
+//! it: a tile is found by a single table lookup, and so are its neighbours' halos. A box costs one entry for each of
+//! its cells, regardless of the number of boxes. Boxes that span more than [`MOST_CELLS`] along an axis have a
+//! separate list. If most cells have boxes, the table has a place for each cell; while few have any, it is a hash
+//! table.
 //!
-//! The cells' extents follow from the boxes: along each axis three quarters of them are no longer than a cell. They are
-//! looked at again whenever there are four times as many.
+//! The cells' extents follow from the boxes: along each axis three quarters of the boxes are no longer than a cell.
+//! The extents are reconsidered whenever the number of boxes has quadrupled.
 //!
-//! A grid does not suit all boxes: it counts what searches look at in vain, and says so when that is too much
-//! ([`is_wasteful`](BoxGrid::is_wasteful)). Who owns it turns to a tree then ([`super::box_set`]).
+//! A grid does not suit all boxes: it counts the entries that searches examine in vain, and reports when these are
+//! too many ([`is_wasteful`](BoxGrid::is_wasteful)). Its owner then switches to a tree ([`super::box_set`]).
 //!
 //! Invariants:
-//! 1. An item whose box is not empty is in the list of each of its cells, or in that of large boxes; nowhere else, and
-//!    nowhere twice.
-//! 2. A search names an item in one cell only: that of the lowest corner of what the two boxes have in common.
+//! 1. An item whose box is not empty is in the list of each of its cells, or in that of large boxes; nowhere else,
+//!    and nowhere twice.
+//! 2. A search reports an item in one cell only: that of the lowest corner of the two boxes' intersection.
 
 use super::Block;
 use super::block::MAX_DIMS;
@@ -22,22 +23,22 @@ use super::cells::{Cell, for_each_cell, volume};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// The most cells along an axis in whose lists a box is: a tile and its halo have 3, or 4 if tiles do not fill cells.
+/// The most cells along an axis that list the same box: a tile with its halo has 3, or 4 if tiles do not fill cells.
 const MOST_CELLS: u32 = 4;
 
-/// Searches may look at so much more than they are allowed, all in all.
+/// By how many entries in total searches may exceed their allowance.
 const PATIENCE: i64 = 1 << 12;
 
-/// What a search may look at in any case, and for each box that it finds.
+/// The number of entries that a search may examine in any case, and for each box that it finds.
 const ALLOWED: (i64, i64) = (32, 8);
 
-/// While there are no more cells than this for each box, all have a place in the table.
+/// As long as there are at most this many cells for each box, the table has a place for every cell.
 const CELLS_PER_BOX: u64 = 8;
 
-/// What an item has whose box was taken out.
+/// The box of an item that was removed.
 const GONE: Block = Block::from_corners([0; MAX_DIMS], [0; MAX_DIMS]);
 
-/// Boxes, each with an item; see the module.
+/// Boxes, each with an item; see the module documentation.
 #[derive(Debug)]
 pub(super) struct BoxGrid {
     whole: Block,
@@ -47,24 +48,24 @@ pub(super) struct BoxGrid {
     cells: Cells,
     large: Vec<u32>,
     len: usize,
-    /// With so many boxes the scale is looked at again.
+    /// Number of boxes at which the scale is reconsidered.
     look_again_at: usize,
-    /// What searches have looked at in vain, less what they were allowed to.
+    /// Entries that searches have examined in vain, less their allowance.
     wasted: std::cell::Cell<i64>,
 }
 
 /// The boxes of each cell.
 #[derive(Debug)]
 enum Cells {
-    /// Of all cells, in row-major order, and how many there are along each axis.
+    /// The lists of all cells, in row-major order, and the number of cells along each axis.
     All(Cell, Vec<Items>),
-    /// Of those that have any.
+    /// The lists of the cells that have any boxes.
     Some(FxHashMap<Cell, Items>),
 }
 
 type Items = SmallVec<[u32; 4]>;
 
-/// Where cells begin and end: the indices of a cell differ in the lowest bits, after an offset was added.
+/// The borders of cells: the indices of a cell differ in the lowest bits, after an offset was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scale {
     offset: [usize; MAX_DIMS],
@@ -72,7 +73,7 @@ struct Scale {
 }
 
 impl BoxGrid {
-    /// A grid of these boxes, which lie inside `whole` and are not empty.
+    /// Makes a grid of these boxes, which lie inside `whole` and are not empty.
     pub(super) fn new(whole: &Block, boxes: &[(u32, Block)]) -> Self {
         let mut grid = Self {
             whole: *whole,
@@ -104,21 +105,21 @@ impl BoxGrid {
         self.link(item);
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(super) fn remove(&mut self, item: u32) {
         self.unlink(item);
         self.boxes[item as usize] = GONE;
         self.len -= 1;
     }
 
-    /// Gives an item another box.
+    /// Replaces an item's box.
     pub(super) fn set(&mut self, item: u32, block: &Block) {
         self.unlink(item);
         self.boxes[item as usize] = *block;
         self.link(item);
     }
 
-    /// The items of all boxes that overlap `block`.
+    /// Visits the items of all boxes that overlap `block`.
     #[inline]
     pub(super) fn find(&self, block: &Block, mut found: impl FnMut(u32)) {
         let Some(sought) = self.whole.intersection(block) else { return };
@@ -151,13 +152,13 @@ impl BoxGrid {
         self.wasted.set(wasted.max(0));
     }
 
-    /// Whether cells of any extents do not suit these boxes, or what is sought.
+    /// Whether no cell extents suit these boxes, or the boxes that are searched for.
     #[inline]
     pub(super) fn is_wasteful(&self) -> bool {
         self.wasted.get() > PATIENCE
     }
 
-    /// All boxes.
+    /// Visits all boxes.
     pub(super) fn boxes(&self) -> impl Iterator<Item = (u32, &Block)> {
         (0..).zip(&self.boxes).filter(|(_, block)| !block.is_empty())
     }
@@ -202,7 +203,7 @@ impl BoxGrid {
         });
     }
 
-    /// Takes the extents of cells that suit the boxes there are now, and the table that suits these.
+    /// Adopts the cell extents that suit the current boxes, and the table that suits these.
     #[cold]
     fn look_again(&mut self) {
         self.look_again_at = 4 * self.len;
@@ -226,7 +227,7 @@ impl BoxGrid {
 }
 
 impl Cells {
-    /// Without boxes; there will be about so many.
+    /// Makes a table without boxes, for about this many.
     fn new(whole: &Block, scale: &Scale, boxes: usize) -> Self {
         match Self::table(whole, scale, boxes) {
             Some((extents, number)) => Self::All(extents, vec![Items::new(); number]),
@@ -234,7 +235,7 @@ impl Cells {
         }
     }
 
-    /// The extents of a table of all cells, and their number, if it would not be large for so many boxes.
+    /// Returns the extents of a table of all cells, and their number, if that is not too large for this many boxes.
     fn table(whole: &Block, scale: &Scale, boxes: usize) -> Option<(Cell, usize)> {
         let last = scale.cells(whole).1;
         let number = volume(&[0; MAX_DIMS], &last);
@@ -253,7 +254,7 @@ impl Cells {
         }
     }
 
-    /// The list of a cell, which will not be left empty.
+    /// Returns the list of a cell; the caller does not leave it empty.
     #[inline]
     fn list(&mut self, cell: &Cell) -> &mut Items {
         match self {
@@ -262,7 +263,7 @@ impl Cells {
         }
     }
 
-    /// The cell has no boxes any more.
+    /// Called when the cell has no boxes any more.
     fn vacate(&mut self, cell: &Cell) {
         match self {
             Self::All(..) => self.list(cell).shrink_to_fit(),
@@ -271,17 +272,17 @@ impl Cells {
     }
 }
 
-/// Where a cell is among so many, in row-major order.
+/// Returns the row-major position of a cell in a table of these extents.
 #[inline]
 fn position(cell: &Cell, extents: &Cell) -> usize {
     (0..MAX_DIMS).fold(0, |position, d| position * extents[d] as usize + cell[d] as usize)
 }
 
 impl Scale {
-    /// Cells that most of these boxes are no larger than, and which begin where one of those does.
+    /// Makes cells that most of these boxes are no larger than, and that begin where one of those boxes does.
     fn of(whole: &Block, boxes: &[Block]) -> Self {
         let mut scale = Self { offset: [0; MAX_DIMS], shift: [0; MAX_DIMS] };
-        // Where there is one index, all boxes have it.
+        // Along a dimension with a single index all boxes are alike.
         for d in (0..MAX_DIMS).filter(|d| whole.range(*d).len() > 1) {
             let mut bits: Vec<(u32, usize)> = { boxes.iter().filter(|block| !block.is_empty()) }
                 .map(|block| (usize::BITS - (block.range(d).len() - 1).leading_zeros(), block.lo()[d]))
@@ -299,13 +300,13 @@ impl Scale {
         scale
     }
 
-    /// The first and the last cell of a box, along each axis.
+    /// Returns the first and the last cell of a box, along each axis.
     #[inline]
     fn cells(&self, block: &Block) -> (Cell, Cell) {
         (self.cell(|d| block.lo()[d]), self.cell(|d| block.hi()[d] - 1))
     }
 
-    /// The cell of the lowest corner of what two boxes have in common.
+    /// Returns the cell of the lowest corner of the intersection of two boxes.
     #[inline]
     fn first_common(&self, one: &Block, other: &Block) -> Cell {
         self.cell(|d| one.lo()[d].max(other.lo()[d]))
@@ -327,7 +328,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Boxes of two extents and some of any, in an array in which a few start far out.
+    /// Boxes of two extents and some of arbitrary extents, in an array where a few are far from the start.
     fn block() -> impl Strategy<Value = Block> {
         let side = || {
             prop_oneof![
@@ -342,9 +343,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(128))]
 
-        /// Against a list that is searched.
+        /// Compares the grid with a list that is searched.
         #[test]
-        fn finds_what_a_search_finds(
+        fn agrees_with_linear_search(
             first in prop::collection::vec(block(), 1..20),
             acts in prop::collection::vec((block(), any::<prop::sample::Index>(), 0..4u8), 1..80),
         ) {
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_of_a_regular_tiling_has_one_cell() {
+    fn tile_of_a_regular_tiling_has_one_cell() {
         let tiles: Vec<_> = (0..16).map(|n| (n, tile(n as usize / 4, n as usize % 4, 32))).collect();
         let shifted = |block: &Block| Block::new(&[0, 1].map(|d| block.lo()[d] + 5..block.hi()[d] + 5));
         for tiles in [tiles.clone(), tiles.iter().map(|(n, block)| (*n, shifted(block))).collect()] {
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_indices_are_cells_too() {
+    fn largest_indices_are_found() {
         for (at, len) in [(usize::MAX - 8, 1), (usize::MAX - 8, 3), (1 << 40, 1)] {
             let whole = Block::whole(&[usize::MAX, 4]);
             let near = Block::new(&[0..len, 0..2]);

@@ -1,27 +1,27 @@
-//! Values at boxes that may overlap each other, found by the places they share.
+//! A map from boxes that may overlap each other to values, searched by overlap.
 //!
-//! The maps of this module cut boxes where they cross; here a box stays what it was declared as, with one value, until
-//! it is taken out. Finding costs the logarithm of the number of boxes and what is found.
+//! The maps of this module cut boxes where they cross. Here a box stays as it was declared, with one value, until it
+//! is removed. A search costs the logarithm of the number of boxes plus the number of boxes found.
 //!
 //! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies
-//! outside what the tree was made for, the tree is made anew for twice as much or more.
+//! outside the tree's bounds, the tree is rebuilt with bounds at least twice as large.
 
 use super::Block;
 use super::block::MAX_DIMS;
 use super::box_node::MOST_CELLS;
 use super::box_tree::BoxTree;
 
-/// Boxes with a value each; see the module.
+/// Boxes with a value each; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct BoxIndex<V> {
     values: Vec<Option<(Block, V)>>,
     free: Vec<u32>,
-    /// What all boxes lie inside.
+    /// The bounds of all boxes.
     whole: Block,
     tree: BoxTree,
 }
 
-/// A value's entry, as long as it is there.
+/// The entry of a value, valid as long as the value is in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(u32);
 
@@ -35,20 +35,20 @@ impl<V> Default for BoxIndex<V> {
 impl<V> BoxIndex<V> {
     /// Adds a box that is not empty.
     pub(crate) fn insert(&mut self, block: Block, value: V) -> Entry {
-        debug_assert!(!block.is_empty(), "nobody would find it");
+        debug_assert!(!block.is_empty(), "an empty box is never found");
         if !self.whole.contains(&block) {
             self.widen(&block);
         }
         let entry = self.free.pop().unwrap_or_else(|| {
             self.values.push(None);
-            u32::try_from(self.values.len() - 1).expect("there are less than 2³¹ boxes")
+            u32::try_from(self.values.len() - 1).expect("there are fewer than 2³¹ boxes")
         });
         self.tree.insert(&block, entry);
         self.values[entry as usize] = Some((block, value));
         Entry(entry)
     }
 
-    /// Takes a box out.
+    /// Removes a box.
     pub(crate) fn remove(&mut self, Entry(entry): Entry) -> Option<V> {
         let (_, value) = self.values[entry as usize].take()?;
         self.tree.remove(entry);
@@ -56,7 +56,7 @@ impl<V> BoxIndex<V> {
         Some(value)
     }
 
-    /// All boxes that overlap `block`, with their values, in no particular (but deterministic) order.
+    /// Visits all boxes that overlap `block`, with their values, in no particular (but deterministic) order.
     pub(crate) fn find<'a>(&'a self, block: &Block, mut found: impl FnMut(&'a Block, &'a V)) {
         self.tree.find(block, |entry| {
             if let Some((block, value)) = &self.values[entry as usize] {
@@ -65,7 +65,7 @@ impl<V> BoxIndex<V> {
         });
     }
 
-    /// Makes the tree anew, for this box as well.
+    /// Rebuilds the tree with bounds that also contain this box.
     #[cold]
     fn widen(&mut self, block: &Block) {
         let end = |d: usize| block.hi()[d].checked_next_power_of_two().unwrap_or(usize::MAX);
@@ -79,12 +79,12 @@ impl<V> BoxIndex<V> {
         }
     }
 
-    /// All values.
+    /// Visits all values.
     pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
         self.values.iter().flatten().map(|(_, value)| value)
     }
 
-    /// Whether no box is there.
+    /// Whether there are no boxes.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.len() == self.free.len()
     }
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Some lie far out, where indices are no cells any more.
+    /// Boxes, some of them so far out that indices are no longer cells.
     fn block() -> impl Strategy<Value = Block> {
         let side = |extent: usize| (0..extent, 1..=extent).prop_map(move |(lo, len)| lo..(lo + len).min(extent));
         let far = prop_oneof![8 => Just(0), 1 => Just(1usize << 31), 1 => Just(usize::MAX - 9)];
@@ -103,9 +103,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list that is searched.
+        /// Compares the index with a list that is searched.
         #[test]
-        fn finds_what_a_search_finds(acts in prop::collection::vec((block(), any::<prop::sample::Index>(), 0..3u8), 1..60)) {
+        fn agrees_with_linear_search(acts in prop::collection::vec((block(), any::<prop::sample::Index>(), 0..3u8), 1..60)) {
             let mut index = BoxIndex::default();
             let mut list: Vec<(Entry, Block, usize)> = Vec::new();
             for (n, (block, which, act)) in acts.into_iter().enumerate() {

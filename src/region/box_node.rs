@@ -1,17 +1,17 @@
-//! The arithmetic of a tree's node: up to [`WIDTH`] boxes side by side, and what they have in common with another one.
+//! Arithmetic of a tree node: up to [`WIDTH`] adjacent boxes, and their overlap with another box.
 //!
-//! All lower corners along an axis lie one after the other, and so do all upper ones: a box is compared with all of a
-//! node's in a few vector instructions of any processor, without a branch. For that the corners are 32-bit numbers of
-//! *cells*; what a cell is, and to what tree a node belongs, is not known here.
+//! All lower corners along an axis are stored one after the other, and so are all upper ones: a box is compared with
+//! all boxes of a node in a few vector instructions of any processor, without a branch. For this purpose corners are
+//! 32-bit numbers of *cells*. This module does not know what a cell is or which tree a node belongs to.
 //!
 //! Invariants:
 //! 1. Corners are neither negative nor more than [`MOST_CELLS`], so a box's extents add up to less than 2³².
-//! 2. What the lanes beyond a node's length hold means nothing.
+//! 2. The contents of lanes beyond a node's length have no meaning.
 
 use super::block::MAX_DIMS;
 use arrayvec::ArrayVec;
 
-/// The most boxes in one node.
+/// The maximum number of boxes in one node.
 pub(super) const WIDTH: usize = 16;
 
 /// A bit for each lane.
@@ -24,10 +24,10 @@ const LANES: [i32; WIDTH] = {
     lanes
 };
 
-/// The fewest of its children that either side of a halved node gets.
+/// The minimum number of children that either half of a split node gets.
 const LEAST: usize = 6;
 
-/// The most cells along an axis.
+/// The maximum number of cells along an axis.
 pub(super) const MOST_CELLS: usize = (1 << 30) - 1;
 
 /// No node.
@@ -41,7 +41,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// The smallest box around both.
+    /// Returns the smallest box around both.
     #[inline]
     fn hull(&self, other: &Self) -> Self {
         let mut hull = *self;
@@ -51,13 +51,13 @@ impl Cells {
         hull
     }
 
-    /// How many cells are in both, or many.
+    /// Returns the number of common cells, saturating.
     fn common(&self, other: &Self, axes: usize) -> u64 {
         let extent = |axis: usize| self.hi[axis].min(other.hi[axis]) - self.lo[axis].max(other.lo[axis]);
         (0..axes).fold(1, |volume: u64, axis| volume.saturating_mul(extent(axis).max(0).cast_unsigned().into()))
     }
 
-    /// The sum of the extents.
+    /// Returns the sum of the extents.
     fn margin(&self) -> u64 {
         (0..MAX_DIMS).map(|axis| u64::from((self.hi[axis] - self.lo[axis]).cast_unsigned())).sum()
     }
@@ -78,12 +78,12 @@ pub(super) struct BoxNode {
     len: usize,
     /// The node that this one is a child of, or [`NONE`].
     pub(super) parent: u32,
-    /// How many levels of nodes there are below: at 0 children are items, above they are nodes.
+    /// The number of levels of nodes below. At 0 children are items, above that they are nodes.
     pub(super) level: u32,
 }
 
 impl BoxNode {
-    /// No box.
+    /// Makes a node without boxes.
     pub(super) fn new(level: u32) -> Self {
         Self { corners: Default::default(), children: [NONE; WIDTH], len: 0, parent: NONE, level }
     }
@@ -105,13 +105,13 @@ impl BoxNode {
         self.children[lane]
     }
 
-    /// Where a child is, which the node has.
+    /// Returns the lane of a child, which the node must have.
     #[inline]
     pub(super) fn lane_of(&self, child: u32) -> usize {
-        self.children().iter().position(|one| *one == child).expect("a parent has its children")
+        self.children().iter().position(|one| *one == child).expect("a node contains its children")
     }
 
-    /// The box of a lane.
+    /// Returns the box of a lane.
     #[inline]
     pub(super) fn get(&self, lane: usize) -> Cells {
         let mut cells = Cells { lo: [0; MAX_DIMS], hi: [0; MAX_DIMS] };
@@ -121,7 +121,7 @@ impl BoxNode {
         cells
     }
 
-    /// Gives a lane another box.
+    /// Replaces the box of a lane.
     #[inline]
     pub(super) fn set(&mut self, lane: usize, cells: &Cells) {
         for (axis, corners) in self.corners.iter_mut().enumerate() {
@@ -129,7 +129,7 @@ impl BoxNode {
         }
     }
 
-    /// Makes a lane's box the smallest that has `cells` inside it as well.
+    /// Grows a lane's box to the smallest that also contains `cells`.
     #[inline]
     pub(super) fn stretch(&mut self, lane: usize, cells: &Cells) {
         self.set(lane, &self.get(lane).hull(cells));
@@ -143,14 +143,14 @@ impl BoxNode {
         self.len += 1;
     }
 
-    /// Takes a child out. The last one takes its place.
+    /// Removes a child. The last child takes its lane.
     pub(super) fn swap_remove(&mut self, lane: usize) {
         self.len -= 1;
         self.set(lane, &self.get(self.len));
         self.children[lane] = self.children[self.len];
     }
 
-    /// Which of the boxes overlap `sought` along the first `axes` axes: a bit for each lane.
+    /// Returns which of the boxes overlap `sought` along the first `axes` axes: a bit for each lane.
     #[inline]
     pub(super) fn overlapping(&self, sought: &Cells, axes: usize) -> u32 {
         let mut hits = LANES;
@@ -164,8 +164,8 @@ impl BoxNode {
         hits.iter().fold(0, |mask, hit| mask | hit).cast_unsigned() & ((1 << self.len) - 1)
     }
 
-    /// The lane of the box that grows least to have `cells` inside it; of several the one that is smallest then. Sizes
-    /// are sums of extents, since a volume says nothing of thin boxes.
+    /// Returns the lane of the box that grows least to contain `cells`; among several, the one whose box is then the
+    /// smallest. Sizes are sums of extents, because a volume says nothing about thin boxes.
     #[inline]
     pub(super) fn lane_that_grows_least(&self, cells: &Cells, axes: usize) -> usize {
         let (mut growth, mut after) = ([0u32; WIDTH], [0u32; WIDTH]);
@@ -182,13 +182,14 @@ impl BoxNode {
         (0..self.len).min_by_key(|lane| key(*lane)).unwrap_or(0)
     }
 
-    /// The smallest box around all; the node must not be empty.
+    /// Returns the smallest box around all; the node must not be empty.
     pub(super) fn hull(&self) -> Cells {
         (1..self.len).fold(self.get(0), |hull, lane| hull.hull(&self.get(lane)))
     }
 
-    /// Gives about half of the children of a full node away, together with one more that goes to either side: along the
-    /// axis and at the place where the two sides' boxes have least in common, or else are smallest, or else most alike.
+    /// Moves about half of the children of a full node, and of one further child, to a new node. The axis and the
+    /// place of the cut are those where the two sides' boxes overlap least, or else are smallest, or else have the
+    /// most equal numbers of children.
     #[cold]
     pub(super) fn halve(&mut self, cells: &Cells, child: u32, axes: usize) -> Self {
         let mut all: ArrayVec<(Cells, u32), { WIDTH + 1 }> =

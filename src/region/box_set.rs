@@ -1,9 +1,9 @@
-//! Which of many boxes overlap a given one, in the form that suits the boxes.
+//! A set of boxes that finds those overlapping a given one, in the form that suits the boxes.
 //!
-//! Few boxes are a tree ([`BoxTree`]): its root has all of them side by side. Many are a grid ([`BoxGrid`]), which finds a
-//! tile among its like by one look; if it turns out that they are not alike, or that other boxes are sought, they become a
-//! tree again, for good. So the cost is that of the grid for what programs do mostly, and that of the tree for all else,
-//! but for what the grid has wasted before: a constant.
+//! A few boxes are kept in a tree ([`BoxTree`]), whose root holds all of them. Many are kept in a grid ([`BoxGrid`]),
+//! which finds a tile among similar tiles by a single lookup. If the boxes turn out to differ in size, or searches
+//! are for other boxes, the set becomes a tree again, for good. So the cost is that of the grid for common programs,
+//! and that of the tree for all others, plus a constant that the grid has wasted before.
 //!
 //! Items are the caller's numbers, from 0 on without large gaps.
 
@@ -11,10 +11,10 @@ use super::Block;
 use super::box_grid::BoxGrid;
 use super::box_tree::BoxTree;
 
-/// So many boxes become a grid.
+/// From this number of boxes on, the set becomes a grid.
 const MANY: usize = if cfg!(test) { 6 } else { 32 };
 
-/// Boxes, each with an item; see the module.
+/// Boxes, each with an item; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct BoxSet {
     whole: Block,
@@ -25,19 +25,19 @@ pub(crate) struct BoxSet {
 enum Form {
     /// Few boxes.
     Few(BoxTree),
-    /// Boxes for which a grid has not been found wasteful.
+    /// Boxes for which a grid has not proved wasteful.
     Grid(Box<BoxGrid>),
-    /// Boxes for which it has.
+    /// Boxes for which a grid has proved wasteful.
     Tree(BoxTree),
 }
 
 impl BoxSet {
-    /// No box. All that come lie inside `whole`.
+    /// Makes an empty set for boxes inside `whole`.
     pub(crate) fn new(whole: &Block) -> Self {
         Self { whole: *whole, form: Form::Few(BoxTree::new(whole)) }
     }
 
-    /// Takes all boxes out.
+    /// Removes all boxes.
     pub(crate) fn clear(&mut self) {
         *self = Self::new(&self.whole);
     }
@@ -52,7 +52,8 @@ impl BoxSet {
         }
     }
 
-    /// Cuts an item's box in two: `rest` stays, `piece` is that of a new item. Together they are what it was.
+    /// Cuts an item's box in two: `rest` stays, and `piece` becomes the box of the item `new`. Together they are the
+    /// former box.
     #[inline]
     pub(crate) fn split(&mut self, item: u32, rest: &Block, piece: &Block, new: u32) {
         self.adapt();
@@ -65,7 +66,7 @@ impl BoxSet {
         }
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(crate) fn remove(&mut self, item: u32) {
         match &mut self.form {
             Form::Grid(grid) => grid.remove(item),
@@ -73,7 +74,7 @@ impl BoxSet {
         }
     }
 
-    /// Gives an item another box.
+    /// Replaces an item's box.
     pub(crate) fn set(&mut self, item: u32, block: &Block) {
         match &mut self.form {
             Form::Grid(grid) => grid.set(item, block),
@@ -81,7 +82,7 @@ impl BoxSet {
         }
     }
 
-    /// The items of all boxes that overlap `block`.
+    /// Visits the items of all boxes that overlap `block`.
     #[inline]
     pub(crate) fn find(&self, block: &Block, found: impl FnMut(u32)) {
         match &self.form {
@@ -90,7 +91,7 @@ impl BoxSet {
         }
     }
 
-    /// Takes the other form if it is time. To be called now and then by who searches and changes nothing.
+    /// Changes the form if it is time. Callers that only search should call this from time to time.
     #[inline]
     pub(crate) fn adapt(&mut self) {
         match &self.form {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn it_becomes_a_grid_and_a_tree_again_and_finds_the_same() {
+    fn set_finds_the_same_in_every_form() {
         let whole = Block::whole(&[1 << 12, 1 << 12]);
         let mut set = BoxSet::new(&whole);
         let mut boxes = Vec::new();
@@ -156,9 +157,10 @@ mod tests {
         assert_eq!(found(&set, &whole).len(), 64 + 1024);
     }
 
-    /// Many small boxes in one cell of large ones: what is wasted before the tree comes does not grow with their number.
+    /// Many small boxes in one cell of large ones: the cost before the set becomes a tree does not grow with their
+    /// number.
     #[test]
-    fn what_a_grid_wastes_is_a_constant() {
+    fn wasted_work_of_a_grid_is_constant() {
         let looked_at = |n: usize| {
             let mut set = BoxSet::new(&Block::whole(&[1 << 12, 1 << 12]));
             (0..n).for_each(|i| set.insert(&square(i / 64, i % 64, 64), i as u32));

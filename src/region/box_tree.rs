@@ -1,22 +1,23 @@
-//! A balanced tree of boxes: which of many boxes overlap a given one?
+//! A balanced tree of boxes that finds those overlapping a given one.
 //!
-//! A node has up to 16 boxes side by side ([`BoxNode`]), each around all that lies below a child; at the lowest level
-//! the children are the items. A search goes where boxes overlap what is sought, so it costs the logarithm of the
-//! number of items and what it finds. How large boxes are, how different from each other, and in which order they come
-//! does not matter: there is no cell whose size would have to suit them.
+//! A node has up to 16 adjacent boxes ([`BoxNode`]), each around everything below one child; at the lowest level the
+//! children are the items. A search descends where boxes overlap the sought box, so it costs the logarithm of the
+//! number of items plus the number of items found. The sizes of boxes, their differences and their order of insertion
+//! do not matter: there is no cell size that would have to suit them.
 //!
-//! Items are the caller's numbers, from 0 on without large gaps; nothing is known of what they stand for.
+//! Items are the caller's numbers, from 0 on without large gaps; the tree does not know what they stand for.
 //!
-//! Nodes know boxes in *cells*: indices as they are, unless the whole has more along an axis than cells may be; then a
-//! cell is a power of two of them. Boxes in cells are rounded outwards, and what is found by them is compared once
-//! more.
+//! Nodes store boxes in *cells*. A cell is an index, unless the whole has more indices along an axis than the maximum
+//! number of cells; then a cell is a power of two of them. Boxes in cells are rounded outwards, and the boxes found
+//! by them are compared once more.
 //!
 //! Invariants:
 //! 1. A node's box, which its parent has, is the smallest around its children's.
-//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each side,
-//!    and neither side is halved before 6 more have come to it, each but the items by a halving one level below. So a
-//!    tree that has taken n items in since it was built is at most log₆ n + 1 high, whatever was taken out of it.
-//! 3. Where many were taken out the tree is built anew, so that nodes have 4 children on average, or are few.
+//! 2. All items are at one level, and no node is empty. A node that is halved leaves at least 6 children on each
+//!    side, and neither side is halved before 6 more have been added to it, each of them, except for items, by a
+//!    halving one level below. So a tree into which n items were inserted since it was built has a height of at most
+//!    log₆ n + 1, whatever was removed from it.
+//! 3. After many removals the tree is rebuilt, so that nodes have 4 children on average, or are few.
 //! 4. All items' boxes lie inside the whole and are not empty.
 
 use super::Block;
@@ -24,14 +25,15 @@ use super::block::MAX_DIMS;
 use super::box_node::{BoxNode, Cells, MOST_CELLS, NONE, WIDTH};
 use arrayvec::ArrayVec;
 
-/// So few nodes need not be filled.
+/// Up to this number of nodes, a tree is not rebuilt.
 const FEW_NODES: usize = 4;
 
 /// Boxes, each with an item.
 #[derive(Debug)]
 pub(crate) struct BoxTree {
     whole: Block,
-    /// The dimensions along which the whole has more than one index, and by how many bits they are shifted.
+    /// The dimensions along which the whole has more than one index, and the number of bits by which indices are
+    /// shifted.
     axes: ArrayVec<(usize, u32), MAX_DIMS>,
     nodes: Vec<BoxNode>,
     free: Vec<u32>,
@@ -39,12 +41,12 @@ pub(crate) struct BoxTree {
     /// The node that has each item, or [`NONE`].
     node_of: Vec<u32>,
     len: usize,
-    /// Each item's box, where cells are not indices.
+    /// Each item's box, if cells are not indices.
     exact: Option<Vec<Block>>,
 }
 
 impl BoxTree {
-    /// No box. All that come lie inside `whole`.
+    /// Makes an empty tree for boxes inside `whole`.
     pub(crate) fn new(whole: &Block) -> Self {
         let shift = |end: usize| end.div_ceil(MOST_CELLS).next_power_of_two().trailing_zeros();
         let extents = whole.extents();
@@ -62,13 +64,14 @@ impl BoxTree {
         }
     }
 
-    /// Adds a box, where boxes grow least by it.
+    /// Adds a box where boxes grow least by it.
     pub(crate) fn insert(&mut self, block: &Block, item: u32) {
         self.note(block, item);
         self.insert_cells(&self.cells(block), item);
     }
 
-    /// Cuts an item's box in two: `rest` stays, `piece` is that of a new item. Together they are what it was.
+    /// Cuts an item's box in two: `rest` stays, and `piece` becomes the box of the item `new`. Together they are the
+    /// former box.
     pub(crate) fn split(&mut self, item: u32, rest: &Block, piece: &Block, new: u32) {
         self.note(rest, item);
         self.note(piece, new);
@@ -80,7 +83,7 @@ impl BoxTree {
         self.place(at, piece, new);
     }
 
-    /// Takes an item out.
+    /// Removes an item.
     pub(crate) fn remove(&mut self, item: u32) {
         let at = std::mem::replace(&mut self.node_of[item as usize], NONE);
         let node = &mut self.nodes[at as usize];
@@ -92,7 +95,7 @@ impl BoxTree {
         }
     }
 
-    /// Gives an item another box.
+    /// Replaces an item's box.
     pub(crate) fn set(&mut self, item: u32, block: &Block) {
         self.note(block, item);
         let cells = self.cells(block);
@@ -102,13 +105,13 @@ impl BoxTree {
         self.tighten(at);
     }
 
-    /// How many boxes there are.
+    /// Returns the number of boxes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// All boxes.
+    /// Visits all boxes.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(u32, Block)) {
         let nodes =
             (0..).zip(&self.node_of).filter(|(_, at)| **at != NONE).map(|(item, at)| (item, &self.nodes[*at as usize]));
@@ -117,7 +120,7 @@ impl BoxTree {
         }
     }
 
-    /// An item's box, which this node has.
+    /// Returns the box of an item, which this node contains.
     fn block(&self, item: u32, node: &BoxNode) -> Block {
         if let Some(exact) = &self.exact {
             return exact[item as usize];
@@ -129,7 +132,7 @@ impl BoxTree {
         Block::from_corners(corners[0], corners[1])
     }
 
-    /// The items of all boxes that overlap `block`.
+    /// Visits the items of all boxes that overlap `block`.
     #[inline]
     pub(crate) fn find(&self, block: &Block, mut found: impl FnMut(u32)) {
         if self.root == NONE || !block.overlaps(&self.whole) {
@@ -161,7 +164,8 @@ impl BoxTree {
         }
     }
 
-    /// The cells that have some of a box, which is not empty. What lies beyond the whole counts as its last cell.
+    /// Returns the cells that a box, which is not empty, covers at least in part. Indices beyond the whole count as
+    /// its last cell.
     #[inline]
     fn cells(&self, block: &Block) -> Cells {
         let mut cells = Cells { lo: [0; MAX_DIMS], hi: [0; MAX_DIMS] };
@@ -172,7 +176,7 @@ impl BoxTree {
         cells
     }
 
-    /// Makes room for an item, and keeps its box if that is needed.
+    /// Makes room for an item, and stores its exact box if necessary.
     #[inline]
     fn note(&mut self, block: &Block, item: u32) {
         debug_assert!(!block.is_empty() && self.whole.contains(block), "{block:?} in {:?}", self.whole);
@@ -205,7 +209,7 @@ impl BoxTree {
         }
     }
 
-    /// Makes an item or a node a child of the node `at`, in whose box it lies. Full nodes are halved.
+    /// Makes an item or a node a child of the node `at`, inside whose box it lies. Full nodes are halved.
     fn place(&mut self, mut at: u32, mut cells: Cells, mut child: u32) {
         while self.nodes[at as usize].is_full() {
             let right = self.nodes[at as usize].halve(&cells, child, self.axes.len());
@@ -233,7 +237,7 @@ impl BoxTree {
         }
     }
 
-    /// Tells all children of a node who has them.
+    /// Sets this node as the parent of all of its children.
     fn adopt(&mut self, at: u32) {
         let level = self.nodes[at as usize].level;
         for lane in 0..self.nodes[at as usize].len() {
@@ -245,7 +249,7 @@ impl BoxTree {
         }
     }
 
-    /// Mends the boxes above a node whose children have changed, as far as they change; what is empty goes.
+    /// Updates the boxes above a node whose children have changed, as far as they change; removes empty nodes.
     fn tighten(&mut self, mut at: u32) {
         while self.nodes[at as usize].parent != NONE {
             let (node, parent) = (&self.nodes[at as usize], self.nodes[at as usize].parent);
@@ -262,7 +266,7 @@ impl BoxTree {
             }
             at = parent;
         }
-        // The root: no level is needed that has one node, and none where there is nothing.
+        // The root: remove levels with a single node, and the last level if it is empty.
         while self.nodes[at as usize].level > 0 && self.nodes[at as usize].len() == 1 {
             self.free.push(at);
             at = self.nodes[at as usize].child(0);
@@ -287,12 +291,12 @@ impl BoxTree {
             }
             None => {
                 self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).expect("there are less than 2³² boxes")
+                u32::try_from(self.nodes.len() - 1).expect("there are fewer than 2³² boxes")
             }
         }
     }
 
-    /// Takes all items out and in again.
+    /// Removes all items and inserts them again.
     #[cold]
     fn build_anew(&mut self) {
         let nodes = std::mem::take(&mut self.nodes);
@@ -309,7 +313,7 @@ impl BoxTree {
 
 #[cfg(test)]
 thread_local! {
-    /// How many nodes searches have looked at.
+    /// Number of nodes that searches have examined.
     pub(crate) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 

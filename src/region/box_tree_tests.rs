@@ -1,4 +1,4 @@
-//! A tree of boxes against a list, and what it costs.
+//! Comparison of a tree of boxes with a list, and bounds on its cost.
 
 use super::*;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ impl BoxTree {
         let mut items = 0;
         if self.root != NONE {
             let root = &self.nodes[self.root as usize];
-            assert!(root.parent == NONE && (root.level == 0 || root.len() > 1), "a root that is not needed");
+            assert!(root.parent == NONE && (root.level == 0 || root.len() > 1), "an unneeded root");
             self.check_below(self.root, &mut items);
         }
         assert_eq!(items, self.len);
@@ -33,7 +33,7 @@ impl BoxTree {
         }
     }
 
-    /// How many levels of nodes there are.
+    /// Returns the number of levels of nodes.
     fn height(&self) -> u32 {
         if self.root == NONE { 0 } else { self.nodes[self.root as usize].level + 1 }
     }
@@ -46,14 +46,14 @@ impl BoxTree {
     }
 }
 
-/// What `tree` should find.
+/// Returns the items that a tree should find.
 fn overlapping(list: &[(Block, u32)], sought: &Block) -> Vec<u32> {
     let mut items: Vec<u32> = list.iter().filter(|(block, _)| block.overlaps(sought)).map(|(_, item)| *item).collect();
     items.sort_unstable();
     items
 }
 
-/// A block of four dimensions below 120, which may be empty where `least` is 0.
+/// A block of four dimensions below 120, which may be empty if `least` is 0.
 fn block(least: usize) -> impl Strategy<Value = Block> {
     let side = move || {
         let extent = prop_oneof![least..3usize, least..60usize];
@@ -62,7 +62,7 @@ fn block(least: usize) -> impl Strategy<Value = Block> {
     (side(), side(), side(), side()).prop_map(|(i, j, k, l)| Block::new(&[i, j, k, l]))
 }
 
-/// The same block, so much larger along each dimension, and off the cells' borders.
+/// Scales a block by these factors along each dimension, off the cells' borders.
 fn scaled(block: &Block, factors: [usize; MAX_DIMS]) -> Block {
     let scale =
         |corner: &[usize; MAX_DIMS]| std::array::from_fn(|d| corner[d] * factors[d] + usize::from(factors[d] > 1));
@@ -70,9 +70,9 @@ fn scaled(block: &Block, factors: [usize; MAX_DIMS]) -> Block {
 }
 
 proptest! {
-    /// With cells that are indices, and with larger ones: a shift's neighbours are told apart there too.
+    /// With cells that are indices, and with larger ones, where neighbours in one cell must be distinguished too.
     #[test]
-    fn finds_what_a_list_would(
+    fn agrees_with_linear_search(
         ops in prop::collection::vec((block(1), any::<prop::sample::Index>(), 0..8u8), 1..300),
         sought in prop::collection::vec(block(0), 4),
         factors in prop_oneof![
@@ -87,7 +87,7 @@ proptest! {
         let (mut free, mut numbers): (Vec<u32>, u32) = (vec![], 0);
         for (block, at, op) in ops {
             let block = scaled(&block, factors);
-            // As callers do: numbers are given again.
+            // Reuse numbers, as callers do.
             let item = free.pop().unwrap_or_else(|| {
                 numbers += 1;
                 numbers - 1
@@ -126,7 +126,7 @@ proptest! {
 }
 
 #[test]
-fn neighbours_are_told_apart_wherever_they_lie() {
+fn neighbours_are_distinguished_at_any_index() {
     for end in [100, (1 << 30) - 1, 1 << 30, 1 << 31, (1 << 31) + 1, 1 << 32, 1 << 40, usize::MAX] {
         let mut tree = BoxTree::new(&Block::new(&[0..50, 0..end]));
         let starts = [0, 1, end / 2 - 1, end / 2, end - 2, end - 1];
@@ -143,7 +143,7 @@ fn neighbours_are_told_apart_wherever_they_lie() {
     }
 }
 
-/// Takes every item out but each `step`-th, in an order that goes through the tree criss-cross.
+/// Removes every item except each `step`-th, in an order scattered over the tree.
 fn thin_out(tree: &mut BoxTree, items: u32, step: u32) {
     let mut order: Vec<u32> = (0..items).filter(|item| item % step != 0).collect();
     order.sort_by_key(|item| (item.wrapping_mul(2_654_435_769), *item));
@@ -151,7 +151,7 @@ fn thin_out(tree: &mut BoxTree, items: u32, step: u32) {
 }
 
 #[test]
-fn a_tree_that_was_thinned_out_is_as_low_and_as_fast_as_a_new_one() {
+fn thinned_out_tree_is_as_low_as_a_new_one() {
     let (n, step) = (20_000, 100);
     let block = |item: u32| {
         Block::new(&[
@@ -170,14 +170,14 @@ fn a_tree_that_was_thinned_out_is_as_low_and_as_fast_as_a_new_one() {
         assert!(tree.height() <= 3 && tree.num_nodes() <= kept / 4 + FEW_NODES, "{} nodes", tree.num_nodes());
         assert_eq!(tree.found(&whole).len(), kept);
         (0..n).filter(|item| item % step != 0).for_each(|item| tree.insert(&block(item), item));
-        assert!(tree.height() <= 6, "{} levels after coming again", tree.height());
+        assert!(tree.height() <= 6, "{} levels after inserting again", tree.height());
     }
     (0..n).for_each(|item| tree.remove(item));
     tree.check();
     assert_eq!((tree.height(), tree.num_nodes()), (0, 0));
 }
 
-/// The nodes that a search for each of these boxes looks at, on average.
+/// Returns the average number of nodes that a search for each of these boxes examines.
 fn looked_at_each(whole: &[usize], blocks: &[Block]) -> f64 {
     let mut tree = BoxTree::new(&Block::whole(whole));
     (0..).zip(blocks).for_each(|(item, block)| tree.insert(block, item));
@@ -189,10 +189,10 @@ fn looked_at_each(whole: &[usize], blocks: &[Block]) -> f64 {
 }
 
 #[test]
-fn slabs_and_single_elements_cost_the_logarithm_of_their_number() {
+fn search_cost_of_slabs_and_elements_is_logarithmic() {
     let slabs =
         |n: usize, width| -> Vec<Block> { (0..n).map(|i| Block::new(&[0..64, i * width..(i + 1) * width])).collect() };
-    // Every so many elements, in an order that jumps about.
+    // Elements at regular distances, in a scattered order.
     let elements = |n: usize| -> Vec<Block> {
         let at = |i: usize| (i * 7919 + 11) % n * (24 * 24 * 24 * 24 / n);
         let ranges = |at: usize| [at / 13_824, at / 576 % 24, at / 24 % 24, at % 24].map(|i| i..i + 1);

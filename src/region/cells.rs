@@ -1,11 +1,11 @@
-//! Cells of a grid, by their places along each axis.
+//! Cells of a grid, identified by their position along each axis.
 
 use super::block::MAX_DIMS;
 
-/// The place of a cell along each axis.
+/// The position of a cell along each axis.
 pub(crate) type Cell = [u32; MAX_DIMS];
 
-/// How many cells there are from `low` to `high`.
+/// Returns the number of cells from `low` to `high`.
 #[inline]
 pub(super) fn volume(low: &Cell, high: &Cell) -> u64 {
     (0..MAX_DIMS).fold(1, |volume: u64, d| volume.saturating_mul(u64::from(high[d] - low[d]) + 1))

@@ -1,16 +1,16 @@
-//! Values over the disjoint intervals of one dimension.
+//! A map from disjoint intervals of one dimension to values.
 //!
-//! A map that has never been split is one value and no allocation: most data objects are always used whole. Otherwise
-//! the intervals lie in the [`Leaves`] of a tree.
+//! A map that has never been split is one value and needs no allocation: most data objects are always used whole.
+//! Otherwise the intervals are in the [`Leaves`] of a tree.
 
 use super::leaves::Leaves;
 use std::ops::Range;
 
-/// The most parts under one block that are left apart after a write of all of it. Uniting them is cheap here, and so
-/// is splitting them again.
+/// The most parts inside one block that stay separate after a write of the whole block. Uniting them is cheap here,
+/// and so is splitting them again.
 pub(super) const PARTS_LEFT_APART: usize = 6;
 
-/// Values over disjoint intervals that cover one range.
+/// Values of disjoint intervals that together cover one range.
 #[derive(Debug)]
 pub(crate) struct IntervalMap<V> {
     parts: Parts<V>,
@@ -23,12 +23,12 @@ enum Parts<V> {
 }
 
 impl<V: Clone> IntervalMap<V> {
-    /// One interval with one value.
+    /// Makes a map of one interval with one value.
     pub(crate) fn new(whole: Range<usize>, value: V) -> Self {
         Self { parts: Parts::One(whole, value) }
     }
 
-    /// The value, if there is one interval, with these ends, and it is not empty.
+    /// Returns the value if there is a single interval, with these ends, that is not empty.
     #[inline]
     pub(super) fn undivided(&mut self, start: usize, end: usize) -> Option<&mut V> {
         match &mut self.parts {
@@ -37,7 +37,7 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
-    /// The value of the interval next to the one visited last, if it has these ends.
+    /// Returns the value of the interval after the one visited last, if it has these ends.
     #[inline]
     pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
         match &mut self.parts {
@@ -63,7 +63,7 @@ impl<V: Clone> IntervalMap<V> {
         leaves.visit(range, visit);
     }
 
-    /// Visits the overlap with `range` of every interval that has one, in ascending order.
+    /// Visits every interval that overlaps `range`, in ascending order; the visitor sees the overlap.
     pub(crate) fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
         if range.is_empty() {
             return;
@@ -79,7 +79,7 @@ impl<V: Clone> IntervalMap<V> {
         }
     }
 
-    /// Makes one interval of all that lie inside `range`, which must begin and end where intervals do.
+    /// Unites all intervals inside `range`, which must begin and end where intervals do.
     pub(crate) fn unite(&mut self, range: Range<usize>) {
         if let Parts::Many(leaves) = &mut self.parts
             && !range.is_empty()
@@ -99,7 +99,7 @@ impl<V: Clone> IntervalMap<V> {
         is_due
     }
 
-    /// How many intervals there are.
+    /// Returns the number of intervals.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         match &self.parts {
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against one value per index.
+        /// Compares the map with one value per index.
         #[test]
         fn agrees_with_an_array(
             ops in prop::collection::vec((0usize..400, 0usize..400, 0usize..5), 1..300)
@@ -123,7 +123,7 @@ mod tests {
             let mut map = IntervalMap::new(0..400, 0usize);
             let mut model = [0usize; 400];
             for (k, (a, b, unite)) in ops.into_iter().enumerate() {
-                // Mostly short ones: so that there are many.
+                // Mostly short ranges, so that there are many intervals.
                 let range = if unite < 4 { a..(a + b % 8).min(400) } else { a.min(b)..a.max(b) };
                 map.visit(range.clone(), |_, v| *v = k + 1);
                 model[range.clone()].fill(k + 1);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exact_match_does_not_split() {
+    fn exact_match_does_not_split() {
         let mut map = IntervalMap::new(0..100, 'a');
         map.visit(10..20, |_, v| *v = 'b');
         assert_eq!(map.len(), 3);

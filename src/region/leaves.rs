@@ -1,29 +1,29 @@
-//! Values over the disjoint intervals of one dimension, many of them, in leaves of a tree.
+//! A map from many disjoint intervals of one dimension to values, in leaves of a tree.
 //!
-//! The intervals cover the whole range without gaps, so each ends where the next begins and only starts are kept: in
-//! sorted vectors of a few cache lines ([`Leaf`]), apart from the values. Finding an interval costs one search in the
-//! tree of leaves and one in a leaf, whatever is then split or visited nearby costs no further search. A finger stays
-//! where intervals were visited last, and each leaf remembers who was found behind it: programs that go through a range in
-//! its order search once per leaf, the first time.
+//! The intervals cover the whole range without gaps, so each ends where the next begins and only starts are stored:
+//! in sorted vectors of a few cache lines ([`Leaf`]), apart from the values. Finding an interval costs one search in
+//! the tree of leaves and one in a leaf; splitting or visiting intervals near it costs no further search. A finger
+//! stays where intervals were visited last, and each leaf remembers the leaf that was found after it: programs that
+//! go through a range in order search once per leaf, the first time.
 //!
 //! Invariants:
 //! 1. No leaf of the tree is empty; a leaf's key in the tree is its first start; it ends where the next one begins.
 //! 2. Starts ascend strictly, in each leaf and from leaf to leaf.
 //! 3. A leaf has at most [`MOST`] intervals. Leaves that have become small are joined when intervals are united.
-//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them, and no
-//!    neighbour is taken for one that has left.
+//! 4. Leaves that are not in the tree have no intervals and end at 0, so that no finger points into them, and none is
+//!    mistaken for a neighbour.
 
 use super::wear::Wear;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The most intervals in one leaf: their starts take four cache lines.
+/// The maximum number of intervals in one leaf: their starts take four cache lines.
 const MOST: usize = 32;
 
-/// Values over disjoint intervals that cover one range.
+/// Values of disjoint intervals that together cover one range.
 #[derive(Debug)]
 pub(super) struct Leaves<V> {
-    /// Each leaf's place by its first start.
+    /// The place of each leaf, by its first start.
     tree: BTreeMap<usize, usize>,
     leaves: Vec<Leaf<V>>,
     /// Places of leaves that are not in the tree.
@@ -32,11 +32,11 @@ pub(super) struct Leaves<V> {
     wear: Wear,
 }
 
-/// Where an interval may be found that is looked for: what lies there tells whether it is.
+/// A guess where an interval may be found; the contents of that place tell whether it is right.
 #[derive(Debug, Clone, Copy, Default)]
 struct Finger {
     leaf: usize,
-    /// The interval in the leaf, or that before it.
+    /// The interval in the leaf, or the one before it.
     interval: usize,
 }
 
@@ -47,20 +47,20 @@ struct Leaf<V> {
     /// Where the last interval ends.
     end: usize,
     values: Vec<V>,
-    /// The leaf that was found behind this one, if it still is: what lies there tells.
+    /// The leaf that was found after this one, if it still is; the contents of that leaf tell.
     next: usize,
 }
 
 impl<V: Clone> Leaves<V> {
-    /// One interval, which is not empty.
+    /// Makes a map of one interval, which is not empty.
     pub(super) fn new(whole: Range<usize>, value: V) -> Self {
         let leaf = Leaf { starts: vec![whole.start], end: whole.end, values: vec![value], next: 0 };
         let tree = BTreeMap::from([(whole.start, 0)]);
         Self { tree, leaves: vec![leaf], free: Vec::new(), finger: Finger::default(), wear: Wear::new() }
     }
 
-    /// Visits every interval inside `range` in ascending order, after splitting those that cross its ends. What lies
-    /// outside the whole is left out.
+    /// Visits every interval inside `range` in ascending order, after splitting the intervals that cross its ends.
+    /// Indices outside the whole are ignored.
     #[inline]
     pub(super) fn visit(&mut self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &mut V)) {
         let mut at = range.start;
@@ -84,7 +84,8 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
-    /// The value of the interval next to the one visited last, if it has these ends and is where it is expected.
+    /// Returns the value of the interval after the one visited last, if it has these ends and is where it is
+    /// expected.
     #[inline]
     pub(super) fn next_if(&mut self, start: usize, end: usize) -> Option<&mut V> {
         let Finger { mut leaf, mut interval } = self.finger;
@@ -100,7 +101,7 @@ impl<V: Clone> Leaves<V> {
         found.values.get_mut(interval)
     }
 
-    /// Puts the finger on the leaf that has `at` inside it, if there is one.
+    /// Puts the finger on the leaf that contains `at`; returns whether there is one.
     fn find(&mut self, at: usize) -> bool {
         let before = self.finger.leaf;
         let mut place = self.leaves[before].next;
@@ -126,7 +127,7 @@ impl<V: Clone> Leaves<V> {
         self.tree.insert(start, place);
     }
 
-    /// Takes the leaf that begins here out of the tree.
+    /// Takes the leaf with this first start out of the tree.
     fn remove(&mut self, start: usize) -> Option<Leaf<V>> {
         let place = self.tree.remove(&start)?;
         self.free.push(place);
@@ -136,7 +137,7 @@ impl<V: Clone> Leaves<V> {
         ))
     }
 
-    /// Visits the overlap with `range` of every interval that has one, in ascending order.
+    /// Visits every interval that overlaps `range`, in ascending order; the visitor sees the overlap.
     pub(super) fn peek(&self, range: Range<usize>, mut visit: impl FnMut(Range<usize>, &V)) {
         let first = self.tree.range(..=range.start).next_back().map_or(range.start, |(start, _)| *start);
         for leaf in self.tree.range(first..range.end).map(|(_, place)| &self.leaves[*place]) {
@@ -149,7 +150,7 @@ impl<V: Clone> Leaves<V> {
         }
     }
 
-    /// Makes one interval of all that lie inside `range`, which begins and ends where intervals do.
+    /// Unites all intervals inside `range`, which begins and ends where intervals do.
     pub(super) fn unite(&mut self, range: Range<usize>) {
         let Some((&first, &place)) = self.tree.range(..=range.start).next_back() else { return };
         let leaf = &mut self.leaves[place];
@@ -173,14 +174,14 @@ impl<V: Clone> Leaves<V> {
         self.join_small(first);
     }
 
-    /// Counts a visit that has met this many intervals; whether a [merge](Self::merge) is due.
+    /// Counts a visit that has met this many intervals; returns whether a [merge](Self::merge) is due.
     #[inline]
     pub(super) fn is_worn(&mut self, met: usize) -> bool {
         let most = self.tree.len() * MOST;
         self.wear.count(met, most)
     }
 
-    /// Settles all values, and makes one interval of neighbours alike. Returns the only one if one is left.
+    /// Settles all values, and unites neighbours that are alike. Returns the interval if only one is left.
     #[cold]
     pub(super) fn merge(
         &mut self,
@@ -217,7 +218,7 @@ impl<V: Clone> Leaves<V> {
         None
     }
 
-    /// Joins the leaf at `first`, which has become small, with its neighbours if they are small together.
+    /// Joins the leaf at `first`, which has become small, with a neighbour if both together are small.
     fn join_small(&mut self, first: usize) {
         let before = self.tree.range(..first).next_back().map(|(start, _)| *start);
         for left in [Some(first), before].into_iter().flatten() {
@@ -240,7 +241,7 @@ impl<V: Clone> Leaves<V> {
         self.leaves.iter().map(|leaf| leaf.starts.len()).sum()
     }
 
-    /// How many leaves there are.
+    /// Returns the number of leaves.
     #[cfg(test)]
     fn num_leaves(&self) -> usize {
         self.tree.len()
@@ -248,13 +249,13 @@ impl<V: Clone> Leaves<V> {
 }
 
 impl<V: Clone> Leaf<V> {
-    /// Whether one of the intervals has `at` inside it.
+    /// Whether one of the intervals contains `at`.
     #[inline]
     fn contains(&self, at: usize) -> bool {
         at < self.end && self.starts[0] <= at
     }
 
-    /// As [`Self::index_of`], which is looked for here and behind it first.
+    /// As [`Self::index_of`], but tries the interval `here` and the one after it first.
     #[inline]
     fn index_near(&self, at: usize, here: usize) -> usize {
         match self.starts.get(here..) {
@@ -264,7 +265,7 @@ impl<V: Clone> Leaf<V> {
         }
     }
 
-    /// The interval that has `at` inside it; the leaf has one.
+    /// Returns the interval that contains `at`; the leaf must have one.
     #[inline]
     fn index_of(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
@@ -275,15 +276,15 @@ impl<V: Clone> Leaf<V> {
         self.starts.get(index + 1).copied().unwrap_or(self.end)
     }
 
-    /// Whether one of these, inside the leaf or its end, is no interval's border yet.
+    /// Whether one of these indices, inside the leaf or its end, is not yet the border of an interval.
     #[cold]
     fn splits(&self, start: usize, end: usize) -> bool {
         let is_new = |at: usize| at < self.end && self.starts.binary_search(&at).is_err();
         is_new(start) || is_new(end)
     }
 
-    /// Visits what lies inside `range`, which is inside the leaf and begins in the interval `index`, after splitting at
-    /// its ends; there is room for that. The last interval visited.
+    /// Visits the intervals inside `range`, which is inside the leaf and begins in the interval `index`, after
+    /// splitting at its ends; the leaf has room for that. Returns the last interval visited.
     #[inline]
     fn visit(&mut self, range: Range<usize>, mut index: usize, visit: &mut impl FnMut(Range<usize>, &mut V)) -> usize {
         if self.starts[index] < range.start {
@@ -306,8 +307,9 @@ impl<V: Clone> Leaf<V> {
         self.values.insert(index + 1, self.values[index].clone());
     }
 
-    /// Gives the right part away: half, unless the interval around `at` is the first or the last. Then that one is by
-    /// itself, since programs that go through a range in its order will split what is left of it, and leaves stay full.
+    /// Splits off the right part of the leaf: half, unless the interval around `at` is the first or the last. Then
+    /// that interval gets its own leaf, because programs that go through a range in order will split the remainder of
+    /// it, and so leaves stay full.
     #[cold]
     fn divide(&mut self, at: usize) -> Self {
         let last = self.starts.len() - 1;
@@ -331,7 +333,7 @@ impl<V: Clone> Leaf<V> {
 mod tests {
     use super::*;
 
-    /// Invariants 1 to 3.
+    /// Checks invariants 1 to 3.
     fn check(leaves: &Leaves<usize>, whole: Range<usize>) {
         let mut end = whole.start;
         for (key, leaf) in leaves.tree.iter().map(|(key, place)| (key, &leaves.leaves[*place])) {
@@ -368,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_that_grow_at_an_end_are_full() {
+    fn leaves_that_grow_at_an_end_stay_full() {
         let starts = || (0..10_000).step_by(10);
         let orders: [&mut dyn Iterator<Item = usize>; 2] = [&mut starts(), &mut starts().rev()];
         for order in orders {
@@ -378,7 +380,7 @@ mod tests {
             }
             check(&leaves, 0..10_000);
             assert!(leaves.num_leaves() <= 1000 / (MOST - 3) + 1, "{}", leaves.num_leaves());
-            // Through all leaves in their order, the second time without a search.
+            // Go through all leaves in order, the second time without a search.
             for through in 0..2 {
                 leaves.visit(0..10, |_, _| {});
                 let mut searched = 0;

@@ -1,13 +1,14 @@
 //! Regions: the boxes inside a data object that tasks declare.
 //!
 //! Everything here is pure arithmetic on index ranges: no data, no tasks, no locks. A [`Block`] is a half-open box of
-//! up to [`MAX_DIMS`] dimensions. Two maps keep a value per part of a data object and split their parts where a new
-//! block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash, and a grid or a tree of boxes).
+//! up to [`MAX_DIMS`] dimensions. Two maps keep a value for each part of a data object and split their parts where a
+//! new block crosses them: `IntervalMap` for one dimension (ordered), `BlockMap` for more (a hash table, and a grid
+//! or a tree of boxes).
 //!
 //! Invariants of both maps:
-//! 1. The parts are disjoint and together cover the whole data, always.
-//! 2. A part is split only where a visited block crosses it. So a block that was visited once is found whole until parts
-//!    become one: where the caller says so, or where their values are alike and the map is worn.
+//! 1. The parts are always disjoint and together cover the whole data object.
+//! 2. A part is split only where a visited block crosses it. So a block that was visited once is found whole until
+//!    parts are united, either because the caller requests it or because their values are alike and the map is worn.
 
 mod block;
 mod block_map;
@@ -37,7 +38,7 @@ pub(crate) use tiling::{Span, Tiling};
 
 use std::ops::Range;
 
-/// A map from the parts of a data object to values, whatever the number of dimensions.
+/// A map from the parts of a data object to values, for any number of dimensions.
 #[derive(Debug)]
 pub(crate) enum RegionMap<V> {
     /// One dimension: intervals, visited in ascending order.
@@ -46,7 +47,7 @@ pub(crate) enum RegionMap<V> {
     Grid(Box<BlockMap<V>>),
 }
 
-/// A part that is visited, in the form in which its map has it.
+/// A visited part, in the form in which its map stores it.
 #[derive(Debug)]
 pub(crate) enum Part<'m> {
     /// One dimension.
@@ -56,7 +57,7 @@ pub(crate) enum Part<'m> {
 }
 
 impl Part<'_> {
-    /// The part as a block.
+    /// Returns the part as a block.
     pub(crate) fn block(&self) -> Block {
         match self {
             Self::Interval(range) => Block::interval(range.clone()),
@@ -66,7 +67,7 @@ impl Part<'_> {
 }
 
 impl<V: Clone> RegionMap<V> {
-    /// A map over `whole`, a block of `ndim` dimensions, with the same value everywhere.
+    /// Makes a map over `whole`, a block of `ndim` dimensions, with the same value everywhere.
     pub(crate) fn new(whole: Block, ndim: usize, value: V) -> Self {
         if ndim <= 1 {
             Self::Line(IntervalMap::new(whole.range(0), value))
@@ -75,7 +76,8 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// The value of a map in one dimension that has one part, if that is `block`: the case that most data never leave.
+    /// Returns the value of a map in one dimension that has one part, if that is `block`: most data objects never
+    /// leave this case.
     #[inline]
     pub(crate) fn undivided(&mut self, block: &Block) -> Option<&mut V> {
         match self {
@@ -84,7 +86,7 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// The value of the part next to the one visited last, in a map in one dimension, if that part is `block`.
+    /// Returns the value of the part after the one visited last, in a map in one dimension, if that part is `block`.
     #[inline]
     pub(crate) fn next_if(&mut self, block: &Block) -> Option<&mut V> {
         match self {
@@ -93,12 +95,12 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// How many boxes there are, in more than one dimension.
+    /// Returns the number of boxes, in more than one dimension.
     pub(crate) fn boxes(&self) -> Option<usize> {
         if let Self::Grid(map) = self { Some(map.len()) } else { None }
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -116,8 +118,8 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Gives every part inside `block` this value, after splitting those that cross its faces; how many there were. If they
-    /// are too many they become one.
+    /// Gives every part inside `block` this value, after splitting the parts that cross its faces. Returns the number
+    /// of these parts; if there are too many, they are united.
     pub(crate) fn assign(&mut self, block: &Block, value: &V) -> usize {
         let mut parts = 0;
         match self {
@@ -139,10 +141,10 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Counts a visit that has met this many parts. If many visits have met many parts, or there are many, all values are
-    /// settled, and neighbours alike become one part; whether that was done.
+    /// Counts a visit that has met this many parts. If many visits have met many parts, or there are many parts,
+    /// settles all values and unites neighbours that are alike. Returns whether it did.
     ///
-    /// Invariant: `alike` says that no later visit can tell one value from the other.
+    /// Invariant: `alike` returns true only for values that no later visit can distinguish.
     #[inline]
     pub(crate) fn wear(&mut self, met: usize, settle: impl FnMut(&mut V), alike: impl Fn(&V, &V) -> bool) -> bool {
         match self {
@@ -151,10 +153,10 @@ impl<V: Clone> RegionMap<V> {
         }
     }
 
-    /// Makes one part of all the `visited` parts inside `block` if they are too many; the first one's value stays.
+    /// Unites the `visited` parts inside `block` if they are too many; the first one's value stays.
     ///
-    /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a long
-    /// history of crossing blocks does not leave a long list of small parts.
+    /// To be called when all parts inside `block` hold equal values (after a write of the whole block), so that a
+    /// long history of crossing blocks does not leave a long list of small parts.
     #[inline]
     pub(crate) fn unite_if_many(&mut self, block: &Block, visited: usize) {
         match self {

@@ -1,6 +1,7 @@
-//! Blocks in half the space, for code that compares many of them: both corners fill half a cache line, and each is one vector.
+//! Compact blocks for code that compares many of them: both corners together fill half a cache line, and each is one
+//! vector.
 //!
-//! Nothing else is done here, and a block whose indices do not fit into 31 bits stays a [`Block`].
+//! A block whose indices do not fit into 31 bits stays a [`Block`].
 //!
 //! Invariant: no block is empty.
 
@@ -23,33 +24,34 @@ impl NarrowBlock {
         whole.hi().iter().all(|&end| i32::try_from(end).is_ok())
     }
 
-    /// The same block, unless that is empty; it must lie in one that [`holds`](Self::holds) such.
+    /// Narrows a block, which must lie in one that [`holds`](Self::holds) narrow blocks. Returns `None` if it is
+    /// empty.
     #[inline]
     pub(crate) fn new(block: &Block) -> Option<Self> {
         let narrow = |[i, j, k, l]: [usize; MAX_DIMS]| [i as i32, j as i32, k as i32, l as i32];
         Self { lo: narrow(*block.lo()), hi: narrow(*block.hi()) }.unless_empty()
     }
 
-    /// The same block.
+    /// Returns the same block in the wide form.
     #[inline]
     pub(crate) fn widen(&self) -> Block {
         Block::from_corners(self.lo.map(|index| index as usize), self.hi.map(|index| index as usize))
     }
 
-    /// Whether the two share an element.
+    /// Whether the two blocks share an element.
     #[inline]
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         are_below(&self.lo, &other.hi) & are_below(&other.lo, &self.hi)
     }
 
-    /// Whether every element of `other` is one of this block.
+    /// Whether this block contains every element of `other`.
     #[inline]
     pub(crate) fn contains(&self, other: &Self) -> bool {
         let sticks_out = |d: usize| (other.lo[d] < self.lo[d]) | (self.hi[d] < other.hi[d]);
         !(0..MAX_DIMS).fold(false, |any, d| any | sticks_out(d))
     }
 
-    /// Whether every element that is common to this block and `region` is one of some of the `covers`.
+    /// Whether every element common to this block and `region` is in one of the `covers`.
     #[inline]
     pub(crate) fn is_covered_within<'a>(&self, region: &Self, covers: impl Iterator<Item = &'a Self> + Clone) -> bool {
         covers.clone().any(|cover| cover.overlaps(self))
@@ -57,7 +59,7 @@ impl NarrowBlock {
     }
 
     fn is_covered<'a>(&self, mut covers: impl Iterator<Item = &'a Self> + Clone) -> bool {
-        // Mostly the first element tells.
+        // Usually the first element decides.
         let corner = Self { lo: self.lo, hi: self.lo.map(|index| index + 1) };
         if !covers.clone().any(|cover| cover.contains(&corner)) {
             return false;
@@ -70,7 +72,7 @@ impl NarrowBlock {
         covered
     }
 
-    /// The elements common to both, if there are any.
+    /// Returns the elements common to both, if there are any.
     #[inline]
     fn intersection(&self, other: &Self) -> Option<Self> {
         let (mut lo, mut hi) = (self.lo, self.hi);
@@ -86,8 +88,8 @@ impl NarrowBlock {
     }
 }
 
-/// Whether each index is smaller than its counterpart. No index is left out: branches would take longer than one comparison
-/// of vectors.
+/// Whether each index is smaller than its counterpart. No index is skipped: branches would take longer than one
+/// vector comparison.
 #[inline]
 fn are_below(these: &Corner, those: &Corner) -> bool {
     (0..MAX_DIMS).fold(true, |all, d| all & (these[d] < those[d]))
@@ -117,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn a_block_is_covered_if_all_its_elements_are(a in block(), b in block(), covers in prop::collection::vec(block(), 0..12)) {
+        fn block_is_covered_if_all_its_elements_are(a in block(), b in block(), covers in prop::collection::vec(block(), 0..12)) {
             let at = |i, j, k| Block::new(&[i..i + 1, j..j + 1, k..k + 1]);
             let elements = a.range(0).flat_map(|i| a.range(1).flat_map(move |j| a.range(2).map(move |k| at(i, j, k))));
             let expected = { elements }.filter(|e| b.contains(e)).all(|element| covers.iter().any(|cover| cover.contains(&element)));
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_indices_are_compared_as_well_as_the_smallest() {
+    fn largest_and_smallest_indices_are_compared_correctly() {
         let most = (1 << 31) - 1;
         let [all, end, start] =
             [0..most, most - 1..most, 0..1].map(|range| narrow(&Block::new(&[0..1, 0..most, range])));
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_more_than_31_bits_is_not_narrow() {
+    fn indices_of_more_than_31_bits_are_not_narrow() {
         assert!(NarrowBlock::holds(&Block::whole(&[5, (1 << 31) - 1])));
         assert!(!NarrowBlock::holds(&Block::whole(&[5, 1 << 31])));
     }

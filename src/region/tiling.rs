@@ -1,47 +1,49 @@
-//! An array cut into tiles of one extent, as programs cut them: which tiles does a block meet?
+//! Regular tilings of an array, which find the tiles that a block overlaps.
 //!
-//! Arithmetic alone: a tile is found by one multiplication along each axis, whatever the number of tiles.
+//! This is arithmetic only: a tile is found by one multiplication along each axis, regardless of the number of tiles.
 //!
-//! Invariants: tiles are disjoint and cover the array. All have the same extents but those at its ends, which may be shorter:
-//! the first ones too, where tiles do not begin at index 0.
+//! Invariants: tiles are disjoint and cover the array. All have the same extents except at the array's ends, where
+//! they may be shorter; this includes the first tiles, if tiles do not begin at index 0.
 
 use super::Block;
 use super::block::MAX_DIMS;
 use super::cells::{Cell, for_each_cell, volume};
 
-/// Tiles of one array; see the module.
+/// The tiles of one array; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Tiling {
     axes: [Axis; MAX_DIMS],
-    /// Axes from this one on have one index.
+    /// The number of axes up to the last one with more than one index.
     ndim: usize,
 }
 
 /// The tiles along one axis.
 #[derive(Debug, Clone, Copy)]
 struct Axis {
-    /// Where the array ends.
+    /// The end of the array.
     end: u32,
-    /// A tile's extent, and what must be added to an index to have tiles begin at its multiples.
+    /// The extent of a tile, and the offset that makes tiles begin at multiples of it.
     extent: u32,
     offset: u32,
-    /// By which indices are divided by the extent: 2⁶⁴ divided by that, rounded up; 0 if that is 1.
+    /// The factor that replaces a division by the extent: 2⁶⁴ divided by the extent, rounded up; 0 if the extent is
+    /// 1.
     reciprocal: u64,
-    /// How many tiles there are.
+    /// The number of tiles.
     count: u32,
 }
 
-/// The tiles that a block meets.
+/// The tiles that a block overlaps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     first: Cell,
     last: Cell,
-    /// Whether it is made of whole tiles.
+    /// Whether the block consists of whole tiles.
     is_exact: bool,
 }
 
 impl Tiling {
-    /// The tiling of an array of which `tile` is one; none if that is empty, or if there are indices of more than 31 bits.
+    /// Makes the tiling of an array that contains `tile` as a tile. Returns `None` if the tile is empty or not inside
+    /// the array, or if indices have more than 31 bits.
     pub(crate) fn new(whole: &Block, tile: &Block) -> Option<Self> {
         if tile.is_empty() || !whole.contains(tile) || !whole.hi().iter().all(|end| *end <= i32::MAX as usize) {
             return None;
@@ -52,12 +54,12 @@ impl Tiling {
         Some(Self { axes, ndim })
     }
 
-    /// How many tiles there are.
+    /// Returns the number of tiles.
     pub(crate) fn len(&self) -> usize {
         self.axes.iter().fold(1, |len: usize, axis| len.saturating_mul(axis.count as usize))
     }
 
-    /// The tiles that a block meets which is not empty; nothing if it does not lie inside the array.
+    /// Returns the tiles that a block, which is not empty, overlaps, or `None` if it does not lie inside the array.
     #[inline]
     pub(crate) fn span(&self, block: &Block) -> Option<Span> {
         let mut span = Span { first: [0; MAX_DIMS], last: [0; MAX_DIMS], is_exact: true };
@@ -74,13 +76,13 @@ impl Tiling {
         Some(span)
     }
 
-    /// A tile's place among all, in row-major order.
+    /// Returns a tile's index among all tiles, in row-major order.
     #[inline]
     pub(crate) fn index(&self, place: &Cell) -> usize {
         self.axes[..self.ndim].iter().zip(place).fold(0, |index, (axis, at)| index * axis.count as usize + *at as usize)
     }
 
-    /// The tile at an index as [`index`](Self::index) gives it.
+    /// Returns the tile with an index as returned by [`index`](Self::index).
     pub(crate) fn at(&self, mut index: usize) -> Block {
         let mut place = [0; MAX_DIMS];
         for d in (0..self.ndim).rev() {
@@ -90,7 +92,7 @@ impl Tiling {
         self.tile(&place)
     }
 
-    /// The tile at a place.
+    /// Returns the tile at a place.
     pub(crate) fn tile(&self, place: &Cell) -> Block {
         let (mut lo, mut hi) = ([0; MAX_DIMS], [1; MAX_DIMS]);
         for (d, axis) in self.axes[..self.ndim].iter().enumerate() {
@@ -111,7 +113,7 @@ impl Axis {
         axis
     }
 
-    /// The tile of an index, and whether it begins there.
+    /// Returns the tile of an index, and whether it begins there.
     #[inline]
     fn tile_of(&self, index: u32) -> (u32, bool) {
         let from_first = index + self.offset;
@@ -119,7 +121,7 @@ impl Axis {
         (tile, tile * self.extent == from_first || index == 0)
     }
 
-    /// The tile of the index before this one, which is not 0, and whether it ends here.
+    /// Returns the tile of the index before this one, which is not 0, and whether it ends here.
     #[inline]
     fn tile_before(&self, end: u32) -> (u32, bool) {
         let from_first = end - 1 + self.offset;
@@ -127,8 +129,8 @@ impl Axis {
         (tile, from_first - tile * self.extent == self.extent - 1 || end == self.end)
     }
 
-    /// The source of the multiplication: D. Lemire, O. Kaser, N. Kurz, Faster Remainder by Direct Computation (2019), section 3:
-    /// it is exact for 32 bits.
+    /// Divides by multiplication: D. Lemire, O. Kaser, N. Kurz, Faster Remainder by Direct Computation (2019),
+    /// section 3. Exact for 32 bits.
     #[inline]
     fn quotient(&self, dividend: u32) -> u32 {
         let product = (u128::from(dividend) * u128::from(self.reciprocal)) >> 64;
@@ -137,19 +139,19 @@ impl Axis {
 }
 
 impl Span {
-    /// Whether the block is made of whole tiles.
+    /// Whether the block consists of whole tiles.
     #[inline]
     pub(crate) fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// The tile, if it is one.
+    /// Returns the tile, if there is only one.
     #[inline]
     pub(crate) fn only(&self) -> Option<&Cell> {
         (self.first == self.last).then_some(&self.first)
     }
 
-    /// How many tiles there are.
+    /// Returns the number of tiles.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         volume(&self.first, &self.last) as usize
@@ -172,7 +174,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against each element's tile.
+        /// Compares spans with the tile of each element.
         #[test]
         fn blocks_meet_the_tiles_of_their_elements(
             (i, j) in (range(13), range(9)), (k, l) in (range(13), range(9)), deep in 1..3usize
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_tiles() {
+    fn tilings_that_do_not_fit_are_refused() {
         let whole = Block::whole(&[100, 100]);
         assert!(Tiling::new(&whole, &Block::new(&[5..5, 0..100])).is_none());
         assert!(Tiling::new(&whole, &Block::new(&[90..101, 0..100])).is_none());

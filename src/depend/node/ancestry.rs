@@ -1,12 +1,12 @@
-//! What a task that is submitted from a body must leave alone: the regions of the tasks that it is part of.
+//! The ancestors of a task that is submitted from a body, and the regions it must leave alone because they hold them.
 //!
-//! Tasks run as if one after the other in the order of submission, each with all that is submitted from its body. A task
-//! that a body submits through the runtime, and not as a child (`depend/domain.rs`), comes into the histories when it is
-//! submitted, which may be long after others that the body's task came before; so what it did to that task's regions would
-//! be missing for those. Therefore what conflicts with the accesses of the body's task, or with those of anybody further
-//! up, is refused.
+//! Tasks run as if one after the other in the order of submission, each with everything that is submitted from its
+//! body. A task that a body submits through the runtime, and not as a child (`depend/domain.rs`), enters the
+//! histories when it is submitted, which may be long after tasks that the body's task came before. Those tasks would
+//! miss what it did to the regions of the body's task. Therefore a task is refused if it conflicts with the accesses
+//! of the body's task or of any ancestor further up.
 //!
-//! What never happens here: a task that no body submitted is not looked at. No data is kept alive, and no task.
+//! A task that was submitted from outside all bodies is not checked. This module keeps neither data nor tasks alive.
 
 use super::{OwnedTask, Piece};
 use crate::depend::{AccessRecord, Mode};
@@ -14,12 +14,13 @@ use crate::error::SubmitError;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// A task's ancestors: whose body it was submitted from, whose body that one was submitted from, and so on.
+/// A task's ancestors: the task from whose body it was submitted, the task from whose body that one was submitted,
+/// and so on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ancestry(Option<Arc<Ancestor>>);
 
-/// One of them. Those that hold nothing which is not held above them are left out, so that a task which submits its
-/// successor does not make the line longer for ever.
+/// One ancestor. Ancestors that hold only regions that are also held above them are left out, so that a chain of
+/// tasks which each submit their successor does not make the list grow for ever.
 #[derive(Debug)]
 struct Ancestor {
     name: Cow<'static, str>,
@@ -28,7 +29,7 @@ struct Ancestor {
 }
 
 impl Ancestry {
-    /// What is submitted from the body of `task` has these.
+    /// Returns the ancestors of tasks that are submitted from the body of `task`.
     #[cold]
     pub(crate) fn of_children(task: &OwnedTask) -> Self {
         let parent = task.owned().as_ref().map(|side| side.ancestry.clone()).unwrap_or_default();
@@ -45,13 +46,13 @@ impl Ancestry {
         Self(Some(Arc::new(Ancestor { name: task.shared().name.clone(), held: held.into(), parent })))
     }
 
-    /// Whether there is nobody whose regions must be left alone.
+    /// Whether there are no regions that must be left alone.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Refuses a task whose accesses conflict with what one of these holds.
+    /// Refuses a task whose accesses conflict with the regions that an ancestor holds.
     #[cold]
     pub(crate) fn admit(&self, task: &str, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         for ancestor in self.iter() {
@@ -78,7 +79,7 @@ impl Ancestry {
 
 impl Drop for Ancestor {
     fn drop(&mut self) {
-        // One by one: a long line would need a deep stack.
+        // One by one: dropping a long chain recursively would need a deep stack.
         let mut next = self.parent.0.take();
         while let Some(mut last) = next.and_then(Arc::into_inner) {
             next = last.parent.0.take();
@@ -98,21 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_dropped_without_a_deep_stack() {
+    fn long_chain_is_dropped_without_recursion() {
         let line = |n| (0..n).fold(Ancestry::default(), |line, i| child(line, Block::interval(i..i + 1), Mode::Out));
         let long = line(1_000_000);
         let branch = child(long.clone(), Block::interval(0..0), Mode::In);
         drop(long);
-        assert_eq!(branch.iter().count(), 1_000_001, "who shares a line keeps it");
+        assert_eq!(branch.iter().count(), 1_000_001, "a branch keeps the chain that it shares");
         drop(branch);
     }
 
     #[test]
-    fn what_is_held_already_says_enough_for_readers() {
+    fn held_piece_subsumes_weaker_accesses_within_it() {
         let held = |range, mode| Piece { data: DataId(0), block: Block::interval(range), mode };
         assert!(held(0..9, Mode::In).says(&held(3..5, Mode::In)));
         assert!(held(0..9, Mode::Out).says(&held(3..5, Mode::In)));
-        assert!(!held(0..9, Mode::In).says(&held(3..5, Mode::Out)), "readers may share what a writer may not");
-        assert!(!held(0..4, Mode::In).says(&held(3..5, Mode::In)), "it reaches further");
+        assert!(!held(0..9, Mode::In).says(&held(3..5, Mode::Out)), "readers may share a region that excludes writers");
+        assert!(!held(0..4, Mode::In).says(&held(3..5, Mode::In)), "the region reaches further");
     }
 }

@@ -1,13 +1,14 @@
-//! The body of a task that is never run: a join's, or that of a task which a test finishes by hand.
+//! Body of a task that is never run: of a join, or of a task that a test finishes by hand.
 //!
-//! It declares accesses and kinds of unit and does nothing else. What is run of these begins others by its end.
+//! It declares accesses and kinds of unit and does nothing else. If such a task is run, its end lets other tasks
+//! begin.
 
 use super::{Body, Env, Kinds, Piece, Stop};
 use crate::depend::AccessRecord;
 use crate::error::BoxError;
 use crate::kernel::{DeviceSite, Launcher};
 
-/// A body without code. `A` visits its accesses, and `C` is what a join does at its end.
+/// A body without code. `A` visits its accesses; a join calls `C` at its end.
 pub(in crate::depend) struct Bodiless<A, C = fn()> {
     accesses: A,
     kinds: Kinds,
@@ -20,12 +21,12 @@ impl<A: Fn(&mut dyn FnMut(AccessRecord<'_>)) + Send> Bodiless<A> {
         Self { accesses, kinds, complete: || (), pieces: Box::default() }
     }
 
-    /// The same, of a join that is waited for at these.
+    /// Returns the same body for a join that is waited for at these pieces.
     pub(in crate::depend) fn at(self, pieces: impl Into<Box<[Piece]>>) -> Self {
         Self { pieces: pieces.into(), ..self }
     }
 
-    /// The same, which does this as a join that all it waits for has ended for.
+    /// Returns the same body for a join that calls `complete` when everything it waits for has ended.
     pub(in crate::depend) fn completing<C: Fn() + Send>(self, complete: C) -> Bodiless<A, C> {
         Bodiless { accesses: self.accesses, kinds: self.kinds, complete, pieces: self.pieces }
     }

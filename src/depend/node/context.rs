@@ -1,4 +1,4 @@
-//! Where a body runs: what it can ask, and what its views are made of.
+//! The place where a body runs: information that the body can query, and the addresses that its views are made of.
 
 use super::Group;
 use crate::ids::{DeviceId, UnitId};
@@ -7,15 +7,15 @@ use crate::region::MAX_DIMS;
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-/// Where and on what a body runs.
+/// The unit and the addresses that a body runs with.
 #[derive(Debug)]
 pub(crate) struct Env<'a> {
     pub(crate) context: &'a Context,
-    /// Where each access's region lies; absent on the host, where data lie at home.
+    /// The location of each access's region; absent on the host, where bodies use the host copies.
     pub(crate) sites: Option<&'a [Site]>,
 }
 
-/// Where a region lies: the address of its first element, and how far apart its elements are.
+/// Location of a region: the address of its first element, and the distances between its elements.
 #[derive(Debug, Clone, Copy)]
 pub struct Site {
     /// Address of the region's first element.
@@ -25,14 +25,14 @@ pub struct Site {
 }
 
 #[allow(unsafe_code)] // an address is not `Sync` by itself, and a body runs on its unit's pool
-// SAFETY: a site is only an address. Views are made of it for a body alone, which has the region as its access declares:
-// the engine runs it when its dependences are satisfied.
+// SAFETY: a site is only an address. Views are made of it only for a body that holds the region as its access
+// declares: the engine runs that body when its dependences are satisfied.
 unsafe impl Sync for Site {}
 
-/// What a runtime's front door is to the layers below.
+/// A runtime's front end as the layers below see it, without its type.
 pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 
-/// What a body can ask about the unit it runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
+/// Information about the unit that a body runs on (González-Tallada & Morancho 2023, Table 2, in Rust's terms).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -44,9 +44,10 @@ pub(crate) type Entrance = Arc<dyn Any + Send + Sync>;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Context {
-    /// The runtime.
+    /// The runtime's number.
     pub(crate) runtime: u64,
-    /// Where its children enter, as the runtime knows; one for each host, so that they do not all count at one place.
+    /// The entrance for the body's children; one for each host, so that hosts do not all count references in one
+    /// place.
     pub(crate) entrance: Weak<Entrance>,
     pub(crate) unit: UnitId,
     pub(crate) kind: UnitKind,
@@ -57,33 +58,34 @@ pub struct Context {
 }
 
 impl Context {
-    /// The same for the body of a member of this group.
+    /// Returns the same context for the body of a member of this group.
     pub(crate) fn in_group(&self, group: &Arc<Group>) -> Self {
         Self { group: Some(group.clone()), ..self.clone() }
     }
 
-    /// The id of the compute unit.
+    /// Returns the id of the compute unit.
     pub fn unit(&self) -> UnitId {
         self.unit
     }
 
-    /// The kind of what runs the body: the unit's, but [`Cpu`](UnitKind::Cpu) where the hosting core of a device unit runs it
-    /// in host memory. That core does so if no device can run the task and the machine has no CPU unit.
+    /// Returns the kind of processor that runs the body. This is the unit's kind, except that it is
+    /// [`Cpu`](UnitKind::Cpu) if the hosting core of a device unit runs the body in host memory. That core does so if
+    /// no device can run the task and the machine has no CPU unit.
     pub fn kind(&self) -> UnitKind {
         self.kind
     }
 
-    /// Whether cores run the body, in host memory.
+    /// Whether CPU cores run the body, in host memory.
     pub fn is_cpu(&self) -> bool {
         self.kind == UnitKind::Cpu
     }
 
-    /// The device that the task runs on; none if cores run it.
+    /// Returns the device that the task runs on, or `None` if cores run it.
     pub fn device(&self) -> Option<DeviceId> {
         self.device
     }
 
-    /// How many cores the unit has for parallelism inside the body; rayon uses them by itself.
+    /// Returns the number of cores that the unit has for parallelism inside the body; rayon uses them by itself.
     pub fn inner_cores(&self) -> usize {
         self.inner_cores
     }

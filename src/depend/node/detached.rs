@@ -1,16 +1,16 @@
-//! Tasks whose end comes from outside: the body has returned, and the task goes on.
+//! Tasks that continue after their body has returned, until an event outside the body ends them.
 //!
-//! What a body lends out (guards of its views, completions), or the future that it has made, keeps the task from ending
-//! by a [`Hold`]. Its driver parks the task here; whoever gives back the last hold hands it to the driver to be ended
-//! ([`Reception`]), and whoever wakes its future hands it over to be run on.
+//! Objects that a body lends out (guards of its views, completions), or the future that it has made, keep the task
+//! from ending through a [`Hold`]. Its driver parks the task here. The thread that gives back the last hold hands the
+//! task to the driver to be ended ([`Reception`]), and the thread that wakes its future hands it over to be resumed.
 //!
 //! Invariants:
-//! 1. A task ends when its last hold has been given back, and not before: what was lent out of it stays valid as long. A
-//!    hold that is never given back keeps the task from ending for ever.
-//! 2. Its failure is settled before its last hold is given back. The first cause stays, but any other is better than a
-//!    guard that was dropped, which may be what the other has brought about.
+//! 1. A task ends when its last hold has been given back, and not before: everything that was lent out of it stays
+//!    valid until then. A hold that is never given back keeps the task from ending for ever.
+//! 2. The task's failure is settled before its last hold is given back. The first cause stays, except that any other
+//!    cause replaces that of a dropped guard, which may be a consequence of the other.
 //!
-//! Nothing here runs a body, and no code of a user's runs under the lock.
+//! Nothing here runs a body, and no user code runs under the lock.
 
 use super::OwnedTask;
 use crate::error::{BoxError, FailureReason};
@@ -22,21 +22,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Wake, Waker};
 
-/// To whom a task comes back that has gone on without a thread: its driver.
+/// The driver as the recipient of tasks that have continued without a thread.
 pub(crate) trait Reception: Send + Sync {
-    /// All that was lent out of it is back: it ends. Called by any thread.
+    /// Ends a task after everything that was lent out of it has been given back. Called by any thread.
     fn ended(self: Arc<Self>, task: OwnedTask, away: Away);
 
-    /// It is to be run on. Called by any thread.
+    /// Resumes a task. Called by any thread.
     fn woken(&self, task: OwnedTask, unit: UnitId);
 }
 
-/// What is known of a task that was away.
+/// Information about a task that was detached from its driver.
 #[derive(Debug)]
 pub(crate) struct Away {
     /// The unit that ran its body.
     pub(crate) unit: UnitId,
-    /// For how long units have run it.
+    /// How long units have run it in total.
     pub(crate) elapsed_ns: u64,
     pub(crate) failure: Option<FailureReason>,
 }
@@ -47,22 +47,24 @@ pub(crate) struct Parked {
     pub(crate) unit: UnitId,
 }
 
-/// What keeps a task from ending when its body has returned; see the module.
+/// State that keeps a task from ending when its body has returned; see the module documentation.
 pub(crate) struct Detachment {
     state: Detached<Parked>,
     failure: Mutex<Option<FailureReason>>,
     elapsed_ns: AtomicU64,
     /// The future is to be dropped at its next poll.
     cancelled: AtomicBool,
-    /// A guard that is dropped without a word fails the task.
+    /// A guard that is dropped without being finished fails the task.
     strict: bool,
     birth: Birth,
-    /// The driver, once the body has returned. Kept until the task ends, since with it goes what the task consists of.
+    /// The driver, once the body has returned. Kept until the task ends, because the driver owns what the task
+    /// consists of.
     reception: Mutex<Option<Arc<dyn Reception>>>,
 }
 
 impl Detachment {
-    /// Of a task whose body is being run. If it is `strict`, guards have to say that their work is done.
+    /// Makes the state of a task whose body is being run. If it is `strict`, guards must report that their work is
+    /// done.
     pub(crate) fn new(strict: bool) -> Arc<Self> {
         Arc::new(Self {
             state: Detached::new(),
@@ -75,16 +77,16 @@ impl Detachment {
         })
     }
 
-    /// Another hold, for code that is run by the body.
+    /// Adds a hold for code that the body runs.
     pub(crate) fn hold(self: &Arc<Self>) -> Hold {
         self.state.hold();
         Hold(Some(self.clone()))
     }
 
-    /// The task will have failed.
+    /// Records why the task will have failed.
     pub(crate) fn fail(&self, reason: FailureReason) {
         if !self.birth.is_here() {
-            return; // in a child of `fork` nothing of the runtime's goes on
+            return; // in a child of `fork` nothing of the runtime continues
         }
         let mut failure = self.failure.lock();
         let unwanted = match &*failure {
@@ -95,28 +97,29 @@ impl Detachment {
         drop_quietly(|| drop(unwanted));
     }
 
-    /// The task is about to be run on.
+    /// Records that the task is about to be resumed.
     pub(crate) fn run(&self) {
         self.state.run();
     }
 
-    /// Has a unit's thread drop the task's future instead of polling it again. Guards that are lent out stay valid.
+    /// Makes a unit's thread drop the task's future instead of polling it again. Guards that are lent out stay valid.
     pub(crate) fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::Release);
         self.wake_by_ref();
     }
 
-    /// Whether the future is to be dropped; to be asked after [`Self::run`], so that a later [`Self::cancel`] wakes it again.
+    /// Whether the future is to be dropped. Call this after [`Self::run`], so that a later [`Self::cancel`] wakes the
+    /// future again.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Wakes the task's future.
+    /// Returns a waker of the task's future.
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         self.clone().into()
     }
 
-    /// A unit has run the task for so long.
+    /// Adds to the time for which units have run the task.
     pub(crate) fn ran(&self, elapsed_ns: u64) {
         self.elapsed_ns.fetch_add(elapsed_ns, Ordering::Relaxed);
     }
@@ -126,33 +129,33 @@ impl Detachment {
         self.state.is_last()
     }
 
-    /// Whether the task has been away from its driver.
+    /// Whether the task may have been detached from its driver.
     pub(crate) fn was_away(&self) -> bool {
         self.reception.lock().is_some()
     }
 
-    /// From now on it may be: to whom it comes back.
+    /// Sets the driver to which the task returns; from now on the task may be detached.
     pub(crate) fn comes_back_to(&self, reception: Arc<dyn Reception>) {
         *self.reception.lock() = Some(reception);
     }
 
-    /// The body is over: parks the task and gives the body's hold back.
+    /// Parks the task after its body has ended, and gives the body's hold back.
     pub(crate) fn leave(&self, parked: Parked) {
         self.state.park_for_good(parked);
         self.give_back();
     }
 
-    /// The body waits: parks the task until it is woken, or gives it back if it was.
+    /// Parks the task, whose body waits, until it is woken; returns it if it was woken already.
     pub(crate) fn wait(&self, parked: Parked) -> Option<Parked> {
         self.state.park(parked)
     }
 
-    /// How the task has ended, which has no hold left but its body's.
+    /// Returns how the task has ended; no hold is left but its body's.
     pub(crate) fn away(&self, unit: UnitId) -> Away {
         Away { unit, elapsed_ns: self.elapsed_ns.load(Ordering::Relaxed), failure: self.failure.lock().take() }
     }
 
-    /// Looks at the task, if it is parked.
+    /// Calls `see` with the task, if it is parked.
     pub(crate) fn look<R>(&self, see: impl FnOnce(&OwnedTask, UnitId) -> R) -> Option<R> {
         self.state.look(|parked| see(&parked.task, parked.unit))
     }
@@ -162,7 +165,7 @@ impl Detachment {
             return;
         }
         if let Some(Parked { task, unit }) = self.state.give_back() {
-            let reception = self.reception.lock().take().expect("what is parked comes back to its driver");
+            let reception = self.reception.lock().take().expect("a parked task has a driver to return to");
             reception.ended(task, self.away(unit));
         }
     }
@@ -178,7 +181,7 @@ impl Wake for Detachment {
             return;
         }
         if let Some(Parked { task, unit }) = self.state.wake() {
-            let reception = self.reception.lock().clone().expect("what is parked comes back to its driver");
+            let reception = self.reception.lock().clone().expect("a parked task has a driver to return to");
             reception.woken(task, unit);
         }
     }
@@ -190,35 +193,35 @@ impl fmt::Debug for Detachment {
     }
 }
 
-/// Keeps a task from ending, until it is given back or dropped.
+/// Keeps a task from ending until the hold is given back or dropped.
 #[derive(Debug)]
 pub(crate) struct Hold(Option<Arc<Detachment>>);
 
 impl Hold {
-    /// Another one.
+    /// Returns another hold on the same task.
     pub(crate) fn another(&self) -> Self {
         self.detachment().hold()
     }
 
-    /// Gives it back: the work is done.
+    /// Gives the hold back: the work is done.
     pub(crate) fn finish(mut self) {
         self.0.take().into_iter().for_each(|detachment| detachment.give_back());
     }
 
-    /// Gives it back: the task has failed.
+    /// Gives the hold back: the task has failed.
     pub(crate) fn fail(self, error: impl Into<BoxError>) {
         let error = error.into();
         self.detachment().fail(FailureReason::Returned(error));
         self.finish();
     }
 
-    /// Looks at the task, if its body has returned.
+    /// Calls `see` with the task, if its body has returned.
     pub(crate) fn look<R>(&self, see: impl FnOnce(&OwnedTask) -> R) -> Option<R> {
         self.detachment().look(|task, _| see(task))
     }
 
     fn detachment(&self) -> &Arc<Detachment> {
-        self.0.as_ref().expect("a hold is given back once, with its owner")
+        self.0.as_ref().expect("a hold is given back only once, by consuming it")
     }
 }
 
@@ -233,17 +236,17 @@ impl Drop for Hold {
     }
 }
 
-/// Why a body that has returned has not ended its task well.
+/// Why a body that has returned has not ended its task successfully.
 pub(crate) enum Stop {
     /// It has failed.
     Failed(crate::error::BoxError),
-    /// The task goes on without it.
+    /// The task continues without it.
     Detached(Leaving),
 }
 
-/// A task whose body has returned while the task goes on.
+/// A task that continues after its body has returned.
 pub(crate) struct Leaving {
     pub(crate) detachment: Arc<Detachment>,
-    /// Its future waits to be woken; else the body is over.
+    /// The task's future waits to be woken; otherwise the body has ended.
     pub(crate) waits: bool,
 }

@@ -1,19 +1,19 @@
-//! Groups of tasks: how many of a group have not ended, why some have failed, and whether the others are cancelled.
+//! Groups of tasks: the number of unfinished members, the failures of members, and cancellation.
 //!
-//! The body of a member is wrapped ([`Boxed`]), and its owner has a [`Membership`], which counts the task out when it is
-//! dropped: at the very end, when what the body captured is gone and those that waited for the task have been let go. So a
-//! task without a group meets nothing of this but the question whether it has one.
+//! The body of a member is wrapped ([`Boxed`]), and its owner has a [`Membership`], which counts the task out when it
+//! is dropped: at the very end, when everything that the body captured is gone and the tasks that waited for it have
+//! been released. So a task without a group pays only for the check whether it has one.
 //!
-//! A future that has begun is kept in the groups of its task, without a count, so that cancelling one finds it. It is then
-//! woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
+//! A future that has begun is registered in the groups of its task, as a weak reference, so that cancelling a
+//! group finds it. It is then woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
 //!
-//! What never happens here: nobody waits, nothing is run on a group's behalf.
+//! Nothing in this module waits or runs anything on a group's behalf.
 //!
 //! Invariants:
-//! 1. A group counts a member from before its submission until its membership is dropped, which is the last thing that its
-//!    owner does with the task: its body is gone, and who has a handle sees it finished. What it has failed by was noted
-//!    before.
-//! 2. What a member counts for, all groups above its group are counted for too.
+//! 1. A group counts a member from before its submission until its membership is dropped, which is the last thing
+//!    that its owner does with the task: its body is gone, and owners of a handle see it finished. Its failure was
+//!    noted before.
+//! 2. A member is counted in its group and in all groups above that.
 //! 3. Under the lock references are moved, and no failure is dropped; no future is woken there.
 
 use super::{Body, Detachment, Env, Kinds, Leaving, Stop, TaskRef};
@@ -29,12 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-/// What the tasks of one group share.
+/// State that the tasks of one group share.
 #[derive(Default)]
 pub(crate) struct Group {
-    /// The group that this one is a part of.
+    /// The group that contains this one.
     parent: Option<Arc<Group>>,
-    /// Members that have not ended, those of parts included.
+    /// Number of members that have not ended, including those of subgroups.
     members: AtomicU64,
     cancelled: AtomicBool,
     state: Mutex<State>,
@@ -42,9 +42,9 @@ pub(crate) struct Group {
 
 #[derive(Default)]
 struct State {
-    /// Why members have not run to their ends.
+    /// Why members have not run to their end.
     failures: Causes,
-    /// Whoever waits until there is no member left.
+    /// Wakers of waiters for the end of all members.
     waiting: Vec<Waker>,
     /// Members whose futures have begun and not ended, by their addresses.
     futures: FxHashMap<usize, Weak<Detachment>>,
@@ -54,7 +54,7 @@ struct State {
 #[derive(Debug, Default)]
 pub(in crate::depend) struct Causes {
     all: Vec<Arc<TaskFailure>>,
-    /// Their addresses.
+    /// The addresses of the failures.
     known: FxHashSet<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Causes {
         }
     }
 
-    /// Those that were noted since the last call.
+    /// Takes the failures that were noted since the last call.
     pub(in crate::depend) fn take(&mut self) -> Vec<Arc<TaskFailure>> {
         self.known.clear();
         std::mem::take(&mut self.all)
@@ -73,31 +73,31 @@ impl Causes {
 }
 
 impl Group {
-    /// A group that is a part of this one.
+    /// Makes a group inside this one.
     pub(crate) fn part(self: &Arc<Self>) -> Self {
         let mut part = Self::default();
         part.parent = Some(self.clone());
         part
     }
 
-    /// This group, the one that it is a part of, and so on.
+    /// Visits this group, the group that contains it, and so on.
     pub(crate) fn line(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |group| group.parent.as_deref())
     }
 
-    /// How many members have not ended.
+    /// Returns the number of members that have not ended.
     pub(crate) fn left(&self) -> u64 {
         self.members.load(Ordering::Acquire)
     }
 
-    /// Cancels members that have not begun, and those whose futures have.
+    /// Cancels members that have not begun, and those whose futures have begun.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Release);
         let begun: Vec<_> = self.state.lock().futures.values().filter_map(Weak::upgrade).collect();
         begun.iter().for_each(Detachment::cancel);
     }
 
-    /// A member's future has been polled, for the first time unless it had `begun` before.
+    /// Records that a member's future has been polled, for the first time unless it had `begun` before.
     #[cold]
     fn polled(&self, begun: bool, Leaving { detachment, waits }: &Leaving) {
         let address = Arc::as_ptr(detachment).addr();
@@ -116,30 +116,30 @@ impl Group {
         }
     }
 
-    /// Whether it was cancelled, or a group that it is a part of.
+    /// Whether this group or one that contains it was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.line().any(|group| group.cancelled.load(Ordering::Acquire))
     }
 
-    /// Why members have not run to their ends, as far as nobody has asked before; in the order in which it happened.
+    /// Takes the failures of members since the last call, in the order in which they happened.
     pub(crate) fn take_failures(&self) -> Vec<Arc<TaskFailure>> {
         self.state.lock().failures.take()
     }
 
-    /// Why a member will not run to its end.
+    /// Notes why a member will not run to its end.
     pub(crate) fn note(&self, failure: &Arc<TaskFailure>) {
         for group in self.line() {
             group.state.lock().failures.note(failure);
         }
     }
 
-    /// Wakes somebody when no member is left, until what is returned is dropped.
+    /// Registers a waker that is woken when no member is left, until the returned value is dropped.
     pub(crate) fn tell(self: &Arc<Self>, waker: Waker) -> Told {
         self.state.lock().waiting.push(waker.clone());
         Told { group: self.clone(), waker }
     }
 
-    /// Counts a member.
+    /// Adds a member.
     pub(crate) fn enter(self: &Arc<Self>) -> Membership {
         self.line().for_each(|group| _ = group.members.fetch_add(1, Ordering::Relaxed));
         Membership(self.clone())
@@ -147,7 +147,8 @@ impl Group {
 
     fn leave(&self) {
         for group in self.line() {
-            // Who has put a waker there since sees the count of 0; who had before is seen here.
+            // A waiter that registers its waker after this sees the count of 0; one that registered before is found
+            // here.
             if group.members.fetch_sub(1, Ordering::AcqRel) == 1 {
                 let waiting = group.state.lock().waiting.clone();
                 waiting.into_iter().for_each(Waker::wake);
@@ -157,7 +158,7 @@ impl Group {
 }
 
 impl Drop for Group {
-    /// Drops the groups that this one is a part of in a loop, as there may be more of them than a stack has room for.
+    /// Drops the groups that contain this one in a loop, since there may be more of them than a stack has room for.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut group) = next.and_then(Arc::into_inner) {
@@ -172,7 +173,7 @@ impl fmt::Debug for Group {
     }
 }
 
-/// Somebody who is woken when no member of a group is left.
+/// Registration of a waker that is woken when no member of a group is left.
 pub(crate) struct Told {
     group: Arc<Group>,
     waker: Waker,
@@ -198,10 +199,10 @@ impl Drop for Membership {
     }
 }
 
-/// The body, in a box, of a task that is in a group or has bodies for devices.
+/// The boxed body of a task that is in a group or has bodies for devices.
 ///
-/// Its type does not depend on its content: the compiler sees each of a program's types of task once, and not also in a group
-/// and with devices.
+/// Its type does not depend on its content, so that the compiler instantiates each of a program's task types once,
+/// instead of again for groups and for devices.
 pub(crate) struct Boxed {
     body: Box<dyn Body>,
     group: Option<Arc<Group>>,
@@ -212,7 +213,7 @@ impl Boxed {
         Self { body, group }
     }
 
-    /// Drops the body of a task that has not begun and was cancelled.
+    /// Drops the body and returns an error if the group was cancelled; the task has not begun.
     fn begin(&self) -> Result<(), BoxError> {
         if !self.group.as_ref().is_some_and(|group| group.is_cancelled()) {
             return Ok(());
@@ -231,7 +232,7 @@ impl Body for Boxed {
         let Some(group) = &self.group else { return self.body.run(env) };
         let begun = self.body.has_begun();
         let ran = if begun {
-            self.body.run(env) // a future has the context from its first poll
+            self.body.run(env) // a future keeps the context of its first poll
         } else {
             self.begin().map_err(|cancelled| Box::new(Stop::Failed(cancelled)))?;
             let context = env.context.in_group(group);
@@ -322,23 +323,23 @@ mod tests {
     use crate::depend::hand_made::task;
     use crate::sync::Flow;
 
-    /// Who is told that no member is left finds all of them finished, and those that waited for them let go.
+    /// A thread that is told that no member is left finds all of them finished, and their successors released.
     #[test]
-    fn a_member_counts_until_it_has_finished() {
+    fn member_counts_until_it_has_finished() {
         let all = Arc::new(Group::default());
         let group = Arc::new(all.part());
         let [mut member, mut behind] = [1, 2].map(|id| task(id, Kinds::CPU, &[]));
         member.owned_mut().get_or_insert_default().membership = Some(group.enter());
         let handle = member.share();
         behind.wait_for(&handle, Flow::Order).unwrap();
-        assert!(behind.commit().is_none(), "it waits for the member");
+        assert!(behind.commit().is_none(), "the successor waits for the member");
         let mut let_go = None;
         finish(member.commit().unwrap(), |task| {
             assert!(handle.is_finished());
-            assert!(group.line().all(|group| group.left() == 1), "it is not counted out yet");
+            assert!(group.line().all(|group| group.left() == 1), "the member is not counted out yet");
             let_go = Some(task);
         });
         assert!(group.line().all(|group| group.left() == 0));
-        finish(let_go.expect("nobody is left to wait for"), |_| unreachable!());
+        finish(let_go.expect("the successor has no predecessor left"), |_| unreachable!());
     }
 }

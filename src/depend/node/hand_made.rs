@@ -1,6 +1,6 @@
-//! Tasks made by hand, for tests of layers that need tasks and no bodies.
+//! Hand-made tasks, for tests of layers that need tasks without bodies.
 //!
-//! Such a task declares accesses and does nothing else: whoever wants to see it run is in the wrong layer.
+//! Such a task declares accesses and does nothing else. Tests that want to see a task run belong to another layer.
 
 use super::{Bodiless, Body, Kinds, Lane, Meta, Own, Submitting};
 use crate::depend::{AccessRecord, Datum, Mode};
@@ -10,12 +10,12 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
 
-/// A data object of so many elements of 8 bytes.
+/// Makes a data object of `len` elements of 8 bytes.
 pub(crate) fn datum(id: u64, len: usize) -> Arc<Datum> {
     Arc::new(Datum::new(DataId(id), &[len], 8, false))
 }
 
-/// A task with these accesses that runs on these kinds of unit.
+/// Makes a task with these accesses that runs on these kinds of unit.
 pub(crate) fn task(id: u64, kinds: Kinds, accesses: &[(&Arc<Datum>, Block, Mode)]) -> Submitting {
     let meta = Meta {
         id: TaskId(id),

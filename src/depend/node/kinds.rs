@@ -1,4 +1,4 @@
-//! Which kinds of unit a task can run on.
+//! Sets of the kinds of unit that a task can run on.
 
 use crate::machine::UnitKind;
 
@@ -10,11 +10,11 @@ impl Kinds {
     /// No kind.
     pub(crate) const NONE: Self = Self(0);
 
-    /// What a body for CPU units is for.
+    /// Kinds that a body for CPU units runs on.
     pub(crate) const CPU: Self = Self::NONE.with(UnitKind::Cpu);
-    /// What a body for emulated devices is for.
+    /// Kinds that a body for emulated devices runs on.
     pub(crate) const EMULATED: Self = Self::NONE.with(UnitKind::Emulated);
-    /// What a body for accelerators is for.
+    /// Kinds that a body for accelerators runs on.
     pub(crate) const ACCELERATED: Self = {
         let (mut kinds, mut next) = (Self::NONE, 0);
         while next < UnitKind::ALL.len() {
@@ -24,12 +24,12 @@ impl Kinds {
         Self(kinds.0 & !Self::CPU.0 & !Self::EMULATED.0)
     };
 
-    /// These and others.
+    /// Returns the union of both sets.
     pub(crate) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// These and one more.
+    /// Returns the set with one more kind.
     pub(crate) const fn with(self, kind: UnitKind) -> Self {
         Self(self.0 | 1 << kind as u8)
     }
@@ -39,17 +39,17 @@ impl Kinds {
         self.0 & 1 << kind as u8 != 0
     }
 
-    /// Whether one of these is among others.
+    /// Whether the sets have a kind in common.
     pub(crate) fn meets(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Whether all of these are among others.
+    /// Whether all of these kinds are in `others`.
     pub(crate) fn are_among(self, others: Self) -> bool {
         self.0 & !others.0 == 0
     }
 
-    /// The kinds in words.
+    /// Describes the kinds in words.
     pub(crate) fn describe(self) -> String {
         let kinds = UnitKind::ALL.into_iter().filter(|kind| self.has(*kind)).map(UnitKind::keyword);
         match kinds.collect::<Vec<_>>() {

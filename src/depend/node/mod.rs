@@ -1,11 +1,11 @@
-//! The untyped task: what the layers between a submission and a body know of it.
+//! The untyped task, as all layers between a submission and a body see it.
 //!
-//! A task is a block of [`crate::sync`] with a header for everybody ([`Meta`]), what few tasks need beside it ([`Side`]),
-//! and a body of any type ([`Body`]). Whose code runs on a thread ([`running`]), and what a task that is submitted there
-//! must leave alone ([`Ancestry`]), is known of tasks without their types too.
+//! A task is a block of [`crate::sync`] with a header that every thread may read ([`Meta`]), optional state that few
+//! tasks need ([`Side`]), and a body of any type ([`Body`]). This module also tracks whose code runs on a thread
+//! ([`running`]) and which regions a task submitted there must leave alone ([`Ancestry`]).
 //!
-//! What never happens here: no history is looked at, and no edge is made. Of the dependence analysis only what a task
-//! carries for it is named: its accesses, its turns and tickets.
+//! This module never looks at a history and never makes an edge. It names only the parts of the dependence analysis
+//! that a task carries: its accesses, its turns and its tickets.
 
 mod ancestry;
 mod bodiless;
@@ -49,7 +49,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
-/// What the tasks of the runtime are made of.
+/// The types that the runtime's tasks are made of.
 pub(crate) struct Node;
 
 impl sync::Kind for Node {
@@ -68,39 +68,39 @@ pub(crate) type TaskRef = sync::TaskRef<Node>;
 pub(crate) type OwnedTask = sync::OwnedTask<Node>;
 pub(crate) type Task = sync::Task<Node>;
 pub(crate) type Submitting = sync::Submitting<Node>;
-/// What a thread is running.
+/// The task that a thread shows to other threads as running.
 pub(crate) type ExposedTask = sync::Exposed<Node>;
-/// The record that others see of a stack whose thread has left it.
+/// The record that other threads see of a stack whose thread has left it.
 pub(crate) type ExposedApart = sync::Apart<Node>;
-/// Tasks whose bodies wait, each with its parent.
+/// Tasks whose bodies wait, each with its parent's domain.
 pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
-/// A task on the way from one to another.
+/// A task on the path from one task to another.
 pub(crate) type Step<'a> = sync::Step<'a, Node>;
 
-/// What everybody may know of a task.
+/// The header of a task, which every thread may read.
 ///
-/// What is looked at when it is run and ended comes last: near the body, which follows.
+/// Fields that are read when the task runs and ends come last, near the body, which follows.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Meta {
     pub(crate) name: Cow<'static, str>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) id: TaskId,
-    /// What it is for its children, if it has or may have any.
+    /// The domain of its children, if it has or may have any.
     pub(crate) domain: OnceLock<Arc<Domain>>,
     pub(crate) priority: i32,
-    /// Made by the runtime itself (a read, a release): not counted, not recorded.
+    /// Made by the runtime itself (a read, a release): neither counted nor recorded.
     pub(crate) internal: bool,
-    /// Has commutative accesses or reductions: when it has no predecessor left, it may still have to wait for its turns
-    /// ([`take_turns`](crate::depend::take_turns)), or to be let in ([`let_in`](crate::depend::let_in)).
+    /// Has commutative accesses or reductions. When it has no predecessor left, it may still have to wait for its
+    /// turns ([`take_turns`](crate::depend::take_turns)) or to be let in ([`let_in`](crate::depend::let_in)).
     pub(crate) queues: bool,
-    /// Has nothing to do: stands for all that it waits for (see [`crate::depend`]).
+    /// Has nothing to do: stands for everything that it waits for (see [`crate::depend`]).
     pub(crate) join: bool,
-    /// Which of its counters the driver counts it under when it has finished.
+    /// The driver's counter that counts the task when it has finished.
     pub(crate) lane: Lane,
 }
 
-/// One of the driver's counters; of a task that runs again and again, another one each time.
+/// One of the driver's counters. A task that runs again and again gets another one each time.
 #[derive(Debug)]
 pub(crate) struct Lane(AtomicU8);
 
@@ -115,25 +115,25 @@ impl Lane {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// To be called by who hands the task to its owner.
+    /// Sets the counter. Called by the thread that hands the task to its owner.
     #[inline]
     pub(crate) fn set(&self, lane: u8) {
         self.0.store(lane, Ordering::Relaxed);
     }
 }
 
-/// What a task's owner alone knows of it.
+/// State of a task that only its owner may access.
 #[derive(Debug, Default)]
 pub(crate) struct Own {
-    /// What few tasks need.
+    /// State that few tasks need.
     pub(crate) side: Option<Pooled<Side>>,
-    /// If it is a child and has not ended.
+    /// Present if the task is a child and has not ended.
     pub(crate) child: Option<Child>,
 }
 
 impl Own {
-    /// Whether there is nothing in it, as is the rule.
-    #[inline(always)] // on the way of every task
+    /// Whether it is empty, as it usually is.
+    #[inline(always)] // on the path of every task
     pub(crate) fn is_bare(&self) -> bool {
         self.side.is_none() & self.child.is_none()
     }
@@ -155,55 +155,57 @@ impl DerefMut for Own {
     }
 }
 
-/// What few tasks need, kept out of the header.
+/// State that few tasks need, kept out of the header.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     /// The turns that a commutative task waits for.
     pub(crate) turns: Turns,
-    /// Where the task's private replicas are combined, and when; the next one last.
+    /// Where and when the task's private replicas are combined; the next one is last.
     pub(crate) tickets: Tickets,
-    /// The user's estimate of the task's work, in any unit that is the same for all tasks.
+    /// The user's estimate of the task's work, in any unit that all tasks share.
     pub(crate) cost: Option<f64>,
     /// The task's place in an iteration space.
     pub(crate) place: Option<crate::sched::Place>,
-    /// The index beside which it runs.
+    /// The loop index next to which it runs.
     pub(crate) beside: Option<crate::sched::Beside>,
-    /// The device that it is for, as long as there is that.
+    /// The device that it is meant for, as long as that device is available.
     pub(crate) device: Option<crate::ids::DeviceId>,
-    /// For the devices of its unit, part by part: where the accesses of each part end.
+    /// For a task across the devices of its unit: where the accesses of each part end.
     pub(crate) across: Option<Arc<[usize]>>,
     /// The address space that an internal task is bound to.
     pub(crate) space: Option<crate::ids::SpaceId>,
-    /// The kinds of unit that it can run on, where that does not follow from its bodies alone.
+    /// The kinds of unit that it can run on, if that does not follow from its bodies alone.
     pub(crate) kinds: Option<Kinds>,
-    /// The data that is gone when this (internal) task has run.
+    /// The data object that is gone when this (internal) task has run.
     pub(crate) forget: Option<crate::ids::DataId>,
-    /// The (internal) task comes after all that name what it accesses, also if they touch none of it.
+    /// The (internal) task comes after all tasks that name its data objects, even if they touch none of the data.
     pub(crate) behind_all: bool,
-    /// What this (internal) task has of a memory is lent out until somebody gives it back.
+    /// The memory that this (internal) task holds is lent out until the borrower gives it back.
     pub(crate) lends: bool,
-    /// It counts as ended, though it lends that yet: nobody waits for it who waits for tasks.
+    /// The task counts as ended although that memory is still lent out: waits for tasks do not wait for it.
     pub(crate) counted: bool,
-    /// Who waits for this (internal) task.
+    /// The waker of the thread or future that waits for this (internal) task.
     pub(crate) awaited_by: Option<Waker>,
-    /// Somebody may wait for the end of this task, so it does not let go of others before.
+    /// The end of this task may be waited for, so the task does not release its successors before.
     pub(crate) awaited: bool,
-    /// Tasks that it waits for besides those it finds by its accesses: producers of results, and probes. Until they are entered.
+    /// Tasks that it waits for in addition to those found by its accesses: producers of results, and probes. Kept
+    /// until they are entered.
     pub(crate) predecessors: Vec<Predecessor>,
     /// Whether one of its accesses is an `outcome`.
     pub(crate) has_outcomes: bool,
-    /// It is short, and the thread that submits this (internal) task waits for it: that thread runs it if it is ready then.
+    /// This (internal) task is short, and the submitting thread waits for it: that thread runs it if it is ready
+    /// then.
     pub(crate) here: bool,
-    /// In whose bodies it was submitted.
+    /// The tasks in whose bodies it was submitted.
     pub(crate) ancestry: Ancestry,
-    /// If it is in a group and has not ended.
+    /// Present if it is in a group and has not ended.
     pub(crate) membership: Option<Membership>,
-    /// If it stands at the border of a graph that runs again and again.
+    /// Present if it is at the border of a graph that runs again and again.
     pub(crate) gate: Option<Gate>,
-    /// The first of the tasks that are entered together with it, of which none can begin before all can: nobody else with as high a
-    /// number has come into their histories.
+    /// The first of the tasks that are entered together with it, none of which can begin before all can. No other
+    /// task with a number that high has come into their histories.
     pub(crate) eldest: Option<TaskId>,
-    /// Who has left what it finds, if it wants to know.
+    /// Collects the tasks that have left the contents it finds, if it needs them.
     pub(crate) sources: Option<Arc<Sources>>,
 }
 

@@ -1,10 +1,10 @@
-//! A part of a data object with the way it is accessed, kept when the access itself may be gone.
+//! A part of a data object with its access mode, kept when the access itself may be gone.
 
 use crate::depend::{AccessRecord, Mode};
 use crate::ids::DataId;
 use crate::region::Block;
 
-/// A part of a data object, and how it is accessed. Data objects are told apart by their ids, which are never used again.
+/// A part of a data object, and how it is accessed. Data objects are identified by their ids, which are never reused.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) data: DataId,
@@ -13,17 +13,17 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// What is accessed like this.
+    /// Returns the region and mode of an access.
     pub(crate) fn of(access: &AccessRecord<'_>) -> Self {
         Self { data: access.datum.id, block: *access.block, mode: access.mode }
     }
 
-    /// Whether who leaves this alone leaves `other` alone too.
+    /// Whether a task that leaves this piece alone also leaves `other` alone.
     pub(super) fn says(&self, other: &Self) -> bool {
         self.data == other.data && self.block.contains(&other.block) && (self.mode.writes() || !other.mode.writes())
     }
 
-    /// Whether both cannot happen at once.
+    /// Whether the two must not happen at once.
     pub(super) fn conflicts_with(&self, access: &AccessRecord<'_>) -> bool {
         self.data == access.datum.id
             && (self.mode.writes() || access.mode.writes())

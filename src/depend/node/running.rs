@@ -1,10 +1,10 @@
-//! Whose code runs on this thread: user code is part of a task, and what it submits is a child of that task.
+//! Tracking of the task whose code runs on the current thread: tasks that this code submits become its children.
 //!
-//! A body, the destructors of what it captured and the operation of a reduction all are a task's code. It runs on the
-//! thread that called it, and in parts on the other threads of its unit's pool ([`Team`]). Threads that it starts by
-//! itself are nobody's.
+//! A task's code consists of its body, the destructors of the captured values and the operation of a reduction. It
+//! runs on the thread that called it, and in parts on the other threads of its unit's pool ([`Team`]). Threads that
+//! it starts by itself belong to no task.
 //!
-//! What never happens here: nothing is waited for, and a team's lock is held for as long as it takes to clone an `Arc`.
+//! Nothing in this module waits, and a team's lock is held only as long as it takes to clone an `Arc`.
 
 use super::{Ancestry, Group, OwnedTask};
 use crate::depend::{Child, Domain};
@@ -16,50 +16,51 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-/// What code is part of that several threads may run for one body; it must not wait.
+/// The body that code belongs to which several threads may run; this code must not wait.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
-    /// What the children of that body must leave alone.
+    /// The regions that children of that body must leave alone.
     ancestry: Ancestry,
-    /// Where they are entered; left out where the task itself says so.
+    /// The domain in which those children are entered; left out if the task itself provides it.
     domain: Option<Arc<Domain>>,
 }
 
 impl Part {
-    /// Of the body of this task.
+    /// Returns the part of the body of this task.
     fn of(task: &OwnedTask) -> Self {
         Self { ancestry: Ancestry::of_children(task), domain: Some(Domain::of(task)) }
     }
 }
 
-/// The threads of one unit's pool. What they run is part of the body that the unit runs at the moment.
+/// The threads of one unit's pool. The code that they run is part of the body that the unit runs at the moment.
 ///
-/// Code that a body spawned and did not wait for may still run then; it is taken for a part of that body too.
+/// Code that an earlier body spawned and did not wait for may still run then; it is treated as a part of the current
+/// body too.
 #[derive(Debug, Default)]
 pub(crate) struct Team(Mutex<Part>);
 
 thread_local! {
-    /// The tasks whose code is on this thread's stack; a runtime is a domain.
+    /// The tasks whose code is on this thread's stack; each runtime is a domain.
     static RUNNING: Scope<OwnedTask, Part> = const { Scope::new() };
     /// The team that this thread belongs to, and its runtime.
     static TEAM: OnceCell<(u64, Arc<Team>)> = const { OnceCell::new() };
-    /// Whether it has one: looked at by every submission.
+    /// Whether this thread has a team; read by every submission.
     static IN_TEAM: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Calls `code` as a part of `task`.
-#[inline(always)] // on the way of every task
+#[inline(always)] // on the path of every task
 pub(crate) fn as_part_of<R>(runtime: u64, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, false), Some(task), code)
 }
 
-/// Calls `code` as the body of `task`; whether it `waits` says whether it may.
-#[inline(always)] // on the way of every task
+/// Calls `code` as the body of `task`; `waits` says whether the body may wait.
+#[inline(always)] // on the path of every task
 pub(crate) fn as_body_of<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, waits), Some(task), code)
 }
 
-/// As [`as_body_of`], with the help of this thread's team.
+/// As [`as_body_of`], while this thread's team helps with the body.
 #[cold]
 pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, code: impl FnOnce() -> R) -> R {
     let Some(team) = team_of(runtime) else { return as_body_of(runtime, waits, task, code) };
@@ -70,36 +71,36 @@ pub(crate) fn as_body_with_team<R>(runtime: u64, waits: bool, task: &OwnedTask, 
     ended
 }
 
-/// Calls `code`, in which user code runs that is no part of a task that can be seen from here: it is on another thread, or in
-/// destructors when the task ends.
+/// Calls `code`, in which user code runs whose task is not visible from here: the task is on another thread, or the
+/// code consists of destructors at the end of the task.
 #[inline]
 pub(crate) fn inside<R>(runtime: u64, code: impl FnOnce() -> R) -> R {
     Scope::enter(&RUNNING, (runtime, false), None, code)
 }
 
-/// This thread belongs to `team` from now on.
+/// Makes this thread a member of `team` from now on.
 pub(crate) fn join(runtime: u64, team: Arc<Team>) {
     TEAM.with(|mine| _ = mine.set((runtime, team)));
     IN_TEAM.set(true);
 }
 
-/// Whether the code that runs here is the body of a task of this runtime that may wait.
+/// Whether the code that runs here is the body of a task of this runtime, and may wait.
 #[inline]
 pub(crate) fn may_wait(runtime: u64) -> bool {
     RUNNING.with(|running| running.is_open(runtime))
 }
 
-/// The runtime of the body that runs here, if one that may wait does.
+/// Returns the runtime of the body that runs here, if it may wait.
 pub(crate) fn waits_in() -> Option<u64> {
     RUNNING.with(Scope::open)
 }
 
-/// The runtime whose code runs here, at the innermost, and whether a task is known whose code that is.
+/// Returns the runtime whose code runs innermost here, and whether its task is known.
 pub(crate) fn innermost() -> Option<(u64, bool)> {
     RUNNING.with(|running| running.find(|domain, task, _| Some((domain, task.is_some()))))
 }
 
-/// Calls `code`, in which nothing is waited for, with the part of a body that runs here, if one does.
+/// Calls `code`, which must not wait, with the part of a body that runs here, if any.
 pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) -> R {
     let mut code = Some(code);
     let made = RUNNING.with(|running| {
@@ -115,10 +116,10 @@ pub(crate) fn with_part<R>(runtime: u64, code: impl FnOnce(Option<&Part>) -> R) 
             })
         })
     });
-    made.flatten().unwrap_or_else(|| code.take().expect("it was not called")(None))
+    made.flatten().unwrap_or_else(|| code.take().expect("the code was not called yet")(None))
 }
 
-/// Whether such a part runs here.
+/// Whether a part of a body of this runtime runs here.
 pub(crate) fn is_part(runtime: u64) -> bool {
     let is_part = |part: &Part| part.domain.is_some();
     let innermost = RUNNING
@@ -126,12 +127,12 @@ pub(crate) fn is_part(runtime: u64) -> bool {
     innermost == Some(true)
 }
 
-/// Calls `code`, which is such a part.
+/// Calls `code` as such a part.
 pub(crate) fn as_part<R>(runtime: u64, part: &Part, code: impl FnOnce() -> R) -> R {
     Scope::enter_noted(&RUNNING, runtime, part.clone(), code)
 }
 
-/// Calls `look` with the task whose code runs here, if it is this runtime's.
+/// Calls `look` with the task whose code runs here, if it belongs to this runtime.
 pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> Option<R> {
     let mut look = Some(look);
     let innermost = RUNNING.with(|running| {
@@ -143,7 +144,7 @@ pub(crate) fn with_task<R>(runtime: u64, look: impl FnOnce(&OwnedTask) -> R) -> 
     innermost.flatten()
 }
 
-/// The task of a frozen graph whose body runs here, or whose descendant's body does.
+/// Returns the task of a frozen graph whose body, or whose descendant's body, runs here.
 pub(crate) fn replayed_here(runtime: u64) -> Option<TaskId> {
     let replayed = |task: &OwnedTask| match task.is_in_rounds() {
         true => Some(task.shared().id),
@@ -157,7 +158,7 @@ pub(crate) fn with_all_tasks<R>(runtime: u64, look: impl FnOnce(&[&OwnedTask]) -
     RUNNING.with(|running| running.with_all(runtime, look))
 }
 
-/// The name of a member of this group whose code is on this thread's stack.
+/// Returns the name of a member of this group whose code is on this thread's stack.
 pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
     let is_member =
         |task: &OwnedTask| task.body().group().is_some_and(|own| own.line().any(|own| std::ptr::eq(own, group)));
@@ -167,7 +168,7 @@ pub(crate) fn member_of(group: &Group) -> Option<Cow<'static, str>> {
 
 /// Whether `task` was submitted, directly or not, in the body that runs here.
 pub(crate) fn is_descendant_here(runtime: u64, task: &OwnedTask) -> bool {
-    /// Whoever is further down is taken for nobody's child: it gets a stack of its own.
+    /// Tasks nested deeper than this are not recognized as descendants: they get a separate stack.
     const MOST_LEVELS: usize = 64;
     let mut domains =
         std::iter::successors(task.owned().child.as_ref().map(Child::parent).cloned(), |domain| domain.outer())
@@ -185,8 +186,8 @@ pub(crate) fn descends_from(domain: &Arc<Domain>, task: &OwnedTask) -> bool {
     std::iter::successors(parent, |domain| domain.outer()).any(|parent| Arc::ptr_eq(&parent, domain))
 }
 
-/// The domain of the task whose body, or a part of it, runs here; its children are entered there. A task that runs in rounds
-/// has awaited its children when its body has ended, so code that runs for it after that has none.
+/// Returns the domain of the task whose body, or a part of it, runs here; its children are entered there. A task that
+/// runs in rounds has waited for its children when its body has ended, so code that runs for it after that has none.
 pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
     let has_children = |task: &&OwnedTask| !task.is_in_rounds() || may_wait(runtime);
     let here = RUNNING.with(|running| {
@@ -199,7 +200,7 @@ pub(crate) fn domain_here(runtime: u64) -> Option<Arc<Domain>> {
     here.unwrap_or_else(|| team_of(runtime).and_then(|team| team.0.lock().domain.clone()))
 }
 
-/// The task whose body, or a part of it, runs here.
+/// Returns the task whose body, or a part of it, runs here.
 pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
     if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {
         return None;
@@ -207,27 +208,27 @@ pub(crate) fn task_here(runtime: u64) -> Option<TaskId> {
     with_task(runtime, |task| task.shared().id).or_else(|| domain_here(runtime).map(|domain| domain.task()))
 }
 
-/// Calls `code`, which runs on a stack of its own, and left `frames` there the last time.
+/// Calls `code`, which runs on a separate stack and left `frames` there the last time.
 pub(crate) fn apart<R>(frames: &mut Frames, code: impl FnOnce() -> R) -> R {
     Scope::apart(&RUNNING, frames, code)
 }
 
-/// Whether this thread's stack has no code of any task.
+/// Whether this thread's stack contains no code of any task.
 pub(crate) fn is_outside() -> bool {
     RUNNING.with(Scope::is_empty)
 }
 
-/// Whether a task of this runtime has code on this thread's stack.
+/// Whether this thread's stack contains code of a task of this runtime.
 #[inline]
 pub(crate) fn is_inside(runtime: u64) -> bool {
     let find = |running: &Scope<_, _>| running.find(|domain, _, _| (domain == runtime).then_some(()));
     !RUNNING.with(Scope::is_empty) && RUNNING.with(find).is_some()
 }
 
-/// The ancestors of a task that is submitted to `runtime` here and now.
+/// Returns the ancestors of a task that is submitted to `runtime` here and now.
 ///
-/// The innermost task decides. If that is another runtime's, the new one is nobody's child: what belongs to two runtimes
-/// has no common order.
+/// The innermost task decides. If that belongs to another runtime, the new task has no parent, because tasks of two
+/// runtimes have no common order.
 #[inline]
 pub(crate) fn ancestry(runtime: u64) -> Ancestry {
     if RUNNING.with(Scope::is_empty) && !IN_TEAM.get() {

@@ -1,4 +1,5 @@
-//! Where a frozen graph meets what comes before and after it: parts of data, and who uses them first and last.
+//! The border of a frozen graph, where it meets earlier and later tasks: parts of data, with their first and last
+//! users.
 
 use super::{Frozen, Gate, Keeps, Poison, Replays};
 use crate::depend::join::bodiless;
@@ -11,44 +12,44 @@ use crate::sync::Pooled;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Tasks of a graph, by their numbers.
+/// Tasks of a graph, by their index.
 type Numbers = SmallVec<[u32; 2]>;
 
-/// What a graph does with one part of a data object, while it is built.
+/// The use that a graph makes of one part of a data object, while it is built.
 #[derive(Clone, Default)]
 pub(super) struct Cell {
     is_used: bool,
-    /// Those that use what others have left.
+    /// Tasks that use contents from before the graph.
     readers: Numbers,
-    /// The last group that writes.
+    /// The last writing group.
     writers: Numbers,
-    /// How that writes, if nobody has come after it.
+    /// The mode of that group, if no other task has come after it.
     open: Option<Mode>,
-    /// Whether that group is the first to write, and is given what others have left.
+    /// Whether that group is the first to write, and gets contents from before the graph.
     is_first: bool,
 }
 
-/// A part of a data object that a graph uses alike.
+/// A part of a data object that a graph uses uniformly.
 pub(super) struct Part {
-    /// Which data object of the graph.
+    /// Index of the data object in the graph.
     data: usize,
     block: Block,
-    /// Those that use what others have left.
+    /// Tasks that use contents from before the graph.
     pub(super) readers: Numbers,
-    /// The last that write, if any do.
+    /// The last writers, if any task writes.
     pub(super) writers: Option<Numbers>,
 }
 
-/// A border that was entered.
+/// Result of entering a border.
 pub(super) struct Entered {
-    /// How many entries and gates there are.
+    /// Number of entries and gates.
     pub(super) tasks: usize,
     pub(super) ready: Vec<OwnedTask>,
     pub(super) joins: Vec<OwnedTask>,
 }
 
 impl Cell {
-    /// The task with this number, which comes next, accesses the part.
+    /// Enters an access of the next task, which has this index.
     pub(super) fn enter(&mut self, task: u32, mode: Mode) {
         let joins = self.open.is_some_and(|open| mode.writes() && open.joins(mode));
         let is_given = self.writers.is_empty() || joins && self.is_first;
@@ -68,17 +69,17 @@ impl Cell {
         self.is_used = true;
     }
 
-    /// Whether any task does.
+    /// Whether any task uses the part.
     pub(super) fn is_used(&self) -> bool {
         self.is_used
     }
 
-    /// The last task, and how it accesses the part, if others may join it.
+    /// Returns the last task and its mode, if other tasks may join it.
     pub(super) fn open_group(&self) -> Option<(u32, Mode)> {
         self.writers.last().copied().zip(self.open.filter(|open| open.joins(*open)))
     }
 
-    /// The part, of the data object with this number, if it is used.
+    /// Returns the part of the data object with this index, if it is used.
     pub(super) fn part(&self, data: usize, block: Block) -> Option<Part> {
         let writers = (!self.writers.is_empty()).then(|| self.writers.clone());
         self.is_used.then(|| Part { data, block, readers: self.readers.clone(), writers })
@@ -86,23 +87,24 @@ impl Cell {
 }
 
 impl Part {
-    /// Nothing of a data object, which is not to be given up before the graph has ended.
+    /// Makes a part for an empty region of a data object, which must not be given up before the graph has ended.
     pub(super) fn looked_on(data: usize, block: Block) -> Self {
         Self { data, block, readers: Numbers::new(), writers: None }
     }
 }
 
-/// A task without a body that shows the access by which it is entered. If it waits for a task that reads the part and leaves
-/// children, it then waits for those that read the part too.
+/// Makes a task without a body that shows the access by which it is entered. If it waits for a reader of the part
+/// that leaves children, it then also waits for the children that read the part.
 fn gate_at(own: Own, kept: Arc<dyn Keeps>, block: Block, mode: Mode) -> Submitting {
     bodiless(own, move |visit| visit(AccessRecord { datum: kept.datum(), block: &block, mode }))
 }
 
-/// Enters the border of a batch into the histories of all its data at once. What is known not to be good is so for all who
-/// come later; with entries, it is found out whether what is read there is good. Where there is no batch, nothing is held.
+/// Enters the border of a batch into the histories of all its data objects at once. Parts known to be bad are so for
+/// all later tasks. With entries, the batch learns whether the contents it reads are good. Without a batch, no part
+/// is held.
 ///
 /// # Errors
-/// If a data object was taken; nothing was entered then.
+/// Returns an error if a data object was taken; nothing was entered then.
 pub(super) fn enter(
     frozen: &Frozen,
     replays: &Arc<Replays>,

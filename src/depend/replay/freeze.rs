@@ -1,4 +1,4 @@
-//! From recorded tasks to a graph that stays: edges, and a border.
+//! Freezing of recorded tasks: their edges and their border become a graph that is kept.
 
 use super::border::Part;
 use super::{Fringe, Gate, Poison};
@@ -12,12 +12,12 @@ use crate::region::Block;
 use crate::sync::{Helper, Pooled, Rounds};
 use std::sync::Arc;
 
-/// What keeps a data object registered.
+/// A handle that keeps a data object registered.
 pub(crate) trait Keeps: Send + Sync {
     fn datum(&self) -> &Datum;
 }
 
-/// A graph to which tasks are added.
+/// A graph under construction, to which tasks are added.
 pub(crate) struct Freezer {
     fringe: Fringe,
     data: Vec<FrozenData>,
@@ -26,7 +26,7 @@ pub(crate) struct Freezer {
     queued: Vec<Queued>,
 }
 
-/// What a task needs each time beside its edges.
+/// State that a task needs for each round in addition to its edges.
 struct Queued {
     task: usize,
     turns: Turns,
@@ -36,13 +36,13 @@ struct Queued {
 /// A data object of a recording.
 struct FrozenData {
     keeps: Arc<dyn Keeps>,
-    /// With a history of its own.
+    /// A stand-in for the data object, with a separate history.
     apart: Box<Datum>,
-    /// An empty region of it that a task declares.
+    /// An empty region of it that a task declares, if any.
     nothing: Option<Block>,
 }
 
-/// A graph that runs any number of times.
+/// A graph that can run any number of times.
 pub(crate) struct Frozen {
     pub(super) rounds: Rounds<Node>,
     data: Vec<Arc<dyn Keeps>>,
@@ -51,17 +51,17 @@ pub(crate) struct Frozen {
 }
 
 impl Freezer {
-    /// A graph of the tasks that have been entered here.
+    /// Begins a graph of the tasks that have been entered into `fringe`.
     pub(crate) fn new(fringe: Fringe) -> Self {
         Self { fringe, data: Vec::new(), tasks: Vec::new(), ready: Vec::new(), queued: Vec::new() }
     }
 
-    /// How many tasks were added.
+    /// The number of tasks that were added.
     pub(crate) fn len(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Adds the next task, with its regions. None of them is weak, or accumulates.
+    /// Adds the next task, with its regions. None of them is weak or accumulates.
     pub(crate) fn add<K: Keeps + 'static>(&mut self, mut task: Submitting, regions: Vec<(K, Block, Mode)>) {
         let mut places = Vec::new();
         for (keeps, block, mode) in regions {
@@ -80,8 +80,8 @@ impl Freezer {
             .iter()
             .map(|(at, block, mode)| AccessRecord { datum: &self.data[*at].apart, block, mode: *mode })
             .collect();
-        let left = register(&mut task, &records, None, None).expect("nobody takes what nobody else knows");
-        debug_assert!(left.is_none(), "what accumulates is not frozen");
+        let left = register(&mut task, &records, None, None).expect("a private data object is never taken");
+        debug_assert!(left.is_none(), "accumulating tasks are not frozen");
         if let Some(side) = &mut **task.owned_mut() {
             let (turns, tickets) = (std::mem::take(&mut side.turns), std::mem::take(&mut side.tickets));
             self.queued.push(Queued { task: self.tasks.len(), turns, tickets });
@@ -90,7 +90,7 @@ impl Freezer {
         self.ready.extend(task.commit());
     }
 
-    /// The graph, with this in its last task.
+    /// Returns the graph, with the gate `last` in its last task.
     pub(super) fn close(self, last: Gate) -> Frozen {
         let Self { fringe, data, tasks, ready, queued } = self;
         let (mut border, mut kept) = (Vec::new(), Vec::new());
@@ -112,32 +112,32 @@ impl Freezer {
 }
 
 impl Frozen {
-    /// How many parts the border has.
+    /// The number of parts of the border.
     pub(super) fn parts(&self) -> usize {
         self.border.len()
     }
 
-    /// The data object with this number.
+    /// Returns the data object with this index.
     pub(super) fn datum(&self, number: usize) -> &Datum {
         self.data[number].datum()
     }
 
-    /// The handle that keeps this data object registered.
+    /// Returns the handle that keeps this data object registered.
     pub(super) fn kept(&self, number: usize) -> Arc<dyn Keeps> {
         self.data[number].clone()
     }
 
-    /// How many data objects there are.
+    /// The number of data objects.
     pub(super) fn data(&self) -> usize {
         self.data.len()
     }
 
-    /// The tasks that use what others have left in a part of the border.
+    /// Visits the tasks that use the earlier contents of a part of the border.
     pub(super) fn readers(&self, part: usize) -> impl Iterator<Item = &Task> {
         self.border[part].readers.iter().map(|task| self.rounds.task(*task as usize))
     }
 
-    /// Before a round: tasks that wait for turns get new ones, behind those of the round before.
+    /// Called before a round: gives new turns to tasks that wait for turns, after those of the previous round.
     pub(super) fn queue_again(&mut self) {
         for Queued { task, turns, tickets } in &mut self.queued {
             if let Some(side) = self.rounds.owned_mut(*task).and_then(|own| own.side.as_mut()) {
@@ -147,7 +147,8 @@ impl Frozen {
         }
     }
 
-    /// After a round: why parts are not good, as they were before.
+    /// Called after a round: writes to `poison` why parts are bad; parts that the graph does not write keep their
+    /// state.
     pub(super) fn outcome(&self, poison: &mut Poison) {
         poison.resize(self.parts(), None);
         for (part, cause) in self.border.iter().zip(poison) {

@@ -1,10 +1,10 @@
-//! How a graph uses each part of its data, and whether it stands by itself: groups of tasks that access a part together
-//! (`concurrent`, `commutative`, reductions) may go on beyond it.
+//! The use that a graph makes of each part of its data, and whether the graph is self-contained: groups of tasks that
+//! access a part together (`concurrent`, `commutative`, reductions) may extend beyond it.
 //!
-//! A group that is open where a replay begins takes in the replay's tasks, and one that is open at its end those that come
-//! behind, the next replay's too. Members need no order among themselves, and do not hand on each other's failures. A graph
-//! that stays is one to those around it: they come before or behind all of it. So one that such a group reaches into, or out
-//! of, is not frozen.
+//! A group that is open where a replay begins takes in the replay's tasks, and a group that is open at its end takes
+//! in later tasks, including those of the next replay. Members need no order among themselves, and do not pass each
+//! other's failures on. To the tasks around it, a frozen graph is a unit: they come before or after all of it. So a
+//! graph is not frozen if such a group extends into it or out of it.
 
 use super::border::Cell;
 use crate::depend::{AccessRecord, Mode};
@@ -12,17 +12,17 @@ use crate::ids::DataId;
 use crate::region::{Block, RegionMap};
 use rustc_hash::FxHashMap;
 
-/// The parts of a graph's data, while tasks are added in their order.
+/// The parts of a graph's data, while tasks are added in order.
 #[derive(Default)]
 pub(crate) struct Fringe {
     known: FxHashMap<DataId, usize>,
     data: Vec<(Block, RegionMap<Cell>)>,
-    /// The first access to a part that belongs to a group, and whose it is.
+    /// The task and mode of the first access to an unused part, if that access belongs to a group.
     first: Option<(u32, Mode)>,
 }
 
 impl Fringe {
-    /// The task with this number, which comes next, accesses this.
+    /// Enters an access of the next task, which has this index.
     pub(crate) fn enter(&mut self, task: u32, access: &AccessRecord<'_>) {
         let AccessRecord { datum, block, mode } = *access;
         let Self { known, data, first } = self;
@@ -39,18 +39,18 @@ impl Fringe {
         });
     }
 
-    /// The number of a data object, in the order in which they were met.
+    /// Returns the index of a data object; they are numbered in the order in which they were met.
     pub(super) fn number_of(&self, data: DataId) -> usize {
         self.known[&data]
     }
 
-    /// Visits how the graph uses each part of the data object with this number.
+    /// Visits the use that the graph makes of each part of the data object with this index.
     pub(super) fn peek(&self, data: usize, visit: impl FnMut(Block, &Cell)) {
         let (whole, cells) = &self.data[data];
         cells.peek(whole, visit);
     }
 
-    /// A task that may belong to a group with others around the graph, and how it accesses the part.
+    /// Returns a task that may belong to a group with tasks around the graph, and its access mode.
     pub(crate) fn group_outside(&self) -> Option<(u32, Mode)> {
         let mut found = self.first;
         let mut look = |open: (u32, Mode)| found = Some(found.filter(|found| found.0 <= open.0).unwrap_or(open));

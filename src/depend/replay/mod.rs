@@ -1,17 +1,19 @@
-//! Graphs that are submitted again and again: their edges are found once, and only their borders meet the histories.
+//! Graphs that are submitted repeatedly: their edges are found once, and only their borders meet the histories.
 //!
-//! A recording is *frozen* ([`freeze`]): its tasks are entered, by the rules of every submission, into histories of their
-//! own, which then are dropped; the edges stay ([`crate::sync::Rounds`]). A *replay* of it is one round of that graph.
+//! A recording is *frozen* ([`freeze`]): its tasks are entered into separate histories by the usual rules. These
+//! histories are then dropped; the edges stay ([`crate::sync::Rounds`]). A *replay* of the recording is one round of
+//! that graph.
 //!
-//! Replays come in *batches*. The first of a batch is entered into the histories of the data by one or two tasks without
-//! bodies for each part of the *border* ([`border`]), under all their locks at once, as one task is. A *gate* stands where the
-//! replay's last access to the part stands: it is ready when what came before has ended there, and ends with the batch, with
-//! the poison of whoever wrote the part last. An *entry* before it learns whether what is read there is good. All gates are
-//! ready: the first round begins. Others follow in the batch, without any registration, as long as nobody else has submitted
-//! anything in between. Who knows that is the driver (`driver/replays.rs`); it also begins batches without gates, when
-//! nobody is there who could notice, and has them made when somebody comes.
+//! Replays come in *batches*. The first replay of a batch is entered into the histories of the data by one or two
+//! tasks without bodies for each part of the *border* ([`border`]), under all their locks at once, as a single task
+//! would be. A *gate* takes the place of the replay's last access to the part: it is ready when earlier tasks have
+//! ended there, and ends with the batch, with the poison of the last writer of the part. An *entry* before it learns
+//! whether the contents that are read there are good. When all gates are ready, the first round begins. More rounds
+//! follow in the batch without any registration, as long as no other task is submitted in between. The driver detects
+//! that (`driver/replays.rs`). It also begins batches without gates while no other submitter could notice, and has
+//! the gates made when one comes.
 //!
-//! What never happens here: no body is run, and nothing of a user's is dropped under a lock (it comes back as [`Aftermath`]).
+//! This module never runs a body, and never drops a user's value under a lock; it returns them as [`Aftermath`].
 //!
 //! Invariants:
 //! 1. One round of a graph is under way at a time, that of the oldest batch.
@@ -37,13 +39,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// What a task without a body has to do with a replay.
+/// Role of a task without a body in a replay.
 pub(crate) enum Gate {
-    /// It is the last of the graph.
+    /// The last task of the graph.
     Last(Weak<Replays>),
-    /// It learns whether a part is good before it is read.
+    /// Learns whether a part is good before it is read.
     Entry(Arc<Replays>, u64, usize),
-    /// It holds a part until the batch has ended.
+    /// Holds a part until the batch has ended.
     Border(Arc<Replays>, u64, usize),
 }
 
@@ -57,38 +59,38 @@ impl fmt::Debug for Gate {
     }
 }
 
-/// Gives the parameters of one round to its tasks; what they had before is for who has no lock.
+/// Gives the parameters of one round to its tasks; returns the previous ones, to be dropped without a lock.
 pub(crate) type Settle = Box<dyn FnOnce(&Idle<'_>) -> Box<dyn Any + Send> + Send>;
 
 /// One replay to come.
 pub(crate) struct Round {
-    /// Which counters its tasks count under.
+    /// The counter that its tasks are counted under.
     pub(crate) lane: u8,
     pub(crate) settle: Option<Settle>,
 }
 
-/// Replays that follow each other with nothing in between.
+/// Replays that follow each other with no submission in between.
 struct Batch {
     number: u64,
     rounds: VecDeque<Round>,
-    /// Entries and gates that are not ready.
+    /// Number of entries and gates that are not ready.
     waiting: usize,
     gates: Vec<(OwnedTask, usize)>,
     /// Whether there are gates.
     is_shown: bool,
-    /// Why parts are not good before the next round; empty if all are.
+    /// Why parts are bad before the next round; empty if all are good.
     poison: Poison,
 }
 
-/// A batch that has ended before all of its gates were ready: those of the batch before it had not all ended when it was
-/// shown.
+/// A batch that has ended before all of its gates were ready, because not all gates of the previous batch had ended
+/// when this one was shown.
 struct Ended {
     number: u64,
     waiting: usize,
     poison: Poison,
 }
 
-/// For each part of the border.
+/// The cause for each part of the border, if the part is bad.
 type Poison = Vec<Option<Arc<TaskFailure>>>;
 
 /// A frozen graph and its replays.
@@ -101,24 +103,24 @@ pub(crate) struct Replays {
 struct State {
     frozen: Frozen,
     batches: VecDeque<Batch>,
-    /// Those that gates are still to come of.
+    /// Ended batches some of whose gates are still to come.
     ended: Vec<Ended>,
     next: u64,
-    /// Whether tasks of the round before may be poisoned.
+    /// Whether tasks of the previous round may be poisoned.
     spoilt: bool,
-    /// How many failures there were when the round began.
+    /// The number of failures when the round began.
     failures: u64,
-    /// What the last batch has left.
+    /// The poison that the last batch has left.
     left: Poison,
-    /// Whether the histories have something of these replays that is not good.
+    /// Whether the histories contain poison from these replays.
     is_told: bool,
-    /// Whether what is left differs from what they have.
+    /// Whether `left` differs from the histories' contents.
     is_owed: bool,
-    /// There as long as a replay is to come.
+    /// A reference to itself as long as a replay is to come.
     keep: Option<Arc<Replays>>,
 }
 
-/// What is left to do without a lock, in this order: to end joins, and to drop.
+/// Work left to the caller after the lock is released: first end the joins, then drop the rest.
 #[derive(Default)]
 pub(crate) struct Aftermath {
     pub(crate) joins: Vec<OwnedTask>,
@@ -139,7 +141,7 @@ impl fmt::Debug for Replays {
 }
 
 impl Replays {
-    /// The replays of what was frozen.
+    /// Makes the replays of a frozen graph.
     pub(crate) fn new(freezer: Freezer) -> Arc<Self> {
         let tasks = freezer.len();
         Arc::new_cyclic(|this: &Weak<Self>| {
@@ -160,12 +162,13 @@ impl Replays {
         })
     }
 
-    /// How many tasks each replay has.
+    /// The number of tasks of each replay.
     pub(crate) fn len(&self) -> usize {
         self.tasks
     }
 
-    /// One more replay behind the last, with nothing in between; there is one. Or nobody is there who could notice any.
+    /// Adds a replay after the last one, with nothing in between. If there is no batch, the caller must know that no
+    /// other submitter could notice the replay.
     pub(crate) fn follow(&self, round: Round, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut state = self.state.lock();
         match state.batches.back_mut() {
@@ -188,10 +191,10 @@ impl Replays {
         self.begin(&mut state, failures, ready)
     }
 
-    /// A replay behind what others have submitted: enters its border.
+    /// Adds a replay after other submissions: enters its border.
     ///
     /// # Errors
-    /// If a data object was taken; nothing is entered then.
+    /// Returns an error if a data object was taken; nothing is entered then.
     pub(crate) fn enter(
         self: &Arc<Self>,
         round: Round,
@@ -220,7 +223,8 @@ impl Replays {
         Ok(aftermath)
     }
 
-    /// Somebody comes who has to be ordered with the replays of a batch that was begun without gates.
+    /// Enters the gates of a batch that was begun without them, because a task comes that must be ordered with its
+    /// replays.
     pub(crate) fn show(self: &Arc<Self>) -> Aftermath {
         let mut state = self.state.lock();
         let number = match state.batches.back() {
@@ -229,7 +233,7 @@ impl Replays {
             Some(batch) => batch.number,
         };
         let mut aftermath = Aftermath::default();
-        // Who gives a data object's memory up has shown them before.
+        // A task that gives up a data object's memory has made the gates be shown before.
         let Ok(entered) = border::enter(&state.frozen, self, Some(number), &Vec::new(), false) else {
             return aftermath;
         };
@@ -242,7 +246,7 @@ impl Replays {
         aftermath
     }
 
-    /// All replays have ended: lets the histories know of what is not good, or is good again.
+    /// Called after all replays have ended: updates the histories with parts that are bad, or good again.
     fn pay(self: &Arc<Self>, state: &mut State) -> Aftermath {
         let poison = std::mem::take(&mut state.left);
         if !std::mem::take(&mut state.is_owed) {
@@ -255,7 +259,7 @@ impl Replays {
         Aftermath { joins: entered.joins, ..Aftermath::default() }
     }
 
-    /// An entry or a gate is ready.
+    /// Called when an entry or a gate is ready.
     pub(crate) fn arrived(gate: &Gate, task: OwnedTask, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let (Gate::Entry(replays, ..) | Gate::Border(replays, ..)) = gate else {
             unreachable!("the last task of a round is at no border")
@@ -268,7 +272,7 @@ impl Replays {
         aftermath
     }
 
-    /// Begins the next round if it can begin.
+    /// Begins the next round if possible.
     fn begin(&self, state: &mut State, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut aftermath = Aftermath::default();
         let State { frozen, batches, spoilt, .. } = state;
@@ -278,7 +282,7 @@ impl Replays {
             return aftermath;
         }
         if std::mem::take(spoilt) {
-            // Who looks for a circle of bodies that wait refers to tasks for a moment.
+            // A thread that searches for a deadlock among waiting bodies refers to tasks for a moment.
             while !frozen.rounds.absolve() {
                 std::thread::yield_now();
             }
@@ -301,14 +305,14 @@ impl Replays {
         aftermath
     }
 
-    /// The last task of a round is owned: the round has ended.
+    /// Ends a round, whose last task is owned by the caller.
     pub(crate) fn ended(&self, last: OwnedTask, failures: u64, ready: &mut dyn FnMut(OwnedTask)) -> Aftermath {
         let mut state = self.state.lock();
         let mut aftermath = Aftermath::default();
         {
             let State { frozen, batches, ended, spoilt, failures: before, left, is_told, is_owed, .. } = &mut *state;
             frozen.rounds.end(last);
-            let batch = batches.front_mut().expect("a round is one of a batch");
+            let batch = batches.front_mut().expect("every round belongs to a batch");
             batch.rounds.pop_front();
             *spoilt |= failures != *before;
             if *spoilt {
@@ -326,7 +330,7 @@ impl Replays {
                     ended.push(Ended { number, waiting, poison: poison.clone() });
                 }
                 *left = if poison.iter().all(Option::is_none) { Vec::new() } else { poison };
-                // Where there were no gates, whoever comes next lets the histories know.
+                // If there were no gates, the histories are updated when the next task comes.
                 match is_shown {
                     true => (*is_told, *is_owed) = (!left.is_empty(), false),
                     false => *is_owed = *is_told || !left.is_empty(),
@@ -372,10 +376,10 @@ impl State {
         }
     }
 
-    /// A gate of a batch that has ended before: it ends with what that has left.
+    /// Ends a gate of a batch that has ended before, with the poison that the batch has left.
     fn note_late(&mut self, number: u64, part: usize, task: OwnedTask, aftermath: &mut Aftermath) {
         let at = self.ended.iter().position(|ended| ended.number == number);
-        let at = at.expect("a batch is known as long as gates of it are to come");
+        let at = at.expect("an ended batch is kept until all its gates have come");
         end_gate(task, part, &self.ended[at].poison, aftermath);
         self.ended[at].waiting -= 1;
         if self.ended[at].waiting == 0 {
@@ -384,7 +388,7 @@ impl State {
     }
 }
 
-/// Ends a gate, with what is not good at its part.
+/// Ends a gate, with the poison of its part.
 fn end_gate(gate: OwnedTask, part: usize, poison: &Poison, aftermath: &mut Aftermath) {
     if let Some(Some(cause)) = poison.get(part) {
         gate.set_poison(cause.clone());
@@ -393,23 +397,23 @@ fn end_gate(gate: OwnedTask, part: usize, poison: &Poison, aftermath: &mut After
 }
 
 impl Aftermath {
-    /// Adds what another step has left.
+    /// Adds the work that another step has left.
     pub(crate) fn add(&mut self, other: Self) {
         self.joins.extend(other.joins);
         self.garbage.extend(other.garbage);
         self.done = self.done.take().or(other.done);
     }
 
-    /// Adds what is to be dropped.
+    /// Adds a value to be dropped.
     pub(crate) fn drop_later(&mut self, garbage: impl Any + Send) {
         self.garbage.push(Box::new(garbage));
     }
 }
 
-/// The replays of a graph whose round has ended by that this task is owned.
+/// Returns the replays of the graph whose round ends with this task.
 pub(crate) fn replays_at_end(task: &OwnedTask) -> Option<Arc<Replays>> {
     match task.owned().side.as_ref().and_then(|side| side.gate.as_ref())? {
-        Gate::Last(replays) => Some(replays.upgrade().expect("a graph is kept as long as a round is under way")),
+        Gate::Last(replays) => Some(replays.upgrade().expect("a graph is kept while a round is under way")),
         Gate::Entry(..) | Gate::Border(..) => None,
     }
 }

@@ -1,4 +1,4 @@
-//! Replays whose tasks end by hand, and so in any order.
+//! Tests of replays whose tasks are ended by hand, and so in any order.
 
 use super::*;
 use crate::depend::hand_made::{datum, task};
@@ -15,10 +15,10 @@ impl Keeps for Keep {
     }
 }
 
-/// How many failures there were when a round began, and when it ended.
+/// The number of failures when a round began, and when it ended.
 const FAILURES: (u64, u64) = (0, 1);
 
-/// A recording of one task.
+/// Makes a recording of one task.
 fn one(x: &Arc<Datum>, accesses: &[(Mode, Block)]) -> Arc<Replays> {
     let mut fringe = Fringe::default();
     accesses.iter().for_each(|(mode, block)| fringe.enter(0, &AccessRecord { datum: x, block, mode: *mode }));
@@ -34,14 +34,14 @@ fn round() -> Round {
     Round { lane: 0, settle: None }
 }
 
-/// Ends the task of a round, with the round. What that leaves is still to be done.
+/// Ends the task of a round, and with it the round. The returned work is still to be done.
 fn end(replays: &Replays, task: OwnedTask) -> Aftermath {
     let mut last = None;
     task.end_round(|next| last = Some(next));
     replays.ended(last.expect("it was the only task"), FAILURES.1, &mut |_| unreachable!("there is no further round"))
 }
 
-/// Ends the joins that a step has left, and those behind them; whether each was poisoned at its end.
+/// Ends the joins that a step has left, and those after them; returns whether each was poisoned at its end.
 fn settle(aftermath: Aftermath, ready: &mut Vec<OwnedTask>) -> Vec<bool> {
     let (mut joins, mut poisoned) = (aftermath.joins, vec![]);
     while let Some(join) = joins.pop() {
@@ -55,27 +55,27 @@ fn settle(aftermath: Aftermath, ready: &mut Vec<OwnedTask>) -> Vec<bool> {
 }
 
 #[test]
-fn gates_that_are_ready_only_when_their_batch_has_ended_have_its_poison() {
+fn gate_that_is_ready_after_its_batch_has_its_poison() {
     let x = datum(0, 8);
     let replays = one(&x, &[(Mode::Inout, x.whole())]);
     let mut ready = vec![];
     let entered = replays.enter(round(), FAILURES.0, &mut |task| ready.push(task)).unwrap();
     assert_eq!(settle(entered, &mut ready), [false], "the entry");
-    let first = ready.pop().expect("nobody is before it");
+    let first = ready.pop().expect("the replay has no unfinished predecessor");
     first.set_poison(Arc::new(TaskFailure::for_tests("the first")));
-    // The first batch has ended, but its gate has not when the next one comes and goes.
+    // The first batch has ended, but not its gate when the next batch comes and goes.
     let behind_first = end(&replays, first);
     let followed = replays.follow(round(), FAILURES.0, &mut |task| ready.push(task));
     assert_eq!(settle(followed, &mut ready), []);
     assert_eq!(settle(replays.show(), &mut ready), [], "the second gate waits for the first");
     let second = ready.pop().expect("the first round has ended");
-    assert!(second.is_poisoned(), "it updates what the first has not left");
+    assert!(second.is_poisoned(), "the second round updates a value that the first has not left");
     assert_eq!(settle(end(&replays, second), &mut ready), []);
     assert_eq!(settle(behind_first, &mut ready), [true, true]);
 }
 
 #[test]
-fn gates_of_a_batch_do_not_wait_for_each_other_in_joins() {
+fn gates_of_a_batch_do_not_wait_for_each_other_through_joins() {
     const TILE: usize = 8;
     const SIDE: usize = 6;
     let x = Arc::new(Datum::new(DataId(0), &[SIDE * TILE; 2], 8, false));
@@ -88,7 +88,7 @@ fn gates_of_a_batch_do_not_wait_for_each_other_in_joins() {
     }
     writers.into_iter().for_each(|writer| writer.finish(|_| unreachable!("nobody is behind it")));
     assert!(x.history.lock().by_tiles().is_some());
-    // More than a list of readers holds, of one tile; and of the same tile the last row is written.
+    // More readers of one tile than a list holds; the last row of the same tile is written.
     let read = (0..3).flat_map(|i| (0..TILE).map(move |j| (Mode::In, Block::new(&[i..i + 1, j..j + 1]))));
     let accesses: Vec<_> = read.chain([(Mode::Out, Block::new(&[TILE - 1..TILE, 0..TILE]))]).collect();
     let replays = one(&x, &accesses);
@@ -96,7 +96,7 @@ fn gates_of_a_batch_do_not_wait_for_each_other_in_joins() {
         let mut ready = vec![];
         let entered = replays.enter(round(), FAILURES.0, &mut |task| ready.push(task)).unwrap();
         settle(entered, &mut ready);
-        let task = ready.pop().expect("nobody is before it");
+        let task = ready.pop().expect("the replay has no unfinished predecessor");
         settle(end(&replays, task), &mut ready);
     }
 }

@@ -1,18 +1,20 @@
 //! The history of a data object of several dimensions that is written tile by tile: one fragment for each tile.
 //!
-//! Most programs write an array in tiles of one extent and read those, all or in part: with halos, faces, single rows.
-//! Where every write covers whole tiles, who reads any of a tile conflicts with whoever writes it. So a tile's
-//! [`Fragment`] answers exactly without being cut, and is found by arithmetic ([`Tiling`]): a task costs what the tiles
-//! cost that it meets, no search, and no table of blocks.
+//! Most programs write an array in tiles of one extent and read those tiles, in full or in part: with halos, faces,
+//! single rows. If every write covers whole tiles, a task that reads any part of a tile conflicts with every task
+//! that writes the tile. So one [`Fragment`] per tile is exact without being cut, and is found by arithmetic
+//! ([`Tiling`]): the cost of a task is that of the tiles it meets, without a search or a table of blocks.
 //!
-//! Data come here from an index ([`super::indexed`]) as soon as what is written there are tiles, and go back with the first
-//! write that is not made of them, or by parts if groups are under way.
+//! A data object changes from an index ([`super::indexed`]) to this form as soon as everything written there consists
+//! of tiles. It changes back with the first write that does not consist of tiles, or to parts if there are open
+//! groups.
 //!
-//! Tiles that nobody has met alone have no fragment of their own: they share one, for what concerns the whole array.
+//! Tiles that no task has accessed individually have no fragment; they share one, which covers accesses to the whole
+//! array.
 //!
 //! Invariants:
-//! 1. Whoever reads a part of a tile stands among the tile's readers, and its block among the strips, as long as it may have to
-//!    be waited for.
+//! 1. A task that reads a part of a tile is among the tile's readers, and its block among the strips, as long as it
+//!    may have to be waited for.
 //! 2. No part of a tile is read while a group is open there.
 //! 3. The shared fragment is that of all tiles that have none; it has no group.
 
@@ -27,11 +29,11 @@ use crate::ids::TaskId;
 use crate::region::{Block, Cell, Part, RegionMap, Span, Tiling};
 use crate::sync::Flow;
 
-/// So many tiles that follow each other have memory together.
+/// Number of consecutive tiles whose fragments are allocated together.
 const CHUNK: usize = 64;
 
-/// An access to more tiles than this is better entered as one to few parts, if there are few; a write in any case, so if that comes
-/// so often, tiles do not suit.
+/// An access to more tiles than this is better entered into an index or parts if few of the tiles have fragments. A
+/// write this wide is always better entered there, so if more such writes than this come, tiles do not suit the array.
 const WIDE: usize = 64;
 
 /// The accesses to one data object.
@@ -39,24 +41,24 @@ pub(super) struct Tiled {
     whole: Block,
     tiling: Tiling,
     chunks: Vec<Option<Box<[Option<Fragment>; CHUNK]>>>,
-    /// Of all other tiles.
+    /// The fragment of all tiles without one.
     others: Fragment,
-    /// How many tiles have a fragment of their own.
+    /// Number of tiles that have a fragment.
     own: usize,
     has_groups: bool,
-    /// What was read of tiles that were not read whole.
+    /// The blocks of tiles that were read in part.
     strips: Strips,
     wide_writes: usize,
 }
 
 impl Tiled {
-    /// The most tiles that an array may have of which so many parts were written; else fragments might be scattered over too
-    /// long a table.
+    /// The maximum number of tiles of an array of which this many parts were written; with more, fragments might be
+    /// scattered over too long a table.
     pub(super) fn most_tiles(parts: usize) -> usize {
         CHUNK * (64 + 16 * parts)
     }
 
-    /// A history in which everything was written by one task, or by nobody.
+    /// Makes a history in which everything was written by one task, or by none.
     pub(super) fn new(whole: Block, tiling: Tiling, written_by: &[TaskRef]) -> Self {
         let mut others = Fragment::default();
         others.repeat(true, written_by);
@@ -64,13 +66,14 @@ impl Tiled {
         Self { whole, tiling, chunks, others, own: 0, has_groups: false, strips: Strips::default(), wide_writes: 0 }
     }
 
-    /// How many tiles have a fragment, and strips there are.
+    /// The number of tiles with a fragment plus the number of strips.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.own + self.strips.len()
     }
 
-    /// Enters an access of `newcomer` to a block that is not empty; false, and nothing is entered, if it does not suit the tiles.
+    /// Enters an access of `newcomer` to a block that is not empty. Returns false, and enters nothing, if the block
+    /// does not suit the tiles.
     #[inline]
     pub(super) fn enter(&mut self, access: usize, record: &AccessRecord<'_>, newcomer: &mut Newcomer<'_>) -> bool {
         let Some(span) = self.tiling.span(record.block) else { return false };
@@ -83,7 +86,7 @@ impl Tiled {
             _ if self.has_groups || !matches!(record.mode, Mode::In | Mode::After | Mode::Outcome) => return false,
             _ if self.has_few_of(&span) => return false,
             _ => {
-                // Of a part there is no need: nothing is open.
+                // The exact part is not needed, because no group is open.
                 span.for_each(|tile| {
                     self.tile(tile).enter(access, &Part::Box(record.block), record.mode, newcomer);
                 });
@@ -93,7 +96,7 @@ impl Tiled {
         true
     }
 
-    /// Enters an access to more than one tile, all of each.
+    /// Enters an access to several tiles, all of each.
     fn enter_several(
         &mut self,
         span: &Span,
@@ -136,7 +139,7 @@ impl Tiled {
         }
     }
 
-    /// The newcomer comes after everybody, and takes over so much from who wrote last.
+    /// Makes the newcomer wait for all tasks; it takes over from the last writers what `flow` says.
     #[cold]
     pub(super) fn wait_for_all(&mut self, flow: Flow, newcomer: &mut Newcomer<'_>) {
         self.for_each_own(|tile, fragment| fragment.wait_for_all(&Part::Box(&tile), flow, newcomer));
@@ -145,7 +148,8 @@ impl Tiled {
         }
     }
 
-    /// Visits who has left what is at each part of a region; false if that is not known yet.
+    /// Visits the tasks that have left the contents of each part of a region. Returns false if they are not known
+    /// yet.
     #[cold]
     pub(super) fn sources(&self, block: &Block, mut found: impl FnMut(Block, &TaskRef)) -> bool {
         let mut are_known = true;
@@ -160,8 +164,8 @@ impl Tiled {
         are_known
     }
 
-    /// Enters tasks that have been entered before, in another form of the history: readers of a block, or the writer of one that
-    /// is made of tiles.
+    /// Enters tasks again that were entered in another form of the history: the readers of a block, or the writer of
+    /// a block that consists of tiles.
     pub(super) fn repeat(&mut self, block: &Block, writes: bool, tasks: &[TaskRef]) {
         let Some(span) = self.tiling.span(block) else { return };
         span.for_each(|place| self.tile(place).repeat(writes, tasks));
@@ -170,12 +174,13 @@ impl Tiled {
         }
     }
 
-    /// The same history with an index, if there are no groups.
+    /// Returns the same history with an index, if there are no groups.
     #[cold]
     pub(super) fn to_indexed(&self) -> Option<Indexed> {
         let mut indexed = Indexed::new(self.whole);
         let (writer, read_by) = self.others.plain()?;
-        // Who reads the others has read all of it, whatever strips beside: where a strip is read a tile has a fragment of its own.
+        // A task that reads the others has read all of them, whatever strips there are: each tile with a strip has a
+        // fragment.
         indexed.repeat(&self.whole, true, writer);
         indexed.repeat(&self.whole, false, read_by);
         let (strips, mut readers) = (self.strips.of_tasks(), Vec::new());
@@ -185,7 +190,7 @@ impl Tiled {
             readers.push((tile, read_by));
         }
         for (tile, tasks) in readers {
-            // Of a strip what is in the tile alone: others of its tiles may have been written since.
+            // Only the piece of a strip inside this tile: the strip's other tiles may have been written since.
             strips.for_each_reader(tasks, &tile, |task, read| {
                 if let Some(part) = read.intersection(&tile) {
                     indexed.repeat(&part, false, std::slice::from_ref(task));
@@ -196,7 +201,7 @@ impl Tiled {
         Some(indexed)
     }
 
-    /// The same history by parts.
+    /// Returns the same history by parts.
     #[cold]
     pub(super) fn to_parts(&self, ndim: usize) -> RegionMap<Fragment> {
         let mut parts = RegionMap::new(self.whole, ndim, self.others.clone());
@@ -220,7 +225,7 @@ impl Tiled {
         parts
     }
 
-    /// Whether there are many tiles of which few have a fragment of their own: then all would get one.
+    /// Whether there are many tiles, few of which have a fragment: an access would give one to each.
     #[inline]
     fn has_few_of(&self, span: &Span) -> bool {
         let len = span.len();
@@ -236,7 +241,7 @@ impl Tiled {
         self.chunks[index / CHUNK].as_ref()?[index % CHUNK].as_ref()
     }
 
-    /// A tile's own fragment; if it has none yet, it gets one.
+    /// Returns a tile's fragment; makes one if there is none yet.
     #[inline]
     fn tile(&mut self, place: &Cell) -> &mut Fragment {
         let index = self.tiling.index(place);
@@ -291,7 +296,8 @@ mod tests {
         (0..side).flat_map(move |i| (0..side).map(move |j| (i, j)))
     }
 
-    /// Of the program's tiles that have a fragment, and of the strips; nothing if it is not by tiles.
+    /// Returns the number of tiles with a fragment and the number of strips, or `None` if the history is not by
+    /// tiles.
     fn size(program: &Program) -> Option<(usize, usize)> {
         program.datum.history.lock().by_tiles().map(|tiled| (tiled.own, tiled.strips.len()))
     }
@@ -302,7 +308,7 @@ mod tests {
         }
     }
 
-    /// A program that has written all tiles of a square, and finished.
+    /// Makes a program that has written all tiles of a square, and finished.
     fn written(side: usize) -> Program {
         let mut program = Program::over(&[side * TILE, side * TILE]);
         for (i, j) in square(side) {
@@ -319,12 +325,12 @@ mod tests {
         let mut program = written(side);
         let [reads, updates] = program.sweep(TILE, side);
         assert_eq!(reads, 0, "all are finished");
-        let along = 3 * side - 2; // pairs of neighbours, and of a tile and itself
+        let along = 3 * side - 2; // pairs of neighbours, and of a tile with itself
         assert_eq!(updates, (along * along) as u64);
         assert_eq!(size(&program), Some((side * side, side * side)));
     }
 
-    /// A program in which faces of the first tile are read by tasks that have not ended.
+    /// Makes a program in which faces of the first tile are read by unfinished tasks.
     fn with_faces(faces: &[Range<usize>]) -> Program {
         let mut program = written(6);
         for rows in faces {
@@ -334,18 +340,19 @@ mod tests {
     }
 
     #[test]
-    fn who_fits_no_tile_waits_for_what_it_overlaps_alone() {
+    fn access_that_fits_no_tile_waits_only_for_overlapping_ones() {
         for mode in [Mode::Inout, Mode::Commutative] {
             let mut program = with_faces(&[0..1, 7..8]);
             let edges = [0..1, 1..7, 7..8, 0..8].map(|rows| program.submit(&[(mode, Block::new(&[rows, 0..TILE]))]));
             assert_eq!(size(&program), None);
-            // The last comes after the three; of tasks that join each other, after the readers that those have waited for.
+            // The last comes after the first three; if the tasks join each other, after the readers that those have
+            // waited for.
             assert_eq!(edges[..3], [1, 0, 1], "{mode:?}");
         }
     }
 
     #[test]
-    fn who_reads_a_tile_and_a_part_of_it_reads_it_all() {
+    fn reader_of_tile_and_part_of_it_reads_whole_tile() {
         let mut program = written(6);
         let face = Block::new(&[0..1, 0..TILE]);
         program.submit(&[(Mode::In, face), (Mode::In, tile(0, 0))]);
@@ -353,16 +360,16 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_all_and_a_part_of_a_tile_reads_it_all() {
+    fn reader_of_all_and_part_of_a_tile_reads_all() {
         let mut program = written(6);
         let whole = program.datum.whole();
         program.submit(&[(Mode::Out, whole)]);
         program.submit(&[(Mode::In, whole), (Mode::In, Block::new(&[0..1, 0..TILE]))]);
         let edges = program.submit(&[(Mode::Out, Block::new(&[5 * TILE + 4..5 * TILE + 5, 0..2 * TILE]))]);
-        assert_eq!((edges, size(&program)), (2, None), "after who wrote and who read all");
+        assert_eq!((edges, size(&program)), (2, None), "after the tasks that wrote and read all");
     }
 
-    /// Makes the history one with an index, and then one by parts, by accesses to rows at the end that fit no tile.
+    /// Converts the history to an index, and then to parts, by accesses to rows at the end that fit no tile.
     fn to_parts_by_the_way(program: &mut Program) {
         let row = |at| Block::new(&[6 * TILE - at..6 * TILE - at + 1, 0..2]);
         program.submit(&[(Mode::Out, row(1))]);
@@ -371,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_read_before_a_tile_was_written_is_none_of_its_readers() {
+    fn reader_before_a_write_is_not_kept_after_it() {
         for reads_all in [false, true] {
             let mut program = written(6);
             if reads_all {
@@ -393,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_stands_for_all_that_its_tasks_have_read() {
+    fn join_stands_for_everything_its_tasks_have_read() {
         for readers in 1..=crate::depend::join::MOST as u64 + 2 {
             let mut program = written(6);
             let first = program.tasks.len() as u64;
@@ -408,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn no_task_waits_for_itself_in_a_join_that_it_comes_into() {
+    fn task_does_not_wait_for_itself_through_a_join() {
         let row = |at: usize| Block::new(&[at..at + 1, 0..TILE]);
         for others in 0..=crate::depend::join::MOST as u64 + 1 {
             let mut program = written(6);
@@ -421,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_all_leaves_nothing_of_tiles() {
+    fn write_of_all_drops_all_tiles() {
         let mut program = with_faces(&[0..1, 7..8]);
         assert_eq!(program.submit(&[(Mode::Inout, program.datum.whole())]), 2);
         assert_eq!(size(&program), Some((0, 0)));
@@ -441,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_much_of_what_one_task_wrote_makes_no_fragments() {
+    fn wide_read_of_shared_tiles_makes_no_fragments() {
         let mut program = Program::over(&[64 * TILE, 64 * TILE]);
         program.submit(&[(Mode::Out, program.datum.whole())]);
         for (i, j) in square(5) {
@@ -449,11 +456,11 @@ mod tests {
         }
         assert_eq!(size(&program), Some((25, 0)));
         let edges = program.submit(&[(Mode::In, Block::new(&[2 * TILE..64 * TILE, 0..64 * TILE]))]);
-        assert_eq!((edges, size(&program)), (16, None), "after the tasks on 15 tiles, and the one on all");
+        assert_eq!((edges, size(&program)), (16, None), "after the tasks on 15 tiles and the task on all");
     }
 
     #[test]
-    fn an_array_that_is_written_in_large_pieces_has_no_tiles_for_long() {
+    fn wide_writes_end_tiling() {
         let mut program = written(16);
         let mut writes = 0;
         while size(&program).is_some() {

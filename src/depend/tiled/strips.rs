@@ -1,32 +1,34 @@
-//! What was read of tiles that were not read whole: needed only when a write comes that fits no tile.
+//! Blocks that were read of tiles which were not read whole; needed only when a write comes that fits no tile.
 //!
-//! Invariant: as long as somebody may have to wait for a task, its strips are here. Others are forgotten now and then.
+//! Invariant: as long as a task may have to be waited for, its strips are here. Others are forgotten from time to
+//! time.
 
 use crate::depend::TaskRef;
 use crate::ids::TaskId;
 use crate::region::{Block, NarrowBlock};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// So many are kept before some are forgotten.
+/// Number of strips that are always kept before some are forgotten.
 pub(super) const FEW: usize = if cfg!(test) { 8 } else { 1024 };
 
 /// Parts of tiles that tasks have read, in the order of submission.
 pub(super) struct Strips {
     all: Vec<Strip>,
-    /// They are gone through when there are so many.
+    /// The number of strips at which they are looked through.
     look_through_at: usize,
 }
 
-/// A part of one or several tiles, and who has read it.
+/// A part of one or several tiles, and the task that has read it.
 struct Strip {
-    /// A join may have the same: that of the task that it was made for.
+    /// A join may have the same id as the task that it was made for.
     task: TaskId,
-    /// A later task may have the same.
+    /// A later task may have the same address.
     address: usize,
     block: NarrowBlock,
 }
 
-/// The strips of each task, by its number and its address. A join of those who have read a tile has none: it has read all of it.
+/// The strips of each task, by its id and its address. A join of tasks that have read a tile has none: it has read
+/// the whole tile.
 pub(super) struct OfTasks(FxHashMap<(TaskId, usize), Vec<Block>>);
 
 impl Default for Strips {
@@ -36,7 +38,7 @@ impl Default for Strips {
 }
 
 impl Strips {
-    /// Keeps one that is not empty and has narrow indices.
+    /// Keeps a block that is not empty, if its indices are narrow.
     #[inline]
     pub(super) fn keep(&mut self, task: TaskId, address: usize, block: &Block) {
         self.all.extend(NarrowBlock::new(block).map(|block| Strip { task, address, block }));
@@ -47,12 +49,14 @@ impl Strips {
         self.all.len() >= self.look_through_at
     }
 
-    /// Forgets those of tasks that are no readers any more, as their addresses tell: to look at the tasks would take longer, as they
-    /// are in no cache. So many tiles were looked at for the addresses.
+    /// Forgets the strips of tasks that are no longer readers. This compares addresses, because the tasks themselves
+    /// are in no cache and would take longer to look at. `tiles` is the number of tiles from which the addresses were
+    /// collected.
     #[cold]
     pub(super) fn look_through(&mut self, readers: &FxHashSet<usize>, tiles: usize) {
         self.all.retain(|strip| readers.contains(&strip.address));
-        // Several times as many more as tiles were looked at: so what a strip costs does not grow with the array.
+        // Several times as many more as tiles were looked at, so that the cost per strip does not grow with the
+        // array.
         self.look_through_at = 2 * self.all.len() + 4 * tiles + FEW;
     }
 
@@ -75,15 +79,15 @@ impl Strips {
 }
 
 impl OfTasks {
-    /// Names what each reader of a tile has read there: strips that meet the tile, or all of it.
+    /// Visits what each reader of a tile has read there: strips that overlap the tile, or the whole tile.
     ///
-    /// A task stands among the readers once for each of its accesses that reads there, so it has read strips alone if there are as
-    /// many.
+    /// A task is among the readers once for each of its accesses that reads there, so it has read only strips if it
+    /// has as many of them.
     pub(super) fn for_each_reader(&self, readers: &[TaskRef], tile: &Block, mut found: impl FnMut(&TaskRef, Block)) {
         for (n, task) in readers.iter().enumerate() {
             let is_same = |other: &&TaskRef| other.address() == task.address();
             if readers[..n].iter().any(|other| is_same(&other)) {
-                continue; // was named
+                continue; // was visited already
             }
             let of_task = self.0.get(&(task.shared().id, task.address()));
             let of_task = of_task.into_iter().flatten().filter(|strip| strip.overlaps(tile));
