@@ -56,7 +56,7 @@ pub(crate) fn key_of_group(group: &Group) -> Key {
 }
 
 impl Shared {
-    /// Calls `wait`, in which the body of the first of `tasks` waits for `key`, if there is anything `left` to wait for.
+    /// Calls `wait`, in which the body of the first of `tasks` waits for `key`, if anything is `left` to wait for.
     /// The other tasks lie beneath it on its stack.
     ///
     /// # Errors

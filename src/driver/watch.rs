@@ -142,8 +142,8 @@ impl fmt::Display for Stall {
         f.write_str(
             ". A body that waits for something only another task can provide, or joins a thread that waits for this \
              runtime, waits forever if no other unit is free; so does a body that needs a lock held by a waiting \
-             body below it (Context::wait_isolated may be called while holding a lock). If bodies simply take this long, set \
-             Builder::report_stalls_after",
+             body below it (Context::wait_isolated may be called while holding a lock). If bodies simply take \
+             this long, set Builder::report_stalls_after",
         )
     }
 }

@@ -166,7 +166,7 @@ impl<K: Kind> OwnedTask<K> {
         drop(TaskRef(this.0.0));
     }
 
-    /// Ends the task: drops its body, then calls [`release`](Self::release).
+    /// Ends the task: drops its body, then calls [`release`](Self::release), unless that was called before.
     ///
     /// A thread that sees the task finished also sees the body's captured values dropped, unless the task was released
     /// before.

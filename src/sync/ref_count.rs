@@ -66,7 +66,8 @@ impl RefCount {
 #[inline(never)]
 fn too_many() -> ! {
     eprintln!(
-        "thalweg: cannot make another reference to a value: 2³¹ of them were made and never dropped; try dropping clones of handles instead of forgetting them"
+        "thalweg: cannot make another reference to a value: 2³¹ of them were made and never dropped; \
+         try dropping clones of handles instead of forgetting them"
     );
     std::process::abort()
 }

@@ -62,7 +62,7 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The maximum length of a sleep with a time limit, since clocks may not support longer ones.
+/// The maximum length of one sleep in a wait with a time limit.
 const LONGEST_NAP: Duration = Duration::from_secs(3600);
 
 impl Threads {

@@ -276,7 +276,7 @@ impl Enqueue for Sessions<'_> {
             let problem = if writes {
                 "and the task writes there; try a launch by `Launcher::part` of the part that has it"
             } else if !self.reaches(*base, owner) {
-                "which this device cannot reach; try a region of the part itself, which is copied"
+                "which this one does not reach; try a region of the part itself, which is copied"
             } else {
                 continue;
             };
