@@ -11,8 +11,8 @@
 //! Nothing here waits or wakes.
 //!
 //! Invariants:
-//! 1. At any time a lane is used by at most one epoch that is not *drained*; an epoch is drained when all its tasks have
-//!    finished.
+//! 1. At any time a lane is used by at most one epoch that is not *drained*; an epoch is drained when all its tasks
+//!    have finished.
 //! 2. The sum of a lane counts all epochs that ever used it: the sum that means an epoch is drained is known when the
 //!    epoch ends.
 //! 3. A task that is counted as submitted and then refused is counted as finished too.

@@ -50,7 +50,7 @@ impl Threads {
     pub(super) fn execute_chain(&self, host: &Host, mut task: OwnedTask, goes_on: impl Fn() -> bool) {
         loop {
             match self.execute(host, task) {
-                // Run awaited tasks first: behind other tasks, the waiter could be inside the very body it is waiting
+                // Run awaited tasks first: after other tasks, the waiter could be inside the very body it is waiting
                 // for.
                 Some(next) if next.shared().internal && goes_on() => task = next,
                 Some(next) if goes_on() => match self.oldest(host, host.oldest_after.get()) {
