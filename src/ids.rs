@@ -1,10 +1,10 @@
-//! The small numbers by which the layers name units, spaces and devices to each other.
+//! The numbers that identify units, address spaces, devices, tasks and data objects across the layers.
 //!
-//! They are newtypes so that a unit's number can't be passed where a space's number is meant.
-//! Nothing here knows whether a number is in use: that is the [`Machine`](crate::machine::Machine)'s knowledge.
+//! They are newtypes so that a unit's number cannot be passed as a space's number. Nothing here knows whether a number
+//! is in use; the [`Machine`](crate::machine::Machine) does.
 //!
-//! Invariants: ids of one kind count from 0 without gaps, so [`index`](UnitId::index) may index a `Vec`;
-//! device `d` owns address space `d + 1`, because space 0 is the host's.
+//! Invariants: ids of one kind count from 0 without gaps, so [`index`](UnitId::index) may index a `Vec`; device `d`
+//! owns address space `d + 1`, because space 0 is the host's.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -32,7 +32,7 @@ pub struct UnitId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpaceId(pub u16);
 
-/// A device: one memory and what computes on it.
+/// A device: one memory and the processors that compute on it.
 ///
 /// ```
 /// use thalweg::ids::{DeviceId, SpaceId};
@@ -42,28 +42,28 @@ pub struct SpaceId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId(pub u16);
 
-/// The index of a loop's iteration, as its task carries it: in four bytes, which a task's block has to spare.
+/// The index of a loop's iteration, stored in the four bytes that a task's block has to spare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Iteration(Option<NonZeroU32>);
 
 impl Iteration {
-    /// Of a task that is no iteration of a loop.
+    /// The value for a task that is not an iteration of a loop.
     pub(crate) const NONE: Self = Self(None);
 
-    /// The iteration with this index. An index beyond 32 bits is not kept.
+    /// Creates the value for the iteration with this index. An index beyond 32 bits is not kept.
     #[inline]
     pub(crate) fn new(index: usize) -> Self {
         Self(u32::try_from(index).ok().and_then(|index| NonZeroU32::MIN.checked_add(index)))
     }
 
-    /// The index, if the task is an iteration.
+    /// Returns the index, if the task is an iteration.
     pub(crate) fn index(self) -> Option<usize> {
         self.0.map(|number| number.get() as usize - 1)
     }
 }
 
 impl UnitId {
-    /// The number as a `Vec` index.
+    /// Returns the number as a `Vec` index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -73,7 +73,7 @@ impl SpaceId {
     /// Host memory, which every machine has.
     pub const HOST: Self = Self(0);
 
-    /// The number as a `Vec` index.
+    /// Returns the number as a `Vec` index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -83,7 +83,7 @@ impl SpaceId {
         self.0 == Self::HOST.0
     }
 
-    /// The device whose memory this is; `None` for the host.
+    /// Returns the device whose memory this is; `None` for the host.
     pub const fn device(self) -> Option<DeviceId> {
         match self.0.checked_sub(1) {
             Some(device) => Some(DeviceId(device)),
@@ -93,17 +93,16 @@ impl SpaceId {
 }
 
 impl DeviceId {
-    /// The number as a `Vec` index.
+    /// Returns the number as a `Vec` index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The address space of the device's memory.
+    /// Returns the address space of the device's memory.
     ///
     /// # Panics
     ///
-    /// On `DeviceId(u16::MAX)`, which no machine has
-    /// (see [`MAX_DEVICES`](crate::machine::MAX_DEVICES)).
+    /// If this is `DeviceId(u16::MAX)`, which no machine has (see [`MAX_DEVICES`](crate::machine::MAX_DEVICES)).
     #[track_caller]
     pub const fn space(self) -> SpaceId {
         match self.0.checked_add(1) {
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "device number out of range")]
-    fn the_last_number_has_no_space() {
+    fn space_of_the_last_device_number_panics() {
         DeviceId(u16::MAX).space();
     }
 

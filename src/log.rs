@@ -1,8 +1,8 @@
-//! The library's log: events of `tracing`, which also reach the standard error output if `THALWEG_LOG` says so.
+//! The library's log: events of `tracing`, which are also written to standard error if `THALWEG_LOG` requests it.
 //!
-//! A program with a subscriber gets the events from it alone. Without one, `THALWEG_LOG` names the least important level
-//! that is written to the standard error output, so that a user need not change the program to see them. Nothing here
-//! installs a subscriber: one that the program sets later takes over.
+//! A program with a subscriber gets the events from the subscriber alone. Without one, `THALWEG_LOG` names the least
+//! important level that is written to standard error, so a user need not change the program to see events. Nothing here
+//! installs a subscriber; a subscriber that the program sets later takes over.
 //!
 //! Invariant: the environment is read once, at the first event or the first build.
 
@@ -16,7 +16,7 @@ pub(crate) const VARIABLE: &str = "THALWEG_LOG";
 /// The levels by their names, the most important first.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// How many of the levels are written; or the value of the variable if it names none.
+/// The number of levels that are written, or the value of the variable if it names no level.
 static WRITTEN: OnceLock<Result<usize, String>> = OnceLock::new();
 
 fn written() -> &'static Result<usize, String> {
@@ -26,7 +26,7 @@ fn written() -> &'static Result<usize, String> {
     })
 }
 
-/// The number of a level; the text itself if it names none.
+/// Returns the number of a level, or the text itself if it names none.
 fn number(level: &str) -> Result<usize, String> {
     let known = LEVELS.iter().position(|known| known.eq_ignore_ascii_case(level.trim()));
     known.or(level.trim().is_empty().then_some(0)).ok_or_else(|| level.to_owned())
@@ -42,7 +42,7 @@ pub(crate) fn check() -> Result<(), BuildError> {
     Err(BuildError::Argument { argument: VARIABLE, problem })
 }
 
-/// Writes an event to the standard error output if its level is asked for and the program has no subscriber.
+/// Writes an event to standard error if its level is requested and the program has no subscriber.
 #[cold]
 pub(crate) fn echo(level: &str, text: Arguments<'_>) {
     let Ok(written) = written() else { return };
@@ -51,7 +51,7 @@ pub(crate) fn echo(level: &str, text: Arguments<'_>) {
     }
 }
 
-/// An event that must be seen: a warning, which goes to the standard error output in any case.
+/// Logs a warning that must be seen, and writes it to standard error in any case.
 #[cold]
 pub(crate) fn tell(text: Arguments<'_>) {
     tracing::warn!("{text}");

@@ -1,20 +1,20 @@
-//! What keeps users out of what is public by necessity alone.
+//! Protection of interfaces that are public only for technical reasons.
 //!
-//! Bodies' and kernels' argument types are spelled with traits, which are public for that reason, and whose methods make
-//! accesses, fill private replicas or write results: unsafe code stands on what they return and on the order in which
-//! the runtime calls them. Invariants:
-//! 1. A trait that unsafe code stands on has [`Sealed`] above it, so all its implementations are in this crate.
-//! 2. A safe method that would reach memory without the runtime's checks takes an [`Internal`], which nobody else can
-//!    name or make. That it is hidden from the documentation is no protection.
+//! The argument types of bodies and kernels are spelled with traits, which therefore have to be public. Their methods
+//! make accesses, fill private replicas or write results. Unsafe code relies on their return values and on the order in
+//! which the runtime calls them. Invariants:
+//! 1. A trait that unsafe code relies on has the supertrait [`Sealed`], so all its implementations are in this crate.
+//! 2. A safe method that would reach memory without the runtime's checks takes an [`Internal`], which other crates can
+//!    neither name nor make. Hiding it from the documentation alone would be no protection.
 
-/// What only this crate implements.
+/// A marker that only this crate implements.
 pub trait Sealed {}
 
-/// The right to call what only the runtime may call, at the right time.
+/// The right to call functions that only the runtime may call, at the right time.
 #[derive(Debug, Clone, Copy)]
 pub struct Internal(());
 
-/// The one value; this crate's alone.
+/// The only value, private to this crate.
 pub(crate) const INTERNAL: Internal = Internal(());
 
 macro_rules! others {
@@ -38,5 +38,5 @@ macro_rules! tuples {
     };
 }
 
-// A tuple can be given an implementation by this crate alone, whatever its elements are.
+// Only this crate can give a tuple an implementation, whatever its elements are.
 tuples! { A B C D E F G H I J K L M N O P Q R S T U V W X }

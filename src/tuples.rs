@@ -1,6 +1,6 @@
-//! Tuples of up to twelve: what is implemented for all of them is written once.
+//! Tuples of up to twelve elements: a macro that writes an implementation for all of them once.
 
-/// Calls a macro with the tuples of 1 to 12 types: `(A 0) (A 0, B 1) ...`, each type with its place.
+/// Calls a macro with the tuples of 1 to 12 types: `(A 0) (A 0, B 1) ...`, each type with its index.
 macro_rules! for_tuples {
     ($implement:ident) => {
         $implement! {

@@ -1,6 +1,8 @@
-//! Tasks as they come: counted, given their block, announced to the body that submits them; and taken back if refused.
+//! Admission of tasks: each is counted, gets its block, and is announced to the body that submits it; if it is refused,
+//! all of this is undone.
 //!
-//! [`Shared::admit`] is compiled for each type of task, so the parts that know no such type are functions of their own.
+//! [`Shared::admit`] is compiled for each type of task, so the parts that do not depend on the type are separate
+//! functions.
 
 use super::inside;
 use super::shared::Shared;
@@ -14,19 +16,19 @@ use std::panic::Location;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// How a task is described at submission.
+/// The description of a task at submission.
 pub(crate) struct Description {
     pub(crate) name: Cow<'static, str>,
     pub(crate) location: &'static Location<'static>,
     pub(crate) priority: i32,
     pub(crate) internal: bool,
     pub(crate) side: Option<Pooled<Side>>,
-    /// If it is somebody's child.
+    /// Present if it is the child of a task.
     pub(crate) child: Option<Child>,
 }
 
 impl Description {
-    /// That of a member of this group.
+    /// Makes this the description of a member of `group`.
     #[cold]
     pub(crate) fn of_member(mut self, group: &Arc<Group>) -> Self {
         self.side.get_or_insert_default().membership = Some(group.enter());
@@ -35,7 +37,7 @@ impl Description {
 }
 
 impl Shared {
-    /// Makes a task, and counts it as submitted.
+    /// Creates a task, and counts it as submitted.
     ///
     /// # Errors
     /// If the runtime is ending.
@@ -52,19 +54,19 @@ impl Shared {
         }
         let Description { name, location, priority, internal, side, child } = description;
         let mut open = true;
-        // Counted when it has its memory: a task that panics before that is none.
+        // Counted once its memory is allocated: a task whose submission panics before that does not exist.
         let meta = || {
             let (id, lane) = self.count(&mut open);
             Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
-        // As a rule every access leaves one reference behind, in one fragment.
-        let shares = accesses.len() as u16; // truncated: more cost an increment each
+        // Usually every access leaves one reference, in one fragment.
+        let shares = accesses.len() as u16; // truncated: additional ones cost an increment each
         let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
         if !open || is_weak { self.admit_rare(task, open, is_weak, accesses) } else { Ok(task) }
     }
 
-    /// Counts a task, and says whether the runtime is `open` for all tasks.
+    /// Counts a task, and stores whether the runtime is `open` to all tasks.
     #[inline]
     fn count(&self, open: &mut bool) -> (TaskId, Lane) {
         let admission = self.progress.admit();
@@ -72,7 +74,7 @@ impl Shared {
         (admission.task, Lane::new(admission.lane))
     }
 
-    /// Admits a task that comes late, or whose children have regions of their own.
+    /// Admits a task while the runtime is not open to all, or one whose children have their own regions.
     #[cold]
     fn admit_rare(
         &self,
@@ -84,7 +86,7 @@ impl Shared {
         let Meta { lane, internal, .. } = task.shared();
         if !open && let Err(refusal) = self.admit_late(lane.get(), *internal) {
             if self.is_in_child() {
-                std::mem::forget(task); // its group may be locked for ever
+                std::mem::forget(task); // its group may be locked forever
             }
             return Err(refusal);
         }
@@ -99,7 +101,7 @@ impl Shared {
     /// Notes a task that is submitted inside a body, before that body ends.
     ///
     /// # Errors
-    /// If a policy that is being asked submits it.
+    /// If a policy submits it while the engine is calling that policy.
     #[inline]
     pub(crate) fn announce(&self, task: &Submitting) -> Result<(), SubmitError> {
         if running::is_inside(self.id) {
@@ -111,7 +113,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Refuses a task that comes when the runtime is ending, unless it belongs to one that came before.
+    /// Rejects a task that comes while the runtime is ending, unless it belongs to one that came before.
     #[cold]
     fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
         if self.stays_open(internal) {
@@ -120,7 +122,7 @@ impl Shared {
         Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
     }
 
-    /// Whether a task is admitted after all that was counted when not all are; replays are told that it comes.
+    /// Whether a task is still admitted although not all tasks are. Notifies a replay that is under way.
     #[cold]
     pub(super) fn stays_open(&self, internal: bool) -> bool {
         if self.is_in_child() {
@@ -135,7 +137,7 @@ impl Shared {
         !self.progress.is_closing() || belongs && !self.progress.is_closed()
     }
 
-    /// Takes back that a task was counted.
+    /// Undoes the counting of a task.
     #[cold]
     pub(crate) fn uncount(&self, lane: u8, error: SubmitError) -> SubmitError {
         self.progress.finish(None, lane, false);
@@ -143,18 +145,18 @@ impl Shared {
         error
     }
 
-    /// Takes back that tasks were counted.
+    /// Undoes the counting of tasks.
     #[cold]
     pub(super) fn uncount_all(&self, lane: u8, tasks: usize) {
         (0..tasks).for_each(|_| self.progress.finish(None, lane, false));
         self.tell_waiters();
     }
 
-    /// Counts a task as finished that the engine has refused.
+    /// Counts a task that the engine has refused as finished.
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
         let error = self.uncount(task.shared().lane.get(), error);
-        drop(task); // nothing waits for it: what it captured may wait for the rest
+        drop(task); // nothing waits for it, but its captured values may wait for other tasks
         error
     }
 }

@@ -1,6 +1,6 @@
-//! The conflict detector: a test mode in which two running tasks with conflicting accesses are caught.
+//! The conflict detector: a test mode that reports two running tasks with conflicting accesses.
 //!
-//! If it ever finds one, the dependence layer is wrong; tests assert that it found none.
+//! If it finds any, the dependence layer is wrong; tests assert that it finds none.
 
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::ids::DataId;
@@ -23,7 +23,7 @@ struct Held {
     mode: Mode,
 }
 
-/// The accesses of one running task; dropped when its body has ended.
+/// Removes the accesses of a running task when it is dropped, after the task's body has ended.
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {
     detector: &'a ConflictDetector,
@@ -36,7 +36,7 @@ impl ConflictDetector {
         let id = task.shared().id.0;
         let mut running = self.running.lock();
         if running.iter().any(|other| other.task == id) {
-            drop(running); // it has been away
+            drop(running); // the task was detached, and continues
             return Entered { detector: self, task: id };
         }
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
@@ -59,12 +59,12 @@ impl ConflictDetector {
         Entered { detector: self, task: id }
     }
 
-    /// Notes that a task has ended whose body had returned before.
+    /// Notes the end of a task whose body had returned before.
     pub(crate) fn leave(&self, task: u64) {
         self.running.lock().retain(|running| running.task != task);
     }
 
-    /// The conflicts found so far, in words.
+    /// Returns descriptions of the conflicts found so far.
     pub(crate) fn found(&self) -> Vec<String> {
         self.found.lock().clone()
     }
@@ -83,25 +83,25 @@ mod tests {
     use crate::depend::hand_made::{datum, task};
     use crate::memory::{Reducer, Sum};
 
-    /// What is found when a task with this access begins while one with that runs.
+    /// Returns the conflicts found when a task with the access `beginning` begins while one with `running` runs.
     fn found(running: (Block, Mode), beginning: (Block, Mode)) -> Vec<String> {
         let x = datum(7, 10);
         let detector = ConflictDetector::default();
         let [first, second] = [(1, running), (2, beginning)].map(|(id, (block, mode))| {
-            task(id, Kinds::NONE, &[(&x, block, mode)]).commit().expect("it waits for nothing")
+            task(id, Kinds::NONE, &[(&x, block, mode)]).commit().expect("the task has no predecessors")
         });
         let entered = detector.enter(&first);
         drop(detector.enter(&second));
         let found = detector.found();
         drop(entered);
-        // Nobody runs any more: no more is found.
+        // No task runs any more, so no further conflict is found.
         drop(detector.enter(&second));
         assert_eq!(detector.found(), found);
         found
     }
 
     #[test]
-    fn tasks_that_must_not_run_together_are_reported_with_what_they_access() {
+    fn conflicting_tasks_are_reported_with_their_accesses() {
         let (low, high, middle) = (Block::interval(0..5), Block::interval(5..10), Block::interval(3..7));
         let reduction = Mode::Reduction(Reducer::<f64>::id(&Sum));
         for mode in [Mode::Out, Mode::Inout, Mode::Commutative, Mode::Concurrent, reduction] {
@@ -110,15 +110,15 @@ mod tests {
                 assert_eq!(found.len(), 1, "{mode}: {found:?}");
                 assert!(found[0].contains("task 2") && found[0].contains("task 1") && found[0].contains("0..5"));
             }
-            assert!(super::tests::found((low, mode), (high, Mode::Inout)).is_empty(), "{mode}: other elements");
+            assert!(super::tests::found((low, mode), (high, Mode::Inout)).is_empty(), "{mode}: different elements");
         }
         for mode in [Mode::Out, Mode::Inout, Mode::Commutative] {
             assert_eq!(found((low, mode), (low, mode)).len(), 1, "{mode}");
         }
         for mode in [Mode::In, Mode::Concurrent, reduction] {
-            assert!(found((low, mode), (low, mode)).is_empty(), "{mode}: these may run side by side");
+            assert!(found((low, mode), (low, mode)).is_empty(), "{mode}: these may run concurrently");
         }
         let other = Mode::Reduction(Reducer::<f64>::id(&crate::memory::Max));
-        assert_eq!(found((low, reduction), (low, other)).len(), 1, "another operation");
+        assert_eq!(found((low, reduction), (low, other)).len(), 1, "a different operation");
     }
 }

@@ -1,11 +1,12 @@
-//! Waits that never end: a body that waits for what waits for the end of its own task.
+//! Deadlock detection: waits of a body for something that itself waits for the end of the body's task.
 //!
-//! What is certain to be one is found when the body has nothing else to do, and refused then ([`crate::sync::Suspended`]
-//! searches). A body is found to wait for itself where the way leads over dependences, over the children that a body waits
-//! for, the members of a group, and other bodies that wait. What else may hold somebody up is not looked at: turns of
-//! commutative tasks, memory, threads of the program's own. There the report of a stall remains.
+//! A certain deadlock is found when the waiting body has nothing else to do, and the wait is then refused
+//! ([`crate::sync::Suspended`] performs the search). The search finds paths along dependences, the children that a body
+//! waits for, the members of a group, and other waiting bodies. It does not consider other reasons why a task may be
+//! delayed: turns of commutative tasks, memory, and the program's own threads. For these, the report of a stall
+//! remains.
 //!
-//! Nothing here waits, and what is said is said of tasks that cannot go.
+//! Nothing here waits, and the reports concern tasks that cannot end meanwhile.
 
 use super::shared::Shared;
 use crate::depend::{AccessRecord, Body, Domain, Group, OwnedTask, Step, Task};
@@ -13,7 +14,7 @@ use crate::sync::{Behind, Key, Search};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// No more levels of parents are looked at.
+/// The maximum number of levels of parents that are searched.
 const MOST_LEVELS: usize = 1 << 10;
 
 /// A wait that never ends.
@@ -22,16 +23,16 @@ pub(crate) struct Circle {
     /// The task whose body waits.
     pub(crate) task: String,
     pub(crate) submitted_at: &'static Location<'static>,
-    /// Why what it waits for comes behind it, in words.
+    /// Why the event that it waits for depends on it, in words.
     pub(crate) way: String,
 }
 
-/// Why a wait in a body is refused.
+/// The reason why a wait in a body is refused.
 #[derive(Debug)]
 pub(crate) enum Vain {
-    /// It never ends.
+    /// The wait never ends.
     Circle(Circle),
-    /// Its thread can begin no other task: there is no stack for one.
+    /// The thread can begin no other task: there is no stack for one.
     NoStack {
         /// The task whose body waits.
         task: String,
@@ -39,27 +40,27 @@ pub(crate) enum Vain {
     },
 }
 
-/// What a body waits for that waits for the end of a task.
+/// The key of a wait for the end of a task.
 pub(crate) fn key_of_task(task: &Task) -> Key {
     std::ptr::from_ref(task).addr()
 }
 
-/// What a body waits for that waits for its task's children.
+/// The key of a wait for a task's children.
 pub(crate) fn key_of_children(domain: &Arc<Domain>) -> Key {
     Arc::as_ptr(domain).addr()
 }
 
-/// What a body waits for that waits for the members of a group.
+/// The key of a wait for the members of a group.
 pub(crate) fn key_of_group(group: &Group) -> Key {
     std::ptr::from_ref(group).addr()
 }
 
 impl Shared {
-    /// Calls `wait`, in which the body of the first of `tasks` waits for what has this key, of which something is `left`; the
-    /// others lie beneath it on its stack.
+    /// Calls `wait`, in which the body of the first of `tasks` waits for `key`, if anything is `left` to wait for.
+    /// The other tasks lie beneath it on its stack.
     ///
     /// # Errors
-    /// If that waits for the task: `wait` is not called then.
+    /// If the key depends on the task: `wait` is not called then.
     pub(super) fn suspended(
         &self,
         tasks: &[&OwnedTask],
@@ -83,8 +84,9 @@ impl Shared {
     }
 }
 
-/// What is not over before this task is: the task, its groups, and the children of its parent and of those further up. The
-/// parent is known of those that are suspended; where one waits for its children, those above are found by that one.
+/// Visits the keys that are not done before this task ends: those of the task itself, of its groups, and of the
+/// children of its parent and of the ancestors. The parent is known for suspended tasks; if one of these waits for its
+/// children, the search continues from that task to the levels above.
 fn keys(
     task: &Task,
     body: &(dyn Body + 'static),
@@ -97,9 +99,9 @@ fn keys(
     parents.any(|domain| is_known(key_of_children(&domain)));
 }
 
-/// The way in words, from the task that waits to what it waits for.
+/// Describes the path, from the task that waits to the one it waits for.
 fn describe(steps: &[Step<'_>]) -> String {
-    // What the runtime adds by itself is left out, but what asks for a region.
+    // Tasks that the runtime adds itself are left out, unless they access a region.
     let asks = |step: &Step<'_>| {
         let mut any = false;
         step.body.accesses(&mut |_| any = true);
@@ -117,7 +119,7 @@ fn describe(steps: &[Step<'_>]) -> String {
     words.join(", and ")
 }
 
-/// How a task comes behind another.
+/// Describes why a task comes after another.
 fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     let (first, then) = (before.task.shared(), step.task.shared());
     let who = match then.internal {
@@ -126,7 +128,7 @@ fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     };
     match step.behind {
         Behind::Waits => format!("{who} waits for `{}`", first.name),
-        Behind::Beneath => format!("{who} goes on when `{}` has ended", first.name),
+        Behind::Beneath => format!("{who} continues when `{}` has ended", first.name),
         Behind::Edge => {
             let by = conflict(before, step).map_or_else(String::new, |access| format!(" by its access to {access}"));
             format!("{who} comes after `{}`{by}", first.name)
@@ -134,7 +136,7 @@ fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     }
 }
 
-/// An access of the second task that conflicts with one of the first.
+/// Returns an access of the second task that conflicts with one of the first.
 fn conflict(before: &Step<'_>, step: &Step<'_>) -> Option<String> {
     let mut found = None;
     before.body.accesses(&mut |held| {

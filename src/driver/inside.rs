@@ -1,33 +1,34 @@
-//! The threads on which user code is the code of bodies alone: a runtime's own threads, and guests.
+//! The threads on which all user code belongs to bodies: a runtime's own threads, and guests.
 //!
-//! Such code must not wait for the runtime: it would wait for itself. What a body runs on its own thread is known to
-//! [`running`]; here are the threads that a body's code gets to by other ways, as a pool's or that of a destructor.
+//! Such code must not wait for the runtime, since it would wait for itself. [`running`] knows the code that a body runs
+//! on its own thread. This file covers the threads that a body's code reaches by other means, such as those of a thread
+//! pool, or destructors.
 
 use crate::depend::running;
 use std::cell::RefCell;
 
 thread_local! {
-    /// The runtimes whose bodies alone bring user code to this thread: it is theirs, or a guest.
+    /// The runtimes whose bodies are the only user code on this thread, which is theirs or a guest.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// From now on, user code on this thread is that runtime's bodies'.
+/// Notes that user code on this thread belongs to bodies of that runtime from now on.
 pub(crate) fn enter(runtime: u64) {
-    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that ends hosts nothing
+    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that is ending hosts nothing
 }
 
-/// Takes the last [`enter`] back.
+/// Undoes the last [`enter`].
 pub(crate) fn leave() {
     let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
 }
 
-/// Whether user code on this thread is part of a body of this runtime, so that it must not wait for it.
+/// Whether user code on this thread is part of a body of this runtime, so that it must not wait for the runtime.
 pub(crate) fn in_body(runtime: u64) -> bool {
     let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
     inside || running::is_inside(runtime)
 }
 
-/// Ends a child process that has no thread which could `go_on` as it was about to.
+/// Aborts a child process that has no thread to `go_on` with.
 #[cold]
 pub(crate) fn end_child(go_on: &str) -> ! {
     eprintln!(

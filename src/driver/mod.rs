@@ -1,17 +1,18 @@
-//! Drivers: who carries out what the engine decides, on threads or on a virtual clock.
+//! Drivers: they carry out the engine's decisions, on threads or on a virtual clock.
 //!
-//! The engine is told what happens ([`Event`]) and says what is to be done ([`Command`]). Between it and the world is a
-//! [`Driver`], and there are two: [`threads`], a thread per compute unit and the devices that they lead, and
-//! [`simulated`]. A driver never decides which task runs next or which bytes it needs. What both stand on lies beside
-//! this file: [`shared`] has what all threads of a runtime share, and is a part of the driver; below it are the counters
-//! ([`progress`]), who waits for what ([`waiters`]), for ever ([`deadlock`]), the [`window`] and the [`watch`]. The front door, `runtime/`, has one
-//! driver or the other and asks it for no more than is said here.
+//! The engine is notified of events ([`Event`]) and returns what has to be done ([`Command`]). A [`Driver`] connects it
+//! to the outside world. There are two: [`threads`], with a thread per compute unit and the devices that these threads
+//! lead, and [`simulated`]. A driver never decides which task runs next or which bytes it needs. Their common parts are
+//! in this folder: [`shared`] contains the state that all threads of a runtime share, and is a part of the driver; it
+//! uses the counters ([`progress`]), the list of waiting threads ([`waiters`]), the deadlock detection ([`deadlock`]),
+//! the [`window`] and the [`watch`]. The public interface, `runtime/`, holds one driver or the other and uses only the
+//! functions declared here.
 //!
-//! *No dynamic dispatch, and no command on the fast path.* A unit's thread has its driver by its type. Where any unit may
-//! run any task, the engine hands over one ready task after the other, to a closure that puts it into the thread's deque:
-//! from there through the body to its successors a task meets direct calls only (`threads/execute.rs`), most of them
-//! inlined. The front door chooses between two types with one branch per submission. So the trait is what placed tasks
-//! go by, one command at a time, and what submitting and waiting have in common.
+//! *No dynamic dispatch, and no command on the fast path.* A unit's thread knows the concrete type of its driver. If
+//! any unit may run any task, the engine passes one ready task after the other to a closure that pushes it into the
+//! thread's deque. From there, through the body to its successors, a task meets only direct calls
+//! (`threads/execute.rs`), most of them inlined. The public interface chooses between two types with one branch per
+//! submission. So the trait serves placed tasks, one command at a time, and the common parts of submitting and waiting.
 
 pub(crate) mod admission;
 pub(crate) mod conflict;
@@ -27,6 +28,7 @@ pub(crate) mod simulated;
 #[path = "simulated/absent.rs"]
 pub(crate) mod simulated;
 pub(crate) mod threads;
+mod traced;
 pub(crate) mod waiters;
 pub(crate) mod watch;
 pub(crate) mod window;
@@ -41,52 +43,53 @@ use std::cell::Cell;
 use std::time::Duration;
 use waiters::Awaited;
 
-/// What carries commands out, and knows the time.
+/// Carries commands out, and knows the time.
 pub(crate) trait Driver {
-    /// What all threads share.
+    /// Returns the state that all threads share.
     fn shared(&self) -> &Shared;
 
-    /// The time since the runtime was built.
+    /// Returns the time since the runtime was built.
     fn now(&self) -> Duration;
 
-    /// Hands a task to the engine and carries out what follows; from time to time, lets the submitter wait while more
-    /// are pending than the window holds.
+    /// Passes a task to the engine and carries out the resulting commands. From time to time, makes the submitter wait
+    /// while more tasks are pending than the window holds.
     ///
     /// # Errors
-    /// If one of the task's data was taken since its accesses were checked.
+    /// If one of the task's data objects was taken since its accesses were checked.
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused>;
 
-    /// Lets happen what a thread waits for: returns when nothing of it is `left`, or when waiting is in vain.
+    /// Makes progress until nothing of what the thread waits for is `left`, or until waiting is in vain.
     #[track_caller]
     fn advance(&self, awaited: Awaited, left: impl Fn() -> u64);
 
-    /// A data object has a home from now on.
+    /// Notes that a data object has a home from now on.
     fn register(&self, cell: &DataCell);
 
-    /// It has none any more: what was done to it for devices' sake is undone.
+    /// Notes that it has none any more, and undoes everything that was done to it for devices.
     fn unregister(&self, data: DataId);
 
-    /// Gives a task to its unit. What becomes of it is an event, later.
+    /// Gives a task to its unit. Its end is reported by an event later.
     fn launch(&self, launch: Box<Launch>);
 
-    /// Copies a box. What has become of that, unless it is an event later.
+    /// Copies a box. Returns the resulting event, unless that is reported later.
     fn copy(&self, order: &CopyOrder) -> Option<Event<'static>>;
 
-    /// One of the runtime's own tasks goes on until what it lends out is given back; how it has ended, if it was already.
+    /// Keeps one of the runtime's own tasks alive until the region it exports is given back. Returns the task and its
+    /// outcome if that has already happened.
     fn leave(&self, task: OwnedTask, leaving: Leaving) -> Option<(OwnedTask, Outcome)> {
         drop((task, leaving));
-        unreachable!("where there is no memory, none is lent out")
+        unreachable!("a driver without memory lends out none")
     }
 
-    /// Gives a replica's memory back.
+    /// Frees a replica's memory.
     fn release(&self, replica: ReplicaId);
 
-    /// Ends the threads when nothing is pending any more; a second call changes nothing.
+    /// Ends the threads once nothing is pending any more; a second call has no effect.
     fn stop(&self);
 
-    /// Tells the engine something that appends commands to a vector, and carries these out.
+    /// Calls `tell`, which notifies the engine and appends commands to a vector, and carries these commands out.
     fn react<R>(&self, tell: impl FnOnce(&mut Vec<Command>) -> R) -> R {
-        let mut out = COMMANDS.try_with(Cell::take).unwrap_or_default(); // a thread that ends has none any more
+        let mut out = COMMANDS.try_with(Cell::take).unwrap_or_default(); // a thread that is ending has none any more
         let told = tell(&mut out);
         if !out.is_empty() {
             carry_out(self, &mut out);
@@ -97,11 +100,11 @@ pub(crate) trait Driver {
 }
 
 thread_local! {
-    /// A vector to reuse; empty while somebody up the stack has it.
+    /// A vector to reuse; empty while a caller up the stack has taken it.
     static COMMANDS: Cell<Vec<Command>> = const { Cell::new(Vec::new()) };
 }
 
-/// Carries out commands, in their order, and behind them what follows from them at once.
+/// Carries out commands, in their order, and then the commands that follow from them immediately.
 fn carry_out(driver: &(impl Driver + ?Sized), out: &mut Vec<Command>) {
     let shared = driver.shared();
     let mut batch = std::mem::take(out);

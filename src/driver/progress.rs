@@ -1,18 +1,21 @@
-//! How far a program has come: what was submitted, what has finished, and whether all that was submitted before a certain
-//! moment has.
+//! The progress of a program: the number of tasks submitted and finished, and whether all tasks submitted before a
+//! given moment have finished.
 //!
-//! Counting must cost a task next to nothing, so nobody counts what is left. One word has the number of tasks submitted;
-//! each host counts what it has finished in a cache line of its own, and whoever wants to know adds up. To wait for the
-//! tasks submitted *so far* while others go on submitting, the program is cut into *epochs*: a waiting thread ends the
-//! current one. The word of submissions says in which epoch a task is, so that one addition gives a task its number and its
-//! epoch, and a finishing host counts it under that. There are [`LANES`] counters per host, which epochs use by turns.
+//! Counting must cost a task next to nothing, so there is no counter of remaining tasks. One word contains the number
+//! of tasks submitted; each host counts the tasks it has finished in its own cache line, and a thread that needs a
+//! total adds these up. To wait for the tasks submitted *so far* while other threads continue to submit, the program is
+//! divided into *epochs*: a waiting thread ends the current one. The word of submissions also contains the epoch, so
+//! one addition gives a task its number and its epoch, and the host that finishes the task counts it under that epoch.
+//! There are [`LANES`] counters per host, which epochs use in turn.
 //!
 //! Nothing here waits or wakes.
 //!
 //! Invariants:
-//! 1. A lane is used by one epoch that is not *drained* (all its tasks finished) at a time.
-//! 2. Sums of a lane count all epochs that ever used it: where a sum must get to is known when its epoch ends.
-//! 3. What is counted as submitted and then refused is counted as finished too.
+//! 1. At any time a lane is used by at most one epoch that is not *drained*; an epoch is drained when all its tasks
+//!    have finished.
+//! 2. The sum of a lane counts all epochs that ever used it: the sum that means an epoch is drained is known when the
+//!    epoch ends.
+//! 3. A task that is counted as submitted and then refused is counted as finished too.
 
 use crate::ids::TaskId;
 use crossbeam_utils::CachePadded;
@@ -20,24 +23,24 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many epochs can have unfinished tasks.
+/// The maximum number of epochs with unfinished tasks.
 pub(crate) const LANES: usize = 4;
 const LANE_SHIFT: u32 = 62;
-/// The runtime is ending: only what belongs to its tasks is admitted.
+/// The runtime is ending: only tasks that belong to its tasks are admitted.
 const CLOSING: u64 = 1 << 61;
 /// No more tasks are admitted.
 const CLOSED: u64 = 1 << 60;
-/// Whoever submits is to say so first to a replay (`super::replays`).
+/// A submitter has to notify a replay first (`super::replays`).
 const REPLAYING: u64 = 1 << 59;
 const NUMBER: u64 = REPLAYING - 1;
 
 /// The counters of one runtime.
 pub(crate) struct Progress {
-    /// The lane of the current epoch in the two highest bits, then [`CLOSING`], [`CLOSED`] and [`REPLAYING`], then the number
-    /// of tasks submitted.
+    /// The lane of the current epoch in the two highest bits, then [`CLOSING`], [`CLOSED`] and [`REPLAYING`], then the
+    /// number of tasks submitted.
     submitted: CachePadded<AtomicU64>,
-    /// Of each unit's host, of a guest in the place of unit 0's, and of threads that are no unit's; but for the last, each
-    /// has one writer at a time.
+    /// One slot for each unit's host, one for a guest that replaces unit 0's host, and one for threads that belong to
+    /// no unit. All but the last have one writer at a time.
     finished: Box<[CachePadded<Finished>]>,
     epochs: Mutex<Epochs>,
 }
@@ -45,17 +48,17 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct Finished {
     lanes: [AtomicU64; LANES],
-    /// Of these, how many were the runtime's own.
+    /// The number of these tasks that were the runtime's own.
     internal: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Epochs {
-    /// The lane of the current one.
+    /// The lane of the current epoch.
     lane: usize,
-    /// How many tasks had been submitted when it began.
+    /// The number of tasks that had been submitted when it began.
     began: u64,
-    /// For each lane, how many tasks all epochs had that used it and have ended.
+    /// For each lane, the number of tasks of all ended epochs that used it.
     entered: [u64; LANES],
 }
 
@@ -64,8 +67,8 @@ struct Epochs {
 pub(crate) struct Admission {
     pub(crate) task: TaskId,
     pub(crate) lane: u8,
-    /// Whether it is admitted, whatever it is, and nobody is to be told; if not, and it is refused, the caller counts it as
-    /// finished.
+    /// Whether the task is admitted unconditionally, with no replay to notify. If not, and the task is refused, the
+    /// caller counts it as finished.
     pub(crate) open: bool,
 }
 
@@ -74,21 +77,21 @@ pub(crate) struct Admission {
 pub(crate) struct SoFar {
     /// The first task that is not among them.
     pub(crate) boundary: TaskId,
-    /// Where lanes' sums must get to.
+    /// The values that the lanes' sums must reach.
     lanes: SmallVec<[(usize, u64); LANES]>,
 }
 
-/// How far a program has come, as one thread sees it.
+/// The progress of a program, as one thread sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tally {
-    /// Tasks that this thread has finished.
+    /// The number of tasks that this thread has finished.
     pub(crate) own: u64,
-    /// What others have submitted and finished.
+    /// The number of tasks that were submitted, plus the number that other threads have finished.
     pub(crate) others: u64,
 }
 
 impl SoFar {
-    /// No task at all.
+    /// No tasks at all.
     pub(crate) fn none() -> Self {
         Self { boundary: TaskId(0), lanes: SmallVec::new() }
     }
@@ -103,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// The slot of threads that are no unit's.
+    /// The slot of threads that belong to no unit.
     pub(crate) fn strangers(&self) -> usize {
         self.finished.len() - 1
     }
@@ -114,7 +117,7 @@ impl Progress {
         self.admit_many(1)
     }
 
-    /// Counts tasks that are being submitted, numbered one after the other from what is returned.
+    /// Counts tasks that are being submitted, numbered consecutively from the returned one.
     #[inline]
     pub(crate) fn admit_many(&self, tasks: u64) -> Admission {
         Self::admission(self.submitted.fetch_add(tasks, Ordering::Relaxed))
@@ -126,13 +129,13 @@ impl Progress {
         Admission { task, lane, open: word & (CLOSING | CLOSED | REPLAYING) == 0 }
     }
 
-    /// Counts the tasks of a replay, which has nobody to tell.
+    /// Counts the tasks of a replay, which does not have to notify itself.
     pub(crate) fn admit_replay(&self, tasks: u64) -> Admission {
         let word = self.submitted.fetch_add(tasks, Ordering::Relaxed);
         Admission { open: word & (CLOSING | CLOSED) == 0, ..Self::admission(word) }
     }
 
-    /// Numbers for tasks that are no submissions of their own: as if they had been submitted and had ended.
+    /// Reserves numbers for tasks that are not submitted separately: they count as submitted and finished.
     pub(crate) fn skip(&self, tasks: u64) -> TaskId {
         let Admission { task, lane, .. } = self.admit_replay(tasks);
         self.finished[self.strangers()].lanes[usize::from(lane) % LANES].fetch_add(tasks, Ordering::AcqRel);
@@ -140,7 +143,7 @@ impl Progress {
         task
     }
 
-    /// From now on whoever submits is to say so first, or not any more.
+    /// Sets whether a submitter has to notify a replay first.
     pub(crate) fn set_replaying(&self, replaying: bool) {
         match replaying {
             true => self.submitted.fetch_or(REPLAYING, Ordering::SeqCst),
@@ -148,22 +151,22 @@ impl Progress {
         };
     }
 
-    /// Whether whoever submits is to say so first.
+    /// Whether a submitter has to notify a replay first.
     pub(crate) fn is_replaying(&self) -> bool {
         self.submitted.load(Ordering::Acquire) & REPLAYING != 0
     }
 
-    /// Whether only what belongs to tasks is admitted, or nothing.
+    /// Whether admission is restricted to tasks that belong to others, or closed.
     pub(crate) fn is_closing(&self) -> bool {
         self.submitted.load(Ordering::Relaxed) & (CLOSING | CLOSED) != 0
     }
 
-    /// From now on only what belongs to tasks is admitted.
+    /// From now on, admits only tasks that belong to tasks of the runtime.
     pub(crate) fn begin_to_close(&self) {
         self.submitted.fetch_or(CLOSING, Ordering::SeqCst);
     }
 
-    /// From now on nothing is admitted.
+    /// From now on, admits nothing.
     pub(crate) fn close(&self) {
         self.submitted.fetch_or(CLOSED, Ordering::SeqCst);
     }
@@ -173,11 +176,11 @@ impl Progress {
         self.submitted.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Counts a finished task, in a host's slot or that of strangers.
+    /// Counts a finished task, in a host's slot or in that of other threads.
     #[inline]
     pub(crate) fn finish(&self, slot: Option<usize>, lane: u8, internal: bool) {
         let count = |counter: &AtomicU64| match slot {
-            // One writer: no need for a locked instruction.
+            // There is one writer, so no locked instruction is needed.
             Some(_) => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
             None => drop(counter.fetch_add(1, Ordering::AcqRel)),
         };
@@ -188,35 +191,36 @@ impl Progress {
         count(&finished.lanes[usize::from(lane) % LANES]);
     }
 
-    /// Tasks finished.
+    /// The number of tasks finished.
     pub(crate) fn finished(&self) -> u64 {
         self.finished.iter().map(|slot| slot.sum()).sum()
     }
 
-    /// Tasks submitted and not yet finished.
+    /// The number of tasks submitted and not yet finished.
     pub(crate) fn pending(&self) -> u64 {
-        // Finished before submitted: if the two are equal now, nothing was pending at the first reading.
+        // Finished tasks are read before submitted ones: if both are equal now, nothing was pending at the first read.
         let finished = self.finished();
         (self.submitted.load(Ordering::Acquire) & NUMBER) - finished
     }
 
-    /// What the host of a slot, and everybody else, have done so far.
+    /// Returns what the host of a slot, and all other threads, have done so far.
     pub(crate) fn tally(&self, slot: usize) -> Tally {
         let own = self.finished[slot].sum();
         let submitted = self.submitted.load(Ordering::Relaxed) & NUMBER;
         Tally { own, others: submitted + self.finished() - own }
     }
 
-    /// For each slot, the user's tasks that were finished there.
+    /// For each slot, the number of the user's tasks that were finished there.
     pub(crate) fn finished_by_slot(&self) -> Vec<u64> {
         let users = |slot: &Finished| slot.sum().saturating_sub(slot.internal.load(Ordering::Acquire));
         self.finished.iter().map(|slot| users(slot)).collect()
     }
 
-    /// Ends the current epoch: all tasks submitted so far.
+    /// Ends the current epoch, and returns all tasks submitted so far.
     ///
     /// # Errors
-    /// If no lane is free for the next one: what has to finish first, which are tasks submitted so far too.
+    /// If no lane is free for the next epoch. The error contains the tasks that have to finish first, which were also
+    /// submitted so far.
     pub(crate) fn so_far(&self) -> Result<SoFar, SoFar> {
         let mut epochs = self.epochs.lock();
         let number = self.submitted.load(Ordering::Acquire) & NUMBER;
@@ -237,7 +241,7 @@ impl Progress {
         Ok(SoFar { boundary, lanes: ended.collect() })
     }
 
-    /// How many of these tasks have not finished, at least.
+    /// The minimum number of these tasks that have not finished.
     pub(crate) fn left(&self, tasks: &SoFar) -> u64 {
         let of_lane = |&(lane, entered): &(usize, u64)| {
             let sum: u64 = self.finished.iter().map(|slot| slot.lanes[lane].load(Ordering::Acquire)).sum();
@@ -265,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_submitted_later_does_not_count() {
+    fn later_submissions_do_not_count() {
         let progress = Progress::new(1);
         let (first, lane) = admit(&progress);
         let so_far = progress.so_far().unwrap();
@@ -274,14 +278,14 @@ mod tests {
         assert!(second == TaskId(1) && later != lane);
         assert_eq!(progress.left(&so_far), 1);
         progress.finish(Some(0), later, false);
-        assert_eq!((progress.left(&so_far), progress.pending()), (1, 1), "it is another epoch's");
+        assert_eq!((progress.left(&so_far), progress.pending()), (1, 1), "the task belongs to another epoch");
         progress.finish(None, lane, true);
         assert_eq!((progress.left(&so_far), progress.pending()), (0, 0));
         assert_eq!(progress.finished_by_slot(), [1, 0, 0]);
     }
 
     #[test]
-    fn lanes_are_used_again_when_their_epoch_is_drained() {
+    fn lane_is_reused_after_its_epoch_is_drained() {
         let progress = Progress::new(1);
         let mut unfinished = Vec::new();
         for _ in 1..LANES {
@@ -303,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_not_pending() {
+    fn refused_task_is_not_pending() {
         let progress = Progress::new(2);
         let (_, lane) = admit(&progress);
         progress.begin_to_close();

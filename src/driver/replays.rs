@@ -1,36 +1,37 @@
-//! Which frozen graph is replayed, and whether anybody has submitted anything since.
+//! The session of replays: which frozen graph is being replayed, and whether any thread has submitted anything since.
 //!
-//! As long as nobody does, a replay needs no registration: what it comes after is the replay before, and nobody could notice
-//! it. So a runtime has one *session*: the graph that was replayed last, and a flag in the word by which all submissions are
-//! counted ([`super::progress`]). Whoever submits finds the flag there, where it costs nothing, and ends the session before
-//! anything else: then the replays under way are entered into the histories.
+//! As long as no other thread submits, a replay needs no registration: it comes after the previous replay, and no task
+//! could observe the difference. So a runtime has one *session*: the graph that was replayed last, and a flag in the
+//! word that counts all submissions ([`super::progress`]). A submitter finds the flag there at no extra cost, and ends
+//! the session before anything else: the replays under way are then entered into the histories.
 //!
-//! Tasks that were counted before the flag was set may be registered later. So replays are registered as others are until all
-//! of those have ended, and then once more.
+//! Tasks that were counted before the flag was set may be registered later. So replays are registered like other tasks
+//! until all of those have ended, and then once more.
 //!
-//! What never happens here: nothing of a user's is dropped under the lock.
+//! No value of the user is dropped under the lock.
 
 use super::progress::{Progress, SoFar};
 use crate::depend::{Aftermath, Replays};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// The session of a runtime.
+/// The session of one runtime.
 #[derive(Default)]
 pub(crate) struct Session(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     replays: Option<Arc<Replays>>,
-    /// What had been submitted when it began.
+    /// The tasks that had been submitted when the session began.
     before: Option<SoFar>,
-    /// Whether all of that had ended when the last replay was registered.
+    /// Whether all of these had ended when the last replay was registered.
     alone: bool,
 }
 
 impl Session {
-    /// Calls `submit` for a replay of this graph, with whether it follows the last one with nothing in between; what the end of
-    /// another session has left comes back too. Without a session, all replays are as any submission.
+    /// Calls `submit` for a replay of this graph, with a flag: whether the replay follows the last one with no
+    /// submission in between. Also returns what the end of another session has left. Without a session, a replay is
+    /// registered like any submission.
     pub(crate) fn replay<R>(
         &self,
         replays: &Arc<Replays>,
@@ -55,7 +56,7 @@ impl Session {
         (submit(follows), aftermath)
     }
 
-    /// Somebody submits, or this graph is not replayed any more: ends the session.
+    /// Ends the session because a thread submits, or, with `only`, because that graph is no longer replayed.
     pub(crate) fn interrupt(&self, only: Option<&Arc<Replays>>, progress: &Progress) -> Aftermath {
         let mut state = self.0.lock();
         let is_meant = |replays: &Arc<Replays>| only.is_none_or(|only| Arc::ptr_eq(only, replays));

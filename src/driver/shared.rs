@@ -1,9 +1,12 @@
-//! What all threads of a runtime share, whichever driver it has: the engine, the counters, who waits and where they
-//! sleep; and what happens to every task on its way, wherever it runs: it is counted, run under a guard, and reported.
+//! The state that all threads of a runtime share under either driver: the engine, the counters, and the lists of
+//! waiting and sleeping threads; and the steps common to every task, wherever it runs: it is counted, run under a
+//! guard, and reported.
 //!
-//! A part of the driver ([`super::Driver::shared`]), which is not known here: nothing is queued, launched or copied.
+//! This is a part of the driver ([`super::Driver::shared`]), and does not know the driver: nothing is queued, launched
+//! or copied here.
 //!
-//! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or one of its kin.
+//! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or a function like
+//! it.
 
 use super::conflict::{ConflictDetector, Entered};
 use super::detached::Away;
@@ -16,11 +19,11 @@ use super::window::Window;
 use crate::depend::{Body, Context, Env, ExposedTask, Leaving, Meta, OwnedTask, Stop, SuspendedTasks, running};
 use crate::engine::{Command, Engine, Event, Outcome, Span};
 use crate::error::{FailureReason, SubmitError};
-use crate::ids::{DeviceId, UnitId};
+use crate::ids::UnitId;
 use crate::machine::{Machine, UnitKind};
 use crate::memory::{DataCell, Home};
 use crate::sync::{Sleep, drop_quietly};
-use crate::trace::{Between, End, Happened, InState, Tracer};
+use crate::trace::{Happened, Tracer};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use std::any::Any;
@@ -30,53 +33,53 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-/// What all threads of a runtime share; see the module.
+/// The state that all threads of a runtime share; see the module.
 pub(crate) struct Shared {
-    /// Tells this runtime from others in the process.
+    /// Distinguishes this runtime from others in the process.
     pub(crate) id: u64,
     pub(crate) machine: Machine,
     pub(crate) engine: Engine,
-    /// Where threads sleep that execute tasks; each at its unit's place.
+    /// The sleeping threads that execute tasks, each at its unit's place.
     pub(crate) idle: Arc<Sleep>,
     pub(crate) waiters: Waiters,
     pub(crate) window: Window,
     pub(crate) progress: Progress,
-    /// How many tasks were submitted in bodies: who waits for those waits for these too.
+    /// The number of tasks submitted in bodies: a wait for the bodies' tasks includes these.
     pub(crate) nested: CachePadded<AtomicU64>,
-    /// Bytes that fused loops do not read again.
+    /// The number of bytes that fused loops avoid reading again.
     pub(crate) spared: AtomicU64,
-    /// Tasks that the hosting threads of device units have run in host memory, because there is no CPU unit.
+    /// The number of tasks that hosting threads of device units have run in host memory, because there is no CPU unit.
     pub(crate) on_hosts: AtomicU64,
-    /// What each unit's host is running, and a guest in the place of unit 0's.
+    /// The tasks that each unit's host is running, and a guest that replaces unit 0's host.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
-    /// Tasks that go on without a thread.
+    /// Tasks that continue without a thread.
     pub(super) away: Away,
     /// Tasks whose bodies wait and have nothing else to do.
     pub(super) suspended: SuspendedTasks,
-    /// No further body is run: the program is unwinding.
+    /// Set when no further body may run, because the program is unwinding.
     cancelled: AtomicBool,
-    /// This process is a child of the one that has the runtime's threads.
+    /// Set when this process is a child of the one that has the runtime's threads.
     is_in_child: AtomicBool,
-    /// The graph that is replayed, and what to call when somebody submits meanwhile.
+    /// The graph that is being replayed, and the function to call when another thread submits meanwhile.
     pub(super) session: Session,
     pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
     watch: Watch,
-    /// The context of what the runtime runs at home for itself.
+    /// The context of tasks that the runtime runs in host memory for itself.
     home: Context,
-    /// What went wrong in the runtime itself, so that tasks may never finish.
+    /// The failure of the runtime itself, after which tasks may never finish.
     broken: OnceLock<String>,
     /// Who records what happens, if it is traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// What could not be freed before the threads ended.
+    /// Memory that could not be freed before the threads ended.
     kept: Mutex<Vec<Arc<DataCell>>>,
 }
 
-/// How a body has returned that did not bring its task to a good end.
+/// The result of a body that did not complete its task successfully.
 pub(crate) enum Ran {
     /// The task has ended.
     Ended(Outcome),
-    /// It goes on without a thread.
+    /// The task continues without a thread.
     Away(Leaving),
 }
 
@@ -126,20 +129,20 @@ impl Shared {
         }
     }
 
-    /// Tasks of the user's that each unit has finished.
+    /// For each unit, the number of the user's tasks that it has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let mut counts = self.progress.finished_by_slot();
-        counts[0] += counts[self.machine.num_units()]; // a guest's tasks are unit 0's
+        counts[0] += counts[self.machine.num_units()]; // a guest's tasks are counted for unit 0
         counts.iter_mut().zip(self.away.ended_by_unit()).for_each(|(count, away)| *count += away);
         counts.truncate(self.machine.num_units());
         counts
     }
 
-    /// Runs a body, or drops it if the task is poisoned; whatever the body does, it stays here. In a host's slot others
-    /// can see what is running.
+    /// Runs a body, or drops it if the task is poisoned. A panic of the body does not propagate. If a host's slot is
+    /// given, other threads can see what is running.
     ///
     /// # Errors
-    /// How the task has ended otherwise than by running to its end, or that it has not.
+    /// The outcome of a task that did not run to its end, or the fact that it continues without a thread.
     #[inline]
     pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Ran> {
         if let Some(outcome) = self.refusal(task) {
@@ -154,7 +157,7 @@ impl Shared {
                 None => run(task.body()),
             }
         };
-        // On a device a body would wait with the memory that others need.
+        // A body on a device must not wait: it would keep memory that other tasks need.
         let waits = env.context.kind == UnitKind::Cpu;
         let ran = match env.context.inner_cores {
             1 => running::as_body_of(self.id, waits, task, run),
@@ -175,7 +178,7 @@ impl Shared {
         match stop {
             Stop::Failed(error) => Ran::Ended(Outcome::Failed(FailureReason::from_returned(error))),
             Stop::Detached(leaving) => {
-                std::mem::forget(running); // until the task ends
+                std::mem::forget(running); // kept until the task ends
                 Ran::Away(leaving)
             }
         }
@@ -186,7 +189,7 @@ impl Shared {
         Ran::Ended(Outcome::Failed(FailureReason::from_panic(payload)))
     }
 
-    /// Runs no further body. Those that have begun run to their ends, futures too.
+    /// Prevents further bodies from running. Those that have begun, including futures, run to their ends.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -196,7 +199,7 @@ impl Shared {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// How a task ends that must not run; its body is dropped.
+    /// Returns the outcome of a task that must not run, after dropping its body.
     #[inline]
     pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
         let is_refused = task.is_poisoned() || self.is_cancelled();
@@ -206,30 +209,30 @@ impl Shared {
     #[cold]
     fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
         if task.body().has_begun() {
-            return None; // what it has lent out would be left without its task
+            return None; // otherwise regions that it has lent out would be left without their task
         }
         let outcome = match task.is_poisoned() {
             true => Outcome::Skipped,
-            false if task.shared().internal => return None, // the runtime needs its own to the end
+            false if task.shared().internal => return None, // the runtime needs its own tasks to the end
             false => Outcome::Failed(FailureReason::Cancelled),
         };
         self.discard(task);
         Some(outcome)
     }
 
-    /// Drops a task's body, which is not run.
+    /// Drops a task's body without running it.
     pub(super) fn discard(&self, task: &OwnedTask) {
         running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
-    /// Runs one of the runtime's own tasks on this thread, now; it comes back if it goes on without a body.
+    /// Runs one of the runtime's own tasks on this thread, now. Returns it if it continues without a body.
     pub(super) fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) -> Option<(OwnedTask, Leaving)> {
         let side = task.owned().as_ref();
         let bound_to_device = side.is_some_and(|side| side.space.is_some_and(|s| !s.is_host()) && !side.lends);
         let mut phantom = false;
         task.body().accesses(&mut |access| phantom |= access.datum.phantom);
         let outcome = if bound_to_device || phantom {
-            self.discard(&task); // the copy was all that was wanted, or there is nothing to see
+            self.discard(&task); // only the copy was wanted, or there is no memory to access
             Outcome::Done(Span::default())
         } else {
             match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
@@ -239,90 +242,39 @@ impl Shared {
             }
         };
         self.end(task, outcome, None, out);
-        self.tell_waiters(); // as for what is skipped
+        self.tell_waiters(); // as for skipped tasks
         None
     }
 
-    /// Ends a task that is not to be run.
+    /// Ends a task that must not be run.
     pub(super) fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&task);
         if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
             tracer.note(task.shared().id, Happened::Poisoned);
         }
         self.end(task, Outcome::Skipped, None, out);
-        self.tell_waiters(); // this thread may be a submitter or a copy engine, which never asks for more tasks
+        self.tell_waiters(); // this thread may be a submitter or a copy engine, which never takes further tasks
     }
 
-    /// Runs one of the runtime's own tasks on this thread where there is no placement; hands the tasks that become
+    /// Runs one of the runtime's own tasks on this thread, in a runtime without placement. Passes the tasks that become
     /// ready to `ready`.
     pub(super) fn run_here(&self, mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
-        drop(Self::awaited_by(&mut task)); // by this thread, which is awake
+        drop(Self::awaited_by(&mut task)); // the waiter is this thread, which is awake
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
             Ok(()) => Outcome::Done(Span::default()),
             Err(Ran::Ended(outcome)) => outcome,
-            Err(Ran::Away(_)) => unreachable!("a task that runs here lends nothing out"),
+            Err(Ran::Away(_)) => unreachable!("a task that runs here lends out nothing"),
         };
         self.end_anywhere(task, outcome, None, ready);
     }
 
-    /// When a body begins, if it is traced.
-    #[inline]
-    pub(super) fn trace_begin(&self) -> Option<u64> {
-        self.tracer.as_ref().map(|tracer| tracer.now())
-    }
-
-    /// Records, if there is a trace, that this thread is in a state until the value is dropped.
-    pub(super) fn trace_state(&self, unit: Option<UnitId>, what: Between) -> Option<InState> {
-        let tracer = self.tracer.as_ref()?;
-        Some(InState { since: tracer.now(), tracer: tracer.clone(), unit, what })
-    }
-
-    /// The same for a thread that waits for tasks.
-    pub(super) fn trace_wait(&self) -> Option<InState> {
-        self.trace_state(None, Between::Wait)
-    }
-
-    /// Records how a body has returned that began then.
-    #[cold]
-    pub(super) fn trace_end(
-        &self,
-        since: u64,
-        task: &OwnedTask,
-        (unit, device): (UnitId, Option<DeviceId>),
-        ran: Result<(), &Ran>,
-    ) {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
-        let (id, now) = (task.shared().id, tracer.now());
-        let end = match ran {
-            Ok(()) | Err(Ran::Ended(Outcome::Done(_))) => End::Done,
-            Err(Ran::Away(_)) => End::Detached,
-            Err(Ran::Ended(Outcome::Skipped)) => return tracer.note(id, Happened::Poisoned),
-            Err(Ran::Ended(Outcome::Failed(FailureReason::Cancelled))) => return tracer.note(id, Happened::Cancelled),
-            Err(Ran::Ended(_)) => End::Failed,
-        };
-        tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
-    }
-
-    /// Records what a task did that was measured: it ended now, or when the outcome says.
-    pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
-        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
-        let id = task.shared().id;
-        match outcome {
-            Outcome::Done(Span { elapsed_ns, ended_ns }) => {
-                let span = (tracer.at_ns(*ended_ns), tracer.ticks(*elapsed_ns));
-                tracer.ran(id, Some(unit), device, span, End::Done);
-            }
-            Outcome::Skipped => tracer.note(id, Happened::Poisoned),
-            _ => tracer.ran(id, Some(unit), device, (tracer.now(), 0), End::Failed),
-        }
-    }
-
-    /// Reports a task as ended and counts it, in a host's slot or that of strangers; appends what follows to `out`.
+    /// Reports a task as ended and counts it, in a host's slot or that of other threads. Appends the resulting commands
+    /// to `out`.
     pub(super) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         self.end_by(task, slot, |task| self.engine.on(Event::Finished(task, outcome), out));
     }
 
-    /// As [`Self::end`] where there is no placement: hands what can run now to `ready`.
+    /// Like [`Self::end`] in a runtime without placement: passes the tasks that can run now to `ready`.
     #[inline(never)]
     pub(super) fn end_anywhere(
         &self,
@@ -334,7 +286,7 @@ impl Shared {
         self.end_by(task, slot, |task| self.engine.ended_anywhere(task, outcome, ready));
     }
 
-    /// What the task captured may be dropped by the `report`: that is still inside its body.
+    /// Ends a task. The `report` may drop captured values of the task, and these destructors count as part of its body.
     fn end_by(&self, mut task: OwnedTask, slot: Option<usize>, report: impl FnOnce(OwnedTask)) {
         let (lane, internal) = (task.shared().lane.get(), task.shared().internal);
         let waits = if internal { Self::awaited_by(&mut task) } else { None };
@@ -348,13 +300,14 @@ impl Shared {
         }
     }
 
-    /// Who waits for one of the runtime's own tasks.
+    /// Takes the waker of the thread or future that waits for one of the runtime's own tasks.
     #[cold]
     fn awaited_by(task: &mut OwnedTask) -> Option<Waker> {
         task.owned_mut().as_mut().and_then(|side| side.awaited_by.take())
     }
 
-    /// Tells those who wait for a number of tasks. To be called by a thread that has ended tasks and may end no more.
+    /// Notifies the threads that wait for a number of tasks. Must be called by a thread that has ended tasks and may
+    /// end no more.
     pub(super) fn tell_waiters(&self) {
         fence(Ordering::SeqCst);
         if self.waiters.attention() != 0 && !self.is_in_child() {
@@ -362,7 +315,7 @@ impl Shared {
         }
     }
 
-    /// To be called by a waiting thread before it sleeps, see [`Watch::look`].
+    /// Checks for a stall. Must be called by a waiting thread before it sleeps; see [`Watch::look`].
     pub(super) fn watch(&self, first: bool) -> Option<Duration> {
         let stall = |duration| {
             let (running, waiting) = begun_tasks(&self.running, &self.machine);
@@ -373,17 +326,17 @@ impl Shared {
         self.watch.look(&self.progress, first, stall)
     }
 
-    /// Lets everybody look again, whatever they wait for.
+    /// Makes every waiting or idle thread check its condition again.
     pub(super) fn wake_everybody(&self) {
         self.waiters.wake_all();
         self.idle.wake_all();
     }
 
-    /// The runtime cannot be relied on any more: nobody waits any longer, and nothing more is accepted.
+    /// Marks the runtime as unreliable: all waits end, and nothing more is accepted.
     #[cold]
     pub(super) fn break_down(&self, problem: String) {
         log!(error, "{problem}");
-        let _ = self.broken.set(problem); // the first one counts
+        let _ = self.broken.set(problem); // the first problem is kept
         self.progress.close();
         self.wake_everybody();
     }
@@ -399,57 +352,57 @@ impl Shared {
         self.is_in_child.load(Ordering::Relaxed)
     }
 
-    /// From here on the runtime refuses everything: see [`crate::sync::InChild`].
+    /// Makes the runtime refuse everything from here on; see [`crate::sync::InChild`].
     pub(crate) fn enter_child(&self) {
         self.is_in_child.store(true, Ordering::SeqCst);
         self.progress.close();
     }
 
-    /// Refuses what a child of `fork` asks for.
+    /// Refuses requests of a child of `fork`.
     pub(crate) fn in_own_process(&self) -> Result<(), SubmitError> {
         if self.is_in_child() { Err(SubmitError::Forked) } else { Ok(()) }
     }
 
-    /// A body has forked, and its child process has come to the body's end, where there is nothing to go on with.
+    /// Ends a child process that was forked inside a body and has reached the body's end, where it cannot continue.
     #[cold]
     fn end_child(&self, task: &OwnedTask) -> ! {
         let Meta { name, location, .. } = task.shared();
         inside::end_child(&format!("return from the body of task `{name}`, submitted at {location},"))
     }
 
-    /// Why tasks may never finish, if so.
+    /// Returns the reason why tasks may never finish, if there is one.
     pub(crate) fn broken(&self) -> Result<(), SubmitError> {
         self.in_own_process()?;
         self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
     }
 
-    /// Keeps the memory of a data object that was released too late for a task to free it, until nobody can be using
-    /// it.
+    /// Keeps the memory of a data object that was released too late for a task to free it, until it can no longer be in
+    /// use.
     #[cold]
     pub(crate) fn keep(&self, cell: Arc<DataCell>) {
         if self.is_in_child() {
             return std::mem::forget(cell); // a body that has forked may have views of it
         }
         if self.progress.is_closed() && self.progress.pending() == 0 {
-            self.drop_home(cell.take_home()); // nobody does, or will
+            self.drop_home(cell.take_home()); // no task uses it, or ever will
         } else {
             self.kept.lock().push(cell);
         }
     }
 
-    /// Frees the memory that was kept, when all threads have ended.
+    /// Frees the memory that was kept. Called when all threads have ended.
     pub(crate) fn drop_kept(&self) {
         let homes: Vec<_> = self.kept.lock().iter().map(|cell| cell.take_home()).collect();
         homes.into_iter().for_each(|home| self.drop_home(home));
     }
 
-    /// A value's destructor is part of a body, as in its release.
+    /// Drops a home. A value's destructor counts as part of a body, as in the release of the value.
     fn drop_home(&self, home: Option<Home>) {
         running::inside(self.id, || drop_quietly(|| drop(home)));
     }
 }
 
-/// Tells everybody if a thread unwinds out of the runtime's own code. To be forgotten where it does not.
+/// Marks the runtime as broken if a thread unwinds out of the runtime's own code. Must be forgotten on normal exit.
 pub(crate) struct BreakOnUnwind<'a> {
     pub(crate) shared: &'a Shared,
     /// What the thread was doing.

@@ -1,17 +1,18 @@
-//! The threads that wait for something, the futures that do, and who tells them that it is there.
+//! The threads and futures that wait, and their notification when the condition is met.
 //!
-//! A future counts as a thread here that sleeps from the beginning: it asks to be told, and is woken by its waker, whose
-//! code is a stranger's and called under no lock.
+//! A future counts here as a thread that sleeps from the beginning: it registers for notification, and is woken by its
+//! waker, whose code is the user's and is called under no lock.
 //!
-//! A thread that waits for one value is told by whoever finishes the task that has it. For a number of tasks to finish, or
-//! for fewer to be pending, there is no such moment in the life of one task, and a counter that all tasks count would be the
-//! dearest thing about them. So a waiting thread asks for *attention*: hosts that finish tasks see it, and look at the
-//! counters from time to time, the more often the less is left. Whoever has nothing more to do looks as well.
+//! A thread that waits for one value is notified by the thread that finishes the task that produces it. The event that
+//! a number of tasks has finished, or that fewer are pending, corresponds to no single task, and a counter updated by
+//! all tasks would be their most expensive part. So a waiting thread requests *attention*: hosts that finish tasks see
+//! the request, and check the counters from time to time, more often when fewer tasks are left. A thread that has
+//! nothing more to do checks too.
 //!
 //! Invariants:
-//! 1. A thread asks for attention before it looks for the last time whether it has to wait. While it runs tasks itself it
-//!    looks for itself, and asks for none.
-//! 2. There is attention exactly while the list has a thread that asks and that nobody has told.
+//! 1. A thread requests attention before its last check whether it has to wait. While it runs tasks itself it performs
+//!    its own checks, and requests none.
+//! 2. There is attention exactly while the list contains a thread that requests it and has not been notified.
 
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
@@ -25,23 +26,23 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
-/// What a thread waits for, as far as counters can tell.
+/// The condition that a thread waits for, as far as counters can tell.
 #[derive(Debug, Clone)]
 pub(crate) enum Awaited {
-    /// These tasks.
+    /// These tasks have finished.
     Tasks(SoFar),
-    /// These tasks, but no longer than until this moment on the driver's clock.
+    /// The same, or this moment on the driver's clock has passed.
     Until(SoFar, Duration),
-    /// That no more than so many are pending.
+    /// At most this number of tasks is pending.
     AtMost(u64),
-    /// Something that is told by whoever brings it about.
+    /// An event about which its originator notifies the thread.
     Told,
-    /// The same, but no longer than until this moment on the driver's clock.
+    /// The same, or this moment on the driver's clock has passed.
     ToldUntil(Duration),
 }
 
 impl Awaited {
-    /// Until when, at the longest.
+    /// The time limit of the wait, if it has one.
     pub(crate) fn until(&self) -> Option<Duration> {
         match self {
             Self::Until(_, until) | Self::ToldUntil(until) => Some(*until),
@@ -49,12 +50,12 @@ impl Awaited {
         }
     }
 
-    /// Whether no counter says that it is there.
+    /// Whether the event is notified by its originator rather than found in a counter.
     fn is_told(&self) -> bool {
         matches!(self, Self::Told | Self::ToldUntil(_))
     }
 
-    /// How many tasks have to finish first, at least.
+    /// The minimum number of tasks that have to finish first.
     pub(crate) fn left(&self, progress: &Progress) -> u64 {
         match self {
             Self::Tasks(tasks) | Self::Until(tasks, _) => progress.left(tasks),
@@ -67,20 +68,20 @@ impl Awaited {
 /// The list of waiting threads.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// 0 while nobody asks for attention; else a number that changes with everybody who does.
+    /// 0 while no thread requests attention; otherwise a number that changes with each request.
     attention: AtomicU64,
     list: Mutex<List>,
 }
 
-/// Futures may be many, so nobody is looked for one by one.
+/// The entries by number. There may be many futures, so an entry is never found by a linear search.
 #[derive(Debug, Default)]
 struct List {
     waiting: FxHashMap<u64, Entry>,
-    /// Those that ask to be told.
+    /// The entries that request notification.
     asking: Vec<u64>,
-    /// How often somebody has asked.
+    /// The number of requests so far.
     asked: u64,
-    /// How many have entered.
+    /// The number of entries so far.
     entered: u64,
 }
 
@@ -91,21 +92,21 @@ struct Entry {
 }
 
 impl Waiters {
-    /// Puts a thread on the list until what is returned is dropped.
+    /// Puts a thread on the list until the returned value is dropped.
     pub(crate) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
         let to_value = awaited.is_told();
         let (id, alone) = self.list.lock().enter(parker.clone().into(), awaited);
         Waiting { waiters: self, id, parker, alone, to_value }
     }
 
-    /// Puts a future on the list, to be told by `waker`, until it leaves by the number that is returned.
+    /// Puts a future on the list, to be woken by `waker`, until it leaves with the returned number.
     pub(crate) fn enter_future(&self, waker: Waker, awaited: Awaited) -> u64 {
         let (id, _) = self.list.lock().enter(waker, awaited);
         self.ask_for(id, true);
         id
     }
 
-    /// From now on this one asks to be told, or does not.
+    /// Sets whether this entry requests notification.
     pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
         list.asked += 1;
@@ -118,7 +119,7 @@ impl Waiters {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes somebody off the list.
+    /// Takes an entry off the list.
     pub(crate) fn leave(&self, id: u64) {
         let mut list = self.list.lock();
         let own = list.waiting.remove(&id);
@@ -128,18 +129,19 @@ impl Waiters {
         drop(own);
     }
 
-    /// How many threads wait.
+    /// The number of waiting threads.
     pub(crate) fn len(&self) -> usize {
         self.list.lock().waiting.len()
     }
 
-    /// What hosts compare with what they saw last.
+    /// The value that hosts compare with the one they saw last.
     #[inline]
     pub(crate) fn attention(&self) -> u64 {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// Tells those whose goal is reached; how many tasks the next one has to wait for, at least.
+    /// Notifies the threads whose condition is met. Returns the minimum number of tasks that have to finish before the
+    /// next notification.
     #[cold]
     pub(crate) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
@@ -160,7 +162,7 @@ impl Waiters {
         least
     }
 
-    /// Has everybody look again.
+    /// Makes every waiting thread check again.
     pub(crate) fn wake_all(&self) {
         let all: SmallVec<[Waker; 4]> = self.list.lock().waiting.values().map(|entry| entry.waker.clone()).collect();
         all.into_iter().for_each(Waker::wake);
@@ -172,7 +174,7 @@ impl Waiters {
 }
 
 impl List {
-    /// One more; its number, and whether nobody else waits.
+    /// Adds an entry. Returns its number, and whether no other thread waits.
     fn enter(&mut self, waker: Waker, awaited: Awaited) -> (u64, bool) {
         self.entered += 1;
         let (id, alone) = (self.entered, self.waiting.is_empty());
@@ -186,23 +188,23 @@ pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
     id: u64,
     parker: Arc<Parker>,
-    /// Whether nobody else waited when it began to.
+    /// Whether no other thread waited when this one began to.
     pub(crate) alone: bool,
     to_value: bool,
 }
 
 impl Waiting<'_> {
-    /// Where the thread sleeps.
+    /// The parker on which the thread sleeps.
     pub(crate) fn parker(&self) -> &Arc<Parker> {
         &self.parker
     }
 
-    /// Whether it is one value that the thread waits for.
+    /// Whether the thread waits for a single value.
     pub(crate) fn to_value(&self) -> bool {
         self.to_value
     }
 
-    /// The thread is about to sleep, or awake again: from now on it asks to be told, or does not.
+    /// Sets whether the thread requests notification: called before it sleeps and after it wakes.
     pub(crate) fn ask(&self, asks: bool) {
         self.waiters.ask_for(self.id, asks);
     }
@@ -215,12 +217,12 @@ impl Drop for Waiting<'_> {
 }
 
 thread_local! {
-    /// Wakes the fiber that runs here, if one does.
-    /// Without a destructor, so that a thread can wait while it ends; [`waking`] leaves nothing here.
+    /// Wakes the fiber that runs on this thread, if there is one. It has no destructor, so that a thread can wait while
+    /// it ends; [`waking`] leaves nothing here.
     static FIBER: ManuallyDrop<RefCell<Option<Waker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// Calls `code`, which is woken by this.
+/// Calls `code`, which `waker` wakes when it waits.
 pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
     struct Back(Option<Waker>);
     impl Drop for Back {
@@ -232,7 +234,7 @@ pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
     code()
 }
 
-/// Wakes the code that calls this: its fiber, or its thread, which sleeps at its own parker.
+/// Returns the waker of the calling code: of its fiber, or of its thread, which sleeps on its own parker.
 pub(crate) fn own_waker() -> Waker {
     let of_fiber = FIBER.with(|fiber| fiber.borrow().clone());
     of_fiber.unwrap_or_else(|| own_parker().into())

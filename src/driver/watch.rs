@@ -1,12 +1,12 @@
-//! What to say when nothing moves: a program that waits for itself says so, instead of saying nothing.
+//! Stall reports: a program that waits for itself gets a report instead of hanging silently.
 //!
-//! The threads that wait look at the clock before they sleep and when they wake; no thread is there for it. When tasks are
-//! pending and none has finished for a set time, one of them reports what the units are doing: once, until something
-//! finishes again. It is a report and no verdict: a body may simply take that long.
+//! Waiting threads look at the clock before they sleep and when they wake; there is no dedicated thread. When tasks are
+//! pending and none has finished for a set time, one of these threads reports what the units are doing, once, until
+//! something finishes again. The report is not a verdict: a body may simply take that long.
 //!
-//! Nobody's code is called under the lock here.
+//! No code of the user is called under the lock here.
 
-#![allow(unsafe_code)] // looks at what other threads run
+#![allow(unsafe_code)] // inspects the tasks that other threads run
 
 use super::progress::Progress;
 use crate::depend::{Body, ExposedTask, Meta, Task};
@@ -19,18 +19,18 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long nothing finishes before that is reported, unless the builder says otherwise.
+/// The time without a finished task after which a stall is reported, unless the builder sets another.
 pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
 
-/// As many tasks of a list are written.
+/// The maximum number of tasks of a list that are written.
 const MOST_WRITTEN: usize = 16;
 
-/// Who is told.
+/// The callback that receives reports.
 pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
 /// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
-/// It reads as a sentence with everything in it.
+/// `Display` writes all of it as one sentence.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -45,19 +45,20 @@ pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 pub struct Stall {
     /// The runtime's name, if it has one ([`Builder::name`](crate::Builder::name)).
     pub runtime: Option<String>,
-    /// How long no task has finished, at least.
+    /// The minimum time for which no task has finished.
     pub duration: Duration,
-    /// How many tasks are submitted and have not finished.
+    /// The number of tasks that are submitted and have not finished.
     pub pending: u64,
-    /// What the units are running; each has been running at least as long as nothing has finished, or has begun since.
+    /// The tasks that the units are running. Each has been running at least since the last task finished, or has begun
+    /// since.
     pub running: Vec<RunningTask>,
-    /// Tasks whose bodies wait for something of a runtime ([`RunningTask::waits_at`]), the one that was submitted first at
-    /// first. Meanwhile their threads may run others, and a lock that such a body holds stays locked.
+    /// Tasks whose bodies wait for something of a runtime ([`RunningTask::waits_at`]), in the order of submission.
+    /// Meanwhile their threads may run other tasks, and a lock that such a body holds stays locked.
     pub waiting: Vec<RunningTask>,
-    /// Tasks whose bodies have returned and that go on outside: something that they lent out is not back, or their future
-    /// has not been woken. The unit is the one that ran the body.
+    /// Tasks whose bodies have returned and that continue without a thread: a region that they lent out has not been
+    /// given back, or their future has not been woken. The unit is the one that ran the body.
     pub outside: Vec<RunningTask>,
-    /// Where tasks are that wait for memory, copies or a unit, on machines where they are placed.
+    /// The stages of tasks that wait for memory, copies or a unit, on machines that place tasks.
     pub placed: String,
 }
 
@@ -76,22 +77,22 @@ pub struct Stall {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunningTask {
-    /// Where it runs.
+    /// The unit on which it runs.
     pub unit: UnitId,
-    /// The task.
+    /// The task's number.
     pub task: TaskId,
-    /// Its name.
+    /// The task's name.
     pub name: String,
-    /// Where in the program it was submitted.
+    /// The place in the program where it was submitted.
     pub submitted_at: &'static Location<'static>,
-    /// The regions that others may be waiting for, with their modes.
+    /// The regions that other tasks may be waiting for, with their modes.
     pub holds: Vec<String>,
     /// The call in which its body waits, if it does.
     pub waits_at: Option<&'static Location<'static>>,
 }
 
 impl RunningTask {
-    /// A task that this unit runs, or has run.
+    /// Describes a task that this unit runs, or has run.
     pub(super) fn of(unit: UnitId, task: &Task, body: &(dyn Body + 'static)) -> Self {
         let mut holds = Vec::new();
         body.accesses(&mut |access| {
@@ -139,14 +140,15 @@ impl fmt::Display for Stall {
             write!(f, "; placed: {}", self.placed)?;
         }
         f.write_str(
-            ". A body that waits for what only another task can give, or joins a thread that waits for this runtime, waits \
-             for ever where no other unit is free; so does a body that wants a lock which a waiting body below it holds \
-             (Context::wait_isolated may be called with a lock). If bodies simply take this long, set Builder::report_stalls_after",
+            ". A body that waits for something only another task can provide, or joins a thread that waits for this \
+             runtime, waits forever if no other unit is free; so does a body that needs a lock held by a waiting \
+             body below it (Context::wait_isolated may be called while holding a lock). If bodies simply take \
+             this long, set Builder::report_stalls_after",
         )
     }
 }
 
-/// One runtime's eye on the clock.
+/// Monitors the progress of one runtime.
 pub(crate) struct Watch {
     after: Option<Duration>,
     tell: Option<Tell>,
@@ -166,9 +168,9 @@ impl Watch {
         Self { after, tell, name, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
     }
 
-    /// To be called by a waiting thread before it sleeps: reports if there is something to report. How long the thread may
-    /// sleep before it should call again. When nobody has looked for a while, the `first` one to look knows nothing yet. `stall`
-    /// makes the report.
+    /// Reports a stall if there is one, and returns how long the thread may sleep before it should call again. Must be
+    /// called by a waiting thread before it sleeps. If no thread has checked for a while, the `first` one to do so
+    /// starts a new measurement. `stall` makes the report.
     pub(super) fn look(
         &self,
         progress: &Progress,
@@ -200,7 +202,7 @@ impl Watch {
         match &self.tell {
             Some(tell) => {
                 log!(warn, "{stall}");
-                // It is a stranger's, and this thread may be running tasks further up its stack.
+                // The callback is the user's, and this thread may be running tasks further up its stack.
                 drop(catch_unwind(AssertUnwindSafe(|| tell(stall))));
             }
             None => crate::log::tell(format_args!("{stall}")),
@@ -209,14 +211,14 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// The closure is a user's, and the destructors of its captures may panic.
+    /// The callback is the user's, and the destructors of its captures may panic.
     fn drop(&mut self) {
         drop_quietly(|| drop(self.tell.take()));
     }
 }
 
-/// The tasks that these slots show: those that run, and those whose bodies wait. Slots after the units' belong to
-/// guests, which stand in for unit 0.
+/// Returns the tasks that these slots show: those that run, and those whose bodies wait. Slots after the units' belong
+/// to guests, which replace unit 0's host.
 pub(super) fn begun_tasks(
     slots: &[CachePadded<ExposedTask>],
     machine: &Machine,
@@ -228,7 +230,7 @@ pub(super) fn begun_tasks(
             let list = if waits_at.is_some() { &mut waiting } else { &mut running };
             list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
         };
-        // SAFETY: `Body::accesses` reads nothing that changes while the body runs: each body keeps to that.
+        // SAFETY: `Body::accesses` reads nothing that changes while the body runs; every body guarantees this.
         unsafe { exposed.look(see) };
     }
     waiting.sort_unstable_by_key(|task: &RunningTask| task.task);

@@ -1,38 +1,40 @@
-//! How many tasks may be pending before submission waits, and for how long it puts up with nothing finishing.
+//! The window: how many tasks may be pending before submission waits, and how long a submitter waits while nothing
+//! finishes.
 //!
-//! The window keeps memory and caches small. It is not a limit: everything may be waiting for what is yet to be submitted.
-//! So a submitter waits no longer than is *reasonable*: four times as long as it took lately for a task to finish, and while
-//! bodies compute 50 ms at least; but while nothing runs, is ready or is copied, hardly at all. Bodies whose threads sleep are
-//! given half of that: they may be waiting for the submitter. Then it is *granted* three times as many tasks as are pending, and the
-//! next time it waits twice as long. What finishes takes the grant back.
+//! The window keeps memory and cache use small. It is not a hard limit: everything pending may be waiting for a task
+//! that is yet to be submitted. So a submitter waits only for a *reasonable* time: four times the recent time between
+//! two finished tasks, and at least 50 ms while bodies compute; but hardly at all while nothing runs, is ready or is
+//! being copied. Bodies whose threads sleep get half of that minimum, since they may be waiting for the submitter. Then
+//! the submitter is *granted* three times as many further tasks as are pending, and the next time it waits twice as
+//! long. Tasks that finish reduce the grant.
 //!
-//! [`Window`] decides, and neither sleeps nor runs tasks; drivers do.
+//! [`Window`] only decides; drivers sleep or run tasks.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How many submissions of a thread pass between two looks at the window, at most.
+/// The maximum number of a thread's submissions between two checks of the window.
 const LOOK_EVERY: u64 = 32;
-/// How long nothing finishes before a submitter goes on, at least while a body computes, and at most.
+/// How long a submitter waits while nothing finishes: at least, while a body computes, and at most.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
-/// The same while nothing runs, and how long the first look is put off.
+/// How long a submitter waits while nothing runs, and how long the first check is delayed.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
 /// How much of a grant one finished task takes back.
 const TAKEN_BACK: u64 = 8;
 
 thread_local! {
-    /// How many submissions of a thread that hosts nothing are left until it looks at the window.
+    /// The number of submissions until the next check of the window, on a thread that hosts nothing.
     static UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What a submitter that waits can see of the others.
+/// What a waiting submitter can observe of the other threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Motion {
-    /// Nothing runs, is ready or is copied.
+    /// Nothing runs, is ready or is being copied.
     Nothing,
-    /// Bodies run, and their threads sleep: for a device, a file, or what the submitter has yet to do.
+    /// Bodies run, and their threads sleep: they wait for a device, a file, or the submitter.
     Sleeping,
     /// A body computes, or will soon.
     Working,
@@ -48,15 +50,15 @@ pub(crate) struct Window {
 
 #[derive(Debug)]
 struct State {
-    /// How many more may be pending for the time being.
+    /// How many tasks beyond the window's size may currently be pending.
     granted: u64,
-    /// How many tasks had finished at the last look.
+    /// The number of tasks that had finished at the last check.
     finished: u64,
-    /// Since when nothing has finished while a submitter waited.
+    /// The time from which on nothing has finished while a submitter waited.
     since: Instant,
-    /// Four times as long as it took lately for a task to finish.
+    /// Four times the recent time between two finished tasks.
     patience: Duration,
-    /// How often submission has gone on since something finished.
+    /// The number of grants since a task last finished.
     grants: u32,
 }
 
@@ -67,7 +69,7 @@ impl Window {
         Self { size, look_every, state: Mutex::new(state) }
     }
 
-    /// Whether a thread that submits should look at the window now, which counts its submissions down here.
+    /// Whether a submitting thread should check the window now. Its submissions are counted down in `until_look`.
     #[inline]
     pub(super) fn is_time_to_look(&self, until_look: &Cell<u32>) -> bool {
         until_look.replace(until_look.get().checked_sub(1).unwrap_or(self.look_every - 1)) == 0
@@ -79,20 +81,20 @@ impl Window {
         UNTIL_LOOK.with(|until_look| self.is_time_to_look(until_look))
     }
 
-    /// How many submissions may pass between two looks.
+    /// The maximum number of submissions between two checks.
     #[inline]
     pub(super) fn stride(&self) -> usize {
         self.look_every as usize
     }
 
-    /// How many tasks may be pending.
+    /// The number of tasks that may be pending.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// How few must be pending before a submitter goes on that finds so many, which begins to wait now; nothing if it may go
-    /// on at once.
+    /// Returns the number of pending tasks at which a submitter that finds `pending` of them, and begins to wait now,
+    /// may continue. Returns `None` if it may continue immediately.
     pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let finished_since = finished.saturating_sub(state.finished);
@@ -109,7 +111,7 @@ impl Window {
         Some(limit - self.size.div_ceil(2))
     }
 
-    /// A submitter that waits has a look: how much longer it should wait, nothing if it should not.
+    /// Returns how much longer a waiting submitter should wait; `None` if it should not.
     pub(super) fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -134,7 +136,7 @@ impl Window {
         patience.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// Submission goes on although so many are pending.
+    /// Lets submission continue although this number of tasks is pending.
     pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_grant_is_taken_back_by_what_finishes() {
+    fn finished_tasks_take_a_grant_back() {
         let window = Window::new(100);
         assert_eq!((window.target(100, 0), window.target(101, 0)), (None, Some(50)));
         window.grant(150);
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submitter_waits_longer_for_long_tasks_and_not_for_nothing() {
+    fn submitter_waits_longer_for_long_tasks_and_not_while_nothing_runs() {
         let window = Window::new(1);
         let wait = |seconds| window.state.lock().since = Instant::now() - Duration::from_secs(seconds);
         assert!(window.patience(0, || unreachable!("too early to look")).is_some());
@@ -165,7 +167,7 @@ mod tests {
         assert!(window.patience(0, || Motion::Nothing).is_none());
         assert!(window.patience(0, || Motion::Sleeping).is_none());
         assert!(window.patience(0, || Motion::Working).is_none(), "nothing has finished in a second");
-        assert!(window.patience(1, || Motion::Working).is_some(), "now one has");
+        assert!(window.patience(1, || Motion::Working).is_some(), "one has finished now");
         wait(3);
         for motion in [Motion::Sleeping, Motion::Working] {
             assert!(window.patience(1, || motion).is_some(), "four seconds are reasonable");
@@ -178,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn what_finishes_between_two_waits_ends_the_doubling() {
+    fn task_finished_between_two_waits_ends_the_doubling() {
         let window = Window::new(1);
         (0..20).for_each(|_| window.grant(1));
         let wait = || window.state.lock().since = Instant::now() - Duration::from_secs(1);
         window.target(u64::MAX, 0);
         wait();
-        assert!(window.patience(0, || Motion::Sleeping).is_some(), "this one waits as long as any can");
+        assert!(window.patience(0, || Motion::Sleeping).is_some(), "this submitter waits for the maximum time");
         window.target(u64::MAX, 1);
         wait();
-        assert!(window.patience(1, || Motion::Sleeping).is_none(), "the next one is not made to");
+        assert!(window.patience(1, || Motion::Sleeping).is_none(), "the next submitter does not");
     }
 }

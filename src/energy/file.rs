@@ -1,4 +1,4 @@
-//! A meter that another program writes to a file: a wall meter's, for instance.
+//! A meter that another program writes to a file, for example that of a wall meter.
 
 use super::{EnergyMeter, MeterError};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub struct FileMeter {
 }
 
 impl FileMeter {
-    /// The meter that is written to this file.
+    /// Creates a meter that reads this file.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self { path: path.as_ref().to_owned() }
     }
@@ -36,7 +36,7 @@ impl EnergyMeter for FileMeter {
         let last = text.split_whitespace().next_back().ok_or_else(|| error("the file is empty".to_owned()))?;
         match last.parse() {
             Ok(joules) if f64::is_finite(joules) => Ok(joules),
-            _ => Err(error(format!("it ends with `{last}`, which is no number of joules"))),
+            _ => Err(error(format!("it ends with `{last}`, which is not a number of joules"))),
         }
     }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_reading_is_an_error() {
+    fn invalid_reading_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         for (text, words) in [("", "empty"), ("12 watts", "`watts`"), ("nan", "`nan`")] {

@@ -1,11 +1,11 @@
-//! The meters of this machine, and why others are not there.
+//! The meters of this machine, and the reasons why others are not available.
 
 use super::rapl::POWERCAP;
 use super::{EnergyMeter, RaplMeter};
 use std::fmt;
 use std::path::Path;
 
-/// The meters that can be read, and in words why others cannot.
+/// The meters that can be read, and descriptions of why others cannot.
 ///
 /// ```
 /// let found = thalweg::energy::meters();
@@ -14,9 +14,9 @@ use std::path::Path;
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Meters {
-    /// Those that can be read.
+    /// The meters that can be read.
     pub readable: Vec<Box<dyn EnergyMeter>>,
-    /// Why others cannot.
+    /// The reasons why others cannot.
     pub absent: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for Meters {
 }
 
 impl Meters {
-    /// Adds a meter, if it can be read.
+    /// Adds a meter to those that can be read, or the reason why it cannot be read.
     pub(crate) fn add(&mut self, mut meter: Box<dyn EnergyMeter>) {
         match meter.joules() {
             Ok(_) => self.readable.push(meter),
@@ -37,7 +37,7 @@ impl Meters {
     }
 }
 
-/// Looks for the meters of processors (RAPL). Those of devices come with their units
+/// Finds the meters of processors (RAPL). Meters of devices are found with their units
 /// ([`Builder::find_energy_meters`](crate::Builder::find_energy_meters)).
 ///
 /// ```
@@ -54,7 +54,7 @@ fn meters_in(powercap: &Path) -> Meters {
     let packages = RaplMeter::all_in(powercap);
     if packages.is_empty() {
         let why = "the system shows none (a container or virtual machine, or no processor that counts energy)";
-        found.absent.push(format!("no processor's meter in {}: {why}", powercap.display()));
+        found.absent.push(format!("no processor meter in {}: {why}", powercap.display()));
     }
     packages.into_iter().for_each(|package| found.add(Box::new(package)));
     found
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meter_that_may_not_be_read_is_absent_and_says_why() {
+    fn unreadable_meter_is_absent_with_a_reason() {
         let powercap = tempfile::tempdir().unwrap();
         let found = meters_in(powercap.path());
         assert!(found.readable.is_empty() && found.absent[0].contains("a container or virtual machine"));

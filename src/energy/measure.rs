@@ -1,9 +1,9 @@
-//! What one piece of a program uses.
+//! Measurement of the energy of one piece of a program.
 
 use super::{EnergyMeter, MeterError};
 use std::time::{Duration, Instant};
 
-/// What ran between two readings of a meter has taken and used.
+/// The duration and energy of a run between two readings of a meter.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
-    /// How long it took.
+    /// The duration of the run.
     pub elapsed: Duration,
     /// All energy, in joules.
     pub total_j: f64,
-    /// Without what the machine would have used by itself, in joules.
+    /// The energy beyond that which the machine would have used by itself, in joules.
     pub dynamic_j: f64,
 }
 
 impl Measured {
-    /// From all energy and the machine's static power in watts.
+    /// Computes the dynamic energy from all energy and the machine's static power in watts.
     pub fn new(elapsed: Duration, total_j: f64, static_w: f64) -> Self {
         Self { elapsed, total_j, dynamic_j: total_j - static_w * elapsed.as_secs_f64() }
     }
 }
 
-/// Runs `f` between two readings of a meter. `static_w` is what the meter shows while nothing runs, in watts.
+/// Runs `f` between two readings of a meter. `static_w` is the power that the meter shows while nothing runs, in watts.
 ///
-/// Whatever becomes of the meter, `f` runs and its result is given.
+/// `f` runs and its result is returned even if the meter cannot be read.
 ///
 /// ```
 /// use thalweg::energy::{FileMeter, measure_energy};
@@ -56,7 +56,7 @@ pub fn measure_energy<R>(
 mod tests {
     use super::*;
 
-    /// Counts 7 J per reading, so often.
+    /// Counts 7 J per reading, for a limited number of readings.
     struct Counts(u32, u32);
 
     impl EnergyMeter for Counts {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_meter_that_stops_leaves_the_result() {
+    fn failing_meter_does_not_affect_the_result() {
         let (result, energy) = measure_energy(&mut Counts(0, 2), 0.0, || 3);
         assert_eq!((result, energy.unwrap().dynamic_j), (3, 7.0));
         let (result, energy) = measure_energy(&mut Counts(0, 1), 0.0, || 4);

@@ -1,11 +1,12 @@
-//! Energy: what units use by their power, and what meters of the machine say.
+//! Energy: consumption computed from the power of units, and readings of the machine's meters.
 //!
-//! *Static* energy is what a machine uses while nothing runs; *dynamic* energy is what a program adds to it, and what its
-//! work distributions can do something about (Farrelly et al. 2024, §VI-D). Where the power of units is known, from a
-//! machine file or from the user, dynamic energy follows from the times that they are busy, task by task. Meters measure
-//! all of a processor, a device or the whole machine, whoever uses it.
+//! *Static* energy is the energy that a machine uses while nothing runs; *dynamic* energy is what a program adds to it,
+//! and what work distributions can influence (Farrelly et al. 2024, §VI-D). If the power of units is known, from a
+//! machine file or from the user, dynamic energy follows from the times that they are busy, task by task. Meters
+//! measure the whole consumption of a processor, a device or the machine, whichever program causes it.
 //!
-//! Nothing here decides anything, and nothing fails for want of a meter: what is not known is `None`, and said once.
+//! Nothing here makes decisions, and nothing fails because a meter is missing: an unknown value is `None`, and is
+//! logged once.
 
 mod account;
 mod file;
@@ -22,7 +23,7 @@ pub use rapl::RaplMeter;
 use crate::ids::UnitId;
 use crate::machine::ComputeUnit;
 
-/// What one core, or one device, uses.
+/// The power of one core or one device.
 ///
 /// ```
 /// use thalweg::energy::Power;
@@ -38,14 +39,14 @@ use crate::machine::ComputeUnit;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Power {
-    /// While it has nothing to do, in watts.
+    /// The power while it is idle, in watts.
     pub idle_w: f64,
-    /// While it works, in watts.
+    /// The power while it works, in watts.
     pub busy_w: f64,
 }
 
 impl Power {
-    /// What work adds, in watts.
+    /// The power that work adds, in watts.
     pub(crate) fn dynamic_w(self) -> f64 {
         self.busy_w - self.idle_w
     }
@@ -54,19 +55,19 @@ impl Power {
         self.idle_w >= 0.0 && self.busy_w >= self.idle_w && self.busy_w.is_finite()
     }
 
-    /// Of all cores or devices of a unit.
+    /// Returns the power of all cores or devices of a unit.
     pub(crate) fn of_unit(self, unit: &ComputeUnit) -> Self {
         let parts = if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() } as f64;
         Self { idle_w: self.idle_w * parts, busy_w: self.busy_w * parts }
     }
 }
 
-/// Counts joules.
+/// A meter that counts joules.
 ///
 /// ```
 /// use thalweg::energy::{EnergyMeter, MeterError};
 ///
-/// /// A meter that somebody reads off a display.
+/// /// A meter that a person reads off a display.
 /// struct Display(f64);
 ///
 /// impl EnergyMeter for Display {
@@ -84,22 +85,22 @@ impl Power {
 /// # Ok::<(), MeterError>(())
 /// ```
 pub trait EnergyMeter: Send {
-    /// Its name, for reports.
+    /// Returns its name, for reports.
     fn name(&self) -> String;
 
-    /// The energy used since some moment before, which is the same for all readings.
+    /// Returns the energy used since a fixed moment in the past, which is the same for all readings.
     ///
     /// # Errors
-    /// If the meter cannot be read. It is not asked again then: what it measures counts as unknown.
+    /// If the meter cannot be read. It is not read again then: the energy it measures counts as unknown.
     fn joules(&mut self) -> Result<f64, MeterError>;
 
-    /// Whether this is one of the units whose energy it measures; none for a meter of the whole machine.
+    /// Whether this is one of the units whose energy it measures. Always false for a meter of the whole machine.
     fn covers(&self, _unit: &ComputeUnit) -> bool {
         false
     }
 }
 
-/// A device's meter, which measures all of the device's unit if that has no other.
+/// A device's meter. It measures the whole unit only if the unit has no other device.
 pub(crate) struct OfUnit {
     pub(crate) meter: Box<dyn EnergyMeter>,
     pub(crate) unit: UnitId,
@@ -129,13 +130,13 @@ impl EnergyMeter for OfUnit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read the energy meter {meter}: {problem}")]
 pub struct MeterError {
-    /// Which.
+    /// The meter's name.
     pub meter: String,
-    /// Why.
+    /// The reason.
     pub problem: String,
 }
 
-/// What some units, or the rest of the machine, have used since the runtime was built.
+/// The energy that some units, or the rest of the machine, have used since the runtime was built.
 ///
 /// ```
 /// # use thalweg::prelude::*;
@@ -161,12 +162,12 @@ pub struct MeterError {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EnergyStatistics {
-    /// Where the figures come from: a meter's name, or `power` for what follows from times.
+    /// The source of the figures: a meter's name, or `power` if they are computed from times.
     pub source: String,
-    /// The units that are meant; none for the rest of the machine, or for all of it.
+    /// The units that the figures are about; empty for the rest of the machine, or for all of it.
     pub units: Vec<UnitId>,
-    /// All energy, in joules; none if it is not known.
+    /// All energy, in joules; `None` if it is not known.
     pub total_j: Option<f64>,
-    /// Without what is used while nothing runs, in joules; none if it is not known.
+    /// The energy beyond that used while nothing runs, in joules; `None` if it is not known.
     pub dynamic_j: Option<f64>,
 }

@@ -1,16 +1,17 @@
-//! The counters of processors, which Linux shows under `/sys/class/powercap` (RAPL).
+//! The energy counters of processors, which Linux provides under `/sys/class/powercap` (RAPL).
 //!
-//! A counter goes back to zero after some hundred kilojoules, so it has to be read more often than that takes: minutes to
-//! hours. What passes between two readings is taken to be less than one round.
+//! A counter wraps to zero after some hundred kilojoules, so it has to be read more often than that: every few minutes
+//! to hours. At most one wrap is assumed between two readings.
 
 use super::{EnergyMeter, MeterError};
 use crate::machine::ComputeUnit;
 use std::path::{Path, PathBuf};
 
-/// Where Linux has the counters.
+/// The folder in which Linux provides the counters.
 pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
-/// The counter of one processor: its cores, caches and what else is on the package. Those of its memory are not in it.
+/// The counter of one processor: its cores, caches and everything else on the package. The memory's counters are not
+/// included.
 ///
 /// ```
 /// use thalweg::energy::{EnergyMeter, RaplMeter};
@@ -22,22 +23,22 @@ pub(super) const POWERCAP: &str = "/sys/class/powercap";
 pub struct RaplMeter {
     name: String,
     folder: PathBuf,
-    /// The counter when it was read last, and what had been counted by then, both in microjoules.
+    /// The counter at the last reading, and the total counted by then, both in microjoules.
     last: Option<(u64, u64)>,
 }
 
 impl RaplMeter {
-    /// All processors' counters; those that may not be read as well.
+    /// Returns all processors' counters, including those that may not be read.
     pub fn all() -> Vec<Self> {
         Self::all_in(Path::new(POWERCAP))
     }
 
-    /// As [`all`](Self::all), of a copy of that folder.
+    /// Like [`all`](Self::all), for a copy of the folder.
     pub fn all_in(powercap: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(powercap) else { return Vec::new() };
         let of = |entry: std::io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;
-            // `intel-rapl:0` is a package, also of AMD's; `intel-rapl:0:1` is a part of it.
+            // `intel-rapl:0` is a package, even of an AMD processor; `intel-rapl:0:1` is a part of it.
             entry.file_name().to_str()?.strip_prefix("intel-rapl:")?.parse::<u32>().ok()?;
             let name = std::fs::read_to_string(entry.path().join("name")).ok()?;
             Some(Self { name: format!("RAPL {}", name.trim()), folder: entry.path(), last: None })
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_found_and_a_counter_may_begin_again() {
+    fn packages_are_found_and_counter_may_wrap() {
         let powercap = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = powercap.path().join(path);

@@ -1,4 +1,4 @@
-//! Runs components together, again and again, and makes profiles of what they took.
+//! Runs components together repeatedly, and makes profiles of their times or energies.
 
 use super::rule::{Point, Stop, Values};
 use crate::energy::{EnergyMeter, MeterError, measure_energy};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// What one unit does with a share.
+/// The work of one unit on a share.
 ///
 /// ```
 /// use thalweg::measure::Component;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// ```
 pub struct Component<'a> {
     name: String,
-    /// What it took in seconds, if it knows better than a clock around it.
+    /// Runs the component. Returns its time in seconds, if it measures that itself.
     run: Box<dyn FnMut(u64) -> Option<f64> + Send + 'a>,
 }
 
@@ -27,8 +27,9 @@ impl fmt::Debug for Component<'_> {
 }
 
 impl<'a> Component<'a> {
-    /// A component of this name, which `run` does for a share of the given size; timed from outside. The name is the
-    /// profile's: a unit as configurations write it, such as `CPU:4`, if the scheduler `fpm` is to use it.
+    /// Creates a component with this name that calls `run` with the size of a share, and is timed from outside. The
+    /// name becomes the profile's name: if the scheduler `fpm` is to use the profile, it has to be a unit as
+    /// configurations write it, such as `CPU:4`.
     pub fn new(name: impl Into<String>, mut run: impl FnMut(u64) + Send + 'a) -> Self {
         let run = move |size| {
             run(size);
@@ -37,7 +38,7 @@ impl<'a> Component<'a> {
         Self { name: name.into(), run: Box::new(run) }
     }
 
-    /// A component that tells what it took, in seconds: on a clock of its own, a simulated one for instance.
+    /// Creates a component that reports its time in seconds, measured on its own clock, for instance a simulated one.
     pub fn reporting(name: impl Into<String>, mut run: impl FnMut(u64) -> f64 + Send + 'a) -> Self {
         Self { name: name.into(), run: Box::new(move |size| Some(run(size))) }
     }
@@ -49,36 +50,37 @@ impl<'a> Component<'a> {
     }
 }
 
-/// A profile, and how well its points are known.
+/// A profile, and how precisely its points are known.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MeasuredProfile {
     /// The means.
     pub profile: Profile,
-    /// What was measured at each size.
+    /// The measurements at each size.
     pub points: Vec<Point>,
 }
 
-/// Why there is no profile.
+/// The reason why there is no profile.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// No sizes, sizes that do not ascend, a time that is none.
+    /// There are no sizes, sizes do not ascend, or a time is not a valid time.
     #[error(transparent)]
     Profile(#[from] FpmError),
-    /// There is no energy to be had.
+    /// The energy could not be measured.
     #[error(transparent)]
     Meter(#[from] MeterError),
 }
 
-/// Measures the time of every component at every size, all components at once, and again until each mean is known as `stop`
-/// says. A component whose mean is known goes on while others' are not: they are to be measured beside it.
+/// Measures the time of every component at every size, with all components running at once, until each mean is known as
+/// precisely as `stop` requires. A component whose mean is known continues to run while those of others are not, since
+/// these have to be measured alongside it.
 ///
 /// # Errors
-/// [`MeasureError::Profile`]: sizes do not ascend from 1, or a component reports what is no time.
+/// [`MeasureError::Profile`]: sizes do not ascend from 1, or a component reports an invalid time.
 ///
 /// # Panics
-/// If a component does.
+/// If a component panics.
 ///
 /// ```
 /// use thalweg::measure::{Component, Stop, build_profiles};
@@ -116,11 +118,12 @@ pub fn build_profiles(
     names.into_iter().zip(points).map(|(name, points)| profile(name, points)).collect()
 }
 
-/// Measures the dynamic energy of one component at every size, again until each mean is known as `stop` says. Nothing else
-/// should run meanwhile. `static_w` is what the meter shows while nothing runs, in watts.
+/// Measures the dynamic energy of one component at every size, until each mean is known as precisely as `stop`
+/// requires. Nothing else should run meanwhile. `static_w` is the power that the meter shows while nothing runs, in
+/// watts.
 ///
 /// # Errors
-/// As [`build_profiles`]; [`MeasureError::Meter`] if the meter cannot be read.
+/// The same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
 ///
 /// ```
 /// use thalweg::energy::FileMeter;
@@ -143,7 +146,7 @@ pub fn energy_profile(
         let start = Instant::now();
         loop {
             let (_, energy) = measure_energy(meter, static_w, || component.timed(*size));
-            // A meter's steps may be coarser than a short run.
+            // A meter's resolution may be coarser than a short run.
             values.0.push(sane(&component.name, *size, energy?.dynamic_j.max(0.0))?);
             if values.is_enough(stop) || is_over(stop, values.0.len(), start.elapsed()) {
                 break;
@@ -154,7 +157,7 @@ pub fn energy_profile(
     profile(component.name, points)
 }
 
-/// What is wrong with the sizes is said before anything runs.
+/// Checks the sizes before anything runs.
 fn check(names: &[String], sizes: &[u64]) -> Result<(), FpmError> {
     let points: Vec<(u64, f64)> = sizes.iter().map(|size| (*size, 0.0)).collect();
     let Some(name) = names.first() else { return Err(FpmError::NoUnits { size: sizes.last().copied().unwrap_or(0) }) };
@@ -174,7 +177,7 @@ fn profile(name: String, points: Vec<Point>) -> Result<MeasuredProfile, MeasureE
     Ok(MeasuredProfile { profile: Profile::new(name, means)?, points })
 }
 
-/// Runs all components once, from one moment on; what each took.
+/// Runs all components once, starting at the same moment. Returns the time of each.
 fn run_together(components: &mut [Component<'_>], size: u64) -> Vec<f64> {
     let barrier = &Barrier::new(components.len());
     std::thread::scope(|scope| {
@@ -197,7 +200,7 @@ mod tests {
 
     #[test]
     fn components_run_at_the_same_time_until_the_last_mean_is_known() {
-        // Each waits for the other in the midst of a run: one after the other would never end.
+        // Each waits for the other in the middle of a run: if they ran one after the other, they would never end.
         let meeting = &Barrier::new(2);
         let runs = &AtomicUsize::new(0);
         let steady = Component::reporting("a", |_| {
@@ -217,11 +220,11 @@ mod tests {
         assert!(point.precision <= 0.05 && point.runs > 3, "{point:?}");
         assert!((steady.profile.at(7), steady.points[0].precision) == (1.0, 0.0));
         let before: Vec<f64> = (0..point.runs - 1).map(|n| 1.0 + 0.2 * (n % 2) as f64).collect();
-        assert!(!Values(before).is_enough(&Stop::default()), "and not a run more than needed");
+        assert!(!Values(before).is_enough(&Stop::default()), "no more runs than needed");
     }
 
     #[test]
-    fn there_is_a_most() {
+    fn number_of_runs_and_seconds_are_limited() {
         let mut n = 0.0;
         let grows = Component::reporting("a", |_| {
             n += 1.0;
@@ -235,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_sizes_and_times_are_refused_with_the_component() {
+    fn invalid_sizes_and_times_are_rejected_with_the_component() {
         let run = |sizes: &[u64], seconds: f64| {
             let component = Component::reporting("GPU:1", move |_| seconds);
             build_profiles(vec![component], sizes, &Stop::default()).unwrap_err().to_string()
@@ -248,12 +251,12 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no memory")]
-    fn a_panic_comes_through() {
+    fn panic_of_a_component_is_propagated() {
         let components = vec![Component::new("a", |_| ()), Component::new("b", |_| panic!("no memory"))];
         let _ = build_profiles(components, &[1], &Stop::default());
     }
 
-    /// Uses 3 J for each unit of size, and stops after so many readings.
+    /// Uses 3 J for each unit of size, and fails after a number of readings.
     struct Simulated<'a>(&'a AtomicUsize, usize);
 
     impl EnergyMeter for Simulated<'_> {
@@ -267,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn energies_are_measured_by_a_meter_which_may_stop() {
+    fn energies_are_measured_by_a_meter_that_may_fail() {
         let done = &AtomicUsize::new(0);
         let component = || {
             Component::new("CPU:1", move |size| {

@@ -1,11 +1,12 @@
-//! Profiles by measurement: what shares of each size take and use, from runs of all components at once.
+//! Profiles by measurement: the time and energy of shares of each size, from runs of all components at once.
 //!
-//! A component is what one unit does with a share, copies both ways included. For each size all components run *at the same
-//! time*, since they slow each other down where they share memory or links, and again until the mean of each is known well
-//! enough (Farrelly et al. 2024, §VI). Energies are measured component by component: a meter cannot tell who used what.
-//! Whether they add up, [`additive`](crate::sched::fpm::additive) says.
+//! A component is the work of one unit on a share, including copies both ways. For each size all components run *at the
+//! same time*, since they slow each other down if they share memory or links, and are repeated until the mean of each
+//! is known well enough (Farrelly et al. 2024, §VI). Energies are measured component by component, because a meter
+//! cannot attribute energy to components. [`additive`](crate::sched::fpm::additive) tells whether they add up.
 //!
-//! The one place beside the drivers that reads clocks. It knows nothing of tasks: a component may use a runtime, or none.
+//! Apart from the drivers, this is the only module that reads clocks. It does not know about tasks: a component may use
+//! a runtime, or none.
 
 mod build;
 mod rule;

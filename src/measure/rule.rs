@@ -1,13 +1,14 @@
-//! When a mean is known well enough (Farrelly et al. 2024, §VI: Student's t, verified by Pearson's chi-squared test).
+//! The rule that decides when a mean is known well enough (Farrelly et al. 2024, §VI: Student's t, verified by
+//! Pearson's chi-squared test).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 
-/// Fewer values in a class than that, and the chi-squared test says nothing.
+/// The minimum number of values per class for a meaningful chi-squared test.
 const LEAST_IN_CLASS: usize = 5;
-/// Less probable than that is not normal.
+/// Values whose probability is lower than this do not count as normally distributed.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// When to stop repeating a run.
+/// The rule when to stop repeating a run.
 ///
 /// ```
 /// use thalweg::measure::Stop;
@@ -16,15 +17,15 @@ const SIGNIFICANCE: f64 = 0.05;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// Not before so many runs of a size; at least 2.
+    /// The minimum number of runs of a size; at least 2.
     pub least: usize,
-    /// After so many in any case.
+    /// The maximum number of runs of a size.
     pub most: usize,
-    /// After so many seconds for a size in any case, but not before `least` runs.
+    /// The maximum time for a size, in seconds; at least `least` runs are made in any case.
     pub seconds: f64,
-    /// When the mean is known so well: the half width of its interval, relative to it.
+    /// The required precision of the mean: half the width of its confidence interval, relative to the mean.
     pub precision: f64,
-    /// How probably the interval has the mean, between 0 and 1.
+    /// The probability with which the interval contains the mean, between 0 and 1.
     pub confidence: f64,
 }
 
@@ -34,7 +35,7 @@ impl Default for Stop {
     }
 }
 
-/// What was measured at one size.
+/// The measurements at one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
@@ -42,11 +43,11 @@ pub struct Point {
     pub size: u64,
     /// The mean, in seconds or joules.
     pub mean: f64,
-    /// Of how many runs.
+    /// The number of runs.
     pub runs: usize,
-    /// The half width of the mean's interval, relative to it.
+    /// Half the width of the mean's confidence interval, relative to the mean.
     pub precision: f64,
-    /// Whether the values may be those of a normal distribution, as the interval supposes; none if there are too few to
+    /// Whether the values may come from a normal distribution, as the interval assumes; `None` if there are too few to
     /// tell.
     pub normal: Option<bool>,
 }
@@ -66,7 +67,7 @@ impl Values {
         (squares / (self.0.len() as f64 - 1.0)).sqrt()
     }
 
-    /// The half width of the mean's interval, relative to it; infinite for a single value.
+    /// Half the width of the mean's confidence interval, relative to the mean; infinite for a single value.
     fn precision(&self, confidence: f64) -> f64 {
         let (n, deviation) = (self.0.len() as f64, self.deviation());
         if deviation == 0.0 {
@@ -81,14 +82,14 @@ impl Values {
         self.0.len() >= stop.least.max(2) && self.precision(stop.confidence) <= stop.precision
     }
 
-    /// Pearson's test with classes that are equally probable; two degrees of freedom go to mean and deviation.
+    /// Pearson's test with equally probable classes; mean and deviation cost two degrees of freedom.
     fn is_normal(&self) -> Option<bool> {
         let (mean, deviation) = (self.mean(), self.deviation());
         let classes = (self.0.len() / LEAST_IN_CLASS).min(20);
         if classes < 4 {
             return None;
         }
-        let normal = Normal::new(mean, deviation).ok()?; // refuses a deviation of 0
+        let normal = Normal::new(mean, deviation).ok()?; // fails for a deviation of 0
         let mut counts = vec![0.0; classes];
         for value in &self.0 {
             let class = (normal.cdf(*value) * classes as f64) as usize;
@@ -111,20 +112,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_is_students() {
+    fn interval_is_student_t() {
         // t(2; 0.975) = 4.3027: 10 ± 4.3027 · 1 / √3.
         let values = Values(vec![9.0, 10.0, 11.0]);
         assert!((values.precision(0.95) - 0.248_42).abs() < 1e-4, "{}", values.precision(0.95));
         assert!(!values.is_enough(&Stop::default()));
         assert!(values.is_enough(&Stop { precision: 0.25, ..Stop::default() }));
         assert!(!Values(vec![9.0]).is_enough(&Stop { least: 0, precision: 9.0, ..Stop::default() }));
-        assert!(!Values(vec![9.0, 9.0]).is_enough(&Stop::default()), "three are the least");
+        assert!(!Values(vec![9.0, 9.0]).is_enough(&Stop::default()), "three runs are the minimum");
         assert!(Values(vec![9.0; 3]).is_enough(&Stop::default()));
         assert!(Values(vec![0.0; 3]).is_enough(&Stop::default()));
     }
 
     #[test]
-    fn what_is_not_normal_is_flagged_if_there_are_enough_values() {
+    fn non_normal_values_are_flagged_if_there_are_enough() {
         let quantiles = Normal::new(10.0, 1.0).unwrap();
         let normal = Values((1..100).map(|n| quantiles.inverse_cdf(f64::from(n) / 100.0)).collect());
         assert_eq!(normal.is_normal(), Some(true));

@@ -1,46 +1,46 @@
-//! A quantity measured at some counts, linear in between.
+//! A quantity measured at some counts, interpolated linearly in between.
 
-/// What a curve does beyond its last point.
+/// The behaviour of a curve beyond its last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
     /// It stays at the last value.
     Stays,
-    /// It goes on rising as between its last two points; a falling one stays.
+    /// A rising curve continues as between its last two points; a falling one stays.
     Rises,
 }
 
-/// A positive quantity as a function of a count. Below the first point it is what it is there.
+/// A positive quantity as a function of a count. Below the first point it has the first point's value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
-    /// In ascending order of counts, at least one.
+    /// At least one point, in ascending order of counts.
     points: Vec<(f64, f64)>,
     beyond: Beyond,
 }
 
 impl Curve {
-    /// The same everywhere.
+    /// Creates a curve with the same value everywhere.
     pub(crate) fn flat(value: f64) -> Self {
         Self { points: vec![(1.0, value)], beyond: Beyond::Stays }
     }
 
-    /// Through these points, in ascending order of counts.
+    /// Creates a curve through these points, in ascending order of counts.
     pub(crate) fn through(points: Vec<(f64, f64)>, beyond: Beyond) -> Self {
         assert!(!points.is_empty() && points.is_sorted_by(|a, b| a.0 < b.0), "points in ascending order");
         Self { points, beyond }
     }
 
-    /// The value at the first point.
+    /// Returns the value at the first point.
     pub(crate) fn first(&self) -> f64 {
         self.points[0].1
     }
 
-    /// The same curve in units of `value`.
+    /// Returns the same curve in units of `value`.
     pub(crate) fn relative_to(mut self, value: f64) -> Self {
         self.points.iter_mut().for_each(|point| point.1 /= value);
         self
     }
 
-    /// The value at a count.
+    /// Returns the value at a count.
     pub(crate) fn at(&self, count: f64) -> f64 {
         let above = self.points.partition_point(|point| point.0 <= count);
         let last = self.points.len() - 1;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linear_between_points_and_continued_only_upwards() {
+    fn curve_is_linear_between_points_and_continued_only_upwards() {
         let rising = Curve::through(vec![(1.0, 10.0), (5.0, 10.0), (9.0, 18.0)], Beyond::Rises);
         let values = [0.0, 1.0, 3.0, 5.0, 7.0, 9.0, 11.0].map(|count| rising.at(count));
         assert_eq!(values, [10.0, 10.0, 10.0, 10.0, 14.0, 18.0, 22.0]);

@@ -1,9 +1,9 @@
-//! What can be wrong with a machine file.
+//! Errors in machine files.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Why a machine file was refused; the message names file, line and key.
+/// The reason why a machine file was rejected. The message names file, line and key.
 ///
 /// ```
 /// use thalweg::SimulatedMachine;
@@ -21,16 +21,16 @@ pub enum MachineFileError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// A line holds an impossible value.
+    /// A line contains an impossible value.
     #[error("{}, line {line}, `{key}`: {problem}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// The line's number, counted from 1.
         line: usize,
         /// The key, or the table's header.
         key: String,
-        /// What is wrong and what would be right.
+        /// The problem, and how to correct it.
         problem: String,
     },
     /// The file as a whole lacks something.
@@ -38,19 +38,19 @@ pub enum MachineFileError {
     Whole {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// The problem, and how to correct it.
         problem: String,
     },
 }
 
-/// A file's text, to tell where something stands in it.
+/// A file's text, used to report the position of an error.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
 }
 
 impl Source<'_> {
-    /// An error in the line where `span` begins.
+    /// Creates an error for the line where `span` begins.
     pub(super) fn error(&self, span: Option<Range<usize>>, problem: impl Into<String>) -> MachineFileError {
         let (path, problem) = (self.path.to_owned(), problem.into());
         let Some(start) = span.map(|span| span.start.min(self.text.len())) else {
@@ -63,7 +63,7 @@ impl Source<'_> {
         MachineFileError::Line { path, line: line + 1, key, problem }
     }
 
-    /// What the TOML reader found.
+    /// Converts an error of the TOML parser.
     pub(super) fn toml_error(&self, error: &toml::de::Error) -> MachineFileError {
         self.error(error.span(), error.message())
     }

@@ -1,7 +1,8 @@
-//! The text of a machine file: what keys there are and what values they take.
+//! The text format of a machine file: the keys and the values they take.
 //!
-//! Every check that concerns one value is part of its type, so the error comes with the value's line. What concerns
-//! several is checked in [`super::machine`]. The format is documented at [`SimulatedMachine`](super::SimulatedMachine).
+//! Every check of a single value is part of the value's type, so the error includes the value's line. Checks that
+//! involve several values are in [`super::machine`]. The format is documented at
+//! [`SimulatedMachine`](super::SimulatedMachine).
 
 use crate::machine::UnitKind;
 use serde::Deserialize;
@@ -30,7 +31,7 @@ pub(super) struct NoiseTable {
     pub(super) relative_deviation: Fraction,
 }
 
-/// What there is of one kind.
+/// The cores or devices of one kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UnitsTable {
@@ -72,7 +73,7 @@ pub(super) struct TaskTable {
     pub(super) speed_up: BTreeMap<Busy, Positive>,
 }
 
-/// Figures are from 1 / `MOST` to this, or 0, so that quotients of two of them, and sums of times, are numbers.
+/// Figures are between 1 / `MOST` and `MOST`, or 0, so that quotients of two of them, and sums of times, are numbers.
 const MOST: f64 = 1e18;
 
 fn in_range(value: f64) -> Result<f64, String> {
@@ -139,7 +140,7 @@ impl TryFrom<String> for Kind {
     }
 }
 
-/// Where a link ends: at the host, or at the devices of a kind.
+/// One end of a link: the host, or the devices of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct End(pub(super) Option<UnitKind>);
@@ -156,7 +157,7 @@ impl TryFrom<String> for End {
     }
 }
 
-/// How many units or cores, as a key.
+/// The number of units or cores, as a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Busy(pub(super) u32);

@@ -1,7 +1,7 @@
-//! A machine to simulate: how long tasks take on its units, and copies on its links.
+//! A machine to simulate: the times of tasks on its units, and of copies on its links.
 //!
-//! This is the simulator's truth. Policies never see it: like on a real machine they learn from samples of tasks that
-//! have run.
+//! These figures are the ground truth of the simulator. Policies never see them: as on a real machine, they learn from
+//! samples of tasks that have run.
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
@@ -46,18 +46,20 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What energy is used ([`Statistics::energy`](crate::Statistics::energy)) follows from watts: `static_w` of the whole
-/// machine, at the top, and of a kind `idle_w` and `busy_w` of each core or device, without work and with it.
+/// Energy ([`Statistics::energy`](crate::Statistics::energy)) is computed from powers in watts: at the top level,
+/// `static_w` of the whole machine; for each kind, `idle_w` and `busy_w` of each core or device, without and with work.
 ///
-/// Further keys: `[noise]` with `seed` and `relative_deviation` of every task's time; of a link `shared = true` (one
-/// for all devices of the kind instead of one each) and `duplex = false` (both directions take turns); of a task
-/// `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either they are
-/// those of every task) and `[tasks.speed_up]` with the speed-up of a unit of this many cores (`{ 8 = 6.5 }`; without
-/// it, of all of them).
+/// Further keys:
+/// - `[noise]` with `seed`, and `relative_deviation` of every task's time;
+/// - of a link, `shared = true` (one link for all devices of the kind instead of one each) and `duplex = false` (both
+///   directions take turns);
+/// - of a task, `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
+///   key they are those of every task), and `[tasks.speed_up]` with the speed-up of a unit of this many cores (`{ 8 =
+///   6.5 }`; without it, the speed-up equals the number of cores).
 ///
-/// A task runs on every kind of unit that the file gives it a time for, if it has a body made with
-/// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds and take the bytes that they access, at
-/// the kind's `bytes_per_s`.
+/// A task runs on every kind of unit for which the file gives it a time, if it has a body made with
+/// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds; their time is the number of bytes that
+/// they access, divided by the kind's `bytes_per_s`.
 #[derive(Debug, Clone)]
 pub struct SimulatedMachine(Arc<Model>);
 
@@ -65,24 +67,24 @@ pub struct SimulatedMachine(Arc<Model>);
 struct Model {
     name: String,
     noise: Noise,
-    /// What it uses whatever happens, apart from its units.
+    /// The constant power of the machine, apart from its units.
     static_w: Option<f64>,
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
 }
 
-/// What there is of one kind of unit.
+/// The cores or devices of one kind of unit.
 #[derive(Debug, Clone)]
 pub(crate) struct UnitModel {
-    /// Cores, or devices.
+    /// The number of cores or devices.
     count: usize,
     memory_bytes: u64,
     pub(crate) launch_ns: f64,
-    /// Of one core or device.
+    /// The power of one idle core or device.
     idle_w: f64,
     power: Option<Power>,
-    /// Of tasks without times of their own.
+    /// The times of tasks that no entry names.
     pub(crate) otherwise: Times,
 }
 
@@ -101,26 +103,26 @@ struct TaskModel {
     times: BTreeMap<UnitKind, Times>,
 }
 
-/// How long certain tasks take on a kind of unit.
+/// The times of certain tasks on a kind of unit.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
-    /// With one core or device busy, for one unit of work.
+    /// The time for one unit of work, with one core or device busy.
     pub(crate) ns: f64,
     pub(crate) work: Work,
     /// By the number of busy cores or devices, relative to one.
     pub(crate) slowdown: Curve,
-    /// By the number of a unit's cores; all of it if there is none.
+    /// By the number of a unit's cores; without it, the speed-up equals the number of cores.
     pub(crate) speed_up: Option<Curve>,
 }
 
-/// What a task's time is in proportion to.
+/// The quantity to which a task's time is proportional.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Work {
-    /// The cost that its program gave; if it gave none, this.
+    /// The cost given by the program, or this if it gave none.
     Cost { otherwise: f64 },
     /// The bytes it accesses.
     Bytes,
-    /// Nothing: every task takes the same.
+    /// None: every task takes the same time.
     Task,
 }
 
@@ -128,7 +130,7 @@ impl SimulatedMachine {
     /// Reads a machine file.
     ///
     /// # Errors
-    /// If it cannot be read or holds an impossible value; the message names the line and its key.
+    /// If the file cannot be read or contains an impossible value. The message names the line and its key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
         let path = path.as_ref();
         let text =
@@ -141,12 +143,13 @@ impl SimulatedMachine {
         &self.0.name
     }
 
-    /// How many cores (of [`UnitKind::Cpu`]) or devices there are of a kind.
+    /// The number of cores (for [`UnitKind::Cpu`]) or devices of a kind.
     pub fn count(&self, kind: UnitKind) -> usize {
         self.0.units.get(&kind).map_or(0, |units| units.count)
     }
 
-    /// The same machine with other noise: its seed, and the standard deviation of a task's time relative to its mean.
+    /// Returns the same machine with different noise: its seed, and the standard deviation of a task's time relative to
+    /// its mean.
     ///
     /// # Panics
     /// If the deviation is not between 0 and 1.
@@ -158,7 +161,8 @@ impl SimulatedMachine {
         Self(Arc::new(Model { noise, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// All of it as units: a CPU unit per core but for those that lead devices, and a unit per device.
+    /// Describes the whole machine as units: a CPU unit per core, except for the cores that lead devices, and a unit
+    /// per device.
     pub(crate) fn default_units(&self) -> String {
         let devices: usize =
             self.0.units.iter().filter(|(kind, _)| kind.is_device()).map(|(_, units)| units.count).sum();
@@ -173,13 +177,13 @@ impl SimulatedMachine {
         self.0.units.get(&kind)
     }
 
-    /// What a core or device of this kind uses, if the file says so.
+    /// The power of a core or device of this kind, if the file specifies it.
     pub(crate) fn power(&self, kind: UnitKind) -> Option<Power> {
         self.0.units.get(&kind)?.power
     }
 
-    /// What all uses that is no unit of `machine`: the machine itself, and cores and devices that no unit has. None if the
-    /// file knows nothing of power.
+    /// The power of everything that belongs to no unit of `machine`: the machine itself, and cores and devices that no
+    /// unit uses. `None` if the file specifies no power at all.
     pub(crate) fn rest_w(&self, machine: &Machine) -> Option<f64> {
         let knows = self.0.static_w.is_some() || self.0.units.values().any(|units| units.power.is_some());
         let idle = |(kind, units): (&UnitKind, &UnitModel)| {
@@ -190,7 +194,7 @@ impl SimulatedMachine {
         knows.then(|| self.0.static_w.unwrap_or(0.0) + self.0.units.iter().map(idle).sum::<f64>())
     }
 
-    /// The bytes of a device of this kind.
+    /// The memory size in bytes of a device of this kind.
     pub(crate) fn memory_bytes(&self, kind: UnitKind) -> u64 {
         self.0.units.get(&kind).map_or(0, |units| units.memory_bytes)
     }
@@ -199,12 +203,12 @@ impl SimulatedMachine {
         self.0.links.iter().enumerate().find(|(_, link)| link.joins(a, b))
     }
 
-    /// What the time of the task with this number is multiplied with.
+    /// The factor by which the time of the task with this number is multiplied.
     pub(crate) fn noise(&self, task: u64) -> f64 {
         self.0.noise.factor(task)
     }
 
-    /// The entry for tasks of this name, or none.
+    /// Returns the entry for tasks of this name, if there is one.
     pub(crate) fn entry(&self, name: &str) -> Option<usize> {
         self.0.tasks.iter().position(|task| match task.name.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -212,7 +216,7 @@ impl SimulatedMachine {
         })
     }
 
-    /// How long tasks of an entry take on a kind of unit; none if they do not run there.
+    /// Returns the times of an entry's tasks on a kind of unit; `None` if they do not run there.
     pub(crate) fn times(&self, entry: Option<usize>, kind: UnitKind) -> Option<&Times> {
         let units = self.0.units.get(&kind)?;
         entry.map_or(Some(&units.otherwise), |entry| self.0.tasks[entry].times.get(&kind))
@@ -296,9 +300,9 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
     let slowdown = match &table.total_bytes_per_s {
         None => Curve::flat(1.0),
         Some(total) if total.get_ref().0 < one => {
-            return Err(source.error(Some(total.span()), "less than `bytes_per_s`, what one of them uses alone"));
+            return Err(source.error(Some(total.span()), "less than `bytes_per_s`, which one of them uses alone"));
         }
-        // Up to so many they do not notice each other, from there on they share.
+        // Up to this number they do not affect each other; beyond it they share the total.
         Some(total) => {
             let enough = total.get_ref().0 / one;
             Curve::through(vec![(enough, 1.0), (2.0 * enough, 2.0)], Beyond::Rises)
@@ -308,7 +312,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
     let NotNegative(idle_w) = table.idle_w;
     let power = match &table.busy_w {
         Some(busy) if busy.get_ref().0 < idle_w => {
-            return Err(source.error(Some(busy.span()), "less than `idle_w`, what one of them uses without work"));
+            return Err(source.error(Some(busy.span()), "less than `idle_w`, which one of them uses without work"));
         }
         busy => busy.as_ref().map(|busy| Power { idle_w, busy_w: busy.get_ref().0 }),
     };

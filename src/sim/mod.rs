@@ -1,7 +1,8 @@
-//! A machine to simulate, as its file describes it: how long tasks take on its units, and copies on its links.
+//! Descriptions of machines to simulate, as machine files contain them: how long tasks take on units, and copies on
+//! links.
 //!
-//! A description and no more: nothing runs here and no time passes. The simulated driver (`driver/simulated/`) alone
-//! looks at the figures; policies learn them from samples, as on a real machine.
+//! These are only descriptions: nothing runs here and no time passes. Only the simulated driver (`driver/simulated/`)
+//! reads the figures; policies learn them from samples, as on a real machine.
 
 mod curve;
 mod error;

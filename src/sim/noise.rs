@@ -1,9 +1,9 @@
-//! Seeded noise: by how much a task takes longer or shorter than its mean.
+//! Seeded noise: the factor by which a task's time differs from its mean.
 //!
-//! A task's noise depends on the seed and the task's number alone, not on when or where it runs: two schedulers that
-//! are compared meet the same tasks, and the order of events cannot change it. Only integer arithmetic and additions,
-//! so the same seed gives the same bits on every machine; that is why there is no library's generator here, whose
-//! streams may change with its version.
+//! A task's noise depends only on the seed and the task's number, not on when or where it runs: two schedulers that are
+//! compared meet the same tasks, and the order of events cannot change the noise. It uses only integer arithmetic and
+//! additions, so the same seed gives the same bits on every machine. For this reason no library's generator is used,
+//! whose streams may change with its version.
 
 /// The mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 fn mix(mut z: u64) -> u64 {
@@ -16,12 +16,12 @@ fn mix(mut z: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Noise {
     pub(crate) seed: u64,
-    /// Standard deviation of a task's time, relative to its mean.
+    /// The standard deviation of a task's time, relative to its mean.
     pub(crate) relative_deviation: f64,
 }
 
 impl Noise {
-    /// What a task's mean time is multiplied with: close to normal around 1, never below 0.05.
+    /// Returns the factor of a task's mean time: approximately normally distributed around 1, never below 0.05.
     ///
     /// The sum of twelve uniform numbers has variance 1 (Irwin and Hall) and stays within six deviations.
     pub(crate) fn factor(&self, task: u64) -> f64 {
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_noise_has_the_mean_and_deviation_asked_for_and_hangs_on_seed_and_task() {
+    fn noise_has_the_requested_mean_and_deviation_and_depends_on_seed_and_task() {
         let noise = Noise { seed: 7, relative_deviation: 0.1 };
         let factors: Vec<f64> = (0..20_000).map(|task| noise.factor(task)).collect();
         let mean = factors.iter().sum::<f64>() / 20_000.0;

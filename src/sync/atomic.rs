@@ -1,11 +1,11 @@
-//! The primitives that this folder is written on; its model-checking tests put loom's in their place.
+//! The primitives that this folder uses. The model-checking tests replace them with loom's.
 
 pub(super) use super::barrier::{heavy_fence, light_fence};
 pub(super) use crossbeam_utils::Backoff;
 pub(super) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 pub(super) use std::sync::{Condvar, Mutex};
 
-/// The standard library's cell, with accesses that a model can watch.
+/// The standard library's `UnsafeCell`, with accesses that a model checker can observe.
 #[derive(Debug)]
 pub(super) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -15,13 +15,13 @@ impl<T> UnsafeCell<T> {
         Self(std::cell::UnsafeCell::new(value))
     }
 
-    /// Calls `read` with a pointer that is only read through.
+    /// Calls `read` with a pointer that is only used for reads.
     #[inline]
     pub(super) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
         read(self.0.get())
     }
 
-    /// Calls `write` with a pointer that may be written through.
+    /// Calls `write` with a pointer that may be used for writes.
     #[inline]
     pub(super) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
         write(self.0.get())

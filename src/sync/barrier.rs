@@ -1,23 +1,23 @@
-//! Two fences that work as a pair: one that costs nothing, for the side that is in a hurry, and one that costs a system call.
+//! A pair of asymmetric fences: a light one that is free, for the hot path, and a heavy one that costs a system call.
 //!
-//! Between a thread's writes and reads on one side of a light fence and another's on one side of a heavy fence holds what
-//! holds between two sequentially consistent fences. Linux has a system call for it (`membarrier`), which makes every running
-//! thread of the process pass a fence. Where there is none, both are fences.
+//! A light fence in one thread and a heavy fence in another order the accesses around them as two sequentially
+//! consistent fences do. On Linux the heavy fence is the system call `membarrier`, which makes every running thread of
+//! the process execute a fence. On systems without such a call, both are ordinary fences.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether heavy fences reach every thread. Read by light fences, so only ever set before there is anything to order:
-/// [`prepare_fences`] is called when a runtime is built.
+/// Whether heavy fences reach every thread. Light fences read this, so it may only be set before there is anything to
+/// order: [`prepare_fences`] is called when a runtime is built.
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 
-/// To be called before the first fence of either kind.
+/// Chooses the implementation of both fences. Must be called before the first fence of either kind.
 pub(crate) fn prepare_fences() {
     static ASKED: OnceLock<()> = OnceLock::new();
     ASKED.get_or_init(|| ASYMMETRIC.store(linux::register(), Ordering::SeqCst));
 }
 
-/// The side in a hurry.
+/// The fence for the hot path.
 #[inline]
 pub(super) fn light_fence() {
     match ASYMMETRIC.load(Ordering::Relaxed) {
@@ -26,7 +26,7 @@ pub(super) fn light_fence() {
     }
 }
 
-/// The side that can wait.
+/// The fence for the side that can afford a system call.
 pub(super) fn heavy_fence() {
     fence(Ordering::SeqCst);
     if ASYMMETRIC.load(Ordering::Relaxed) {
@@ -41,16 +41,16 @@ mod linux {
     const EXPEDITED: c_int = 1 << 3;
     const REGISTER_EXPEDITED: c_int = 1 << 4;
 
-    /// Whether the system has the call; asks for its use.
+    /// Registers this process for the system call. Returns whether the system has it.
     pub(super) fn register() -> bool {
-        // SAFETY: a system call that touches no memory of ours.
+        // SAFETY: the system call touches no memory of this program.
         unsafe { syscall(SYS_membarrier, REGISTER_EXPEDITED, 0 as c_int, 0 as c_int) == 0 }
     }
 
     pub(super) fn reach_every_thread() {
-        // SAFETY: a system call that touches no memory of ours.
+        // SAFETY: the system call touches no memory of this program.
         let result = unsafe { syscall(SYS_membarrier, EXPEDITED, 0 as c_int, 0 as c_int) };
-        assert_eq!(result, 0, "a registered process may ask for fences");
+        assert_eq!(result, 0, "a registered process can issue fences");
     }
 }
 

@@ -1,15 +1,16 @@
-//! Lists of free blocks: a thread keeps some to itself, and full ones change hands under a lock.
+//! Lists of free blocks: each thread keeps some for itself, and full lists change hands under a lock.
 //!
-//! The lock is taken once per batch of blocks, whoever frees and whoever takes. A thread has two lists, so that one that
-//! swings around the boundary of a batch does not take it each time.
+//! Freeing and allocating threads take the lock once per batch of blocks. A thread has two lists, so that it does not
+//! take the lock each time its number of blocks crosses the boundary of a batch.
 //!
-//! Invariant: a free block is linked in exactly one list, a thread's or a shared one, and a block that is taken in none. So
-//! who takes a block has it alone, and whatever was done to it before it was freed has been done (`tests/loom`).
+//! Invariant: a free block is linked in exactly one list, a thread's or a shared one, and an allocated block in none.
+//! So a thread that takes a block has it exclusively, and everything that was done to the block before it was freed has
+//! happened (`tests/loom`).
 
 use super::atomic::{Mutex, UnsafeCell};
 use std::ptr::{self, NonNull};
 
-/// A free block: the link lies in the block itself.
+/// A free block. The link is stored in the block itself.
 struct Free {
     next: UnsafeCell<*mut Free>,
 }
@@ -20,13 +21,13 @@ pub(super) struct List {
     len: usize,
 }
 
-// SAFETY: a list owns its free blocks; nobody else refers to them (the invariant).
+// SAFETY: a list owns its free blocks; nothing else refers to them (the invariant).
 unsafe impl Send for List {}
 
 impl List {
     pub(super) const EMPTY: Self = Self { head: ptr::null_mut(), len: 0 };
 
-    /// How many blocks there are.
+    /// The number of blocks in the list.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.len
@@ -35,11 +36,11 @@ impl List {
     /// Adds a block.
     ///
     /// # Safety
-    /// The block has room for a pointer and is aligned to one, and nobody uses it until it is popped.
+    /// The block has room for a pointer and is aligned to one, and no other code uses it until it is popped.
     #[inline]
     pub(super) unsafe fn push(&mut self, block: NonNull<u8>) {
         let block = block.cast::<Free>().as_ptr();
-        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
+        // SAFETY: the caller's block has room for an aligned pointer, and no other code uses it until it is popped.
         unsafe { block.write(Free { next: UnsafeCell::new(self.head) }) };
         self.head = block;
         self.len += 1;
@@ -48,14 +49,14 @@ impl List {
     #[inline]
     pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
-        // SAFETY: blocks in the list are valid and ours.
+        // SAFETY: blocks in the list are valid, and the list owns them.
         self.head = unsafe { block.as_ref().next.with(|next| *next) };
         self.len -= 1;
         Some(block.cast())
     }
 }
 
-/// Full lists, and what ending threads leave, for whoever needs one.
+/// Full lists, and the lists that ending threads leave, for any thread that needs one.
 pub(super) struct Batches {
     pub(super) full: Mutex<Vec<List>>,
 }
@@ -74,20 +75,20 @@ impl Batches {
     /// Adds a list of one block.
     ///
     /// # Safety
-    /// As for [`List::push`].
+    /// The same as for [`List::push`].
     #[cold]
     pub(super) unsafe fn put_alone(&self, block: NonNull<u8>) {
         let mut list = List::EMPTY;
-        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
+        // SAFETY: the caller's block has room for an aligned pointer, and no other code uses it until it is popped.
         unsafe { list.push(block) };
         self.put(list);
     }
 }
 
-/// A thread's own free blocks of one class, twice `BATCH` at most.
+/// One thread's free blocks of one class, at most twice `BATCH`.
 pub(super) struct Cache<const BATCH: usize> {
     local: List,
-    /// Empty, or full.
+    /// Empty or full.
     spare: List,
 }
 
@@ -96,7 +97,7 @@ impl<const BATCH: usize> Cache<BATCH> {
         Self { local: List::EMPTY, spare: List::EMPTY }
     }
 
-    /// A free block; of those that `fresh` makes, if there is none here or with the others.
+    /// Takes a free block from this cache or from `shared`; if both are empty, from a list that `fresh` makes.
     #[inline]
     pub(super) fn take(&mut self, shared: &Batches, fresh: impl FnOnce() -> List) -> NonNull<u8> {
         self.local.pop().unwrap_or_else(|| self.refill(shared, fresh))
@@ -114,7 +115,7 @@ impl<const BATCH: usize> Cache<BATCH> {
     /// Gives a block back.
     ///
     /// # Safety
-    /// As for [`List::push`].
+    /// The same as for [`List::push`].
     #[inline]
     pub(super) unsafe fn put(&mut self, block: NonNull<u8>, shared: &Batches) {
         if self.local.len >= BATCH {
@@ -124,11 +125,11 @@ impl<const BATCH: usize> Cache<BATCH> {
                 shared.put(full);
             }
         }
-        // SAFETY: the caller's block has room for a pointer, aligned, and is nobody else's until it is popped.
+        // SAFETY: the caller's block has room for an aligned pointer, and no other code uses it until it is popped.
         unsafe { self.local.push(block) };
     }
 
-    /// The thread ends: others may have what it has.
+    /// Leaves all blocks to the other threads, because this thread ends.
     pub(super) fn leave(&mut self, shared: &Batches) {
         for list in [&mut self.local, &mut self.spare] {
             if list.len > 0 {

@@ -1,17 +1,19 @@
 //! A borrowed predicate that code on another stack of the same thread can call.
 //!
-//! A fiber outlives the call that resumed it, so its code cannot borrow from that call. It can share a [`Borrowed`] with
-//! the caller instead. The predicate is present only while the caller lends it; at any other time it reads as false.
+//! A fiber outlives the call that resumed it, so its code cannot borrow from that call. It can share a [`Borrowed`]
+//! with the caller instead. The predicate is present only while the caller lends it; at any other time it reads as
+//! false.
 //!
-//! Invariant: the stored pointer is valid whenever it is not `None`. [`Borrowed::lend`] stores it, and removes it before the
-//! borrow ends, whether its code returns or unwinds. A `Borrowed` is not `Sync`, so only the lending thread reads it.
+//! Invariant: the stored pointer is valid whenever it is not `None`. [`Borrowed::lend`] stores it, and removes it
+//! before the borrow ends, whether its code returns or unwinds. A `Borrowed` is not `Sync`, so only the lending thread
+//! reads it.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
 
 type Predicate<'a> = dyn Fn() -> bool + 'a;
 
-/// A predicate that another call lends.
+/// A predicate that is lent by another call.
 #[derive(Default)]
 pub(crate) struct Borrowed(Cell<Option<NonNull<Predicate<'static>>>>);
 
@@ -33,7 +35,8 @@ impl Borrowed {
 
     /// The predicate's answer; false if none is lent.
     pub(crate) fn holds(&self) -> bool {
-        // SAFETY: the pointer is valid (invariant). The predicate does not suspend a fiber, so the call ends inside `lend`.
+        // SAFETY: the pointer is valid (invariant). The predicate does not suspend a fiber, so the call ends inside
+        // `lend`.
         self.0.get().is_some_and(|predicate| unsafe { predicate.as_ref()() })
     }
 }

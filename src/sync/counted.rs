@@ -1,9 +1,9 @@
-//! A value that several share, in a block of the pool.
+//! A shared, reference-counted value in a block of the pool.
 //!
-//! For what is made with a task, shared by few, and gone soon after: an allocator that has to serve two threads costs more
-//! than all else that is done with it.
+//! It is meant for values that are created with a task, shared by few owners and soon dropped. For these, a general
+//! allocator that has to serve two threads costs more than everything else that is done with them.
 //!
-//! Invariant: `refs` counts the [`Counted`]s; the value lives as long as there is one.
+//! Invariant: `refs` is the number of [`Counted`]s; the value lives as long as at least one of them exists.
 
 use super::pool;
 use super::ref_count::RefCount;
@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-/// One of the references to a value.
+/// A reference to the shared value.
 pub(crate) struct Counted<T>(NonNull<Inner<T>>, PhantomData<Inner<T>>);
 
 struct Inner<T> {
@@ -20,15 +20,15 @@ struct Inner<T> {
     value: T,
 }
 
-// SAFETY: as for an `Arc`: references give shared access, and any thread may drop the value.
+// SAFETY: as for an `Arc`, references give shared access, and any thread may drop the value.
 unsafe impl<T: Send + Sync> Send for Counted<T> {}
-// SAFETY: as above.
+// SAFETY: the same argument as for `Send`.
 unsafe impl<T: Send + Sync> Sync for Counted<T> {}
 
-/// Moving a reference moves no value.
+/// Moving a reference does not move the value.
 impl<T> Unpin for Counted<T> {}
 
-/// A block for an `Inner<T>`.
+/// The memory block of an `Inner<T>`.
 struct Block<T>(NonNull<Inner<T>>);
 
 impl<T> Block<T> {
@@ -38,17 +38,17 @@ impl<T> Block<T> {
 
 impl<T> Drop for Block<T> {
     fn drop(&mut self) {
-        // SAFETY: nobody uses the block any more, which was allocated with these.
+        // SAFETY: the block was allocated with this class and layout, and nothing uses it any more.
         unsafe { pool::free(self.0.cast(), Self::CLASS, || Self::LAYOUT) };
     }
 }
 
 impl<T> Counted<T> {
-    /// Two references to a new value.
+    /// Creates a value with two references to it.
     #[inline]
     pub(crate) fn pair(value: T) -> (Self, Self) {
         let block = pool::allocate(Block::<T>::LAYOUT, Block::<T>::CLASS).cast::<Inner<T>>();
-        // SAFETY: the block is ours, large enough and aligned.
+        // SAFETY: the block is exclusively ours, large enough and aligned.
         unsafe { block.write(Inner { refs: RefCount::new(2), value }) };
         (Self(block, PhantomData), Self(block, PhantomData))
     }
@@ -56,9 +56,9 @@ impl<T> Counted<T> {
 
 #[cfg(test)]
 impl<T> Counted<T> {
-    /// Pretends that there are this many references.
+    /// Pretends that this number of references exists.
     pub(super) fn set_references(&self, references: u32) {
-        // SAFETY: the value lives by this reference.
+        // SAFETY: this reference keeps the value alive.
         unsafe { self.0.as_ref() }.refs.set(references);
     }
 }
@@ -66,7 +66,7 @@ impl<T> Counted<T> {
 impl<T> Clone for Counted<T> {
     #[inline]
     fn clone(&self) -> Self {
-        // SAFETY: the value lives by this reference.
+        // SAFETY: this reference keeps the value alive.
         unsafe { self.0.as_ref() }.refs.increase();
         Self(self.0, PhantomData)
     }
@@ -77,7 +77,7 @@ impl<T> Deref for Counted<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value lives by this reference.
+        // SAFETY: this reference keeps the value alive.
         unsafe { &self.0.as_ref().value }
     }
 }
@@ -85,10 +85,10 @@ impl<T> Deref for Counted<T> {
 impl<T> Drop for Counted<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the value lives by this reference.
+        // SAFETY: this reference keeps the value alive.
         if unsafe { self.0.as_ref() }.refs.decrease() {
-            let _block = Block(self.0); // freed after the value, also if its destructor panics
-            // SAFETY: the last reference is gone, and every use comes before.
+            let _block = Block(self.0); // freed after the value, even if its destructor panics
+            // SAFETY: the last reference is gone, and every use happened before.
             unsafe { ptr::drop_in_place(self.0.as_ptr()) };
         }
     }
@@ -100,7 +100,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
-    /// Larger than the pool's blocks, and aligned to more.
+    /// Larger than the pool's blocks, with a larger alignment.
     #[repr(align(128))]
     struct Large {
         _witness: Arc<()>,
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_reference_drops_the_value_on_whatever_thread() {
+    fn last_reference_drops_the_value_on_any_thread() {
         let witness = Arc::new(());
         let (one, two) = Counted::pair(witness.clone());
         let three = two.clone();
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_destructor_that_panics_runs_once() {
+    fn panicking_destructor_runs_once() {
         struct Bomb {
             _witness: Arc<()>,
         }
         impl Drop for Bomb {
             fn drop(&mut self) {
-                panic!("as a user's may");
+                panic!("as a user's destructor may");
             }
         }
         let witness = Arc::new(());

@@ -1,26 +1,29 @@
-//! Deferred drops: values that may own others of their kind are dropped one after another instead of within each other.
+//! Deferred drops: values that may own others of their kind are dropped one after another instead of recursively.
 //!
-//! A chain of such values may be as long as a program likes, and may lead through types of the user's. The destructor of
-//! each value hands its contents over here. The outermost call on a thread drops them, and then whatever the nested calls
-//! have left meanwhile.
+//! A chain of such values can be arbitrarily long and may lead through types defined by the user. The destructor of
+//! each value passes its contents to this module. The outermost call on a thread drops them, and then everything that
+//! the nested calls have added meanwhile.
 //!
-//! Invariant: a thread's list exists exactly while an outermost call runs on it, and is empty when that returns.
+//! Invariant: a thread's list exists exactly while an outermost call runs on the thread, and is empty when that call
+//! returns.
 
 use super::task::drop_quietly;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::thread::LocalKey;
 
-/// One thread's list of contents to drop. It is never dropped itself, so destructors can use it while the thread ends.
+/// One thread's list of contents to drop. The list itself is never dropped, so destructors can use it while the thread
+/// ends.
 pub(crate) struct DeferredDrop<T>(RefCell<Option<ManuallyDrop<Vec<T>>>>);
 
 impl<T: 'static> DeferredDrop<T> {
-    /// No call is under way.
+    /// Creates the state in which no call is under way.
     pub(crate) const fn new() -> Self {
         Self(RefCell::new(None))
     }
 
-    /// Drops `contents` now, or leaves them to the outermost call on this thread. A panic of a destructor ends here.
+    /// Drops `contents` now, or leaves them to the outermost call on this thread. A destructor's panic does not leave
+    /// this call.
     pub(crate) fn drop(this: &'static LocalKey<Self>, contents: T) {
         let outermost = this.with(|this| match &mut *this.0.borrow_mut() {
             Some(waiting) => {
@@ -75,6 +78,6 @@ mod tests {
         let chain = (0..100_000).fold(None, |chain, _| Some(Box::new(Link(chain, alive.clone()))));
         let thread = std::thread::Builder::new().stack_size(64 << 10);
         thread.spawn(move || drop(chain)).unwrap().join().unwrap();
-        assert_eq!(Arc::strong_count(&alive), 1, "a destructor that panics stops no other");
+        assert_eq!(Arc::strong_count(&alive), 1, "a panicking destructor does not stop the others");
     }
 }

@@ -1,25 +1,28 @@
-//! Something that goes on while no thread works on it: who has a part in it, and who takes it up again.
+//! A task that continues after its body has returned, while no thread works on it, and the rules for taking it up
+//! again.
 //!
-//! A task whose body has returned, and whose memory is lent out or whose future waits, lies here: it is *parked*. Whoever
-//! gives back the last hold takes it to end it; whoever wakes it takes it to have it run on.
+//! A task whose body has returned while its memory is still lent out, or whose future waits, is *parked* here. The
+//! thread that gives back the last hold takes the task to end it. A thread that wakes the task takes it to continue
+//! running it.
 //!
 //! Invariants:
-//! 1. `holds` counts those whose part is not over: one for the body, which has it from the beginning, and one for each
-//!    guard. Only who has a hold makes another, so it does not rise from 0.
-//! 2. The body gives its hold back when what is held has been parked for good: so whoever gives back the last one finds it.
-//! 3. While the body has its hold, what is parked is taken by the one who finds [`PARKED`] without [`WOKEN`], and by
-//!    nobody else.
+//! 1. `holds` counts the parties that still have a part in the task: one for the body, from the beginning, and one for
+//!    each guard. Only the owner of a hold can create another, so the count never rises from 0.
+//! 2. The body gives its hold back only after the value has been parked for good, so the thread that gives back the
+//!    last hold finds it.
+//! 3. While the body has its hold, the parked value is taken by the thread that finds [`PARKED`] without [`WOKEN`], and
+//!    by no other thread.
 //!
-//! Nothing here runs or ends anything, and what is held is dropped by whoever took it: never under the lock.
+//! Nothing here runs or ends a task. The thread that takes the value also drops it, never under the lock.
 
 use super::atomic::{AtomicU32, AtomicUsize, Mutex, Ordering, fence};
 
-/// It waits for somebody to wake it.
+/// The value waits to be woken.
 const PARKED: u32 = 1;
-/// Somebody has woken it since it was last run.
+/// The value was woken after it was last run.
 const WOKEN: u32 = 2;
 
-/// See the module. `T` is what goes on.
+/// See the module. `T` is the value that continues.
 pub(crate) struct Detached<T> {
     holds: AtomicUsize,
     stage: AtomicU32,
@@ -27,25 +30,25 @@ pub(crate) struct Detached<T> {
 }
 
 impl<T> Detached<T> {
-    /// The body has its hold, and a thread that works on it.
+    /// Creates the state in which the body has its hold and a thread works on it.
     pub(crate) fn new() -> Self {
         Self { holds: AtomicUsize::new(1), stage: AtomicU32::new(0), parked: Mutex::new(None) }
     }
 
-    /// One hold more, for who has one.
+    /// Adds a hold. The caller must have one.
     pub(crate) fn hold(&self) {
         self.holds.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether the caller, who has a hold, has the only one.
+    /// Whether the caller's hold is the only one.
     pub(crate) fn is_last(&self) -> bool {
         self.holds.load(Ordering::Acquire) == 1
     }
 
-    /// Gives a hold back: the last one takes what was parked.
+    /// Gives a hold back. The last one takes the parked value.
     #[must_use]
     pub(crate) fn give_back(&self) -> Option<T> {
-        // What was done with the hold comes before what the last one does.
+        // Everything done under this hold happens before what the last holder does.
         if self.holds.fetch_sub(1, Ordering::Release) != 1 {
             return None;
         }
@@ -53,12 +56,12 @@ impl<T> Detached<T> {
         self.take()
     }
 
-    /// Parks it until the last hold is given back; nobody wakes it any more. The caller has the body's hold.
+    /// Parks the value until the last hold is given back; it is not woken any more. The caller has the body's hold.
     pub(crate) fn park_for_good(&self, held: T) {
         *self.lock() = Some(held);
     }
 
-    /// Parks it until it is woken; it comes back if it was woken meanwhile.
+    /// Parks the value until it is woken. Returns it if it was already woken meanwhile.
     #[must_use]
     pub(crate) fn park(&self, held: T) -> Option<T> {
         *self.lock() = Some(held);
@@ -68,10 +71,10 @@ impl<T> Detached<T> {
         }
     }
 
-    /// Wakes it: it comes to the caller if it was parked; else it will be run once more than it would have been.
+    /// Wakes the value: takes it if it was parked; otherwise has it run once more than it would have been.
     #[must_use]
     pub(crate) fn wake(&self) -> Option<T> {
-        // Written even if it is known to be woken: what the caller did before comes before what is run next.
+        // Written even if it is already woken: what the caller did before must happen before the next run.
         if self.stage.fetch_or(WOKEN, Ordering::AcqRel) != PARKED {
             return None;
         }
@@ -80,12 +83,12 @@ impl<T> Detached<T> {
         woken
     }
 
-    /// It is about to be run: from here on, who wakes it has something new to tell.
+    /// Notes that the value is about to run. Wake-ups from here on bring something new.
     pub(crate) fn run(&self) {
         self.stage.swap(0, Ordering::AcqRel);
     }
 
-    /// Looks at it, if it is parked.
+    /// Calls `see` with the value if it is parked.
     pub(crate) fn look<R>(&self, see: impl FnOnce(&T) -> R) -> Option<R> {
         self.lock().as_ref().map(see)
     }

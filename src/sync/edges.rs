@@ -1,11 +1,13 @@
-//! The edges from a task to those it waits for: memory in the task's own block, links that name a successor.
+//! The edges from a task to its predecessors: their memory in the task's own block, and links that name a successor.
 //!
-//! An edge lies in the *successor's* block, in its header or its tail ([`super::tail`]), or in a chunk behind those, and is linked
-//! into the predecessor's list ([`super::successors`]); this file never links any. Slots stay where they are as long as the block.
+//! An edge is stored in the *successor's* block, in its header or its tail ([`super::tail`]), or in an additional
+//! chunk. It is linked into the predecessor's list ([`super::successors`]); this file never links edges. Slots do not
+//! move while the block lives.
 //!
-//! A linked edge is read by whoever finishes the predecessor, and its address is compared and passed on by whoever links
-//! another one before it. So nothing here makes a reference to an edge, or to what contains edges, from the first slot
-//! that is handed out until all are given back: memory is reached through raw pointers alone, field by field.
+//! The thread that finishes the predecessor reads a linked edge, and a thread that links another edge before it
+//! compares and passes on its address. So nothing here makes a reference to an edge, or to anything that contains
+//! edges, from the first slot that is handed out until all are given back: memory is accessed through raw pointers
+//! alone, field by field.
 
 use super::fixed::Place;
 use super::successors::Edge;
@@ -16,27 +18,28 @@ use std::ptr::{self, NonNull};
 
 const INLINE_EDGES: usize = 3;
 const CHUNK_EDGES: usize = 15;
-/// A task with fewer edges beyond its block keeps its countdown below the bias.
+/// A bound on the edges outside the block that keeps a task's countdown below the bias.
 const MOST_EDGES: usize = (BIAS / 2) as usize;
 
 pub(super) type Slot<K> = MaybeUninit<Edge<Link<K>>>;
 
-/// The edges to a task's predecessors: a few in the header, of a long block more in its tail, and the others in chunks.
+/// The edges to a task's predecessors: the first few in the header, more in the tail of a long block, and the others in
+/// chunks.
 pub(super) struct EdgeStore<K: Kind> {
     inline: [Slot<K>; INLINE_EDGES],
-    /// The last chunk, which names the one before; made by `Box::into_raw`. Not a box: that must not be moved or borrowed
-    /// while others read what is inside.
+    /// The last chunk, which links to the one before; made by `Box::into_raw`. It is not a `Box`, which must not be
+    /// moved or borrowed while other threads read its contents.
     last: *mut Chunk<K>,
 }
 
 struct Chunk<K: Kind> {
     edges: [Slot<K>; CHUNK_EDGES],
-    /// How many chunks there were before.
+    /// How many chunks there were before this one.
     number: usize,
     before: *mut Chunk<K>,
 }
 
-/// A successor's address, or that of its [`Place`] in a graph that stays, with the edge's [`Flow`] in its lowest bit.
+/// The address of a successor, or of its [`Place`] in a fixed graph, with the edge's [`Flow`] in the lowest bit.
 pub(super) struct Link<K: Kind>(*mut Task<K>);
 
 impl<K: Kind> Clone for Link<K> {
@@ -52,21 +55,21 @@ impl<K: Kind> Link<K> {
         Self(task.as_ptr().map_addr(|a| a | usize::from(flow == Flow::Value)))
     }
 
-    /// To a task of a graph that stays.
+    /// Creates a link to a task of a fixed graph.
     pub(super) fn to_place(place: NonNull<Place<K>>, flow: Flow) -> Self {
         const { assert!(align_of::<Place<K>>() > 1, "there is room for the flow") };
         Self::new(place.cast(), flow)
     }
 
-    /// The successor, of a link that leads to a task.
+    /// Returns the successor, for a link that leads to a task.
     #[inline]
     pub(super) fn open(self) -> (NonNull<Task<K>>, Flow) {
         let flow = if self.0.addr() & 1 == 1 { Flow::Value } else { Flow::Order };
-        // SAFETY: made from a non-null, aligned pointer, so clearing the lowest bit gives it back.
+        // SAFETY: the address was made from a non-null, aligned pointer, so clearing the lowest bit restores it.
         (unsafe { NonNull::new_unchecked(self.0.map_addr(|a| a & !1)) }, flow)
     }
 
-    /// The successor's place, of a link that leads to one.
+    /// Returns the successor's place, for a link that leads to one.
     #[inline]
     pub(super) fn open_place(self) -> (NonNull<Place<K>>, Flow) {
         let (place, flow) = self.open();
@@ -75,24 +78,25 @@ impl<K: Kind> Link<K> {
 }
 
 impl<K: Kind> EdgeStore<K> {
-    /// Without edges.
+    /// Creates a store without edges.
     #[inline]
     pub(super) fn new() -> Self {
         Self { inline: [const { MaybeUninit::uninit() }; INLINE_EDGES], last: ptr::null_mut() }
     }
 
-    /// The memory of the `n`-th edge; slots are asked for in order, the last one perhaps again.
+    /// Returns the memory of the `n`-th edge. Slots are requested in order; only the last one may be requested again.
     ///
     /// # Safety
-    /// `store` is valid for reads and writes, and so is the block's tail, which is given each time if it has one. Nobody else gets
-    /// slots of them or clears them meanwhile. Others may read the edges in slots handed out before.
+    /// `store` is valid for reads and writes, and so is the block's tail, which must be passed each time if the block
+    /// has one. No other thread gets slots of them or clears them meanwhile. Other threads may read the edges in slots
+    /// handed out before.
     #[inline]
     pub(super) unsafe fn slot(
         store: *mut Self,
         n: usize,
         tail: impl FnOnce() -> Option<NonNull<Tail<K>>>,
     ) -> *mut Edge<Link<K>> {
-        // SAFETY: the caller alone gets slots of this store, which is valid. `n` is within the array, which is indexed
+        // SAFETY: only the caller gets slots of this store, which is valid. `n` is within the array, which is indexed
         // in place: no reference to it is made.
         unsafe {
             if n < INLINE_EDGES {
@@ -107,23 +111,23 @@ impl<K: Kind> EdgeStore<K> {
             }
             let number = n / CHUNK_EDGES;
             if last.is_null() || (*last).number < number {
-                assert!(n < MOST_EDGES, "a task waits for more tasks than can be counted");
+                assert!(n < MOST_EDGES, "a task has more predecessors than can be counted");
                 let edges = [const { MaybeUninit::uninit() }; CHUNK_EDGES];
                 (*store).last = Box::into_raw(Box::new(Chunk { edges, number, before: last }));
             }
-            // A chunk was made for this slot or an earlier one.
+            // A chunk was made for this slot or for an earlier one.
             (&raw mut (*(*store).last).edges[n % CHUNK_EDGES]).cast()
         }
     }
 
-    /// Gives the chunks back.
+    /// Frees the chunks.
     ///
     /// # Safety
-    /// Nobody uses an edge of this store any more.
+    /// No thread uses an edge of this store any more.
     #[inline]
     pub(super) unsafe fn clear(&mut self) {
         while !self.last.is_null() {
-            // SAFETY: made by `Box::into_raw`, in this list alone, and nobody is left who reads it.
+            // SAFETY: the chunk was made by `Box::into_raw`, it is in this list alone, and no thread reads it any more.
             let chunk = unsafe { Box::from_raw(self.last) };
             self.last = chunk.before;
         }

@@ -1,6 +1,7 @@
-//! What of tasks' blocks is asked for ahead of time: since they were submitted, other tasks' bodies may have taken the caches.
+//! Prefetching of task blocks. Since the tasks were submitted, other tasks' bodies may have evicted them from the
+//! caches.
 //!
-//! Prefetches alone: nothing here changes what a task does, or when.
+//! Nothing here changes what a task does, or when.
 
 use super::owned::OwnedTask;
 use super::pool;
@@ -10,8 +11,8 @@ use super::task::{Kind, Task};
 use std::ptr::{self, NonNull};
 
 impl<K: Kind> Task<K> {
-    /// Will be run in a moment: brings to the cache what is looked at then, which is not the second line, with the edges. Of the
-    /// body, as much as is in the header's last line and in one more.
+    /// Prefetches a task that will run soon: the lines that are read then, so not the second line, with the edges. Of
+    /// the body, only the part in the header's last line and one more line are prefetched.
     #[inline]
     pub(super) fn expect_run(task: NonNull<Self>) {
         let start = task.as_ptr().cast::<u8>().cast_const();
@@ -20,10 +21,12 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Is run now: brings a long body to the cache all at once, as each line would else be waited for when it is looked at.
+    /// Prefetches a long body that runs now, all at once; otherwise the thread would wait for each line when it reads
+    /// it.
     #[inline]
     pub(crate) fn expect_body(&self) {
-        /// A task with few accesses has no more lines: a few instructions would be much of what it costs.
+        /// A task with few accesses has no more lines than this; for it, even a few instructions would be a large part
+        /// of its cost.
         const NEAR: usize = 6;
         let lines = self.block_bytes / pool::ALIGN;
         if lines > NEAR {
@@ -31,8 +34,9 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Will be ended when its body has run: meanwhile brings to the cache what is looked at then of the successor that came last,
-    /// its edge, which as a rule is in its block's second line, and the line before. Another thread may have made the successor.
+    /// Prefetches, while the body runs, what ending the task will read of its latest successor: the edge, which is
+    /// usually in the second line of the successor's block, and the line before. Another thread may have created the
+    /// successor.
     #[inline]
     pub(crate) fn expect_end(&self) {
         let edge = self.successors.latest().cast::<u8>();
@@ -44,14 +48,13 @@ impl<K: Kind> Task<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
-    /// Is ended now: brings to the cache what is looked at of all successors of a long task. In a graph that stays, that is not
-    /// in their blocks.
+    /// Prefetches what ending a long task reads of all its successors. In a fixed graph this is not in their blocks.
     #[inline]
     pub(crate) fn expect_successors(&self) {
         if let Some(tail) = self.tail()
             && !self.is_in_rounds()
         {
-            // SAFETY: the tail was begun with the task, whose owner this is.
+            // SAFETY: the tail was initialized with the task, which `self` owns.
             unsafe { Tail::noted(tail, self.address_of().cast()) }.for_each(prefetch_line);
         }
     }

@@ -1,20 +1,21 @@
-//! The tasks that a thread is working on, for others to look at, at next to no cost to the thread.
+//! The tasks that a thread is working on, visible to other threads at almost no cost to the thread itself.
 //!
-//! The thread that runs a task shows it here, and hides it before the task may go. Tasks that run on top of a body that waits
-//! are shown on top of it. Others look when something has gone wrong: rarely, and then they may take their time. So the lock
-//! between the two is biased: hiding is a store and a load, without a fence; looking makes every thread of the process pass
-//! a fence ([`heavy_fence`]).
+//! A thread that runs a task shows it here, and hides it before the task may be freed. If a body waits, tasks that run
+//! on top of it are shown on top of it. Other threads look only when something has gone wrong: rarely, and without time
+//! pressure. So the lock between the two sides is biased: hiding is a store and a load without a fence, and looking
+//! makes every thread of the process execute a fence ([`heavy_fence`]).
 //!
-//! A slot shows a [`Frame`] on the stack that runs the task; the frame leads to the one below it. A separate stack
+//! A slot shows a [`Frame`] on the stack that runs the task; the frame links to the one below it. A separate stack
 //! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
 //!
 //! Invariants:
-//! 1. While a look is under way, a task that was seen is not let go: its thread waits at the lock in `hide`.
-//!    Proof: the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads the frames
-//!    (4). With a fence between on both sides, either (4) sees (1) or (2) sees (3). A look takes (3) back last (5): if (2)
-//!    sees that, the look is over (`tests/loom`).
-//! 2. Every frame that is shown, or leads from one that is, lies in a call of [`Exposed::during`] that has not returned, and
-//!    so does every frame in the list. Links between frames change under the lock, or before a frame is shown.
+//! 1. While a look is under way, a task that it has seen is not freed: its thread waits for the lock in `hide`. Proof:
+//!    the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads the frames (4).
+//!    With a fence between the two accesses on both sides, either (4) sees (1) or (2) sees (3). A look resets (3) last
+//!    (5): if (2) sees (5), the look is over (`tests/loom`).
+//! 2. Every frame that is shown, or reachable from one that is, is in a call of [`Exposed::during`] that has not
+//!    returned, and so is every frame in the list. Links between frames change only under the lock, or before a frame
+//!    is shown.
 
 use super::atomic::{AtomicBool, AtomicPtr, Mutex, Ordering, heavy_fence, light_fence};
 use super::owned::OwnedTask;
@@ -26,7 +27,7 @@ use std::ptr;
 
 /// The tasks that one thread is working on.
 pub(crate) struct Exposed<K: Kind> {
-    /// The innermost one.
+    /// The innermost frame.
     shown: AtomicPtr<Frame<K>>,
     looked_at: AtomicBool,
     /// Held during a look.
@@ -41,10 +42,10 @@ struct Frame<K: Kind> {
     below: Cell<*mut Frame<K>>,
 }
 
-/// The innermost frame of a stack, or none.
+/// The innermost frame of a stack, or null.
 struct Left<K: Kind>(*mut Frame<K>);
 
-// SAFETY: frames of stacks that are left are only looked at, by others as well (invariant 2).
+// SAFETY: frames of stacks that were left are only read, including by other threads (invariant 2).
 unsafe impl<K: Kind> Send for Left<K> {}
 
 /// The frames of a stack that can be left, while it is left.
@@ -64,8 +65,9 @@ impl<K: Kind> Default for Exposed<K> {
 }
 
 impl<K: Kind> Exposed<K> {
-    /// Calls `run` with the task's body; meanwhile others can see the task. To be called by one thread at a time.
-    #[inline(always)] // on the way of every task
+    /// Calls `run` with the task's body; other threads can see the task meanwhile. Only one thread at a time may call
+    /// this.
+    #[inline(always)] // on the path of every task
     pub(crate) fn during<R>(&self, task: &OwnedTask<K>, run: impl FnOnce(&K::Body) -> R) -> R {
         let below = Cell::new(self.shown.load(Ordering::Relaxed));
         let frame = Frame { task: ptr::from_ref::<Task<K>>(task), waits_at: AtomicPtr::new(ptr::null_mut()), below };
@@ -74,11 +76,11 @@ impl<K: Kind> Exposed<K> {
         run(task.body())
     }
 
-    /// Says where the body of this task waits, or that it runs again. To be called by the thread that runs it, and without an
-    /// effect unless the task is the innermost.
+    /// Records where the body of this task waits, or that it runs again. Must be called by the thread that runs the
+    /// task; has no effect unless the task is the innermost one.
     pub(crate) fn waits(&self, task: &OwnedTask<K>, at: Option<&'static Location<'static>>) {
         let shown = self.shown.load(Ordering::Relaxed);
-        // SAFETY: the frame is alive (invariant 2), and only this thread takes it away.
+        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
         let frame = unsafe { shown.as_ref() };
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
@@ -86,8 +88,8 @@ impl<K: Kind> Exposed<K> {
         }
     }
 
-    /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any. To
-    /// be called by the thread that runs the tasks.
+    /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any.
+    /// Must be called by the thread that runs the tasks.
     pub(crate) fn apart<R>(&self, frames: &mut Apart<K>, code: impl FnOnce() -> R) -> R {
         let base = self.shown.load(Ordering::Relaxed);
         self.put_on(base, std::mem::take(frames));
@@ -101,7 +103,7 @@ impl<K: Kind> Exposed<K> {
             return;
         }
         let mut left = self.left.lock().unwrap_or_else(|e| e.into_inner());
-        // SAFETY: the frames are alive (invariant 2), and others only look at them under the lock.
+        // SAFETY: the frames are alive (invariant 2), and other threads only read them, under the lock.
         unsafe { Self::link(top, ptr::null_mut(), base) };
         self.shown.store(top, Ordering::Release);
         left.remove(&top.addr());
@@ -120,13 +122,13 @@ impl<K: Kind> Exposed<K> {
         Apart(Left(top))
     }
 
-    /// Has the frame that is above `before` be above `after` instead.
+    /// Relinks the frame that is above `before` to be above `after` instead.
     ///
     /// # Safety
     /// The frames from `top` on are alive, no look takes place, and one of them is above `before`.
     unsafe fn link(top: *mut Frame<K>, before: *mut Frame<K>, after: *mut Frame<K>) {
         let mut frame = top;
-        // SAFETY: the caller says that `before` comes after some frame, and that those up to it are alive.
+        // SAFETY: the caller guarantees that some frame is above `before`, and that the frames up to it are alive.
         unsafe {
             while (*frame).below.get() != before {
                 frame = (*frame).below.get();
@@ -135,16 +137,16 @@ impl<K: Kind> Exposed<K> {
         }
     }
 
-    /// Whether there is a task to see on the stack that runs.
+    /// Whether the current stack shows a task.
     pub(crate) fn is_shown(&self) -> bool {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with each task that is shown, its body, and the call in which the body waits, if it does. The thread may
-    /// have to wait meanwhile before it can let go of them.
+    /// Calls `see` with each task that is shown, its body, and the call in which the body waits, if it does. Meanwhile
+    /// the thread may have to wait before it can let go of these tasks.
     ///
     /// # Safety
-    /// Of the body, `see` only reads what does not change while it runs.
+    /// `see` reads only those parts of the body that do not change while the body runs.
     pub(crate) unsafe fn look(&self, mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>)) {
         let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
         self.looked_at.store(true, Ordering::Relaxed);
@@ -152,10 +154,11 @@ impl<K: Kind> Exposed<K> {
         let shown = self.shown.load(Ordering::Acquire);
         for top in std::iter::once(shown).chain(left.values().map(|left| left.0)) {
             let mut next = top;
-            // SAFETY: a frame that is seen here stays until the lock is given back (the invariants).
+            // SAFETY: a frame that is seen here stays until the lock is released (the invariants).
             while let Some(frame) = unsafe { next.as_ref() } {
-                // SAFETY: so do its task and the body, which its thread has no more than shared references to meanwhile; the caller
-                // answers for the reads. A place in the program is there for ever.
+                // SAFETY: the same holds for its task and the body, of which the task's thread has only shared
+                // references meanwhile; the caller guarantees that the reads are allowed. A `Location` of the program
+                // lives forever.
                 let (task, body, waits_at) = unsafe {
                     let task = &*frame.task;
                     (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
@@ -182,7 +185,7 @@ impl<K: Kind> Exposed<K> {
     }
 }
 
-/// Hides the task again, however its body ends.
+/// Hides the task again when its body ends, by return or by panic.
 struct Shown<'a, K: Kind> {
     exposed: &'a Exposed<K>,
     frame: &'a Frame<K>,

@@ -1,14 +1,15 @@
-//! Code on a stack of its own, which its thread can leave in the middle and come back to.
+//! Code on a separate stack, which its thread can leave in the middle and resume later.
 //!
-//! A body that waits suspends itself, not its thread: what runs meanwhile may have to wait for something that needs the body
-//! again, and must not lie on top of it. The switch is `corosensei`'s; here is who may switch where.
+//! A body that waits suspends itself, not its thread. Code that runs meanwhile may itself have to wait for something
+//! that needs the body again, so it must not run on top of the body. `corosensei` switches between the stacks; this
+//! file defines the rules for when and where.
 //!
-//! What never happens here: a fiber moves to another thread (bodies may hold what is not `Send`), and nothing is queued.
+//! A fiber never moves to another thread, because bodies may hold values that are not `Send`. Nothing is queued here.
 //!
 //! Invariants:
-//! 1. [`CURRENT`] names the yielder of the fiber whose code this thread is running, or nobody's. [`Fiber::resume`] keeps it,
-//!    whichever way the code leaves. A yielder lies in its fiber's first frame, so it is there as long as the code is.
-//! 2. A fiber that is dropped in the middle of its code is leaked: unwinding it would run other people's code.
+//! 1. [`CURRENT`] names the yielder of the fiber whose code this thread is running, or is null. [`Fiber::resume`]
+//!    maintains it, however the code leaves. A yielder is in its fiber's first frame, so it lives as long as the code.
+//! 2. A fiber that is dropped in the middle of its code is leaked: unwinding it would run code of the user.
 
 use super::stacks::{Mapped, headroom};
 use corosensei::stack::DefaultStack;
@@ -24,39 +25,39 @@ thread_local! {
     static CURRENT: Cell<*const Own> = const { Cell::new(ptr::null()) };
 }
 
-/// Memory for the stack of one fiber.
+/// The memory for one fiber's stack.
 pub(crate) struct Stack {
     memory: DefaultStack,
     counted: Mapped,
 }
 
 impl Stack {
-    /// A stack of so many bytes, of which memory is used only as far as it is reached.
+    /// Creates a stack of this size. Only the part that is reached uses physical memory.
     ///
     /// # Errors
-    /// If the system gives no more addresses, or few would be left for others.
+    /// If the system does not map the addresses, or if too few would be left for other memory.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
         let counted = Mapped::new()?;
         let memory = DefaultStack::new(bytes)?;
         match headroom() {
             0 => {}
-            headroom => drop(DefaultStack::new(headroom)?), // only to see that the system would give them
+            headroom => drop(DefaultStack::new(headroom)?), // only to check that the system would map them
         }
         Ok(Self { memory, counted })
     }
 }
 
-/// Code on a stack of its own.
+/// Code on a separate stack.
 pub(crate) struct Fiber {
     coroutine: ManuallyDrop<Coroutine<(), (), (), DefaultStack>>,
-    /// Of the stack, which is leaked with the coroutine.
+    /// The count of the stack, which is leaked with the coroutine.
     counted: ManuallyDrop<Mapped>,
-    /// Known from the start of its code on.
+    /// Set when the code starts.
     yielder: Rc<Cell<*const Own>>,
 }
 
 impl Fiber {
-    /// Code that begins when it is resumed for the first time.
+    /// Creates a fiber whose code begins at the first [`resume`](Self::resume).
     pub(crate) fn new(Stack { memory, counted }: Stack, code: impl FnOnce() + 'static) -> Self {
         let yielder = Rc::new(Cell::new(ptr::null()));
         let own = yielder.clone();
@@ -69,22 +70,23 @@ impl Fiber {
         Self { coroutine: ManuallyDrop::new(coroutine), counted: ManuallyDrop::new(counted), yielder }
     }
 
-    /// Runs the code from its beginning, or from where it has suspended itself, until it ends or suspends itself; returns
-    /// whether it has ended. If it panics, so does this.
+    /// Runs the code from its beginning, or from the point where it has suspended itself, until it ends or suspends
+    /// itself again. Returns whether it has ended. A panic of the code continues in the caller.
     pub(crate) fn resume(&mut self) -> bool {
         let _back = Back(CURRENT.replace(self.yielder.get()));
         matches!(self.coroutine.resume(()), CoroutineResult::Return(()))
     }
 
-    /// The stack, of a fiber that has ended.
+    /// Returns the stack, if the fiber has ended.
     pub(crate) fn into_stack(mut self) -> Option<Stack> {
         if !self.coroutine.done() {
             return None;
         }
-        // SAFETY: the fiber is consumed, so its coroutine is taken once; its destructor leaves alone what has ended.
+        // SAFETY: the fiber is consumed, so its coroutine is taken once; `Drop` does not run, because `self` is
+        // forgotten below.
         let (coroutine, counted) =
             unsafe { (ManuallyDrop::take(&mut self.coroutine), ManuallyDrop::take(&mut self.counted)) };
-        // SAFETY: as above; the rest of the fiber goes here.
+        // SAFETY: the fiber is consumed, and its last field is dropped here, once.
         unsafe { std::ptr::drop_in_place(&raw mut self.yielder) };
         std::mem::forget(self);
         Some(Stack { memory: coroutine.into_stack(), counted })
@@ -94,7 +96,7 @@ impl Fiber {
 impl Drop for Fiber {
     fn drop(&mut self) {
         if self.coroutine.done() {
-            // SAFETY: both are dropped once, here.
+            // SAFETY: both are dropped here, once.
             unsafe {
                 ManuallyDrop::drop(&mut self.coroutine);
                 ManuallyDrop::drop(&mut self.counted);
@@ -103,7 +105,7 @@ impl Drop for Fiber {
     }
 }
 
-/// Restores who was running.
+/// Restores the fiber that was running before.
 struct Back(*const Own);
 
 impl Drop for Back {
@@ -118,14 +120,14 @@ fn is_on_fiber() -> bool {
     !CURRENT.get().is_null()
 }
 
-/// Leaves the fiber whose code this is: [`Fiber::resume`] returns, and the next one comes back here.
+/// Leaves the fiber that is running this code: [`Fiber::resume`] returns, and the next `resume` continues here.
 ///
 /// # Panics
-/// If this is no fiber's code.
+/// If this code does not run in a fiber.
 pub(crate) fn suspend() {
     let current = CURRENT.get();
-    assert!(!current.is_null(), "only a fiber can be left");
-    // SAFETY: it is the yielder of the fiber that runs this, and is there as long as its code is (invariant 1).
+    assert!(!current.is_null(), "only a fiber can be suspended");
+    // SAFETY: this is the yielder of the running fiber, and lives as long as the fiber's code (invariant 1).
     unsafe { (*current).suspend(()) }
 }
 
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn fibers_are_left_and_come_back_in_any_order() {
+    fn fibers_are_suspended_and_resumed_in_any_order() {
         let said = Rc::new(RefCell::new(vec![]));
         let mut fibers: Vec<_> = (0..3)
             .map(|n| {
@@ -160,12 +162,12 @@ mod tests {
         assert_eq!(ended, [false, false, false, false, false, true, false]);
         assert_eq!(*said.borrow(), [(0, 0), (1, 0), (2, 0), (2, 1), (0, 1), (1, 1)]);
         let [first, second, _] = <[_; 3]>::try_from(fibers).ok().unwrap();
-        assert!(first.into_stack().is_some_and(|stack| Fiber::new(stack, || ()).resume()), "a stack is used again");
-        assert!(second.into_stack().is_none(), "not one in the middle of its code");
+        assert!(first.into_stack().is_some_and(|stack| Fiber::new(stack, || ()).resume()), "a stack is reused");
+        assert!(second.into_stack().is_none(), "the stack of a suspended fiber is not reused");
     }
 
     #[test]
-    fn a_panic_comes_out_where_the_fiber_was_resumed() {
+    fn panic_continues_in_the_caller_of_resume() {
         let mut panics = fiber(|| {
             suspend();
             panic!("out of here");
@@ -176,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fiber_in_a_fiber_returns_to_it() {
+    fn inner_fiber_returns_to_the_outer_fiber() {
         let mut outer = fiber(|| {
             let mut inner = fiber(suspend);
             assert!(!inner.resume());

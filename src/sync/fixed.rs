@@ -1,16 +1,17 @@
-//! The edges of a graph that stays, and its tasks' countdowns, side by side in memory.
+//! The edges and countdowns of a fixed graph, stored contiguously.
 //!
-//! While tasks are submitted one by one, an edge lies in its successor's block, and so does the successor's countdown:
-//! whoever ends a task goes from block to block, and touches two cache lines of each. Once no edge comes or goes, each
-//! task's list is laid out in one piece, and so are all countdowns: of a graph whose blocks exceed the caches, these do not.
+//! While tasks are submitted one by one, an edge is stored in its successor's block, and so is the successor's
+//! countdown: the thread that ends a task goes from block to block, and touches two cache lines of each. Once the edges
+//! no longer change, each task's list is laid out in one piece, and so are all countdowns. For a graph whose blocks
+//! exceed the caches, the edges and countdowns still fit.
 //!
-//! It never runs, owns or frees a task.
+//! This module never runs, owns or frees a task.
 //!
 //! Invariants:
-//! 1. From [`FixedEdges::new`] to [`FixedEdges::take_back`], the lists of these tasks consist of edges that lie here, whose
-//!    links lead to places; in between nobody pushes an edge or closes a list.
-//! 2. What was counted down to the last is armed again before its task is taken up. So between two rounds every countdown
-//!    is as it was made.
+//! 1. From [`FixedEdges::new`] to [`FixedEdges::take_back`], the lists of these tasks consist of edges that are stored
+//!    here, whose links lead to places; in between no thread pushes an edge or closes a list.
+//! 2. A countdown that reaches zero is reset before its task is taken up. So between two rounds every countdown has its
+//!    initial value.
 
 use super::atomic::{AtomicU32, Ordering};
 use super::edges::Link;
@@ -21,9 +22,9 @@ use std::ptr::NonNull;
 /// A task as its predecessors see it.
 pub(super) struct Place<K: Kind> {
     task: NonNull<Task<K>>,
-    /// How many of its predecessors have not ended in this round.
+    /// The number of its predecessors that have not ended in this round.
     blockers: AtomicU32,
-    /// How many it has.
+    /// The number of its predecessors.
     linked: u32,
 }
 
@@ -32,39 +33,41 @@ impl<K: Kind> Place<K> {
         self.task
     }
 
-    /// One of the task's predecessors has ended: whether it was the last, so that the caller takes up the ownership.
+    /// Notes that one of the task's predecessors has ended. Returns whether it was the last, in which case the caller
+    /// takes up the ownership.
     #[inline]
     pub(super) fn count_down(&self) -> bool {
         if self.linked == 1 {
-            return true; // there is nobody else to meet
+            return true; // there is no other predecessor
         }
         let is_last = self.blockers.fetch_sub(1, Ordering::AcqRel) == 1;
         if is_last {
-            self.blockers.store(self.linked, Ordering::Relaxed); // nobody counts down before the next round
+            self.blockers.store(self.linked, Ordering::Relaxed); // no thread counts down before the next round
         }
         is_last
     }
 }
 
-/// See the module.
+/// The edges and countdowns; see the module.
 pub(super) struct FixedEdges<K: Kind> {
-    /// Both made by `Box::into_raw`. Not boxes: those must not be moved while others read what is inside.
+    /// Both are made by `Box::into_raw`. They are not boxes, which must not be moved while other threads read their
+    /// contents.
     places: NonNull<[Place<K>]>,
     edges: NonNull<[Edge<Link<K>>]>,
 }
 
 impl<K: Kind> FixedEdges<K> {
-    /// Lays out the edges between these tasks; none of them has one to another task.
+    /// Lays out the edges between these tasks. None of them has an edge to another task.
     ///
     /// # Safety
-    /// All of them live, each is in the list once, and they are the caller's alone until this returns, stamps included. Nobody
-    /// uses the edges in their blocks after.
+    /// All of the tasks live, each is in the list once, and the caller has them exclusively until this returns,
+    /// including their stamps. The edges in their blocks are not used afterwards.
     pub(super) unsafe fn new(tasks: &[NonNull<Task<K>>]) -> Self {
         let place = |(number, task): (u64, &NonNull<Task<K>>)| {
-            // SAFETY: the task lives, and is the caller's alone.
+            // SAFETY: the task lives, and the caller has it exclusively.
             let header = unsafe { task.as_ref() };
-            header.set_stamp(number); // by which its predecessors find it below
-            // SAFETY: as above.
+            header.set_stamp(number); // so that its predecessors find its place below
+            // SAFETY: the task lives, and the caller has it exclusively.
             let linked = header.linked.with(|linked| unsafe { *linked });
             Place { task: *task, blockers: AtomicU32::new(linked), linked }
         };
@@ -72,7 +75,8 @@ impl<K: Kind> FixedEdges<K> {
         let places = NonNull::from(Box::leak(places));
         let (mut edges, mut ends) = (Vec::new(), Vec::with_capacity(tasks.len()));
         for task in tasks {
-            // SAFETY: as above, so the list is not closed, and its edges are in the blocks of tasks that live.
+            // SAFETY: the caller has the task exclusively, so the list is not closed, and its edges are in the blocks
+            // of live tasks.
             unsafe {
                 task.as_ref().successors.look(|link| {
                     let (successor, flow) = link.open();
@@ -86,8 +90,8 @@ impl<K: Kind> FixedEdges<K> {
         let mut start = 0;
         for (task, end) in tasks.iter().zip(ends) {
             let first = edges.cast::<Edge<Link<K>>>();
-            // SAFETY: the run is within the slice, which stays where it is, and in no other list. Edges in the blocks are in
-            // no list any more, and nobody uses them.
+            // SAFETY: the run is within the slice, which does not move, and is in no other list. The edges in the
+            // blocks are in no list any more, and are not used.
             unsafe {
                 let run = NonNull::slice_from_raw_parts(first.add(start), end - start);
                 task.as_ref().successors.replace(run);
@@ -100,9 +104,9 @@ impl<K: Kind> FixedEdges<K> {
     /// Leaves these tasks without successors.
     ///
     /// # Safety
-    /// They are those that this was made of, and no round is under way.
+    /// They are the tasks that this was made from, and no round is under way.
     pub(super) unsafe fn take_back(self, tasks: &[NonNull<Task<K>>]) {
-        // SAFETY: the tasks live, nobody walks a list, and what was leaked is put back into its boxes once.
+        // SAFETY: the tasks live, no thread walks a list, and the leaked memory is put back into its boxes once.
         unsafe {
             for task in tasks {
                 task.as_ref().successors.replace(NonNull::slice_from_raw_parts(NonNull::dangling(), 0));

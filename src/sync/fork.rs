@@ -1,17 +1,20 @@
-//! Two calls of one thread, the second of which it offers to others while it makes the first.
+//! Fork-join of two calls: a thread makes the first and meanwhile offers the second to other threads.
 //!
-//! The second call is a *job* on the stack of the thread that forks; an [`Offer`] is its address, with what to do there.
-//! Nothing is allocated and, as long as nobody comes for it, nothing is written but the offer itself.
+//! The second call is a *job* on the stack of the forking thread; an [`Offer`] is its address and the function that
+//! runs it. Nothing is allocated, and unless another thread takes the offer, nothing is written but the offer itself.
 //!
-//! Where offers lie and who takes them is the [`Market`]'s matter. Nothing here depends on its being right: a market that
-//! loses an offer keeps [`fork`] waiting, and that is all.
+//! The [`Market`] decides where offers are kept and which threads take them. Safety does not depend on its correctness:
+//! a market that loses an offer keeps [`fork`] waiting, with no other effect.
 //!
 //! Invariants:
-//! 1. There is one offer per job. Who has it runs it or, if it is [`fork`] itself, takes the call back: one of the two, once.
-//! 2. [`fork`] does not come back, in whatever way, before the job has ended or its offer has come back.
-//! 3. `outcome` belongs to who runs the job until the stage is [`ENDED`], and to who forked from then on.
-//! 4. `waiter` belongs to who forked until the stage is [`WAITED_FOR`], and then to who runs the job.
-//! 5. After it has set [`ENDED`], who runs the job does not touch it again: the stack may be gone.
+//! 1. There is one offer per job. Its holder runs the job or, if the holder is [`fork`] itself, takes the call back:
+//!    one of the two, once.
+//! 2. [`fork`] does not return or unwind before the job has ended or its offer has been taken back.
+//! 3. `outcome` belongs to the thread that runs the job until the stage is [`ENDED`], and to the forking thread from
+//!    then on.
+//! 4. `waiter` belongs to the forking thread until the stage is [`WAITED_FOR`], and then to the thread that runs the
+//!    job.
+//! 5. After it has set [`ENDED`], the thread that ran the job does not touch it again: the stack may be gone.
 
 use super::atomic::{AtomicU32, Ordering, UnsafeCell};
 use super::sleep::Parker;
@@ -21,38 +24,38 @@ use std::sync::Arc;
 use std::thread;
 
 const OPEN: u32 = 0;
-/// Somebody wants to be woken at the end.
+/// The forking thread wants to be woken at the end.
 const WAITED_FOR: u32 = 1;
 const ENDED: u32 = 2;
 
-/// A thread's place to offer jobs, which are passed an `A` when they are run.
+/// A place where a thread offers jobs. A job gets an `A` when it is run.
 pub(crate) trait Market<A> {
     fn offer(&self, offer: Offer<A>);
 
-    /// The last of this thread's offers for which nobody has come.
+    /// Takes back the latest of this thread's offers that no other thread has taken.
     fn take_back(&self) -> Option<Offer<A>>;
 
-    /// Runs a job that is not the one that was sought.
+    /// Runs a job other than the one that was sought.
     fn run(&self, offer: Offer<A>);
 
-    /// Does something else until that is over, or for a while.
+    /// Does something else until the job has ended, or for a while.
     fn await_end(&self, end: &End);
 }
 
-/// A job that anybody may run, once.
+/// A job that any thread may run, once.
 pub(crate) struct Offer<A> {
     job: *const (),
     run: unsafe fn(*const (), &A),
     of: PhantomData<fn(&A)>,
 }
 
-// SAFETY: a job's call and its outcome go from thread to thread by it, and `fork` asks that they may.
+// SAFETY: it moves a job's call and outcome between threads, and `fork` requires both to be `Send`.
 unsafe impl<A> Send for Offer<A> {}
 
 impl<A> Offer<A> {
-    /// Runs the job. A panic of the call is for who forked.
+    /// Runs the job. A panic of the call is passed to the forking thread.
     pub(crate) fn run(self, argument: &A) {
-        // SAFETY: the job is there as long as it has not been run (invariant 2), and this is its only run (invariant 1).
+        // SAFETY: the job lives until it has been run (invariant 2), and this is its only run (invariant 1).
         unsafe { (self.run)(self.job, argument) }
     }
 }
@@ -69,12 +72,12 @@ impl End {
         self.stage.load(Ordering::Acquire) == ENDED
     }
 
-    /// Has this thread woken at the end; whether that is still to come. To be called by who forked, each time by the same
-    /// thread.
+    /// Has this thread woken at the end; returns whether the end is still to come. Must be called by the forking
+    /// thread, with the same parker each time.
     pub(crate) fn wakes(&self, parker: &Arc<Parker>) -> bool {
         match self.stage.load(Ordering::Acquire) {
             OPEN => {
-                // SAFETY: the place is the caller's (invariant 4).
+                // SAFETY: the slot is the caller's (invariant 4).
                 self.waiter.with_mut(|waiter| unsafe { *waiter = Some(parker.clone()) });
                 self.stage.compare_exchange(OPEN, WAITED_FOR, Ordering::AcqRel, Ordering::Acquire).is_ok()
             }
@@ -82,16 +85,18 @@ impl End {
         }
     }
 
+    /// Marks the job as ended and wakes the forking thread if it waits.
+    ///
     /// # Safety
-    /// `end` is that of a job which the caller runs, and does not touch any more.
+    /// `end` belongs to a job that the caller has run and does not touch any more.
     unsafe fn reach(end: *const Self) {
-        // SAFETY: the job stays until the stage is `ENDED`, which is written last; the waiter is this thread's if somebody
-        // waits (invariant 4).
+        // SAFETY: the job stays until the stage is `ENDED`, which is written last; the waiter is this thread's if the
+        // forking thread waits (invariant 4).
         unsafe {
             if (*end).stage.compare_exchange(OPEN, ENDED, Ordering::AcqRel, Ordering::Acquire).is_err() {
                 let waiter = (*end).waiter.with_mut(|waiter| (*waiter).take());
                 (*end).stage.store(ENDED, Ordering::Release);
-                waiter.expect("who waits has said so before").unpark();
+                waiter.expect("a waiting thread has registered its parker").unpark();
             }
         }
     }
@@ -113,15 +118,17 @@ impl<C, R> Job<C, R> {
         std::ptr::from_ref(self).cast()
     }
 
+    /// Runs the job and stores its outcome.
+    ///
     /// # Safety
-    /// `job` is the address of a job of this type whose offer the caller had.
+    /// `job` is the address of a job of this type, and the caller had its offer.
     unsafe fn run<A>(job: *const (), argument: &A)
     where
         C: FnOnce(&A, bool) -> R,
     {
         let job: *const Self = job.cast();
-        // SAFETY: the job stays until its end is reached (invariant 2); its call and its outcome are this thread's until
-        // then (invariants 1 and 3).
+        // SAFETY: the job stays until its end is reached (invariant 2); its call and its outcome are this thread's
+        // until then (invariants 1 and 3).
         unsafe {
             let call = (*job).call.with_mut(|call| (*call).take()).expect("a job is run once");
             let outcome = catch_unwind(AssertUnwindSafe(|| call(argument, true)));
@@ -131,11 +138,11 @@ impl<C, R> Job<C, R> {
     }
 }
 
-/// Makes both calls and returns what they return. The second learns whether somebody else makes it.
+/// Makes both calls and returns their results. The second call gets a flag: whether another thread took it.
 ///
 /// # Panics
-/// If one of the calls does, after both have ended: with the first's panic if both do. If the first panics while nobody has
-/// come for the second, that is dropped.
+/// If one of the calls panics, after both have ended; with the first call's panic if both do. If the first panics
+/// before another thread has taken the second, the second is dropped without being called.
 #[inline]
 pub(crate) fn fork<A, F, S>(
     market: &impl Market<A>,
@@ -146,7 +153,7 @@ pub(crate) fn fork<A, F, S>(
 where
     S: Send,
 {
-    /// What must not unwind past a job that others know.
+    /// Aborts if the stack unwinds past a job that other threads know.
     struct Unwound;
     impl Drop for Unwound {
         fn drop(&mut self) {
@@ -167,15 +174,15 @@ where
     }
     std::mem::forget(stays);
     if is_back {
-        // SAFETY: the offer is back, so the job is this thread's alone (invariant 1).
-        let second = job.call.with_mut(|call| unsafe { (*call).take() }).expect("nobody has run it");
+        // SAFETY: the offer was taken back, so the job is this thread's alone (invariant 1).
+        let second = job.call.with_mut(|call| unsafe { (*call).take() }).expect("no other thread has run the job");
         return match first {
             Ok(first) => (first, second(argument, false)),
             Err(panic) => resume_behind(panic, second),
         };
     }
     // SAFETY: the job has ended, so its outcome is this thread's (invariant 3).
-    let second = job.outcome.with_mut(|outcome| unsafe { (*outcome).take() }).expect("it has ended");
+    let second = job.outcome.with_mut(|outcome| unsafe { (*outcome).take() }).expect("the job has ended");
     match (first, second) {
         (Ok(first), Ok(second)) => (first, second),
         (Err(panic), second) => resume_behind(panic, second),
@@ -188,7 +195,8 @@ fn run_of<A, C: FnOnce(&A, bool) -> R, R>(_: &Job<C, R>) -> unsafe fn(*const (),
     Job::<C, R>::run::<A>
 }
 
-/// Goes on with a panic when that is gone, whose destructors may panic in their turn: not while another one is under way.
+/// Drops `rest`, then continues with `panic`. The destructors of `rest` may panic themselves, so they must not run
+/// while another panic unwinds.
 #[cold]
 fn resume_behind<T>(panic: Box<dyn std::any::Any + Send>, rest: T) -> ! {
     drop(rest);

@@ -1,17 +1,17 @@
-//! Processes made by `fork`: a child has one thread, the one that called `fork`, and a copy of everything else.
+//! Detection of `fork`: a child process has one thread, the one that called `fork`, and a copy of everything else.
 //!
-//! A runtime in a child has no threads. Locks that another thread held at the moment of the fork stay locked for ever. So
-//! each runtime asks to be told ([`tell_in_child`]), and refuses everything from then on. Parts that cannot ask their
-//! runtime compare a number of forks instead ([`Birth`]). The number changes in the child only.
+//! A runtime in a child has no threads. Locks that another thread held at the moment of the fork stay locked forever.
+//! So each runtime registers to be notified ([`tell_in_child`]), and rejects everything from then on. Parts that cannot
+//! ask their runtime compare a number of forks instead ([`Birth`]). The number changes in the child only.
 //!
 //! State that all runtimes of a process share must stay usable, as the child may build its own runtimes. Therefore
-//! `fork` waits until no thread holds such a lock: it takes them itself, and gives them back in both processes.
+//! `fork` waits until no thread holds such a lock: it takes them itself, and releases them in both processes.
 //!
-//! Nothing here is called by `vfork`, `posix_spawn` or a bare `clone`: what these start has to call `exec`.
+//! `vfork`, `posix_spawn` and a bare `clone` call none of this: the processes that these start have to call `exec`.
 //!
 //! Invariants:
-//! 1. At the moment of a fork the forking thread holds every lock that is shared by runtimes, or no other thread has one.
-//! 2. A child learns of the fork before its `fork` returns.
+//! 1. At the moment of a fork the forking thread holds every lock that runtimes share, or no other thread has one.
+//! 2. A child is notified of the fork before its `fork` returns.
 
 use super::lock::{Lock, LockGuard};
 use super::pool;
@@ -20,15 +20,16 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-/// How many forks lie between the program's first process and this one.
+/// The number of forks between the program's first process and this one.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 static MEMBERS: Lock<Members> = Lock::new(Members { handles_forks: false, all: Vec::new() });
-/// Held by the thread that uses something which all runtimes of the process share.
+/// Held by a thread that uses anything that all runtimes of the process share.
 static SHARED: Mutex<()> = Mutex::new(());
 
-/// A runtime's part that has to know when it is in a child.
+/// A part of a runtime that has to know when it is in a child process.
 pub(crate) trait InChild: Send + Sync {
-    /// This is a child of the process that had made it. Called with no other thread there, before `fork` returns.
+    /// Notifies this part that it is in a child of the process that created it. Called before `fork` returns, while
+    /// there is no other thread in the child.
     fn is_in_child(&self);
 }
 
@@ -43,7 +44,7 @@ struct Members {
 pub(crate) struct Birth(u64);
 
 impl Birth {
-    /// In this process.
+    /// Records the current process.
     #[inline]
     pub(crate) fn here() -> Self {
         Self(FORKS.load(Ordering::Relaxed))
@@ -56,7 +57,7 @@ impl Birth {
     }
 }
 
-/// From now on, a child that is forked off tells this one. It is never dropped in a child.
+/// Registers `member` to be notified in every child that is forked from now on. It is never dropped in a child.
 pub(crate) fn tell_in_child(member: Weak<dyn InChild>) {
     let mut members = MEMBERS.lock();
     if !members.handles_forks {
@@ -67,12 +68,12 @@ pub(crate) fn tell_in_child(member: Weak<dyn InChild>) {
     members.all.push(member);
 }
 
-/// Until the returned guard is dropped, no thread forks and no other thread has such a guard.
+/// Prevents forks, and other calls of this function, until the returned guard is dropped.
 pub(crate) fn share() -> MutexGuard<'static, ()> {
     SHARED.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The locks that the forking thread holds meanwhile.
+/// The locks that the forking thread holds during the fork.
 struct Held {
     _shared: MutexGuard<'static, ()>,
     _pool: Vec<Box<dyn Any>>,
@@ -83,7 +84,7 @@ thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
 }
 
-/// Before the fork. An ending thread has no place to keep guards, and takes no lock.
+/// Runs before the fork. A thread that is ending has no storage for guards, and takes no lock.
 extern "C" fn before() {
     let _ = HELD.try_with(|held| {
         let shared = share();
@@ -92,37 +93,37 @@ extern "C" fn before() {
     });
 }
 
-/// After the fork, in the parent.
+/// Runs after the fork, in the parent.
 extern "C" fn in_parent() {
     drop(HELD.try_with(RefCell::take));
 }
 
-/// After the fork, in the child.
+/// Runs after the fork, in the child.
 extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::SeqCst);
     let held = HELD.try_with(RefCell::take).ok().flatten();
     for member in held.iter().flat_map(|held| &held.members.all).filter_map(Weak::upgrade) {
         member.is_in_child();
-        std::mem::forget::<Arc<dyn InChild>>(member); // the child never ends it
+        std::mem::forget::<Arc<dyn InChild>>(member); // the child must never drop it
     }
 }
 
 #[cfg(unix)]
 mod system {
-    /// Has the system call the handlers at each fork from now on.
+    /// Makes the system call the handlers at each fork from now on.
     pub(super) fn handle_forks() {
-        // SAFETY: the handlers are functions of this library, and the system forgets them when that is unloaded. They use
-        // locks and memory of ours and allocate, which is allowed: allocators are usable around handlers.
+        // SAFETY: the handlers are functions of this library, and the system forgets them when it is unloaded. They use
+        // locks and memory of this library and allocate, which is allowed: allocators are usable in these handlers.
         let failed =
             unsafe { libc::pthread_atfork(Some(super::before), Some(super::in_parent), Some(super::in_child)) };
         if failed != 0 {
-            log!(warn, "the system tells nobody of forks (error {failed}): a child must not use its parent's runtimes");
+            log!(warn, "the system reports no forks (error {failed}): a child must not use its parent's runtimes");
         }
     }
 }
 
 #[cfg(not(unix))]
 mod system {
-    /// There is no `fork`.
+    /// Does nothing: this system has no `fork`.
     pub(super) fn handle_forks() {}
 }

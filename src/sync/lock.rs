@@ -1,4 +1,4 @@
-//! The lock of one data's history: [`Spin`] as a mutex.
+//! The lock of one data object's history: [`Spin`] as a mutex.
 
 use super::atomic::AtomicBool;
 use super::spin::Spin;
@@ -6,16 +6,16 @@ use super::spin::Spin;
 /// A mutex for short sections.
 pub(crate) type Lock<T> = lock_api::Mutex<RawLock, T>;
 
-/// What a thread has while it holds a [`Lock`].
+/// The guard that a thread has while it holds a [`Lock`].
 pub(crate) type LockGuard<'a, T> = lock_api::MutexGuard<'a, RawLock, T>;
 
-/// The flag behind a [`Lock`].
+/// The flag that implements a [`Lock`].
 #[derive(Debug)]
 pub(crate) struct RawLock(Spin);
 
-// SAFETY: `Spin::take` returns to one thread at a time until that gives the flag back (`tests/loom`).
+// SAFETY: `Spin::take` returns in one thread at a time until that thread gives the flag back (`tests/loom`).
 unsafe impl lock_api::RawMutex for RawLock {
-    #[allow(clippy::declare_interior_mutable_const)] // the trait's way to make a free lock
+    #[allow(clippy::declare_interior_mutable_const)] // the trait requires a constant to create a free lock
     const INIT: Self = Self(Spin { taken: AtomicBool::new(false) });
     type GuardMarker = lock_api::GuardNoSend;
 

@@ -1,4 +1,4 @@
-//! A task that is ready, running or finishing, in the hands of its one owner: see [`super::task`] for the invariants.
+//! A task that is ready, running or finishing, held by its only owner. See [`super::task`] for the invariants.
 
 use super::atomic::Ordering;
 use super::edges::Link;
@@ -12,8 +12,8 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
-/// A task that is ready, running or finishing: the one owner of its body. It can be handed to another thread, but two
-/// threads cannot use it at once, as bodies are only `Send`.
+/// The only owner of the body of a task that is ready, running or finishing. It can be moved to another thread, but two
+/// threads cannot use it at once, because bodies are only `Send`.
 pub(crate) struct OwnedTask<K: Kind>(pub(super) ManuallyDrop<TaskRef<K>>, pub(super) PhantomData<Cell<()>>);
 
 impl<K: Kind> Deref for OwnedTask<K> {
@@ -32,10 +32,10 @@ impl<K: Kind> fmt::Debug for OwnedTask<K> {
 }
 
 impl<K: Kind> Drop for OwnedTask<K> {
-    /// Drops the body with its owner: not under a lock.
+    /// Drops the body. The owner must not be dropped under a lock.
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is the one owner (rule 2), and it goes; each is dropped once, here.
+        // SAFETY: this is the only owner (rule 2), and it goes; each is dropped once, here.
         unsafe {
             self.0.drop_body();
             ManuallyDrop::drop(&mut self.0);
@@ -44,12 +44,12 @@ impl<K: Kind> Drop for OwnedTask<K> {
 }
 
 impl<K: Kind> OwnedTask<K> {
-    /// Where the task's block is.
+    /// Returns the address of the task's block.
     pub(super) fn address_of(&self) -> NonNull<Task<K>> {
         self.0.0
     }
 
-    /// The block's tail, if it is long.
+    /// Returns the block's tail, if the block is long.
     #[inline]
     pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
         self.0.tail()
@@ -63,52 +63,55 @@ impl<K: Kind> OwnedTask<K> {
 
     /// Whether several tasks wait for this one so far.
     pub(crate) fn forks(&self) -> bool {
-        // SAFETY: the list is closed by the one owner, who is asking.
+        // SAFETY: only the owner closes the list, and the owner is the caller.
         unsafe { self.successors.has_several() }
     }
 
-    /// Another reference to the task.
+    /// Returns another reference to the task.
     pub(crate) fn share(&self) -> TaskRef<K> {
         TaskRef::clone(&self.0)
     }
 
-    /// The body. What changes in it when it is run is in cells; being the owner's alone keeps two threads from it.
+    /// Returns the body. Everything that changes in it while it runs is in cells; exclusive ownership keeps two threads
+    /// from running it.
     #[inline]
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: this is the one owner (rule 2), and it is not `Sync`; nobody makes a unique reference meanwhile.
+        // SAFETY: this is the only owner (rule 2), and it is not `Sync`; no unique reference is made meanwhile.
         unsafe { self.0.body.as_ref() }
     }
 
-    /// Whether dropping the body runs anybody's code.
+    /// Whether dropping the body runs any code.
     #[inline]
     pub(crate) fn drops_body(&self) -> bool {
         self.0.drops_body
     }
 
-    /// The owner's part.
+    /// Returns the owner's part.
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
-        // SAFETY: this is the one owner (rule 2).
+        // SAFETY: this is the only owner (rule 2).
         self.0.owned.with(|owned| unsafe { &**owned })
     }
 
-    /// The owner's part, to change it.
+    /// Returns the owner's part for modification.
     #[inline]
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
-        // SAFETY: this is the one owner (rule 2), borrowed mutably.
+        // SAFETY: this is the only owner (rule 2), borrowed mutably.
         self.0.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
-    /// Lets go of those who wait: hands every successor that now waits for nobody to `ready`, the last submitted first.
-    /// From here on nobody waits for this task. To be called once; [`finish`](Self::finish) does so by itself.
+    /// Releases the successors: passes every successor that no longer waits for any task to `ready`, the last submitted
+    /// first. From here on no task waits for this one. Must be called at most once; [`finish`](Self::finish) calls it
+    /// as well.
     ///
-    /// If this task is poisoned, successors that use what it wrote are poisoned with the same cause.
-    #[inline(always)] // on the way of every task
+    /// If this task is poisoned, successors that use a value it wrote are poisoned with the same cause.
+    #[inline(always)] // on the path of every task
     pub(crate) fn release(&self, mut ready: impl FnMut(OwnedTask<K>)) {
         let poison = self.poison();
         self.successors.close(|link| {
             let (successor, flow) = link.open();
-            // SAFETY: a blocked task lives by its run reference, and our count-down has not happened yet.
+            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
+            // down here yet.
             let task = unsafe { successor.as_ref() }; // not used after the count-down
             if flow == Flow::Value
                 && let Some(cause) = &poison
@@ -121,22 +124,23 @@ impl<K: Kind> OwnedTask<K> {
         });
     }
 
-    /// As [`finish`](Self::finish), where others may stand in the task's place: whoever waited for it goes on to wait for
-    /// what `next` says, with what it is waited for, until that is nobody. `next` gets the successor and its body, of which it
-    /// reads what does not change.
+    /// Ends the task like [`finish`](Self::finish), but lets each successor wait for other tasks instead: for each task
+    /// that `next` returns, with the edge's [`Flow`], until `next` returns `None`. `next` gets the successor and its
+    /// body, and reads only those parts of the body that do not change.
     pub(crate) fn finish_into(
         self,
         mut next: impl FnMut(&Task<K>, &K::Body) -> Option<(TaskRef<K>, Flow)>,
         mut ready: impl FnMut(OwnedTask<K>),
     ) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: as in `finish`.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
         unsafe { this.0.drop_body() };
         let poison = this.poison();
         this.successors.close_with(|edge, link| {
             let (successor, flow) = link.open();
-            // SAFETY: a blocked task lives by its run reference, and our count-down has not happened yet. Nobody owns it but
-            // who submits it, who makes no unique reference to its body either.
+            // SAFETY: its run reference keeps a blocked task alive, and it is still blocked, as it has not been counted
+            // down here yet. Its only possible owner is its submitter, which makes no unique reference to its body
+            // either.
             let (task, body) = unsafe { (successor.as_ref(), successor.as_ref().body.as_ref()) };
             if flow == Flow::Value
                 && let Some(cause) = &poison
@@ -144,8 +148,8 @@ impl<K: Kind> OwnedTask<K> {
                 task.set_poison(cause.clone());
             }
             while let Some((in_its_place, flow)) = next(task, body) {
-                // SAFETY: the edge is in no list, and stays where it is until the next list that it is in was walked: that
-                // counts the successor down in place of this one.
+                // SAFETY: the edge is in no list. It stays where it is until the next list that contains it has been
+                // walked: that walk counts the successor down instead of this one.
                 let pushed = unsafe {
                     edge.write(Edge::new(Link::new(successor, flow)));
                     in_its_place.successors.push(edge)
@@ -162,13 +166,14 @@ impl<K: Kind> OwnedTask<K> {
         drop(TaskRef(this.0.0));
     }
 
-    /// Ends the task: drops its body, then does what [`release`](Self::release) does unless that was done before.
+    /// Ends the task: drops its body, then calls [`release`](Self::release), unless that was called before.
     ///
-    /// Who sees a task finished that was not released before sees what its body captured gone.
-    #[inline(always)] // on the way of every task
+    /// A thread that sees the task finished also sees the body's captured values dropped, unless the task was released
+    /// before.
+    #[inline(always)] // on the path of every task
     pub(crate) fn finish(self, ready: impl FnMut(OwnedTask<K>)) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: this is the one owner (rule 2), which does not come to drop the body itself.
+        // SAFETY: this is the only owner (rule 2), and its destructor, which would drop the body again, does not run.
         unsafe { this.0.drop_body() };
         this.release(ready);
         drop(TaskRef(this.0.0));

@@ -1,12 +1,13 @@
-//! Memory for task blocks: size classes, a cache per thread, batches between threads.
+//! Memory for task blocks: size classes, a cache per thread, and batches that move between threads.
 //!
-//! Tasks are born on one thread and die on another, millions of times; a general allocator makes both sides meet at a
-//! lock for each. Here a thread keeps freed blocks to itself and only full batches change hands ([`super::batch`]). Blocks
-//! are never handed back to the system: the pool stays at the size of the program's peak of pending tasks.
+//! Tasks are created on one thread and freed on another, millions of times; with a general allocator both threads would
+//! meet at a lock for each task. Here a thread keeps freed blocks for itself, and only full batches change hands
+//! ([`super::batch`]). Blocks are never returned to the system: the pool keeps the size of the program's peak of
+//! pending tasks.
 //!
-//! Blocks that are larger than the largest class, or aligned to more than [`ALIGN`], are allocated alone.
+//! Blocks that are larger than the largest class, or aligned to more than [`ALIGN`], are allocated individually.
 //!
-//! Invariant: a block belongs to one size class for ever, and is aligned to [`ALIGN`].
+//! Invariant: a block belongs to one size class forever, and is aligned to [`ALIGN`].
 
 use super::atomic::Mutex;
 use super::batch::{Batches, Cache, List};
@@ -17,11 +18,12 @@ use std::sync::MutexGuard;
 
 /// Alignment of every block, and the step between size classes: one cache line.
 pub(super) const ALIGN: usize = 64;
-/// Up to two kilobytes and a task's tail: a task with eleven accesses to whole arrays takes more than one.
+/// The number of size classes: up to two kilobytes and a task's tail. A task with eleven accesses to whole arrays takes
+/// more than one kilobyte.
 const CLASSES: usize = 35;
-/// How many blocks change hands at once.
+/// The number of blocks that change hands at once.
 const BATCH: usize = 64;
-/// A class that means: too large for the pool, or aligned to more, allocated alone.
+/// The class of blocks that are too large for the pool or aligned to more; they are allocated individually.
 const ALONE: usize = CLASSES;
 
 static SHARED: [Batches; CLASSES] = [const { Batches { full: Mutex::new(Vec::new()) } }; CLASSES];
@@ -39,24 +41,24 @@ thread_local! {
     static CACHES: RefCell<Caches> = const { RefCell::new(Caches([const { Cache::new() }; CLASSES])) };
 }
 
-/// Takes all locks of the pool, for the time of a fork.
+/// Takes all locks of the pool, for the duration of a fork.
 pub(super) fn hold() -> impl IntoIterator<Item = MutexGuard<'static, Vec<List>>> {
     SHARED.each_ref().map(|shared| shared.full.lock().unwrap_or_else(|e| e.into_inner()))
 }
 
-/// The class of a block with this layout.
+/// Returns the class of a block with this layout.
 pub(super) const fn class_of(layout: Layout) -> usize {
     let lines = layout.size().div_ceil(ALIGN);
     if layout.align() > ALIGN || lines > CLASSES { ALONE } else { lines.saturating_sub(1) }
 }
 
-/// Of `blocks` blocks of a class, one after the other.
+/// The layout of `blocks` consecutive blocks of a class.
 fn layout(class: usize, blocks: usize) -> Layout {
     Layout::from_size_align((class + 1) * ALIGN * blocks, ALIGN).expect("a batch of the largest class is small")
 }
 
-/// A block with at least this layout, which is one of `class`; uninitialised.
-#[inline(always)] // the class is a constant where this is called: little is left
+/// Allocates a block with at least this layout, which belongs to `class`. The memory is uninitialized.
+#[inline(always)] // the class is a constant at each call, so little code is left
 pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
     debug_assert_eq!(class, class_of(wanted));
     if class == ALONE {
@@ -70,18 +72,18 @@ pub(super) fn allocate(wanted: Layout, class: usize) -> NonNull<u8> {
 /// Gives back a block that [`allocate`] returned.
 ///
 /// # Safety
-/// Nobody uses the block any more, and `class` and `layout` are what it was allocated with.
+/// No code uses the block any more, and `class` and `layout` are the ones it was allocated with.
 #[inline]
 pub(super) unsafe fn free(block: NonNull<u8>, class: usize, layout: impl FnOnce() -> Layout) {
     if class == ALONE {
-        // SAFETY: allocated alone with this very layout.
+        // SAFETY: allocated individually with this very layout.
         unsafe { dealloc(block.as_ptr(), layout()) };
         return;
     }
-    // SAFETY: nobody uses the block, which is one of this class.
+    // SAFETY: the block is not used any more, and belongs to this class.
     let cached = CACHES.try_with(|caches| unsafe { caches.borrow_mut().0[class].put(block, &SHARED[class]) });
     if cached.is_err() {
-        // SAFETY: nobody uses the block; the thread is ending and its caches are gone.
+        // SAFETY: the block is not used any more; the thread is ending and its caches are gone.
         unsafe { SHARED[class].put_alone(block) };
     }
 }
@@ -93,14 +95,14 @@ fn fresh(class: usize) -> List {
     let chunk = system(layout(class, BATCH));
     let mut list = List::EMPTY;
     for i in (0..BATCH).rev() {
-        // SAFETY: the chunk holds BATCH blocks of this size, one after the other, which nobody uses yet.
+        // SAFETY: the chunk holds `BATCH` consecutive blocks of this size, none of which is used yet.
         unsafe { list.push(chunk.add(i * bytes)) };
     }
     list
 }
 
 fn system(layout: Layout) -> NonNull<u8> {
-    // SAFETY: tasks have headers, and classes sizes: no layout has size zero.
+    // SAFETY: no layout has size zero, since tasks have headers and classes have sizes.
     NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout))
 }
 
@@ -143,7 +145,7 @@ mod tests {
 
     struct Block(NonNull<u8>);
 
-    // SAFETY: an unused block, which nobody else has.
+    // SAFETY: the block is unused, and this is the only pointer to it.
     unsafe impl Send for Block {}
 
     #[test]
@@ -160,14 +162,14 @@ mod tests {
             .unwrap();
         }
         let shared: usize = SHARED[class_of(LAYOUT)].full.lock().unwrap().iter().map(List::len).sum();
-        assert!(shared <= 2048 + BATCH, "freed blocks come back instead of piling up: {shared}");
+        assert!(shared <= 2048 + BATCH, "freed blocks are reused instead of piling up: {shared}");
     }
 
     /// No other test takes many blocks of this class.
     const OTHER: Layout = Layout::new::<[u64; 120]>();
 
     #[test]
-    fn a_thread_that_only_frees_passes_blocks_on_while_it_lives() {
+    fn thread_that_only_frees_passes_blocks_on_while_it_lives() {
         const COUNT: usize = 1000;
         let class = class_of(OTHER);
         let take = || (0..COUNT).map(|_| Block(allocate(OTHER, class))).collect::<Vec<_>>();
@@ -191,7 +193,7 @@ mod tests {
             let reused = again.iter().filter(|block| known.contains(&block.0)).count();
             assert!(
                 reused >= COUNT - 4 * BATCH,
-                "{reused} of {COUNT} come back while the thread that frees them lives"
+                "{reused} of {COUNT} are reused while the thread that frees them lives"
             );
             give_back(again);
             drop(give);

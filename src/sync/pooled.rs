@@ -1,7 +1,7 @@
-//! A box in pooled memory: for what some tasks have beside their block, which is made on one thread and dropped on another as
-//! they are ([`super::pool`]).
+//! A box in pooled memory, for data that some tasks have in addition to their block. Like the block, it is created on
+//! one thread and dropped on another ([`super::pool`]).
 //!
-//! Invariant: the block holds a value, which is this box's alone.
+//! Invariant: the block holds a value, which only this box can reach.
 
 use super::pool;
 use std::alloc::Layout;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// As [`Box`], from the pool.
+/// Like [`Box`], but from the pool.
 pub(crate) struct Pooled<T>(NonNull<T>);
 
 // SAFETY: it owns the value, and nothing else has its address.
@@ -21,10 +21,10 @@ impl<T> Pooled<T> {
     const LAYOUT: Layout = Layout::new::<T>();
     const CLASS: usize = pool::class_of(Self::LAYOUT);
 
-    /// A box with this value.
+    /// Creates a box with this value.
     #[inline]
     pub(crate) fn new(value: T) -> Self {
-        const { assert!(size_of::<T>() > 0, "nothing needs no memory") };
+        const { assert!(size_of::<T>() > 0, "a zero-sized value needs no box") };
         let block = pool::allocate(Self::LAYOUT, Self::CLASS).cast::<T>();
         // SAFETY: the block is new, large enough and aligned.
         unsafe { block.write(value) };
@@ -35,7 +35,7 @@ impl<T> Pooled<T> {
 impl<T> Drop for Pooled<T> {
     #[inline]
     fn drop(&mut self) {
-        /// Gives the block back, also if the value's destructor panics.
+        /// Frees the block even if the value's destructor panics.
         struct Free<T>(NonNull<T>);
 
         impl<T> Drop for Free<T> {
@@ -46,7 +46,7 @@ impl<T> Drop for Pooled<T> {
         }
 
         let _free = Free(self.0);
-        // SAFETY: the value is there (the invariant), and nobody uses it afterwards.
+        // SAFETY: the value is there (the invariant), and is not used afterwards.
         unsafe { self.0.drop_in_place() };
     }
 }
@@ -56,7 +56,7 @@ impl<T> Deref for Pooled<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the value is there (the invariant), and borrowed as long as the box.
+        // SAFETY: the value is there (the invariant), and borrowed for as long as the box.
         unsafe { self.0.as_ref() }
     }
 }
@@ -64,7 +64,7 @@ impl<T> Deref for Pooled<T> {
 impl<T> DerefMut for Pooled<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above; the box is borrowed uniquely.
+        // SAFETY: the value is there (the invariant), and the box is borrowed uniquely.
         unsafe { self.0.as_mut() }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_block_of_a_value_whose_destructor_panics_is_used_again() {
+    fn block_is_reused_after_the_destructor_of_its_value_panics() {
         struct Panics([usize; 100]);
         impl Drop for Panics {
             fn drop(&mut self) {

@@ -1,70 +1,72 @@
-//! Who reads something that will be taken away from them: how many there are, and who waits for the last.
+//! A count of the readers of a value that will be taken away, and the wake-up of the thread or future that waits for
+//! the last one.
 //!
-//! Readers come while the one who will take is not yet waiting, and they only go after that. So the one word needs no lock:
-//! it counts readers, and says whether anybody waits. Coming and going is one addition; the lock is for the one who waits,
-//! and for the last reader, if it is waited for.
+//! Readers enter only before the taker waits, and only leave afterwards. So the single word needs no lock: it counts
+//! the readers and records whether the taker waits. Entering and leaving are one addition each. The lock is used only
+//! by the taker, and by the last reader if the taker waits for it.
 //!
 //! Invariants:
-//! 1. Who waits has left its wake-up before it sets [`WAITING`], and looks at the count as it does so: either it sees 0, or
-//!    the last reader sees the bit.
-//! 2. A wake-up is called under no lock: it may be a user's.
+//! 1. The taker stores its wake-up before it sets [`WAITING`], and reads the count in the same step: either it sees 0,
+//!    or the last reader sees the bit.
+//! 2. A wake-up is called under no lock: it may be code of the user.
 
 use super::atomic::{AtomicU32, Mutex, Ordering};
 
-/// Somebody waits for the last one to go.
+/// The taker waits for the last reader to leave.
 const WAITING: u32 = 1 << 31;
-/// A reader beyond this number aborts the process, as references do ([`super::ref_count`]).
+/// A reader beyond this number aborts the process, as too many references do ([`super::ref_count`]).
 const MOST: u32 = WAITING / 2;
 
-/// See the module. `W` wakes who waits.
+/// The readers of one value; see the module. `W` wakes the waiting taker.
 pub(crate) struct Readers<W> {
     state: AtomicU32,
     waiting: Mutex<Option<W>>,
 }
 
 impl<W> Readers<W> {
-    /// Nobody yet.
+    /// Creates a count without readers.
     pub(crate) fn new() -> Self {
         Self { state: AtomicU32::new(0), waiting: Mutex::new(None) }
     }
 
-    /// One more reader.
+    /// Counts one more reader.
     #[inline]
     pub(crate) fn enter(&self) {
         let before = self.state.fetch_add(1, Ordering::Relaxed);
         if before & !WAITING > MOST {
-            std::process::abort(); // one more reader than is counted would read what was taken away
+            std::process::abort(); // a reader that is not counted would read a value that was taken away
         }
     }
 
-    /// Pretends that there are this many readers.
+    /// Pretends that this number of readers exists.
     #[cfg(test)]
     pub(super) fn set(&self, readers: u32) {
         self.state.store(readers, Ordering::Relaxed);
     }
 
-    /// One reader less, who does not come back: what to wake, if this was the last one and somebody waits.
+    /// Counts one reader out; it must not enter again. Returns the wake-up if this was the last reader and the taker
+    /// waits.
     #[inline]
-    #[must_use = "who waits has to be woken"]
+    #[must_use = "the waiting taker has to be woken"]
     pub(crate) fn leave(&self) -> Option<W> {
         let before = self.state.fetch_sub(1, Ordering::AcqRel);
         if before == WAITING | 1 { self.wake() } else { None }
     }
 
-    /// Takes what is to be woken out, whether anybody reads or not.
+    /// Removes and returns the wake-up, whether there are readers or not.
     #[cold]
-    #[must_use = "who waits has to be woken"]
+    #[must_use = "the waiting taker has to be woken"]
     pub(crate) fn wake(&self) -> Option<W> {
         self.waiting.lock().unwrap_or_else(|error| error.into_inner()).take()
     }
 
-    /// Whether there is none any more. If so, what they have done is visible.
+    /// Whether there are no readers any more. If so, everything they have done is visible.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.state.load(Ordering::Acquire) & !WAITING == 0
     }
 
-    /// Leaves a wake-up for when the last one goes, in the place of what was left before; true if there is none any more.
+    /// Leaves a wake-up for the last reader, replacing an earlier one. Returns true if there are no readers any more.
     pub(crate) fn wait(&self, wake: W) -> bool {
         let replaced = self.waiting.lock().unwrap_or_else(|error| error.into_inner()).replace(wake);
         let gone = self.state.fetch_or(WAITING, Ordering::AcqRel) & !WAITING == 0;

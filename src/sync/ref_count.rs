@@ -1,4 +1,4 @@
-//! Reference count of 32 bits, which a task's header has room for.
+//! A reference count of 32 bits, small enough for a task's header.
 //!
 //! A program can forget references without limit, so the count could wrap, and the next drop would free a value in use.
 //! An increment beyond half of the range therefore aborts the process, as `Arc` does.
@@ -55,7 +55,7 @@ impl RefCount {
         self.0.load(Ordering::Acquire) == 1
     }
 
-    /// Pretends that there are this many references.
+    /// Pretends that this number of references exists.
     #[cfg(test)]
     pub(super) fn set(&self, references: u32) {
         self.0.store(references, Ordering::Relaxed);
@@ -66,7 +66,8 @@ impl RefCount {
 #[inline(never)]
 fn too_many() -> ! {
     eprintln!(
-        "thalweg: cannot make another reference to a value: 2³¹ of them were made and never dropped; try dropping clones of handles instead of forgetting them"
+        "thalweg: cannot make another reference to a value: 2³¹ of them were made and never dropped; \
+         try dropping clones of handles instead of forgetting them"
     );
     std::process::abort()
 }

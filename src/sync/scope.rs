@@ -1,40 +1,42 @@
-//! What a thread is in the middle of: a stack of borrowed values that code further up the call stack can look at.
+//! The values that a thread is currently inside of: a stack of borrowed values that code further up the call stack can
+//! read.
 //!
-//! One `thread_local!` has it. Entering is a few stores: nothing is counted, cloned or allocated, because a value is
-//! lent for exactly as long as the call takes.
+//! The stack is kept in one `thread_local!`. Entering costs a few stores: nothing is counted, cloned or allocated,
+//! because a value is lent for exactly as long as the call takes.
 //!
-//! Invariant: every frame in the list lies on a stack of its thread, in a call of [`Scope::enter`] that has not returned,
-//! innermost first. `enter` keeps it: it takes its frame out again however the call ends. Code on a stack of its own
-//! ([`super::fiber`]) has a list of its own, which whoever resumes it puts in the place of its own ([`Scope::apart`]).
+//! Invariant: every frame in the list is on a stack of its thread, in a call of [`Scope::enter`] that has not returned,
+//! innermost first. `enter` maintains this: it removes its frame however the call ends. Code on a separate stack
+//! ([`super::fiber`]) has a separate list; the code that resumes it swaps that list in ([`Scope::apart`]).
 
 use std::cell::{Cell, OnceCell};
 use std::ptr;
 use std::thread::LocalKey;
 
-/// A stack of values lent to what this thread calls, each with a domain and a note.
+/// A stack of values lent to the code that this thread calls, each with a domain and a note.
 pub(crate) struct Scope<T, N> {
     top: Cell<*const Frame<T, N>>,
 }
 
 struct Frame<T, N> {
     domain: u64,
-    /// Whether it is the code itself that runs, rather than something beside it.
+    /// Whether the thread runs the value's code itself, rather than something next to it.
     open: bool,
-    /// Null if there is nothing to see here.
+    /// Null if the frame shows no value.
     value: *const T,
     note: OnceCell<N>,
     below: *const Self,
 }
 
 impl<T: 'static, N: 'static> Scope<T, N> {
-    /// The thread is in the middle of nothing.
+    /// Creates an empty stack.
     pub(crate) const fn new() -> Self {
         Self { top: Cell::new(ptr::null()) }
     }
 
-    /// Calls `f` in the middle of `value`; whether that is `open` is for who looks.
+    /// Calls `f` inside of `value`. `open` is stored for the code that looks at the frame.
     ///
-    /// Not in a closure given to the key: the compiler takes that for a function of its own, which every task would call.
+    /// The code is not in a closure passed to the key, because the compiler would make that a separate function, which
+    /// every task would call.
     #[inline(always)]
     pub(crate) fn enter<R>(
         this: &'static LocalKey<Self>,
@@ -50,7 +52,7 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f()
     }
 
-    /// Calls `f` in the middle of something that a note says all of.
+    /// Calls `f` inside of a frame that has a note instead of a value.
     pub(crate) fn enter_noted<R>(this: &'static LocalKey<Self>, domain: u64, note: N, f: impl FnOnce() -> R) -> R {
         let below = this.with(|scope| scope.top.get());
         let frame = Frame { domain, open: false, value: ptr::null(), note: OnceCell::from(note), below };
@@ -59,19 +61,19 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f()
     }
 
-    /// Whether the thread is in the middle of nothing.
+    /// Whether the stack is empty.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.top.get().is_null()
     }
 
-    /// What `look` says of the innermost frame for which it says anything; it gets the domain, the value and the note,
-    /// which is its to write.
+    /// Returns the first `Some` that `look` returns, called with each frame from the innermost on. `look` gets the
+    /// frame's domain, value and note, and may write the note.
     #[inline]
     pub(crate) fn find<R>(&self, mut look: impl FnMut(u64, Option<&T>, &OnceCell<N>) -> Option<R>) -> Option<R> {
         let mut frame = self.top.get();
         while !frame.is_null() {
-            // SAFETY: frames in the list are alive (invariant), and so is the value, which `enter` borrows as long.
+            // SAFETY: frames in the list are alive (invariant), and so is the value, which `enter` borrows for as long.
             let (this, value) = unsafe { (&*frame, (*frame).value.as_ref()) };
             if let Some(found) = look(this.domain, value, &this.note) {
                 return Some(found);
@@ -85,8 +87,8 @@ impl<T: 'static, N: 'static> Scope<T, N> {
     pub(crate) fn with_all<R>(&self, domain: u64, f: impl FnOnce(&[&T]) -> R) -> R {
         let (mut all, mut frame) = (Vec::new(), self.top.get());
         while !frame.is_null() {
-            // SAFETY: frames in the list are alive (invariant), and so is the value; both stay while `f` runs, which lies on
-            // top of them.
+            // SAFETY: frames in the list are alive (invariant), and so is the value. Both stay while `f` runs, which is
+            // further up the stack.
             let (this, value) = unsafe { (&*frame, (*frame).value.as_ref()) };
             all.extend(value.filter(|_| this.domain == domain));
             frame = this.below;
@@ -94,20 +96,20 @@ impl<T: 'static, N: 'static> Scope<T, N> {
         f(&all)
     }
 
-    /// The domain of the innermost value, if that is open.
+    /// Returns the domain of the innermost frame, if that is open.
     #[inline]
     pub(crate) fn open(&self) -> Option<u64> {
         // SAFETY: frames in the list are alive (invariant).
         unsafe { self.top.get().as_ref() }.filter(|frame| frame.open).map(|frame| frame.domain)
     }
 
-    /// Whether the thread is in the middle of an open value of this domain, at the innermost.
+    /// Whether the innermost frame is open and of this domain.
     #[inline]
     pub(crate) fn is_open(&self, domain: u64) -> bool {
         self.open() == Some(domain)
     }
 
-    /// Calls `f`, which goes on with code that has left its frames here the last time, or begins it without any.
+    /// Calls `f`, which continues code that left `frames` when it was suspended, or begins the code, without frames.
     pub(crate) fn apart<R>(this: &'static LocalKey<Self>, frames: &mut Frames, f: impl FnOnce() -> R) -> R {
         struct Swap<'a, T: 'static, N: 'static>(&'static LocalKey<Scope<T, N>>, &'a mut Frames);
         impl<T, N> Swap<'_, T, N> {
@@ -127,17 +129,17 @@ impl<T: 'static, N: 'static> Scope<T, N> {
     }
 }
 
-/// The frames of code on a stack of its own, while it does not run.
+/// The frames of code on a separate stack, while it does not run.
 pub(crate) struct Frames(*const ());
 
 impl Default for Frames {
-    /// None: the code has yet to begin.
+    /// No frames: the code has yet to begin.
     fn default() -> Self {
         Self(ptr::null())
     }
 }
 
-/// Takes a frame out of the list.
+/// Removes a frame from the list when it is dropped.
 struct Leave<T: 'static, N: 'static> {
     scope: &'static LocalKey<Scope<T, N>>,
     below: *const Frame<T, N>,
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_stays_as_long_as_its_frame() {
+    fn note_lives_as_long_as_its_frame() {
         let note = || {
             let write =
                 |value: Option<&u32>, note: &OnceCell<String>| note.get_or_init(|| format!("{value:?}")).clone();

@@ -1,17 +1,18 @@
-//! How threads sleep and are woken, without losing a wake-up and without a cost while nobody sleeps.
+//! Sleeping and waking of threads, without lost wake-ups and at no cost while no thread sleeps.
 //!
-//! Every thread sleeps on a [`Parker`] of its own, wherever it sleeps and for whatever reason, so that one thread is woken
-//! and no other. A wake-up is a token: it ends the sleep that is under way, or the next one. Whoever sleeps looks again
-//! when it wakes, so a token too many costs a look and a lost one cannot be.
+//! Every thread has one [`Parker`], on which it sleeps wherever and for whatever reason it does, so that a particular
+//! thread can be woken. A wake-up is a token: it ends the current sleep or the next one. A sleeping thread checks its
+//! condition again when it wakes, so a superfluous token costs one check, and a token is never lost.
 //!
-//! [`Sleep`] is where threads sleep that look for work. A thread that finds none *announces* that it will sleep, looks once
-//! more, and only then parks. A thread that made work visible looks whether anybody announced. Each side does its own
-//! write before it reads the other's, with a full fence between: at least one of the two sees the other (Dekker's
-//! pattern), so work is never left with all asleep.
+//! In [`Sleep`], threads sleep that search for work. A thread that finds none *announces* that it will sleep, searches
+//! once more, and only then parks. A thread that made work visible checks whether any thread has announced. Each side
+//! performs its own write before it reads the other's, with a full fence between: at least one of the two sees the
+//! other (Dekker's pattern), so work never remains while all threads sleep.
 //!
 //! Invariants, under the lock:
-//! 1. The list has the threads that announced, are not yet back, and were not chosen since.
-//! 2. Who takes a thread off the list wakes it: two wakers choose two threads.
+//! 1. The list contains the threads that have announced, have not returned yet, and have not been chosen since.
+//! 2. The thread that takes an entry off the list wakes that entry's thread, so two wakers choose two different
+//!    threads.
 
 use super::atomic::{AtomicUsize, Condvar, Mutex, Ordering, fence};
 use std::fmt;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::task::Wake;
 use std::time::Duration;
 
-/// Where one thread sleeps.
+/// The token and the condition variable on which one thread sleeps.
 pub(crate) struct Parker {
     token: Mutex<bool>,
     condvar: Condvar,
@@ -30,7 +31,7 @@ impl Parker {
         Self { token: Mutex::new(false), condvar: Condvar::new() }
     }
 
-    /// Sleeps until there is a token, and takes it; or until the time is over.
+    /// Sleeps until there is a token, and takes it, or until the timeout.
     pub(crate) fn park(&self, timeout: Option<Duration>) {
         let mut token = self.token.lock().unwrap_or_else(|e| e.into_inner());
         let mut over = false;
@@ -75,9 +76,9 @@ impl fmt::Debug for Parker {
     }
 }
 
-/// Where threads sleep that look for work; each at a place, by which it can be woken in particular.
+/// The threads that sleep while they search for work. Each has a place, by which it can be woken in particular.
 pub(crate) struct Sleep {
-    /// How long the list is. Changed under the lock only; read without it by wakers.
+    /// The length of the list. It is written only under the lock; wakers read it without the lock.
     announced: AtomicUsize,
     list: Mutex<Vec<(usize, Arc<Parker>)>>,
 }
@@ -87,7 +88,8 @@ impl Sleep {
         Self { announced: AtomicUsize::new(0), list: Mutex::new(Vec::new()) }
     }
 
-    /// Sleeps until woken or until the time is over, unless `work_in_sight` after the announcement. May return early.
+    /// Sleeps until woken or until the timeout, unless `work_in_sight` returns true after the announcement. May return
+    /// early.
     pub(crate) fn sleep_unless(
         &self,
         place: usize,
@@ -107,13 +109,14 @@ impl Sleep {
         });
     }
 
-    /// Whether somebody sleeps, as far as this thread has seen: for work that is done by its maker if by nobody else.
+    /// Whether a thread sleeps, as far as this thread has seen. Meant for work that its creator does itself if no other
+    /// thread does.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
         self.announced.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes up to `n` threads, those that fell asleep last; to be called after work that any of them can do was made
+    /// Wakes up to `n` threads, those that fell asleep last. Must be called after work that any of them can do was made
     /// visible.
     #[inline]
     pub(crate) fn wake(&self, n: usize) {
@@ -123,7 +126,7 @@ impl Sleep {
         }
     }
 
-    /// Wakes the threads at one place; to be called after work that only they can do was made visible.
+    /// Wakes the threads at one place. Must be called after work that only they can do was made visible.
     pub(crate) fn wake_at(&self, place: usize) {
         fence(Ordering::SeqCst);
         if self.announced.load(Ordering::Relaxed) > 0 {
@@ -133,7 +136,7 @@ impl Sleep {
         }
     }
 
-    /// Wakes one thread, at a place that is `sought`.
+    /// Wakes one thread whose place satisfies `sought`.
     pub(crate) fn wake_one_at(&self, sought: impl Fn(usize) -> bool) {
         let mut chosen = None;
         self.change(|list| {

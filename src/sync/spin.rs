@@ -1,19 +1,20 @@
-//! A flag that one thread holds at a time, for sections of some ten nanoseconds.
+//! A flag that one thread holds at a time, for critical sections of about ten nanoseconds.
 //!
-//! Submitting a task takes one lock for each of its data. A lock that can put threads to sleep needs an atomic exchange
-//! to be given back, since somebody may have to be woken; this one is given back by a plain store, and who finds it taken
-//! looks again, ever less often, and soon yields its core. It is not fair, and not for sections that do anything slow.
+//! Submitting a task takes one lock for each of its data objects. Releasing a lock that can put threads to sleep takes
+//! an atomic exchange, since a thread may have to be woken. This lock is released by a plain store. A thread that finds
+//! it taken retries with increasing backoff and soon yields its core. The lock is not fair, and must not be held during
+//! anything slow.
 
 use super::atomic::{AtomicBool, Backoff, Ordering};
 
-/// Taken or free.
+/// The flag: taken or free.
 #[derive(Debug)]
 pub(crate) struct Spin {
     pub(super) taken: AtomicBool,
 }
 
 impl Spin {
-    /// Waits until the flag is free, and takes it; all that earlier holders did is visible then.
+    /// Waits until the flag is free, then takes it. Everything that earlier holders did is visible afterwards.
     #[inline]
     pub(crate) fn take(&self) {
         if !self.try_take() {
@@ -21,13 +22,13 @@ impl Spin {
         }
     }
 
-    /// Takes the flag if it is free.
+    /// Takes the flag if it is free; returns whether it did.
     #[inline]
     pub(crate) fn try_take(&self) -> bool {
         !self.taken.swap(true, Ordering::Acquire)
     }
 
-    /// Gives the flag back; only for who holds it.
+    /// Gives the flag back. Only its holder may call this.
     #[inline]
     pub(crate) fn give_back(&self) {
         self.taken.store(false, Ordering::Release);

@@ -1,34 +1,35 @@
 //! The number of stacks that a process may have, and the room that has to remain for other memory.
 //!
-//! A system bounds the addresses of a process (`RLIMIT_AS`) and the number of its mappings (`vm.max_map_count`). Stacks of bodies
-//! that wait must not use up either: other allocations, which abort the process when they are refused, need them too.
+//! A system bounds the addresses of a process (`RLIMIT_AS`) and the number of its mappings (`vm.max_map_count`). The
+//! stacks of waiting bodies must not use up either: other allocations need them too, and abort the process when they
+//! fail.
 
 use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The stacks of all threads.
+/// The number of stacks of all threads.
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// Mappings of one stack: itself, and the guard at its end.
+/// The mappings of one stack: the stack itself, and the guard at its end.
 const MAPPINGS: usize = 2;
-/// Stacks may have three quarters of all mappings.
+/// The fraction of all mappings that stacks may use: three quarters.
 const PART_OF_MAPPINGS: (usize, usize) = (3, 4);
-/// The number of mappings that Linux allows unless told otherwise.
+/// The number of mappings that Linux allows by default.
 const USUAL_MAPPINGS: usize = 65_530;
-/// The part of limited addresses that stacks leave to others, and its bounds.
+/// The part of limited addresses that stacks leave to other memory, and its bounds.
 const PART_LEFT: u64 = 8;
 const LEAST_LEFT: u64 = 4 << 20;
 const MOST_LEFT: u64 = 256 << 20;
 
-/// One stack, which counts as long as this is there.
+/// The count of one stack, held until this is dropped.
 pub(super) struct Mapped(());
 
 impl Mapped {
-    /// One more.
+    /// Counts one more stack.
     ///
     /// # Errors
-    /// If there are as many as there may be.
+    /// If the process already has the maximum number of stacks.
     pub(super) fn new() -> io::Result<Self> {
         let before = MAPPED.fetch_add(1, Ordering::Relaxed);
         let counted = Self(()); // counted down again if it is one too many
@@ -57,7 +58,7 @@ fn most() -> usize {
     })
 }
 
-/// The number of bytes that have to remain free; 0 if addresses are not limited.
+/// The number of bytes that have to remain unmapped; 0 if addresses are not limited.
 pub(super) fn headroom() -> usize {
     limit().map_or(0, |limit| (limit / PART_LEFT).clamp(LEAST_LEFT, MOST_LEFT) as usize)
 }

@@ -1,4 +1,4 @@
-//! A task whose predecessors are being found: see [`super::task`] for the invariants.
+//! A task whose predecessors are being determined. See [`super::task`] for the invariants.
 
 use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use super::edges::{EdgeStore, Link};
@@ -13,18 +13,19 @@ use std::mem::{ManuallyDrop, needs_drop};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
-/// A task whose predecessors are being found: not yet counted down by anybody but them.
+/// A task whose predecessors are being determined. Until it is committed, only they count it down.
 pub(crate) struct Submitting<K: Kind> {
     task: ManuallyDrop<TaskRef<K>>,
-    /// Shared references that are counted but not yet given out.
+    /// Shared references that are counted but not yet handed out.
     prepaid: u32,
 }
 
 impl<K: Kind> Submitting<K> {
-    /// A new task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
-    /// [`Self::share`] cost nothing. Any number is right, so callers may truncate theirs.
+    /// Creates a task; `unsize` turns the body's type into the one that all tasks share. The first `shares` calls of
+    /// [`Self::share`] cost nothing. Any value of `shares` is correct, so callers may truncate theirs.
     ///
-    /// `shared` is called when there is memory for the task: what it counts is a task then.
+    /// `shared` is called once the task's memory has been allocated: whatever it counts then belongs to an existing
+    /// task.
     #[inline]
     pub(crate) fn new<P>(
         shared: impl FnOnce() -> K::Shared,
@@ -41,7 +42,7 @@ impl<K: Kind> Submitting<K> {
         };
         let block = pool::allocate(layout, class);
         let shared = shared();
-        // SAFETY: the block is ours, large enough for header and body, and aligned for both.
+        // SAFETY: the block is exclusively ours, large enough for header and body, and aligned for both.
         unsafe {
             let place = block.add(offset).cast::<P>();
             place.write(body);
@@ -50,11 +51,12 @@ impl<K: Kind> Submitting<K> {
         }
     }
 
-    /// Begins a task whose body is in its place, and says whether that has to be dropped. Not a part of [`Self::new`], which is
-    /// compiled for each type of body.
+    /// Writes the header of a task whose body is already in its place; `drops_body` tells whether the body has to be
+    /// dropped. Separate from [`Self::new`], which is compiled for each type of body.
     ///
     /// # Safety
-    /// The block is the caller's, with this layout and of this class, which has room for a header in front of the body.
+    /// The block belongs to the caller exclusively, with this layout and of this class, and has room for a header in
+    /// front of the body.
     #[inline]
     unsafe fn begin(
         block: NonNull<u8>,
@@ -65,7 +67,7 @@ impl<K: Kind> Submitting<K> {
         shares: u16,
     ) -> Self {
         let task = block.cast::<Task<K>>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees room for a header, and that the block is exclusively theirs.
         unsafe {
             task.write(Task {
                 successors: Successors::new(),
@@ -86,13 +88,13 @@ impl<K: Kind> Submitting<K> {
         }
         let task = TaskRef(task);
         if let Some(tail) = task.tail() {
-            // SAFETY: the block is ours.
+            // SAFETY: the block is exclusively ours.
             unsafe { Tail::begin(tail) };
         }
         Self { task: ManuallyDrop::new(task), prepaid: shares.into() }
     }
 
-    /// Another reference to the task.
+    /// Returns another reference to the task.
     #[inline]
     pub(crate) fn share(&mut self) -> TaskRef<K> {
         if self.prepaid == 0 {
@@ -102,14 +104,14 @@ impl<K: Kind> Submitting<K> {
         TaskRef(self.task.0)
     }
 
-    /// How many edges are linked.
+    /// The number of linked edges.
     #[inline]
     fn linked(&self) -> u32 {
-        // SAFETY: owners alone touch the count (rule 2).
+        // SAFETY: only the owner touches the count (rule 2).
         self.task.linked.with(|linked| unsafe { *linked })
     }
 
-    /// Takes back what was paid for too many shares.
+    /// Gives back the references that were paid for and not handed out.
     #[inline]
     fn settle(&mut self) {
         if self.prepaid > 0 {
@@ -117,47 +119,49 @@ impl<K: Kind> Submitting<K> {
         }
     }
 
-    /// The task's identity, as [`TaskRef::address`].
+    /// The task's identity, like [`TaskRef::address`].
     #[inline]
     pub(crate) fn address(&self) -> usize {
         self.task.address()
     }
 
-    /// Where the task's block is.
+    /// Returns the address of the task's block.
     pub(super) fn address_of(&self) -> NonNull<Task<K>> {
         self.task.0
     }
 
-    /// The owner's part, to look at.
+    /// Returns the owner's part.
     #[inline]
     pub(crate) fn owned(&self) -> &K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
         self.task.owned.with(|owned| unsafe { &**owned })
     }
 
-    /// The owner's part.
+    /// Returns the owner's part for modification.
     pub(crate) fn owned_mut(&mut self) -> &mut K::Owned {
         // SAFETY: a task that is being submitted has no other owner (rule 2).
         self.task.owned.with_mut(|owned| unsafe { &mut **owned })
     }
 
-    /// The body; see [`OwnedTask::body`].
+    /// Returns the body; see [`OwnedTask::body`].
     pub(crate) fn body(&self) -> &K::Body {
-        // SAFETY: a task that is being submitted has no other owner (rule 2); nobody makes a unique reference
-        // meanwhile.
+        // SAFETY: a task that is being submitted has no other owner (rule 2); no unique reference is made meanwhile.
         unsafe { self.task.body.as_ref() }
     }
 
-    /// Makes this task wait for `predecessor`, unless that has finished.
-    #[inline(always)] // every edge comes by here; joins, which are rare, would make it a call
+    /// Makes this task wait for `predecessor`.
+    ///
+    /// # Errors
+    /// If `predecessor` has finished: then there is nothing to wait for.
+    #[inline(always)] // on the path of every edge; joins, which are rare, would make it a call
     pub(crate) fn wait_for(&mut self, predecessor: &TaskRef<K>, flow: Flow) -> Result<(), Closed> {
         if predecessor.is_finished() {
             return Err(Closed);
         }
-        // SAFETY: owners alone touch the count and hand out slots (rule 2). The slot lies in this task's block or a
-        // chunk it owns. Both stay until the task has run, which is after the predecessor's list was walked, because
-        // that walk counts this task down. Edges linked before are not touched, nor covered by a reference. The predecessor's
-        // tail was begun with it, and stays as long as the reference to it.
+        // SAFETY: only the owner touches the count and hands out slots (rule 2). The slot is in this task's block or in
+        // a chunk that the task owns. Both stay until the task has run, which happens after the predecessor's list was
+        // walked, because that walk counts this task down. Edges linked before are neither touched nor covered by a
+        // reference. The predecessor's tail was initialized with it, and stays as long as the reference to it.
         unsafe {
             let linked = self.linked();
             let edge = self.task.edges.with_mut(|edges| EdgeStore::slot(edges, linked as usize, || self.task.tail()));
@@ -173,16 +177,16 @@ impl<K: Kind> Submitting<K> {
         Ok(())
     }
 
-    /// All predecessors are known: gives the task back if it waits for none of them.
+    /// Commits the task, all of whose predecessors are known. Returns its owner if none of them is left to wait for.
     #[inline]
     pub(crate) fn commit(mut self) -> Option<OwnedTask<K>> {
         self.settle();
         let (task, linked) = (self.task.0, self.linked());
         std::mem::forget(self);
-        // SAFETY: the block is alive by the run reference until the bias is taken away below.
+        // SAFETY: the run reference keeps the block alive until the bias is subtracted below.
         let blockers = unsafe { &task.as_ref().blockers };
         let take = BIAS - linked;
-        // Without edges nobody else can count: no need to contend for the line.
+        // Without edges no other thread can count down, so there is no need to contend for the line.
         if linked == 0 {
             blockers.store(0, Ordering::Relaxed);
             return Some(OwnedTask::of(task));
@@ -203,11 +207,11 @@ impl<K: Kind> Drop for Submitting<K> {
     fn drop(&mut self) {
         self.settle();
         if self.linked() == 0 {
-            // SAFETY: this is the one owner (rule 2), and it goes; each is dropped once, here.
+            // SAFETY: this is the only owner (rule 2), and it goes; each is dropped once, here.
             unsafe {
                 self.task.drop_body();
                 ManuallyDrop::drop(&mut self.task);
             }
-        } // else: predecessors will count it down, so the block must stay (a leak beats a dangling edge)
+        } // otherwise predecessors will count it down, so the block must stay: a leak beats a dangling edge
     }
 }

@@ -1,33 +1,34 @@
-//! The list of a task's successors: push while the task is unfinished, close once when it finishes.
+//! The list of a task's successors: open for pushes while the task is unfinished, closed once when it finishes.
 //!
-//! Why by hand: submitting and finishing race on this list for every edge of the graph. A lock here is what makes other
-//! runtimes several times slower with two threads than with one. A push is one compare-exchange, closing is one swap.
+//! It is written by hand because submitting and finishing race on this list for every edge of the graph. A lock here is
+//! what makes other runtimes several times slower with two threads than with one. A push is one compare-exchange,
+//! closing is one swap.
 //!
 //! Invariants:
-//! 1. `head` is null, a chain of edges, or [`CLOSED`]; once closed it stays closed.
-//! 2. A push that succeeds is seen by the close; a push that fails happened after the close, and by then everything that
-//!    the closing thread wrote before is visible to the pusher (release by the swap, acquire by the failed push).
-//! 3. The memory of an edge is the pusher's; the list only links it.
+//! 1. `head` is null, a chain of edges, or the address [`closed`]; once closed it stays closed.
+//! 2. A push that succeeds is seen by the close. A push that fails happened after the close, and by then everything
+//!    that the closing thread wrote before is visible to the pusher (release by the swap, acquire by the failed push).
+//! 3. The memory of an edge belongs to the pusher; the list only links it.
 
 use super::atomic::{AtomicPtr, Ordering};
 use std::ptr::{self, NonNull};
 
-/// One edge of the graph, kept in the successor's block; `T` names the successor.
+/// One edge of the graph, stored in the successor's block; `T` names the successor.
 #[derive(Debug)]
 pub(crate) struct Edge<T> {
     next: *mut Edge<T>,
-    /// The task that waits.
+    /// The waiting task.
     pub(crate) successor: T,
 }
 
 impl<T> Edge<T> {
-    /// An edge in no list yet.
+    /// Creates an edge that is in no list yet.
     pub(crate) fn new(successor: T) -> Self {
         Self { next: ptr::null_mut(), successor }
     }
 }
 
-/// The task has finished: there is nothing to wait for.
+/// The list is closed: the task has finished, so there is nothing to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -37,13 +38,13 @@ pub(crate) struct Successors<T> {
     head: AtomicPtr<Edge<T>>,
 }
 
-/// The address that marks a closed list; no edge lies there.
+/// The address that marks a closed list; no edge has it.
 fn closed<T>() -> *mut Edge<T> {
     ptr::without_provenance_mut(1)
 }
 
 impl<T> Successors<T> {
-    /// An open, empty list.
+    /// Creates an open, empty list.
     pub(crate) fn new() -> Self {
         Self { head: AtomicPtr::new(ptr::null_mut()) }
     }
@@ -51,7 +52,8 @@ impl<T> Successors<T> {
     /// Links `edge`, unless the list is closed.
     ///
     /// # Safety
-    /// `edge` is valid, in no list, and stays where it is, untouched by others, until the list was closed and walked.
+    /// `edge` is valid, in no list, and is neither moved nor touched by other code until the list was closed and
+    /// walked.
     #[inline]
     pub(crate) unsafe fn push(&self, edge: *mut Edge<T>) -> Result<(), Closed> {
         let mut head = self.head.load(Ordering::Acquire);
@@ -59,7 +61,7 @@ impl<T> Successors<T> {
             if head == closed() {
                 return Err(Closed);
             }
-            // SAFETY: the edge is ours alone until the exchange below succeeds.
+            // SAFETY: the edge is exclusively ours until the exchange below succeeds.
             unsafe { (*edge).next = head };
             match self.head.compare_exchange_weak(head, edge, Ordering::Release, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
@@ -68,13 +70,13 @@ impl<T> Successors<T> {
         }
     }
 
-    /// Whether the list is closed; if so, what the closing thread wrote before is visible.
+    /// Whether the list is closed. If so, everything that the closing thread wrote before is visible.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.head.load(Ordering::Acquire) == closed()
     }
 
-    /// Hands every successor that is in the list at the moment to `each`, the last pushed first.
+    /// Passes every successor that is currently in the list to `each`, the last pushed first.
     ///
     /// # Safety
     /// The list is not closed meanwhile.
@@ -84,28 +86,29 @@ impl<T> Successors<T> {
     {
         let mut edge = self.head.load(Ordering::Acquire);
         while !edge.is_null() && edge != closed() {
-            // SAFETY: a pushed edge stays as it is until the list was closed and walked, which is not before this returns.
+            // SAFETY: a pushed edge stays as it is until the list was closed and walked, which does not happen before
+            // this returns.
             let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
             each(successor);
             edge = next;
         }
     }
 
-    /// The edge that was pushed last, to be asked for ahead of time and not to be looked at: others may have closed the list.
+    /// The edge that was pushed last. It may be prefetched but not read: another thread may have closed the list.
     #[inline]
     pub(super) fn latest(&self) -> *const Edge<T> {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// Makes a list of these edges, in their order, in the place of the one there was.
+    /// Replaces the list by one of these edges, in their order.
     ///
     /// # Safety
-    /// The list is not closed, and nobody uses it meanwhile. The edges are valid, in no list, and stay where they are,
-    /// untouched by others, until the list is closed and walked, or replaced.
+    /// The list is not closed, and no other thread uses it meanwhile. The edges are valid, in no list, and are neither
+    /// moved nor touched by other code until the list is closed and walked, or replaced.
     pub(crate) unsafe fn replace(&self, edges: NonNull<[Edge<T>]>) {
         let mut head = ptr::null_mut();
         for at in (0..edges.len()).rev() {
-            // SAFETY: within the slice, which is the caller's.
+            // SAFETY: the index is within the slice, which the caller provides exclusively.
             unsafe {
                 let edge = edges.cast::<Edge<T>>().add(at).as_ptr();
                 (*edge).next = head;
@@ -115,18 +118,18 @@ impl<T> Successors<T> {
         self.head.store(head, Ordering::Release);
     }
 
-    /// Whether there are two or more so far.
+    /// Whether the list has two or more edges so far.
     ///
     /// # Safety
-    /// The caller alone closes the list, and not meanwhile.
+    /// Only the caller closes the list, and not during this call.
     pub(crate) unsafe fn has_several(&self) -> bool {
         let head = self.head.load(Ordering::Acquire);
-        // SAFETY: a pushed edge stays valid, with what it was linked to, until the list was closed.
+        // SAFETY: a pushed edge stays valid, with its link, until the list was closed.
         !head.is_null() && head != closed() && unsafe { !(*head).next.is_null() }
     }
 
-    /// Closes the list and hands every successor to `each`, the last pushed first. A second close finds nothing.
-    #[inline(always)] // on the way of every task
+    /// Closes the list and passes every successor to `each`, the last pushed first. A second close finds nothing.
+    #[inline(always)] // on the path of every task
     pub(crate) fn close(&self, mut each: impl FnMut(T))
     where
         T: Copy,
@@ -134,16 +137,16 @@ impl<T> Successors<T> {
         self.close_with(|_, successor| each(successor));
     }
 
-    /// As [`Self::close`], with the edge, which is in no list any more.
-    #[inline(always)] // on the way of every task
+    /// Like [`Self::close`], but also passes the edge, which is in no list any more.
+    #[inline(always)] // on the path of every task
     pub(crate) fn close_with(&self, mut each: impl FnMut(*mut Edge<T>, T))
     where
         T: Copy,
     {
         let mut edge = self.head.swap(closed(), Ordering::AcqRel);
         while !edge.is_null() && edge != closed() {
-            // SAFETY: a pushed edge stays valid until it was walked, and only this thread got the chain.
-            // Both fields are read before `each` may let the successor run and free the edge.
+            // SAFETY: a pushed edge stays valid until it was walked, and only this thread has the chain. Both fields
+            // are read before `each` may let the successor run and free the edge.
             let (next, successor) = unsafe { ((*edge).next, (*edge).successor) };
             each(edge, successor);
             edge = next;

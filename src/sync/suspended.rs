@@ -1,22 +1,22 @@
-//! Tasks that are suspended in the middle of their bodies, what each waits for, and the way from one of them to what comes
-//! behind it.
+//! Tasks that are suspended in the middle of their bodies, what each waits for, and the search for a path from one of
+//! them to the tasks that depend on it.
 //!
-//! A body that waits for what comes behind its own task waits for ever. What comes behind a task follows from the edges that
-//! lead on from it, from what other suspended tasks wait for, and from the stacks: a body cannot go on before those on top
-//! of it have ended. What is waited for is a [`Key`], which this module compares and does not understand: an address, of
-//! a task or of whatever the layer above waits for.
+//! A body that waits for a task that depends on its own task waits forever. A task depends on another through edges of
+//! the graph, through the waits of suspended tasks, and through stacks: a body cannot continue before the bodies on top
+//! of it have ended. A wait is identified by a [`Key`], which this module compares and does not interpret: the address
+//! of a task, or of anything else that the layer above waits for.
 //!
-//! Nothing is looked for until a body that waits has nothing else to do, and then once for each wait. The search visits a
-//! task once, [`MOST`] of them at most, and ends early when it is told to. Where thousands of bodies wait, one for the other,
-//! it ends earlier: in all, searches visit no more than [`EACH`] tasks for each wait that there has been, and [`MOST`]. The
-//! list and the search have one lock, which tasks that do not wait never see.
+//! No search begins before a waiting body has nothing else to do, and then there is one search for each wait. A search
+//! visits each task once, at most [`MOST`] tasks, and ends early when its caller asks it to. If thousands of bodies
+//! wait for each other it ends earlier: in total, searches visit no more than [`EACH`] tasks for each wait that there
+//! has been, plus [`MOST`]. The list and the search share one lock, which tasks that do not wait never touch.
 //!
 //! Invariants:
-//! 1. A task on the list is in the middle of its body: [`Suspended::during`] borrows its owner, and takes it off the list under
-//!    the lock before it returns; a [`During`] is borrowed out of it and so not forgotten. So while the lock is held no task on
-//!    the list ends.
-//! 2. Whoever waits, directly or not, for a task that does not end is blocked: its block stays, and so do the edges to it.
-//!    So from a task on the list all that lies behind it can be visited under the lock.
+//! 1. A task on the list is in the middle of its body: [`Suspended::during`] borrows its owner, and takes it off the
+//!    list under the lock before it returns. A [`During`] is only lent to the code, and so cannot be forgotten. So
+//!    while the lock is held no task on the list ends.
+//! 2. A task that waits, directly or not, for a task that does not end is blocked: its block stays, and so do the edges
+//!    to it. So everything that depends on a task on the list can be visited under the lock.
 
 use super::owned::OwnedTask;
 use super::task::{Kind, Task, TaskRef};
@@ -25,27 +25,27 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What is waited for, as a number that is its own as long as it is waited for.
+/// What a body waits for, as a number that is unique for the duration of the wait.
 pub(crate) type Key = usize;
 
-/// No more tasks than this are visited in one search: what is further away is not found.
+/// The maximum number of tasks visited in one search; anything further away is not found.
 const MOST: usize = 1 << 14;
-/// A wait adds so many to those that searches may still visit.
+/// The number of visits that each wait adds to the searches' credit.
 const EACH: usize = 64;
-/// So many tasks are visited before it is asked again whether the search is to go on.
+/// The number of tasks visited before the search asks again whether it should continue.
 const UNASKED: usize = 64;
 
-/// The suspended tasks by what they wait for, each with those that lie beneath it on its stack, and all with a note of the
-/// layer above.
+/// The suspended tasks by the key they wait for, each with the tasks beneath it on its stack, and each task with a note
+/// of the layer above.
 pub(crate) struct Suspended<K: Kind, N>(Mutex<List<K, N>>);
 
 struct List<K: Kind, N> {
     waiting: FxHashMap<Key, SmallVec<[Stack<K, N>; 1]>>,
-    /// How many tasks searches may visit at the moment.
+    /// The number of tasks that searches may currently visit.
     credit: usize,
 }
 
-/// The tasks on a stack, the one on top first.
+/// The tasks on a stack, topmost first.
 type Stack<K, N> = Arc<[(TaskRef<K>, N)]>;
 
 impl<K: Kind, N> Default for Suspended<K, N> {
@@ -54,46 +54,47 @@ impl<K: Kind, N> Default for Suspended<K, N> {
     }
 }
 
-/// How a task on the way comes behind the one before.
+/// The reason why a task on the path has to wait for the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// By an edge.
+    /// An edge of the graph leads to it.
     Edge,
     /// It is suspended, and waits for the other.
     Waits,
-    /// It is suspended, and lies beneath the other on a stack.
+    /// It is suspended, and is beneath the other on a stack.
     Beneath,
 }
 
-/// A task on the way.
+/// One task on the path.
 pub(crate) struct Step<'a, K: Kind> {
     pub(crate) task: &'a Task<K>,
     pub(crate) body: &'a K::Body,
     pub(crate) behind: Behind,
 }
 
-/// A task that was found.
+/// A task that a search has found.
 struct Found<K: Kind, N> {
     task: TaskRef<K>,
-    /// The one that it comes behind, and how; itself, for the first one.
+    /// The place of the task that it depends on; its own place, for the first one.
     from: usize,
     behind: Behind,
-    /// If it is suspended.
+    /// Present if the task is suspended.
     note: Option<N>,
 }
 
-/// What a search asks.
+/// The callbacks of a search.
 pub(crate) struct Search<G, O, D> {
-    /// Calls with each key of this task, of whose body it reads what does not change; is told whether it need not go on with
-    /// what lies behind that key, as somebody waits for it or it was met before.
+    /// Calls the function it is given with each key of this task; it reads only those parts of the body that do not
+    /// change. The function returns whether the search need not continue beyond that key, because a task waits for it
+    /// or it was met before.
     pub(crate) keys: G,
-    /// Whether to go on.
+    /// Returns whether to continue.
     pub(crate) goes_on: O,
-    /// Says what was found: the way, from the task that waits to the one whose key it is.
+    /// Describes the path that was found, from the task that waits to the one whose key it waits for.
     pub(crate) describe: D,
 }
 
-/// Tasks that are suspended in the middle of a call of [`Suspended::during`].
+/// Tasks that are suspended inside a call of [`Suspended::during`].
 pub(crate) struct During<'a, K: Kind, N> {
     all: &'a Suspended<K, N>,
     key: Key,
@@ -101,8 +102,8 @@ pub(crate) struct During<'a, K: Kind, N> {
 }
 
 impl<K: Kind, N: Clone> Suspended<K, N> {
-    /// Calls `code`, in which the first of `tasks` is suspended and waits for what has this key, and the others lie beneath it
-    /// on its stack.
+    /// Calls `code` while the first of `tasks` is suspended and waits for `key`, with the others beneath it on its
+    /// stack.
     pub(crate) fn during<R>(
         &self,
         tasks: &[&OwnedTask<K>],
@@ -136,7 +137,7 @@ impl<K: Kind, N> Drop for During<'_, K, N> {
 }
 
 impl<K: Kind, N: Clone> During<'_, K, N> {
-    /// Looks for the way from the suspended task to what it waits for itself.
+    /// Searches for the path from the suspended task to the key that it waits for itself.
     pub(crate) fn way<R>(
         &self,
         search: Search<
@@ -158,8 +159,8 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
             }
             let Found { task, note, .. } = &visited.found[next];
             let (task, note) = (task.clone(), note.clone());
-            // SAFETY: the task is suspended, or blocked by one that is (invariant 2), and the lock is held: its body stays,
-            // and whoever owns it has no more than shared references to that.
+            // SAFETY: the task is suspended, or blocked by one that is (invariant 2), and the lock is held: its body
+            // stays, and its owner has only shared references to the body.
             let body = unsafe { task.body_address().as_ref() };
             let (mut is_there, mut waiting) = (false, SmallVec::<[Stack<K, N>; 2]>::new());
             keys(&task, body, note.as_ref(), &mut |key| {
@@ -173,14 +174,14 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
                 let way = visited.way(next);
                 let step = |place: &usize| {
                     let Found { task, behind, .. } = &visited.found[*place];
-                    // SAFETY: as above.
+                    // SAFETY: the same argument; the lock is still held.
                     let body = unsafe { task.body_address().as_ref() };
                     Step { task, body, behind: *behind }
                 };
                 return Some(describe(&way.iter().map(step).collect::<Vec<_>>()));
             }
             waiting.iter().for_each(|stack| visited.add_stack(stack, next));
-            // SAFETY: as above.
+            // SAFETY: the same argument: the task does not end while the lock is held.
             unsafe { task.successors(|successor| _ = visited.add(successor, next, Behind::Edge, None)) };
             next += 1;
         }
@@ -188,12 +189,12 @@ impl<K: Kind, N: Clone> During<'_, K, N> {
     }
 }
 
-/// The tasks that a search has found, in the order in which it looks at them.
+/// The tasks that a search has found, in the order in which it visits them.
 struct Visited<K: Kind, N> {
-    /// As many it may find.
+    /// The maximum number of tasks that it may find.
     most: usize,
     found: Vec<Found<K, N>>,
-    /// Keys that were met.
+    /// The keys that were met.
     seen: FxHashSet<Key>,
     /// The addresses of the tasks.
     known: FxHashSet<usize>,
@@ -208,21 +209,21 @@ impl<K: Kind, N: Clone> Visited<K, N> {
         })
     }
 
-    /// Adds the task on top of a stack, which comes behind `from`, and those beneath it.
+    /// Adds the task on top of a stack, which depends on `from`, and the tasks beneath it.
     fn add_stack(&mut self, stack: &Stack<K, N>, from: usize) {
         let mut top = None;
         for (task, note) in stack.iter() {
             let (from, behind) = top.map_or((from, Behind::Waits), |top| (top, Behind::Beneath));
             let added = self.add(task.clone(), from, behind, Some(note.clone()));
             match (top, added) {
-                (None, None) => return, // it was found before
+                (None, None) => return, // found before
                 (None, added) => top = added,
                 _ => {}
             }
         }
     }
 
-    /// The places of those on the way to this one.
+    /// The places of the tasks on the path to this one.
     fn way(&self, last: usize) -> Vec<usize> {
         let mut way = vec![last];
         while let Some(place) = way.last().copied().filter(|place| *place > 0) {

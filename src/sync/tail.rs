@@ -1,40 +1,43 @@
-//! What a long task's block has behind its body: room for more edges, and notes of where its successors lie.
+//! The optional tail of a long task's block: extra edge slots, and notes of the addresses of its successors.
 //!
-//! A task with many accesses has many predecessors and many successors. Between its submission and its end other tasks' bodies take
-//! the caches. Whoever ends it would then wait for one successor after the other, since their list leads through their own
-//! blocks. The notes lie in the task's block: by them, all are asked for at once. They cost a cache line and a few instructions an
-//! edge, which short tasks do without: those with few accesses, whose bodies as a rule are short too.
+//! A task with many accesses has many predecessors and many successors. Between its submission and its end, other
+//! tasks' bodies evict these from the caches. The thread that ends the task would then wait for one successor after the
+//! other, since the list leads through the successors' blocks. The notes are in the task's own block: with them, all
+//! successors can be prefetched at once. They cost a cache line and a few instructions per edge. Short tasks do
+//! without: tasks with few accesses, whose bodies are usually short too.
 //!
-//! It follows no note and finds no successor: that is what the list is for.
+//! The tail follows no note and finds no successor; that is the purpose of the list.
 //!
 //! Invariants:
 //! 1. Whether a block has a tail follows from its length, which never changes.
-//! 2. A note is a hint. It may be missing, or lead anywhere; all that comes of it is a prefetch.
+//! 2. A note is a hint. It may be missing or lead to any address; its only effect is a prefetch.
 
 use super::edges::Slot;
 use super::pool::ALIGN;
 use super::task::Kind;
 use std::alloc::Layout;
 use std::ptr::NonNull;
-// The standard library's in loom's models too: nothing follows from the order of these.
+// The standard library's types in loom's models too: nothing depends on the order of these accesses.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A header and a body that are as long have a tail: five accesses to parts of arrays in four dimensions, or eight in two.
+/// The size of header and body from which on a block has a tail: five accesses to parts of arrays in four dimensions,
+/// or eight in two.
 pub(super) const LONG: usize = 10 * ALIGN;
-/// For how many edges there is room, beside those in the header.
+/// The number of edge slots in addition to those in the header.
 pub(super) const MORE_EDGES: usize = 8;
-/// As many as there is room for in one line with their count: for seven successors, where each has its edge in a line of its own.
+/// The number of notes that fit in one line with their count: enough for seven successors, if each edge is in a line
+/// other than its block's first.
 pub(super) const NOTES: usize = 15;
 
 /// The end of a long block.
 #[repr(C, align(64))]
 pub(super) struct Tail<K: Kind> {
     notes: Notes,
-    /// Handed out by [`super::edges`]; no reference covers them.
+    /// Slots that [`super::edges`] hands out; no reference covers them.
     edges: [Slot<K>; MORE_EDGES],
 }
 
-/// Lines of memory, by how far they are from the task's block.
+/// Addresses of cache lines, as distances from the task's block.
 #[derive(Default)]
 struct Notes {
     count: AtomicU32,
@@ -42,7 +45,7 @@ struct Notes {
 }
 
 impl<K: Kind> Tail<K> {
-    /// The layout of a block with this header and body, to which a tail is added if they are long.
+    /// Returns the layout of a block with this header and body, extended by a tail if they are long.
     pub(super) const fn added_to(block: Layout) -> Option<Layout> {
         if block.size() < LONG {
             return Some(block);
@@ -55,74 +58,75 @@ impl<K: Kind> Tail<K> {
         }
     }
 
-    /// Whether a block that is so long has a tail.
+    /// Whether a block of this size has a tail.
     #[inline]
     pub(super) const fn is_in(block_bytes: usize) -> bool {
         block_bytes >= LONG
     }
 
-    /// The tail of a block, if it has one.
+    /// Returns the tail of a block, if it has one.
     ///
     /// # Safety
-    /// The block was allocated with the layout that [`Self::added_to`] gave, of `block_bytes`, and `block` may reach all of it.
+    /// The block was allocated with a layout that [`Self::added_to`] returned, of `block_bytes` bytes, and `block` may
+    /// access all of it.
     #[inline]
     pub(super) unsafe fn of(block: NonNull<u8>, block_bytes: usize) -> Option<NonNull<Self>> {
         // SAFETY: such a block ends with a tail, which begins at a multiple of `ALIGN` as the block does.
         Self::is_in(block_bytes).then(|| unsafe { block.add(block_bytes - size_of::<Self>()).cast() })
     }
 
-    /// Makes a tail without notes.
+    /// Initializes a tail without notes.
     ///
     /// # Safety
-    /// It is the caller's alone.
+    /// The caller has it exclusively.
     pub(super) unsafe fn begin(tail: NonNull<Self>) {
-        // SAFETY: the tail is in the caller's block; edges are memory without a value until they are handed out.
+        // SAFETY: the tail is in the caller's block; edges are uninitialized memory until they are handed out.
         unsafe { (&raw mut (*tail.as_ptr()).notes).write(Notes::default()) };
     }
 
-    /// The memory of the first of its edges.
+    /// Returns the memory of its first edge.
     ///
     /// # Safety
     /// The tail is valid.
     #[inline]
     pub(super) unsafe fn edges(tail: NonNull<Self>) -> *mut Slot<K> {
-        // SAFETY: the caller's promise; no reference is made.
+        // SAFETY: the caller guarantees that the tail is valid; no reference is made.
         unsafe { (&raw mut (*tail.as_ptr()).edges).cast() }
     }
 
-    /// Takes down where a successor's edge and its block are, which will be looked at when the task of the block `of` ends.
+    /// Notes the addresses of a successor's edge and block, which are read when the task of the block `of` ends.
     ///
     /// # Safety
-    /// The tail was begun, and is valid.
+    /// The tail was initialized, and is valid.
     #[inline]
     pub(super) unsafe fn note(tail: NonNull<Self>, of: NonNull<u8>, edge: *const u8, block: *const u8) {
-        // SAFETY: the caller's promise; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
         let notes = unsafe { &(*tail.as_ptr()).notes };
         notes.add(of, edge);
         notes.add(of, block);
     }
 
-    /// The lines that the notes of the block `of` lead to, in the order in which they were taken.
+    /// Returns the lines that the notes of the block `of` lead to, in the order in which they were made.
     ///
     /// # Safety
-    /// As for [`Self::note`], as long as the iterator is used.
+    /// The tail was initialized, and is valid as long as the iterator is used.
     #[inline]
     pub(super) unsafe fn noted<'t>(tail: NonNull<Self>, of: NonNull<u8>) -> impl Iterator<Item = *const u8> + 't
     where
         K: 't,
     {
-        // SAFETY: the caller's promise; the reference covers atomics alone.
+        // SAFETY: the caller guarantees that the tail is valid; the reference covers atomics alone.
         unsafe { &(*tail.as_ptr()).notes }.followed(of)
     }
 }
 
 impl Notes {
-    /// Two threads that add at once may lose one of their notes.
+    /// Adds a note. Two threads that add at the same time may lose one of their notes.
     #[inline]
     fn add(&self, of: NonNull<u8>, address: *const u8) {
         let line = (address.addr() / ALIGN).wrapping_sub(of.addr().get() / ALIGN) as u32;
         let count = self.count.load(Ordering::Relaxed) as usize;
-        // Of one successor there may be two edges, one after the other.
+        // One successor may have two edges, one directly after the other.
         let is_known =
             self.lines[count.saturating_sub(2)..count].iter().any(|last| last.load(Ordering::Relaxed) == line);
         if count < NOTES && !is_known {
@@ -131,7 +135,7 @@ impl Notes {
         }
     }
 
-    /// The lines that they lead to, in the order in which they were added.
+    /// Returns the lines that the notes lead to, in the order in which they were added.
     #[inline]
     fn followed(&self, of: NonNull<u8>) -> impl Iterator<Item = *const u8> + '_ {
         let count = self.count.load(Ordering::Relaxed) as usize;

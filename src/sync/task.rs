@@ -1,25 +1,27 @@
-//! One task: a block of pooled memory with its header, its edges and its body side by side, and a tail if it is long.
+//! One task: a block of pooled memory with its header, its edges and its body, and a tail if it is long.
 //!
 //! Invariants:
-//! 1. `blockers` starts at [`BIAS`]. Each finished predecessor counts one down; [`Submitting::commit`] takes the bias
-//!    away and puts the number of linked edges in its place. Who brings it to zero owns the task, exactly once.
-//! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished, plus
-//!    those that a [`Submitting`] has paid for in advance.
-//! 3. `body` points into the same block. It is dropped by the task's owner, when the task ends or is given up. What is
-//!    freed with the last reference has no destructor of a user's but the poison's: who keeps a reference under a lock
-//!    sees to it that the poison has another owner.
+//! 1. `blockers` starts at [`BIAS`]. Each finished predecessor counts it down by one; [`Submitting::commit`] subtracts
+//!    the bias and adds the number of linked edges. The thread that brings it to zero owns the task; this happens
+//!    exactly once.
+//! 2. `refs` counts the shared references plus one for the *run reference*, which stays until the task is finished,
+//!    plus those that a [`Submitting`] has paid for in advance.
+//! 3. `body` points into the same block. The task's owner drops it, when the task ends or is given up. Of everything
+//!    freed with the last reference, only the poison has a destructor that the user may have written. Code that keeps a
+//!    reference under a lock must ensure that the poison has another owner.
 //! 4. `poison` is set at most once, before the successors are closed, and lives as long as the block.
 //!
-//! Who may touch what, and through which pointers:
-//! - All pointers to a block are copies of the one that the pool gave, or are made from it: so each may reach all of the
-//!   block, edges and body included, and the last one may free it.
-//! - Threads with a reference make `&Task`s at any time. So nothing in the header is written between its creation and its
-//!   end but atomics and the insides of cells, and the latter only through `UnsafeCell`s in shared references. There is no
-//!   `&mut Task`.
-//! - The cells and the body are the owner's (rule 2 of [`super`]). Of the cells, `edges` has parts that others read while
-//!   the owner goes on: its insides are never covered by a reference (see [`super::edges`]).
-//! - The body lies behind the header, where no `&Task` reaches; references to it are made from `body` alone, as shared or
-//!   as unique ones as the owner is borrowed. Behind it lies the tail ([`super::tail`]), of which anyone may read and take notes.
+//! Access rules, by thread and by pointer:
+//! - All pointers to a block are copies of the one that the pool returned, or are derived from it: so each may access
+//!   the whole block, edges and body included, and the last one may free it.
+//! - Threads with a reference create `&Task`s at any time. So between the creation and the end of the header only
+//!   atomics and the contents of cells are written, and the latter only through `UnsafeCell`s in shared references.
+//!   There is no `&mut Task`.
+//! - The cells and the body belong to the owner (rule 2 of [`super`]). Other threads read parts of the cell `edges`
+//!   while the owner continues, so its contents are never covered by a reference (see [`super::edges`]).
+//! - The body follows the header, so no `&Task` covers it. References to it are made from `body` alone, shared or
+//!   unique as the owner is borrowed. The tail ([`super::tail`]) follows the body; any thread may read and add notes
+//!   there.
 
 use super::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use super::edges::{EdgeStore, Link};
@@ -35,40 +37,41 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// What the layer above puts into a task.
+/// The types that the layer above puts into a task.
 pub(crate) trait Kind: Sized + 'static {
     /// Set at submission, then read by anyone with a reference.
     type Shared: Send + Sync;
-    /// For the task's owner alone.
+    /// Used only by the task's owner.
     type Owned: Send;
-    /// The body, for the owner alone, who also drops it: what it captured may do anything then.
+    /// The body, for the owner alone. The owner also drops it, which may run arbitrary code of the values it captured.
     type Body: ?Sized + Send;
-    /// Why a task's values are not to be used.
+    /// The reason why a task's values must not be used.
     type Cause: Send + Sync;
 
-    /// Whether dropping this does nothing, as is the rule: the end of every task asks.
+    /// Whether dropping this does nothing, which is the common case; the end of every task checks this.
     fn is_bare(owned: &Self::Owned) -> bool;
 }
 
-/// What an edge of the dependence graph carries.
+/// The kind of an edge of the dependence graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flow {
-    /// The successor uses what the predecessor wrote: a failure passes on.
+    /// The successor uses a value that the predecessor wrote: a failure is passed on.
     Value,
-    /// The successor only has to come later (it overwrites, or the predecessor merely read).
+    /// The successor only has to run later (it overwrites the value, or the predecessor merely read it).
     Order,
 }
 
 #[cfg(test)]
 thread_local! {
-    /// How many edges this thread has linked.
+    /// The number of edges this thread has linked.
     pub(crate) static LINKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// More than the edges of one task, whose number [`EdgeStore::slot`] limits.
+/// More than the number of edges of one task, which [`EdgeStore::slot`] limits.
 pub(super) const BIAS: u32 = 1 << 31;
 
-/// The header of a task's block, which begins at a cache line; the body follows without a gap, in the header's last line.
+/// The header of a task's block, which begins at a cache line. The body follows without a gap, in the header's last
+/// line.
 #[repr(C)]
 pub(crate) struct Task<K: Kind> {
     pub(super) successors: Successors<Link<K>>,
@@ -80,23 +83,24 @@ pub(crate) struct Task<K: Kind> {
     pub(super) linked: UnsafeCell<u32>,
     /// Whether dropping the body does anything.
     pub(super) drops_body: bool,
-    /// The block's alignment, as a power of two.
+    /// The logarithm to base two of the block's alignment.
     pub(super) block_align: u8,
     pub(super) block_class: u8,
     pub(super) block_bytes: usize,
-    // Up to here one cache line: all that a predecessor touches but the edge.
+    // The fields up to here fill one cache line: everything a predecessor touches, except for the edge.
     pub(super) edges: UnsafeCell<EdgeStore<K>>,
     pub(super) owned: UnsafeCell<ManuallyDrop<K::Owned>>,
     pub(super) shared: K::Shared,
 }
 
-// SAFETY: the shared parts are atomics or `Shared: Sync`; the cells are touched only through the unique owner.
+// SAFETY: the shared parts are atomics or `Shared: Sync`; only the unique owner touches the cells.
 unsafe impl<K: Kind> Sync for Task<K> {}
-// SAFETY: what moves with it is `Send`: `Owned`, `Body`, and the shared parts.
+// SAFETY: everything that moves with it is `Send`: `Owned`, `Body`, and the shared parts.
 unsafe impl<K: Kind> Send for Task<K> {}
 
 impl<K: Kind> Task<K> {
-    /// The layout of a block with such a body, and where in it that lies; nothing if it exceeds the address space.
+    /// Returns the layout of a block with such a body, and the body's offset in it; `None` if it exceeds the address
+    /// space.
     pub(super) const fn with_body<P>() -> Option<(Layout, usize)> {
         let Ok((layout, offset)) = Layout::new::<Self>().extend(Layout::new::<P>()) else { return None };
         let Ok(layout) = layout.align_to(pool::ALIGN) else { return None };
@@ -106,12 +110,12 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Where the body is.
+    /// Returns the address of the body.
     pub(super) fn body_address(&self) -> NonNull<K::Body> {
         self.body
     }
 
-    /// What everybody may read.
+    /// Returns the part that anyone may read.
     #[inline]
     pub(crate) fn shared(&self) -> &K::Shared {
         &self.shared
@@ -123,30 +127,31 @@ impl<K: Kind> Task<K> {
         self.successors.is_closed()
     }
 
-    /// What the last caller of [`set_stamp`](Self::set_stamp) left; 0 at first. Orders nothing: it is for who finds its own.
+    /// Returns the value of the last [`set_stamp`](Self::set_stamp), or 0. It orders nothing: a caller can only
+    /// recognize its own stamp.
     #[inline]
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp.load(Ordering::Relaxed)
     }
 
-    /// Leaves a note for oneself in a task that one may meet again.
+    /// Leaves a stamp in a task that the caller may meet again.
     #[inline]
     pub(crate) fn set_stamp(&self, stamp: u64) {
         self.stamp.store(stamp, Ordering::Relaxed);
     }
 
-    /// Whether what this task writes is not to be used.
+    /// Whether the values that this task writes must not be used.
     #[inline]
     pub(crate) fn is_poisoned(&self) -> bool {
         !self.poison.load(Ordering::Acquire).is_null()
     }
 
-    /// Why what this task writes is not to be used, if so.
+    /// Returns the reason why the values that this task writes must not be used, if there is one.
     #[inline]
     pub(crate) fn poison(&self) -> Option<Arc<K::Cause>> {
         let poison = self.poison.load(Ordering::Acquire);
         (!poison.is_null()).then(|| {
-            // SAFETY: set from `Arc::into_raw` and kept until the block goes (invariant 4).
+            // SAFETY: set from `Arc::into_raw` and kept until the block is freed (invariant 4).
             unsafe {
                 Arc::increment_strong_count(poison);
                 Arc::from_raw(poison)
@@ -154,7 +159,7 @@ impl<K: Kind> Task<K> {
         })
     }
 
-    /// Marks what this task writes as not to be used; the first cause stays.
+    /// Marks the values that this task writes as unusable; the first cause stays.
     pub(crate) fn set_poison(&self, cause: Arc<K::Cause>) {
         let raw = Arc::into_raw(cause).cast_mut();
         if self.poison.compare_exchange(ptr::null_mut(), raw, Ordering::AcqRel, Ordering::Acquire).is_err() {
@@ -163,13 +168,13 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Calls `each` with every task that waits for this one at the moment.
+    /// Calls `each` with every task that currently waits for this one.
     ///
     /// # Safety
     /// This task does not end meanwhile.
     pub(super) unsafe fn successors(&self, mut each: impl FnMut(TaskRef<K>)) {
-        // SAFETY: the caller's promise: nobody walks the list, and those in it are blocked, so that they live by their run
-        // references, to which one is added here.
+        // SAFETY: the caller guarantees that this task does not end, so the list is not walked, and the tasks in it are
+        // blocked: they live by their run references, and a reference is added here.
         unsafe {
             self.successors.look(|link| {
                 let successor = match self.is_in_rounds() {
@@ -182,7 +187,8 @@ impl<K: Kind> Task<K> {
         }
     }
 
-    /// Who relies on the value that this task, which has finished, should have left has its failure too.
+    /// Passes the failure of this task, which has finished, to `heir` if that relies on the value that this task should
+    /// have left.
     #[inline]
     pub(crate) fn pass_poison(&self, flow: Flow, heir: &Self) {
         if flow == Flow::Value
@@ -195,18 +201,19 @@ impl<K: Kind> Task<K> {
     /// Drops the body. A panic of a destructor ends here: nothing depends on it.
     ///
     /// # Safety
-    /// The caller owns the task, and the body is not used after.
+    /// The caller owns the task, and the body is not used afterwards.
     #[inline]
     pub(super) unsafe fn drop_body(&self) {
         if self.drops_body {
             let body = self.body;
-            // SAFETY: the body is valid until its owner drops it, which is the caller, now.
+            // SAFETY: the body is valid until its owner drops it. The owner is the caller, and drops it now.
             drop_quietly(|| unsafe { ptr::drop_in_place(body.as_ptr()) });
         }
     }
 }
 
-/// Calls `drop`, which drops what is the user's: a panic ends here, and that of dropping what it panics with.
+/// Calls `drop`, which drops a value of the user. A panic ends here, and so does a panic from dropping the first one's
+/// payload.
 pub(crate) fn drop_quietly(drop: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(drop))
         && let Err(again) = catch_unwind(AssertUnwindSafe(|| std::mem::drop(payload)))
@@ -215,7 +222,7 @@ pub(crate) fn drop_quietly(drop: impl FnOnce()) {
     }
 }
 
-/// A shared reference to a task: to depend on it, and to see whether it has finished or failed.
+/// A shared reference to a task, to depend on it and to see whether it has finished or failed.
 pub(crate) struct TaskRef<K: Kind>(pub(super) NonNull<Task<K>>);
 
 // SAFETY: like an `Arc` of the `Send + Sync` task.
@@ -245,7 +252,7 @@ impl<K: Kind> Drop for TaskRef<K> {
     #[inline]
     fn drop(&mut self) {
         if self.refs.decrease() {
-            // SAFETY: the last reference is gone, and every use comes before.
+            // SAFETY: the last reference is gone, and every use happened before.
             unsafe { destroy(self.0) };
         }
     }
@@ -258,38 +265,38 @@ impl<K: Kind> fmt::Debug for TaskRef<K> {
 }
 
 impl<K: Kind> TaskRef<K> {
-    /// The block's address, as an identity while the task lives.
+    /// Returns the block's address, which identifies the task while it lives.
     #[inline]
     pub(crate) fn address(&self) -> usize {
         self.0.addr().get()
     }
 
-    /// The block's tail, if it is long.
+    /// Returns the block's tail, if the block is long.
     #[inline]
     pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
-        // SAFETY: the block was allocated with such a layout, and this pointer may reach all of it.
+        // SAFETY: the block was allocated with such a layout, and this pointer may access all of it.
         unsafe { Tail::of(self.0.cast(), self.block_bytes) }
     }
 
-    /// A reference to a task.
+    /// Creates a reference to a task.
     ///
     /// # Safety
-    /// It lives, by another reference.
+    /// Another reference keeps the task alive.
     pub(super) unsafe fn to(task: NonNull<Task<K>>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the task is alive.
         unsafe { task.as_ref() }.refs.increase();
         Self(task)
     }
 }
 
-/// Frees a task's block, whose body is gone.
+/// Frees the block of a task whose body has been dropped.
 ///
 /// # Safety
 /// Nothing refers to the task any more, and its owner has dropped the body.
 unsafe fn destroy<K: Kind>(task: NonNull<Task<K>>) {
     // SAFETY: the last reference calls this, once, when the owner has dropped the body; the header is valid until here.
-    // Its predecessors' lists were walked before it ran, so nobody reads its edges any more; the pointer may reach, and
-    // free, the whole block.
+    // The lists of the task's predecessors were walked before it ran, so no thread reads its edges any more. The
+    // pointer may access, and free, the whole block.
     unsafe {
         let header = task.as_ptr();
         let (bytes, align, class) = ((*header).block_bytes, (*header).block_align, (*header).block_class);

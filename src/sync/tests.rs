@@ -1,4 +1,4 @@
-//! Tests of task blocks; beside them, since `tests/loom` compiles their file over other primitives.
+//! Tests of task blocks, in a separate file because `tests/loom` compiles theirs over other primitives.
 
 use super::pool::ALIGN;
 use super::successors::Closed;
@@ -26,9 +26,9 @@ fn task(n: u32, body: impl Send + 'static) -> Submitting<Plain> {
     Submitting::new(|| n, (), body, 0, |p| p as *mut (dyn Send + 'static))
 }
 
-/// What a body captured with a large alignment, or without any size, lies where it should, and comes back whole.
+/// A body with a large alignment, or of size zero, is stored at an aligned address and dropped as a whole.
 #[test]
-fn bodies_lie_aligned() {
+fn bodies_are_aligned() {
     #[repr(align(128))]
     struct Apart(
         #[allow(dead_code, reason = "takes room")] [u8; 5],
@@ -53,9 +53,9 @@ fn bodies_lie_aligned() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
-/// Header and body together are longer than any class of the pool.
+/// Header and body together are larger than every class of the pool.
 #[test]
-fn bodies_may_be_huge() {
+fn huge_body_is_allocated() {
     const HUGE: usize = 32 << 20;
     let thread = std::thread::Builder::new().stack_size(16 * HUGE).spawn(|| {
         let owner = task(7, [3u8; HUGE]).commit().unwrap();
@@ -68,7 +68,7 @@ fn bodies_may_be_huge() {
 }
 
 #[test]
-fn a_panic_before_a_task_exists_drops_what_it_captured() {
+fn panic_before_a_task_exists_drops_captured_values() {
     let alive = Arc::new(());
     let captured = alive.clone();
     let new = || Submitting::<Plain>::new(|| panic!("no"), (), captured, 0, |p| p as *mut (dyn Send + 'static));
@@ -76,9 +76,9 @@ fn a_panic_before_a_task_exists_drops_what_it_captured() {
     assert_eq!(Arc::strong_count(&alive), 1);
 }
 
-/// Its edges lie in its header, if it is long in its tail, and in chunks.
+/// The edges are in the task's header, in its tail if it is long, and in chunks.
 #[test]
-fn a_task_becomes_ready_when_its_last_predecessor_finishes() {
+fn task_becomes_ready_when_its_last_predecessor_finishes() {
     for count in [1, 3, 4, 10, 11, 12, 18, 27, 40] {
         becomes_ready_after(count, [0u8; 300]);
         becomes_ready_after(count, [0u8; 1000]);
@@ -103,14 +103,14 @@ fn becomes_ready_after(count: u32, body: impl Send + 'static) {
     assert_eq!(*ready[0].shared(), 99);
 }
 
-/// The lines that a long task's notes lead to, from the block on.
+/// The lines that a long task's notes lead to.
 fn noted(task: &OwnedTask<Plain>) -> Vec<usize> {
     // SAFETY: the tail is that of a task that lives.
     unsafe { Tail::noted(task.tail().unwrap(), task.address_of().cast()) }.map(<*const u8>::addr).collect()
 }
 
 #[test]
-fn a_long_task_knows_where_its_successors_are() {
+fn long_task_notes_the_addresses_of_its_successors() {
     let (short, long) = (task(0, ()).commit().unwrap(), task(1, [0u8; 1000]).commit().unwrap());
     assert!(short.tail().is_none());
     assert!(noted(&long).is_empty());
@@ -121,7 +121,8 @@ fn a_long_task_knows_where_its_successors_are() {
             successor.wait_for(&long.share(), flow).unwrap();
         }
     }
-    // Of the four edges of each, the second is in its header's second line; the fourth of the last is in its tail.
+    // Of the four edges of each, the second is in the second line of its header; the fourth edge of the last task is in
+    // its tail.
     let [two, three, four] = after.each_ref().map(Submitting::address);
     let known = noted(&long);
     assert_eq!(known[..2], [two + ALIGN, two]);
@@ -138,9 +139,9 @@ fn a_long_task_knows_where_its_successors_are() {
     assert_eq!(ready.iter().map(|task| *task.shared()).collect::<Vec<_>>(), [4, 3, 2]);
 }
 
-/// What there is no room for is not noted, and the list has it all the same.
+/// Successors that do not fit are not noted; the list still has them.
 #[test]
-fn a_task_has_more_successors_than_notes() {
+fn task_can_have_more_successors_than_notes() {
     let long = task(0, [0u8; 1000]).commit().unwrap();
     for n in 0..100 {
         let mut successor = task(n, ());
@@ -154,7 +155,7 @@ fn a_task_has_more_successors_than_notes() {
 }
 
 #[test]
-fn long_blocks_alone_have_a_tail_which_begins_at_a_line() {
+fn only_long_blocks_have_a_tail_at_a_cache_line() {
     for (bytes, align) in (1..3000).flat_map(|bytes| [1, 8, 64, 4096].map(|align| (bytes, align))) {
         let added = Tail::<Plain>::added_to(Layout::from_size_align(bytes, align).unwrap()).unwrap();
         assert_eq!(added.align(), align);
@@ -180,7 +181,7 @@ fn only_values_carry_poison() {
     assert_eq!(poisoned, [(2, false), (1, true)]);
 }
 
-/// Counts its drops; one after the end of its task counts a hundred times.
+/// Counts its drops; a drop after the end of its task counts as a hundred.
 #[derive(Clone, Default)]
 struct Witness {
     task: Arc<std::sync::Mutex<Option<TaskRef<Plain>>>>,
@@ -195,7 +196,7 @@ impl Drop for Witness {
 }
 
 #[test]
-fn the_body_is_dropped_once_by_the_owner_before_the_task_counts_as_finished() {
+fn owner_drops_the_body_once_before_the_task_is_finished() {
     let witness = Witness::default();
     let (known, drops) = (witness.task.clone(), witness.drops.clone());
     let mut task = task(0, witness);
@@ -203,13 +204,13 @@ fn the_body_is_dropped_once_by_the_owner_before_the_task_counts_as_finished() {
     *known.lock().unwrap() = Some(task.share());
     task.commit().unwrap().finish(|_| unreachable!());
     assert!(reference.is_finished());
-    assert_eq!(drops.load(Ordering::Relaxed), 1, "dropped, and not finished by then");
+    assert_eq!(drops.load(Ordering::Relaxed), 1, "the body is dropped before the task is finished");
     drop(reference);
     assert_eq!(drops.load(Ordering::Relaxed), 1, "the last reference frees memory and nothing else");
 }
 
 #[test]
-fn the_body_of_a_task_that_is_given_up_is_dropped_with_its_owner() {
+fn body_of_an_abandoned_task_is_dropped_with_its_owner() {
     let alive = Arc::new(());
     let mut refused = task(0, alive.clone());
     let reference = refused.share();
@@ -222,7 +223,7 @@ fn the_body_of_a_task_that_is_given_up_is_dropped_with_its_owner() {
 }
 
 #[test]
-fn destructors_may_panic() {
+fn panicking_destructor_does_not_block_successors() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -232,7 +233,7 @@ fn destructors_may_panic() {
     struct Shell;
     impl Drop for Shell {
         fn drop(&mut self) {
-            panic!("what a destructor panics with may panic too");
+            panic!("a panic payload's destructor may panic too");
         }
     }
     drop(task(0, Bomb));
@@ -242,11 +243,11 @@ fn destructors_may_panic() {
     assert!(second.commit().is_none());
     let mut ready = vec![];
     first.finish(|task| ready.push(task));
-    assert_eq!(ready.len(), 1, "what waits for the task goes on");
+    assert_eq!(ready.len(), 1, "the task's successor becomes ready");
 }
 
 #[test]
-fn a_finished_task_is_not_waited_for() {
+fn finished_task_is_not_waited_for() {
     let first = task(0, ()).commit().unwrap();
     let reference = first.share();
     first.finish(|_| ());
@@ -255,7 +256,8 @@ fn a_finished_task_is_not_waited_for() {
     assert!(second.commit().is_some());
 }
 
-/// Two layers of tasks, each of the second behind two of the first, and one behind all; every body holds a share.
+/// Two layers of tasks and a last task: each task of the second layer waits for two of the first, and the last task for
+/// all. Every body holds a share.
 fn layers(width: u32, share: &Arc<()>) -> Rounds<Plain> {
     let mut ready = vec![];
     let mut all: Vec<TaskRef<Plain>> = vec![];
@@ -277,7 +279,7 @@ const LAST: u32 = u32::MAX;
 const HELPER: u32 = u32::MAX - 1;
 
 #[test]
-fn each_round_runs_every_task_once_behind_its_predecessors() {
+fn each_round_runs_every_task_once_after_its_predecessors() {
     for width in [2, 3, 50, 150] {
         let share = Arc::new(());
         let mut rounds = layers(width, &share);
@@ -306,7 +308,7 @@ fn each_round_runs_every_task_once_behind_its_predecessors() {
             std::thread::scope(|scope| (0..2).for_each(|_| _ = scope.spawn(work)));
             rounds.end(last.into_inner().unwrap().unwrap());
             let ran = ran.into_inner().unwrap();
-            let place = |n: u32| ran.iter().position(|other| *other == n).expect("it ran");
+            let place = |n: u32| ran.iter().position(|other| *other == n).expect("the task has run");
             assert_eq!(ran.len() as u32, 2 * width + 1, "round {round}");
             for n in 0..width {
                 assert!(place(n) < place(width + n) && place((n + 1) % width) < place(width + n));
@@ -320,7 +322,7 @@ fn each_round_runs_every_task_once_behind_its_predecessors() {
 }
 
 #[test]
-fn poison_goes_through_a_round_and_no_further() {
+fn poison_passes_through_one_round_only() {
     let share = Arc::new(());
     let mut rounds = layers(3, &share);
     for poisoned in [true, false] {
@@ -336,7 +338,7 @@ fn poison_goes_through_a_round_and_no_further() {
                 _ => task.end_round(|next| ready.push(next)),
             }
         }
-        assert!(!rounds.absolve(), "not while one is under way");
+        assert!(!rounds.absolve(), "poison cannot be cleared during a round");
         rounds.end(last.unwrap());
         let found: Vec<_> = (0..7).map(|n| rounds.task(n).is_poisoned()).collect();
         assert_eq!(found, [false, true, false, false, true, false, true].map(|is| is && poisoned));
@@ -344,10 +346,10 @@ fn poison_goes_through_a_round_and_no_further() {
     }
 }
 
-/// What was handed out and is dropped leaves nothing to use: the rest is leaked.
+/// Tasks that were handed out and are dropped leave nothing to use; the rest is leaked.
 #[test]
 #[cfg_attr(miri, ignore = "leaks, as it should")]
-fn a_graph_that_is_dropped_in_a_round_touches_nothing() {
+fn graph_dropped_in_a_round_is_leaked() {
     let share = Arc::new(());
     let mut rounds = layers(3, &share);
     let mut ready = vec![];
@@ -355,23 +357,23 @@ fn a_graph_that_is_dropped_in_a_round_touches_nothing() {
     drop(rounds);
     assert_eq!(Arc::strong_count(&share), 8);
     drop(ready);
-    assert_eq!(Arc::strong_count(&share), 5, "those that wait for nobody were owned");
+    assert_eq!(Arc::strong_count(&share), 5, "the tasks without predecessors were owned");
 }
 
-/// Calls `code` in a child process, which has to abort instead of returning.
+/// Calls `code` in a child process, which must abort instead of returning.
 fn assert_aborts(code: impl FnOnce()) {
     const IN_CHILD: &str = "THALWEG_TEST_ABORTS";
     if std::env::var_os(IN_CHILD).is_some() {
         code();
         std::process::exit(0);
     }
-    let name = std::thread::current().name().expect("tests run on threads with their names").to_owned();
+    let name = std::thread::current().name().expect("the test harness names its threads").to_owned();
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
     let output = child.args(["--exact", &name, "--nocapture"]).env(IN_CHILD, "1").output().unwrap();
     assert_eq!(output.status.code(), None, "{}", String::from_utf8_lossy(&output.stdout));
 }
 
-/// 2^32 clones that were forgotten would bring the count back to zero, and the next drop would free the task in use.
+/// 2^32 forgotten clones would bring the count back to zero, and the next drop would free the task in use.
 #[test]
 fn task_reference_beyond_the_limit_aborts() {
     assert_aborts(|| {

@@ -1,4 +1,4 @@
-//! What a build without the feature `sim` has instead: a simulated driver that there never is.
+//! The replacement for the simulated driver in builds without the feature `sim`: a type without values.
 
 use super::Driver;
 use super::shared::Shared;
@@ -10,7 +10,7 @@ use crate::ids::DataId;
 use crate::memory::DataCell;
 use std::time::Duration;
 
-/// The driver of a runtime that simulates; there is none.
+/// The driver of a simulating runtime; it has no values.
 pub(crate) enum Simulated {}
 
 impl Simulated {

@@ -1,9 +1,9 @@
-//! Links between address spaces, and who waits for whom on them.
+//! The links between address spaces, and the queueing of copies on them.
 //!
-//! A link carries one copy at a time, first come first served; a copy occupies it for `latency + bytes / rate`. Copies on
-//! different links, and on the two directions of a duplex link, do not disturb each other. Between two devices
-//! that have no link of their own a copy goes through host memory, one link after the other. Between two replicas in one
-//! device's memory it takes a launch and the memory's own rate.
+//! A link carries one copy at a time, first come first served; a copy occupies it for `latency + bytes / rate`. Copies
+//! on different links, and on the two directions of a duplex link, do not affect each other. Between two devices
+//! without a direct link a copy goes through host memory, over one link after the other. A copy between two replicas in
+//! one device's memory takes a launch and the memory's own rate.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub(super) struct Links {
     lanes: Vec<Lane>,
-    /// For each two spaces, from first to second, the lanes that a copy takes one after the other.
+    /// For each ordered pair of spaces, the lanes that a copy takes one after the other.
     routes: Vec<SmallVec<[usize; 2]>>,
     spaces: usize,
 }
@@ -28,11 +28,11 @@ struct Lane {
     free_at: Nanos,
 }
 
-/// Which lane: the link, its ends unless all share it, and the direction if it has two.
+/// Identifies a lane: the link, its ends unless all pairs share it, and the direction if it has two.
 type Key = (usize, Option<(SpaceId, SpaceId)>, bool);
 
 impl Links {
-    /// The links that `model` gives between the spaces of `machine`.
+    /// Creates the links that `model` defines between the spaces of `machine`.
     pub(super) fn new(model: &SimulatedMachine, machine: &Machine) -> Self {
         let mut links = Self { lanes: Vec::new(), routes: Vec::new(), spaces: machine.num_spaces() };
         let kind = |space: SpaceId| space.device().map(|device| machine.unit(machine.unit_of_device(device)).kind);
@@ -65,7 +65,7 @@ impl Links {
 
     fn lane(&mut self, keys: &mut Vec<Key>, number: usize, link: &LinkModel, from: SpaceId, to: SpaceId) -> usize {
         let ends = (!link.shared).then(|| (from.min(to), from.max(to)));
-        // Between devices of one kind that share a link, "forth" is towards the larger number.
+        // Between devices of one kind that share a link, the forward direction is towards the larger number.
         let key = (number, ends, link.duplex && from < to);
         keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             keys.push(key);
@@ -80,7 +80,8 @@ impl Links {
         &self.routes[from.index() * self.spaces + to.index()]
     }
 
-    /// Sends bytes over a lane, behind what was sent before; how long they wait for that, and when they have arrived.
+    /// Sends bytes over a lane, after those sent before. Returns how long they wait for the lane, and when they have
+    /// arrived.
     pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> (Nanos, Nanos) {
         let lane = &mut self.lanes[lane];
         let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;

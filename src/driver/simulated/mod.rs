@@ -1,8 +1,8 @@
 //! The simulated driver: units and links of a machine that need not exist, on a virtual clock.
 //!
-//! It takes the engine's commands in the place of threads and devices; whoever waits lets virtual time pass, event by
-//! event and one thread at a time, until what it waits for is there. Submitting takes no time. No body is run, no data is
-//! copied, no thread is started. What it models is in [`world`].
+//! It carries out the engine's commands instead of threads and devices. A waiting thread lets virtual time pass, event
+//! by event and one thread at a time, until its condition holds. Submitting takes no time. No body is run, no data is
+//! copied, no thread is started. [`world`] contains the model.
 
 mod links;
 mod progress;
@@ -22,43 +22,43 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread waits for others to submit what it waits for, before it takes the runtime for broken.
+/// How long a thread waits for other threads to submit the tasks it needs, before it treats the runtime as broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The driver that lets virtual time pass.
 pub(crate) struct Simulated {
     shared: Shared,
     world: Mutex<World>,
-    /// Held while an event and all that follows from it is worked off.
+    /// Held while an event and all its consequences are processed.
     turn: Mutex<()>,
 }
 
 impl Simulated {
-    /// A simulation of `model` with the runtime's units, which it has.
+    /// Creates a simulation of `model` with the runtime's units, which `model` must have.
     pub(crate) fn new(shared: Shared, model: SimulatedMachine) -> Arc<Self> {
         let world = Mutex::new(World::new(model, &shared.machine));
         Arc::new(Self { shared, world, turn: Mutex::default() })
     }
 
-    /// The world; none in a child of `fork` if another thread had it at that moment.
+    /// Locks the world. Returns `None` in a child of `fork` if another thread had locked it at that moment.
     fn world(&self) -> Option<MutexGuard<'_, World>> {
         if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) }
     }
 
-    /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
-    /// there is a time for.
+    /// Returns the kinds of unit that can run a task of this name with these bodies; with a `portable` body, all kinds
+    /// for which the machine file has a time.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child all the same
+        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // a child is refused anyway
     }
 
-    /// Lets time pass until fewer tasks are pending, if they are more than the window.
+    /// Lets time pass until fewer tasks are pending, if they exceed the window.
     fn respect_window(&self) {
         let Shared { progress, window, .. } = &self.shared;
         if progress.pending() <= window.size() {
             return;
         }
         while progress.pending() > window.size() / 2 {
-            // The turn may be taken further up this thread's stack, where a body is dropped that holds data.
+            // This thread may already have the turn, further down its stack, where it drops a body that holds data.
             let Some(turn) = self.turn.try_lock() else { return };
             if self.step(turn).is_none() {
                 return;
@@ -66,7 +66,7 @@ impl Simulated {
         }
     }
 
-    /// Works off the next event; whether a task may have ended by it, or nothing if there is none.
+    /// Processes the next event. Returns whether that may have ended a task, or `None` if there is no event.
     fn step(&self, _turn: MutexGuard<'_, ()>) -> Option<bool> {
         let (event, unit) = {
             let mut world = self.world.lock();
@@ -76,7 +76,7 @@ impl Simulated {
             }
             next?
         };
-        inside::enter(self.shared.id); // what bodies captured is dropped here, and must not wait
+        inside::enter(self.shared.id); // captured values of bodies are dropped here, and must not wait
         let may_end = self.react(|out| match event {
             Event::Finished(task, outcome) => {
                 if let Some(unit) = unit {
@@ -114,10 +114,10 @@ impl Driver for Simulated {
     }
 
     /// # Panics
-    /// If nothing moves any more: then the scheduler keeps a task for itself, or the engine has lost one.
+    /// If nothing moves any more: then the scheduler withholds a task, or the engine has lost one.
     fn advance(&self, _: Awaited, left: impl Fn() -> u64) {
         let mut stuck_since: Option<Instant> = None;
-        // Who waits is asked only when it may matter: a counter per unit is looked at for that.
+        // The condition is only checked when it may have changed, since that reads a counter per unit.
         let mut may_be_there = true;
         let waits = self.shared.trace_wait();
         while !may_be_there || left() > 0 {
@@ -126,7 +126,7 @@ impl Driver for Simulated {
                 continue;
             }
             may_be_there = true;
-            // Another thread may be about to submit what this one waits for.
+            // Another thread may be about to submit the tasks that this one waits for.
             if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());
             }
@@ -144,13 +144,13 @@ impl Driver for Simulated {
         None
     }
 
-    // There is no memory but the homes.
+    // There is no memory other than the homes.
     fn register(&self, _: &DataCell) {}
 
     fn unregister(&self, _: DataId) {}
 
     fn release(&self, _: ReplicaId) {}
 
-    // There is no thread either.
+    // There are no threads either.
     fn stop(&self) {}
 }

@@ -1,19 +1,19 @@
-//! How running tasks proceed while the load changes.
+//! The progress of running tasks under changing load.
 //!
-//! Units of one kind share caches and memory, so the more of them are busy, the slower each is. Tasks with the same
-//! response to load form a *class*; in a class all tasks slow down together, so it needs one number to follow
-//! all of them: the *service* that a task would have received had it run since the class's zero. A task that needs `w` and
-//! starts at service `s` ends when the class has given `s + w`, however the load changes meanwhile (virtual time, as in
-//! Parekh and Gallager's generalized processor sharing, 1993). A change of load touches classes, not tasks.
+//! Units of one kind share caches and memory, so each of them is slower the more of them are busy. Tasks with the same
+//! response to load form a *class*. All tasks of a class slow down together, so one number suffices to follow them all:
+//! the *service* that a task would have received if it had run since the class's zero. A task that needs `w` and starts
+//! at service `s` ends when the class has given `s + w`, however the load changes meanwhile (virtual time, as in Parekh
+//! and Gallager's generalized processor sharing, 1993). A change of load updates classes, not tasks.
 //!
-//! Times are integers and round up; ties end in the order in which they began.
+//! Times are integers and round up. Tasks that end at the same time do so in the order in which they began.
 
 use crate::engine::Nanos;
 use crate::sim::Curve;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Names a class.
+/// Identifies a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ClassId(pub(super) usize);
 
@@ -21,7 +21,7 @@ pub(super) struct ClassId(pub(super) usize);
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     classes: Vec<Class>,
-    /// Busy cores (or devices) of each pool of units that share something.
+    /// The number of busy cores (or devices) in each pool of units that share resources.
     loads: Vec<f64>,
     begun: u64,
 }
@@ -30,7 +30,7 @@ pub(super) struct Progress {
 struct Class {
     pool: usize,
     slowdown: Curve,
-    /// Service given until `since`, and the slowdown from then on.
+    /// The service given until `since`, and the slowdown from then on.
     service: f64,
     since: Nanos,
     factor: f64,
@@ -84,7 +84,7 @@ impl Class {
 }
 
 impl Progress {
-    /// So many pools, all idle.
+    /// Creates `pools` pools, all idle.
     pub(super) fn new(pools: usize) -> Self {
         Self { classes: Vec::new(), loads: vec![0.0; pools], begun: 0 }
     }
@@ -96,7 +96,7 @@ impl Progress {
         ClassId(self.classes.len() - 1)
     }
 
-    /// A unit's load comes (or goes, if negative).
+    /// Adds a unit's load to its pool (or removes it, if negative).
     pub(super) fn load(&mut self, now: Nanos, pool: usize, by: f64) {
         self.loads[pool] += by;
         let load = self.loads[pool];
@@ -106,25 +106,25 @@ impl Progress {
         }
     }
 
-    /// A task that takes `work_ns` without any slowdown begins on `unit`.
+    /// Begins a task on `unit` that takes `work_ns` without any slowdown.
     pub(super) fn begin(&mut self, now: Nanos, ClassId(class): ClassId, work_ns: f64, unit: usize) {
         let class = &mut self.classes[class];
         class.catch_up(now);
         if class.running.is_empty() {
-            class.service = 0.0; // so that it never loses digits
+            class.service = 0.0; // keeps its precision from decreasing
         }
         self.begun += 1;
         let ends_at_service = class.service + work_ns;
         class.running.push(Reverse(Begun { ends_at_service, begun: self.begun, unit }));
     }
 
-    /// When the next task ends, if no load changes before.
+    /// Returns when the next task ends if the load does not change before, and its class.
     pub(super) fn next_end(&self) -> Option<(Nanos, ClassId)> {
         let ends = self.classes.iter().enumerate().filter_map(|(id, class)| Some((class.next_end()?, id)));
         ends.min().map(|(at, id)| (at, ClassId(id)))
     }
 
-    /// The task of `class` that ends next does so now; its unit.
+    /// Ends the next task of `class` to do so, now. Returns its unit.
     pub(super) fn end(&mut self, now: Nanos, ClassId(class): ClassId) -> usize {
         let class = &mut self.classes[class];
         class.catch_up(now);
@@ -139,7 +139,7 @@ mod tests {
     use crate::sim::Beyond;
 
     #[test]
-    fn a_task_slows_down_while_others_run() {
+    fn task_slows_down_while_others_run() {
         let mut progress = Progress::new(1);
         let class = progress.add_class(0, Curve::through(vec![(1.0, 1.0), (2.0, 3.0)], Beyond::Rises));
         progress.load(0, 0, 1.0);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn ties_end_in_the_order_in_which_they_began_and_ends_round_up() {
+    fn ties_end_in_order_of_beginning_and_ends_round_up() {
         let mut progress = Progress::new(1);
         let class = progress.add_class(0, Curve::flat(1.0));
         for unit in [5, 3, 4] {

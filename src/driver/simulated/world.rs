@@ -1,14 +1,14 @@
-//! What is simulated: a virtual clock, units and links, and what is under way on them.
+//! The simulated world: a virtual clock, units and links, and the tasks and copies that are under way on them.
 //!
-//! Time passes only when [`World::next`] is called. What it models: a unit runs its tasks one at a time in the order in
+//! Time passes only when [`World::next`] is called. The model: a unit runs its tasks one at a time in the order in
 //! which it got them; a task's time follows from the machine file, its cost or bytes, the unit's cores, the load
-//! ([`super::progress`]) and seeded noise; copies queue on links ([`super::links`]). What it does not: the time that the
-//! runtime itself takes, combining reductions, a hosting core's work for its device.
+//! ([`super::progress`]) and seeded noise; copies queue on links ([`super::links`]). It does not model the time that
+//! the runtime itself takes, the combining of reductions, or a hosting core's work for its device.
 //!
 //! Invariants:
-//! 1. Time never goes back, and ties are settled by the order in which things began: one seed, one submitting thread, one
-//!    result, to the nanosecond.
-//! 2. What policies learn are samples of tasks that have run; nobody but this module looks at the machine's figures.
+//! 1. Time never goes back, and ties are settled by the order in which things began: one seed and one submitting thread
+//!    give one result, to the nanosecond.
+//! 2. Policies learn only from samples of tasks that have run; no other module reads the machine's figures.
 
 use super::links::Links;
 use super::progress::{ClassId, Progress};
@@ -22,13 +22,13 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// How many kinds of unit there are.
+/// The number of kinds of unit.
 const KINDS: usize = UnitKind::ALL.len();
 
 /// A simulated machine at some moment.
 pub(super) struct World {
     model: SimulatedMachine,
-    /// What the machine file says of tasks, and which of it by their names.
+    /// The machine file's entries for tasks, and the index of each task name.
     tasks: Vec<Entry>,
     named: FxHashMap<String, usize>,
     now: Nanos,
@@ -39,20 +39,20 @@ pub(super) struct World {
     sent: u64,
 }
 
-/// Tasks that the machine file has one time for.
+/// The tasks that share one entry of the machine file.
 struct Entry {
-    /// Which; none if it names no such task.
+    /// The entry; `None` if the file does not name these tasks.
     entry: Option<usize>,
-    /// The kinds of unit that the file has a time for.
+    /// The kinds of unit for which the file has a time.
     timed: Kinds,
-    /// Where one of them has run, how they proceed there.
+    /// For each kind of unit on which one of them has run, the class that models their progress there.
     classes: [Option<ClassId>; KINDS],
 }
 
 struct Unit {
     id: UnitId,
     kind: UnitKind,
-    /// Its cores, or one device.
+    /// The number of its cores, or 1 for a device.
     load: f64,
     cores: usize,
     launch_ns: f64,
@@ -60,37 +60,37 @@ struct Unit {
     running: Option<(OwnedTask, Nanos)>,
 }
 
-/// A task with the time that it would take if nobody else was busy.
+/// A task with the time that it would take if no other unit was busy.
 struct Timed {
     task: OwnedTask,
     class: ClassId,
     work_ns: f64,
 }
 
-/// Where a copy stands; ordered by time, then by the order of sending.
+/// A copy under way, ordered by arrival time, then by the order of sending.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at: Nanos,
     sent: u64,
     copy: CopyId,
     bytes: u64,
-    /// When it was ordered.
+    /// The time at which it was ordered.
     since: Nanos,
-    /// For how long it has waited, or will.
+    /// The total time for which it has waited for links, or will.
     waited: Nanos,
-    /// A further link to take.
+    /// The second link to take, if there is one.
     then: Option<usize>,
 }
 
 impl Arrival {
-    /// What it took, until now.
+    /// The time it has taken until now.
     fn time(&self, now: Nanos) -> CopyTime {
         CopyTime { elapsed_ns: now - self.since, waited_ns: self.waited }
     }
 }
 
 impl World {
-    /// `model` with the units of `machine`, which it has.
+    /// Creates a world of `model` with the units of `machine`, which `model` must have.
     pub(super) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
         let unit = |unit: &ComputeUnit| {
             let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
@@ -116,8 +116,8 @@ impl World {
         self.now
     }
 
-    /// The kinds of unit that a task of this name can run on, if it has these bodies; with a `portable` one, on all that
-    /// there is a time for.
+    /// Returns the kinds of unit that can run a task of this name with these bodies; with a `portable` body, all kinds
+    /// for which the machine file has a time.
     pub(super) fn kinds(&mut self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
         let at = self.named(name);
         let timed = self.tasks[at].timed;
@@ -125,7 +125,7 @@ impl World {
         UnitKind::ALL.into_iter().filter(runs).fold(Kinds::NONE, Kinds::with)
     }
 
-    /// Where in `tasks` a name stands.
+    /// Returns the index of a name in `tasks`.
     fn named(&mut self, name: &str) -> usize {
         if let Some(at) = self.named.get(name) {
             return *at;
@@ -141,7 +141,7 @@ impl World {
         at
     }
 
-    /// Gives a task to its unit, which begins it when it has ended those before.
+    /// Gives a task to its unit, which begins it after the tasks before it have ended.
     pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
         let (at, unit) = (self.named(&task.shared().name), unit.index());
         let Unit { kind, cores, launch_ns, .. } = self.units[unit];
@@ -155,7 +155,7 @@ impl World {
         self.start(unit);
     }
 
-    /// An idle unit takes its next task.
+    /// Makes an idle unit begin its next task.
     fn start(&mut self, unit: usize) {
         let Unit { kind, load, inbox, running, .. } = &mut self.units[unit];
         if running.is_some() {
@@ -181,7 +181,8 @@ impl World {
         self.copies.push(Reverse(Arrival { at, sent: self.sent, waited: copy.waited + waits, ..copy }));
     }
 
-    /// Lets time pass until something happens, and says on which unit if it is a task; none if nothing is under way.
+    /// Lets time pass until the next event. Returns it with the unit, if a task has ended; `None` if nothing is under
+    /// way.
     pub(super) fn next(&mut self) -> Option<(Event<'static>, Option<UnitId>)> {
         loop {
             let ends = self.progress.next_end();
@@ -218,7 +219,7 @@ impl World {
 }
 
 impl Times {
-    /// How long a task takes on a unit of so many cores while nobody else is busy.
+    /// The time that a task takes on a unit with this number of cores while no other unit is busy.
     fn alone_ns(&self, task: &OwnedTask, cores: usize) -> f64 {
         let work = match self.work {
             Work::Task => 1.0,
@@ -230,7 +231,7 @@ impl Times {
             }
         };
         let cores = cores as f64;
-        // A single core is the measure, whatever the curve's first point.
+        // A single core is the reference, whatever the curve's first point is.
         let speed_up = match &self.speed_up {
             Some(curve) if cores > 1.0 => curve.at(cores),
             _ => cores,

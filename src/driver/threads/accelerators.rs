@@ -1,7 +1,8 @@
-//! Tasks on accelerators: enqueued by the unit's hosting thread, and reported when they have ended.
+//! Tasks on accelerators: the unit's hosting thread enqueues them, and reports them when they have ended.
 //!
-//! The hosting thread issues what is ready, looks what has ended, and sleeps only after it has asked to be woken by the next
-//! end. Copies may be enqueued by any thread; that is announced to the hosting thread, which looks after them too.
+//! The hosting thread issues ready tasks, polls for tasks that have ended, and sleeps only after it has requested to be
+//! woken by the next end. Copies may be enqueued by any thread; that thread notifies the hosting thread, which polls
+//! for their ends too.
 
 use super::device_queue::InFlight;
 use super::devices::Devices;
@@ -22,7 +23,7 @@ use crate::trace::Stage;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Threads {
-    /// Gives a task to an accelerator.
+    /// Issues a task to an accelerator.
     pub(super) fn issue(&self, host: &Host, devices: &Devices, device: DeviceId, mut launch: Launch) {
         let accelerator = devices.accelerator(device).expect("the device is an accelerator");
         let Shared { id, engine, .. } = &self.shared;
@@ -58,7 +59,7 @@ impl Threads {
         });
     }
 
-    /// Reports what has ended on the unit's accelerators; whether anything has.
+    /// Reports what has ended on the unit's accelerators. Returns whether anything has.
     pub(super) fn poll(&self, host: &Host, devices: &Devices) -> bool {
         let any = self.collect(&host.devices, host.slot(), devices);
         if any {
@@ -67,7 +68,7 @@ impl Threads {
         any
     }
 
-    /// Reports what has ended on a unit's accelerators, in its slot; whether anything has.
+    /// Reports what has ended on a unit's accelerators, in its slot. Returns whether anything has.
     pub(super) fn collect(&self, of_unit: &[DeviceId], slot: usize, devices: &Devices) -> bool {
         let mut ended = Vec::new();
         let mut any = false;
@@ -116,17 +117,17 @@ impl Threads {
     }
 }
 
-/// Why a task was not enqueued.
+/// The reason why a task was not enqueued.
 pub(super) enum Refused {
-    /// There was no memory for it; its body was not called.
+    /// There was no memory for the task; its body was not called.
     NoMemory(DeviceError),
     Failed(FailureReason),
-    /// And what has become of the device by the body that failed.
+    /// The body failed; and the failure of the device that the body caused.
     FailedAndLost(FailureReason, Box<DeviceError>),
 }
 
 impl Refused {
-    /// Before its body was called.
+    /// Classifies an error that occurred before the task's body was called.
     pub(super) fn before(error: DeviceError) -> Self {
         match error {
             DeviceError::OutOfMemory { .. } => Self::NoMemory(error),
@@ -135,8 +136,8 @@ impl Refused {
     }
 }
 
-/// Enqueues a task: opens a session on the device, calls the body with it, and closes it; how much of the device it takes.
-/// Nothing of the task is in flight if that fails.
+/// Enqueues a task: opens a session on the device, calls the body with it, and closes it. Returns the share of the
+/// device that the task takes. If this fails, nothing of the task is in flight.
 fn enqueue(
     runtime: u64,
     devices: &Devices,
@@ -159,7 +160,7 @@ fn enqueue(
         let closed = session.close(task.forks());
         return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
-    // A body that calls the interface itself can break the device without our seeing more of it than its own error.
+    // A body that calls the interface itself can break the device, and its own error need not say so.
     let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
     Err(match loss {
         None => Refused::Failed(reason),
@@ -167,7 +168,7 @@ fn enqueue(
     })
 }
 
-/// Calls the body of a task, which enqueues its work; why it has failed.
+/// Calls the body of a task, which enqueues its work. Returns the reason if the body fails.
 pub(super) fn call_body(
     runtime: u64,
     task: &OwnedTask,
@@ -189,14 +190,14 @@ pub(super) fn call_body(
     }
 }
 
-/// Where the private replica of a reduction lies in host memory.
+/// The private replica of a reduction in host memory.
 struct Private {
     access: usize,
     first: *mut u8,
     bytes: usize,
 }
 
-/// Makes a task's private replicas. What they begin with is the user's code, so this comes before the session.
+/// Creates a task's private replicas. Their initial values come from code of the user, so this precedes the session.
 fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
     let (mut index, mut reductions) = (0, Vec::new());
     task.body().accesses(&mut |AccessRecord { mode, .. }| {

@@ -1,7 +1,7 @@
-//! Tasks that are submitted together: on the fast path, what they have in common is done once for a batch of them.
+//! Batched submission on the fast path: the common work of tasks that are submitted together is done once per batch.
 //!
-//! A batch is numbered by one addition, entered under one taking of its data's locks, queued, and announced by one
-//! wake-up; then the submitter looks at the window. So others that submit meanwhile come between two batches.
+//! A batch is numbered by one addition, entered while its data objects' locks are held once, queued, and announced by
+//! one wake-up. Then the submitter checks the window. So tasks of other submitters can come between two batches.
 
 use super::host::Host;
 use super::state::Threads;
@@ -15,7 +15,7 @@ use std::mem::forget;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Tasks that are counted as submitted, and are counted as finished if nothing becomes of them.
+/// Tasks that are counted as submitted, and are counted as finished if they are not entered.
 struct Counted<'a> {
     shared: &'a Shared,
     tasks: usize,
@@ -29,12 +29,13 @@ impl Drop for Counted<'_> {
 }
 
 impl Threads {
-    /// Submits a task for each of these numbers, in their order, that is described alike. Nobody is inside a body, none of
-    /// them will have children, and all that can be said of the tasks before they are entered has been checked.
+    /// Submits a task for each of these numbers, in their order, all with the same description. The caller is not
+    /// inside a body, none of the tasks will have children, and every check that is possible before they are entered
+    /// has been made.
     ///
     /// # Errors
-    /// If one of their data objects was taken since, or the runtime is ending: those before it in their order may have
-    /// been submitted.
+    /// If one of their data objects was taken since, or the runtime is ending. Tasks earlier in the order may have been
+    /// submitted.
     pub(crate) fn submit_together<P: Body + 'static>(
         &self,
         numbers: Range<usize>,
@@ -42,12 +43,12 @@ impl Threads {
         accesses: &impl Together,
         mut payload: impl FnMut(usize) -> P,
     ) -> Result<(), SubmitError> {
-        debug_assert!(self.on_fast_path(), "where tasks are placed, they are entered one by one");
+        debug_assert!(self.on_fast_path(), "placed tasks are entered one by one");
         if numbers.is_empty() {
             return Ok(());
         }
-        // The user's code (operations of reductions) runs here and in `payload`, while every task that is counted has been
-        // entered: such code may wait for all of them.
+        // The user's code (operations of reductions) runs here and in `payload`. At these points every task that is
+        // counted has been entered, so such code may wait for all of them.
         accesses.model(numbers.start, |model| {
             let (queues, shares) = (model.iter().any(|access| access.mode.queues()), model.len() as u16);
             let meta = |id, lane| {
@@ -77,7 +78,7 @@ impl Threads {
                 forget(unless_entered);
                 if let Err(error) = entered {
                     drop(counted);
-                    drop(batch); // nothing waits for them: what they captured may wait for the rest
+                    drop(batch); // nothing waits for them, but their captured values may wait for other tasks
                     return Err(error);
                 }
                 forget(counted);

@@ -1,8 +1,9 @@
-//! Bodies without stacks: threads that can begin nothing aside, as the system gives no memory for another stack.
+//! Waiting threads that cannot begin tasks on separate stacks, because the system has no memory for another stack.
 //!
-//! A task then runs on top of a body that waits, wherever there is room: on one of the stacks that were left, else on the
-//! thread's own. The body below continues after the task. A task that waits for that body is refused, as any wait in a circle
-//! ([`crate::driver::deadlock`]). If there is no room either, tasks that need none go on, and waits are refused in the end.
+//! A task then runs on top of a waiting body, wherever there is room: on one of the suspended stacks, otherwise on the
+//! thread's own. The body below continues after the task. If the task waits for that body, its wait is refused like any
+//! circular wait ([`crate::driver::deadlock`]). If no stack has room either, tasks that need none continue, and waits
+//! are eventually refused.
 
 use super::fibers::Aside;
 use super::host::Host;
@@ -13,20 +14,20 @@ use crate::sync::fiber::Stack;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// After so long without a task that finishes, a wait is refused on a thread that can begin nothing.
+/// The time without a finished task after which a thread that can begin nothing has its wait refused.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long such a thread sleeps between two looks.
+/// How long such a thread sleeps between two checks.
 pub(super) const NAP: Duration = Duration::from_millis(1);
-/// After a refusal the system is not asked for a stack for so long.
+/// The time after a refusal during which the system is not asked for another stack.
 const NOT_ASKED: Duration = Duration::from_millis(1);
-/// As many stacks that were left are tried for one task.
+/// The maximum number of suspended stacks that are tried for one task.
 const MOST_TRIED: usize = 64;
 
-/// The shortage, as far as a host knows it.
+/// A host's knowledge of the shortage of stacks.
 pub(super) struct Crowd {
     /// A task for the stack that is resumed next.
     offered: Cell<Option<Work>>,
-    /// Since when it can begin nothing, and how many tasks had finished then.
+    /// The time since which the host can begin nothing, and the number of tasks that had finished then.
     since: Cell<Option<(Instant, u64)>>,
     patience: Cell<Duration>,
     refused: Cell<Option<Instant>>,
@@ -45,12 +46,12 @@ impl Crowd {
         self.since.get().is_some()
     }
 
-    /// The thread has begun something.
+    /// Notes that the thread has begun something.
     pub(super) fn moves(&self) {
         self.since.set(None);
     }
 
-    /// A stack, if the system has the memory.
+    /// Returns a stack, if the system has the memory.
     pub(super) fn stack(&self, aside: &Aside) -> Option<Stack> {
         let is_asked = self.refused.get().is_none_or(|refused| refused.elapsed() >= NOT_ASKED);
         let stack = aside.stack(is_asked);
@@ -67,7 +68,7 @@ impl Crowd {
 }
 
 impl Threads {
-    /// Runs something, for which there is no stack, on top of a body that was left; returns it if there is no room.
+    /// Runs work for which there is no stack on top of a suspended body. Returns the work if there is no room.
     pub(super) fn hand_over(&self, host: &Host, work: Work) -> Option<Work> {
         host.crowd.offered.set(Some(work));
         let exposed = &self.shared.running[host.slot()];
@@ -83,7 +84,7 @@ impl Threads {
         host.crowd.offered.take()
     }
 
-    /// Runs what the thread that has resumed this stack wants to run on it, if there is room; whether it did.
+    /// Runs the work that the thread that has resumed this stack offers, if there is room. Returns whether it did.
     pub(super) fn take_over(&self, host: &Host) -> bool {
         if !host.has_last_room() {
             return false;
@@ -94,7 +95,7 @@ impl Threads {
         any
     }
 
-    /// Runs something, for which there is no stack, while a body waits below; whether it did.
+    /// Runs work for which there is no stack, while a body waits below. Returns whether it ran any.
     #[cold]
     pub(super) fn run_crowded(&self, host: &Host, work: Work) -> bool {
         let Some(work) = self.hand_over(host, work) else { return true };
@@ -102,7 +103,7 @@ impl Threads {
             self.run_work(host, work);
             return true;
         }
-        self.put_back(host, work); // there is memory again when some of those that have begun have ended
+        self.put_back(host, work); // there is memory again when some of the tasks that have begun have ended
         // The runtime's internal tasks need no room, and other tasks may precede them.
         let is_own = |task: &OwnedTask| task.shared().internal;
         let own = match self.on_fast_path() {
@@ -123,7 +124,7 @@ impl Threads {
         }
     }
 
-    /// Whether a wait is to be refused, as the thread can begin nothing and no task finishes elsewhere.
+    /// Whether a wait has to be refused, because the thread can begin nothing and no other thread finishes a task.
     pub(super) fn is_hopeless(&self, host: &Host) -> bool {
         let Some((since, finished)) = host.crowd.since.get() else { return false };
         if self.shared.progress.finished() != finished {
@@ -137,7 +138,7 @@ impl Threads {
         if !is_over || (0..self.shared.running.len()).any(computes) {
             return false;
         }
-        host.crowd.patience.set(Duration::ZERO); // for the next ones, until there is memory again
+        host.crowd.patience.set(Duration::ZERO); // for the following waits, until there is memory again
         true
     }
 }

@@ -1,10 +1,11 @@
-//! Tasks that go on when their body has returned: parked, run on when they are woken, and ended by whichever thread gives
-//! back the last of what they lent out.
+//! Detached tasks: tasks that continue after their body has returned. They are parked, run again when they are woken,
+//! and ended by the thread that gives back the last region they lent out.
 //!
-//! A task that is run on waits in a queue as any ready task does: on the fast path in the one for strangers, so that a
-//! future which wakes itself lets others run; else in the inbox of the unit that began it.
+//! A task that runs again waits in a queue like any ready task. On the fast path this is the queue for threads that
+//! host no unit, so that a future that wakes itself lets other tasks run; otherwise it is the inbox of the unit that
+//! began the task.
 //!
-//! What never happens here: a task that is away has no unit, so nothing of this counts as busy.
+//! A detached task occupies no unit, so it never counts as busy.
 
 use super::host::Host;
 use super::state::Threads;
@@ -18,7 +19,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Threads {
-    /// What has become of a task that a unit has run for so long: how it has ended, or nothing if it goes on.
+    /// Determines what has become of a task that a unit has run for `elapsed_ns`. Returns it with its outcome if it has
+    /// ended.
     #[cold]
     pub(super) fn settle(
         &self,
@@ -33,7 +35,7 @@ impl Threads {
         }
     }
 
-    /// A task goes on without its body; how it has ended, if nothing is out.
+    /// Lets a task continue without its body. Returns it with its outcome if nothing is left to wait for.
     pub(super) fn go_on(
         &self,
         mut task: OwnedTask,
@@ -52,7 +54,7 @@ impl Threads {
             return Some(self.come_back(task, away));
         }
         if !detachment.was_away() {
-            let Some(me) = self.this.upgrade() else { unreachable!("who runs a task keeps its driver") };
+            let Some(me) = self.this.upgrade() else { unreachable!("the thread that runs a task keeps its driver") };
             detachment.comes_back_to(me);
             self.shared.away.enter(id, &detachment);
         }
@@ -73,12 +75,12 @@ impl Threads {
         }
         if let Some(told) = told {
             self.shared.tell_waiters();
-            told.wake(); // it is lent
+            told.wake(); // the region is exported
         }
         None
     }
 
-    /// All that a task lent out is back.
+    /// Determines the outcome of a task that has got back everything it lent out.
     fn come_back(&self, task: OwnedTask, away: Away) -> (OwnedTask, Outcome) {
         if let Some(detector) = &self.shared.conflicts {
             detector.leave(task.shared().id.0);
@@ -93,7 +95,7 @@ impl Threads {
         (task, outcome)
     }
 
-    /// Has a task run on that was begun by this unit.
+    /// Queues a task that was begun by this unit to run again.
     fn run_on(&self, task: OwnedTask, unit: UnitId) {
         if self.on_fast_path() {
             return self.run_anywhere(task, None);
@@ -105,7 +107,7 @@ impl Threads {
 
     fn end_away(&self, task: OwnedTask, away: Away) {
         let shared = &self.shared;
-        let unless_ended = BreakOnUnwind { shared, during: "the end of a task that had gone on outside" };
+        let unless_ended = BreakOnUnwind { shared, during: "the end of a detached task" };
         let (unit, id, internal) = (away.unit, task.shared().id, task.shared().internal);
         let (task, outcome) = self.come_back(task, away);
         if !internal {
@@ -121,7 +123,7 @@ impl Threads {
         } else {
             self.react(|out| shared.end(task, outcome, None, out));
         }
-        shared.away.leave(id); // only now: waits are not refused while something may end without a unit
+        shared.away.leave(id); // only now: waits are not refused while a task may end without a unit
         shared.tell_waiters();
         std::mem::forget(unless_ended);
     }
@@ -132,10 +134,10 @@ impl Reception for Threads {
         if !is_asked_by(self.shared.id) {
             return self.end_away(task, away);
         }
-        // A policy has dropped a guard, under the lock of placement.
+        // A policy has dropped a guard, while it held the lock of placement.
         let ending = std::thread::Builder::new().name("thalweg-end".to_owned());
         if let Err(error) = ending.spawn(move || self.end_away(task, away)) {
-            log!(error, "no thread to end a task whose guard was dropped in a policy ({error}): it does not end");
+            log!(error, "cannot end a task whose guard was dropped in a policy: cannot start a thread ({error})");
         }
     }
 

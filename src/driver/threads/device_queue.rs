@@ -1,4 +1,4 @@
-//! What an accelerator has in its queues, as its hosting thread keeps it.
+//! The tasks in an accelerator's queues, as tracked by its hosting thread.
 
 use super::multi_device::InParts;
 use crate::depend::OwnedTask;
@@ -11,30 +11,30 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// What a device has in flight of a task.
+/// The part of a task that a device has in flight.
 pub(super) enum InFlight {
-    /// All, with the replica of each access.
+    /// The whole task, with the replica of each access.
     All(OwnedTask, Arc<[ReplicaRef]>),
-    /// Its part; other devices have others.
+    /// One part; other devices have the other parts.
     Part(Arc<InParts>),
 }
 
-/// The tasks that one device has been issued, and whether there is something to look at.
+/// The tasks that were issued to one device, and whether the hosting thread has something to check.
 #[derive(Default)]
 pub(super) struct DeviceQueue {
     tasks: Mutex<FxHashMap<TaskId, InFlight>>,
-    /// Something may have ended, or was enqueued by another thread.
+    /// Set when something may have ended, or was enqueued by another thread.
     news: Arc<AtomicBool>,
-    /// The device is gone.
+    /// Set when the device was lost.
     lost: AtomicBool,
     waker: OnceLock<Waker>,
 }
 
 impl DeviceQueue {
-    /// Lets the device wake its hosting thread, that of a `unit`.
+    /// Lets the device wake its hosting thread, that of `unit`.
     ///
-    /// A device calls on a thread of its interface, maybe while the runtime ends: what it calls must not own the devices, or
-    /// that thread might be the one that drops them.
+    /// A device calls the waker on a thread of its interface, maybe while the runtime ends. The waker must not own the
+    /// devices, or that thread might be the one that drops them.
     pub(super) fn connect(&self, idle: Arc<Sleep>, unit: UnitId) {
         let news = self.news.clone();
         let _ = self.waker.set(Arc::new(move || {
@@ -43,24 +43,24 @@ impl DeviceQueue {
         }));
     }
 
-    /// What wakes the hosting thread.
+    /// Returns the waker of the hosting thread.
     pub(super) fn waker(&self) -> Option<&Waker> {
         self.waker.get()
     }
 
-    /// Tells the hosting thread that there is something to look at.
+    /// Notifies the hosting thread that there is something to check.
     pub(super) fn announce(&self) {
         if let Some(waker) = self.waker.get() {
             waker();
         }
     }
 
-    /// Whether there is something to look at.
+    /// Whether there is something to check.
     pub(super) fn has_news(&self) -> bool {
         self.news.load(Ordering::SeqCst)
     }
 
-    /// The hosting thread looks now.
+    /// Notes that the hosting thread checks now.
     pub(super) fn look(&self) {
         self.news.store(false, Ordering::SeqCst);
     }
@@ -70,7 +70,7 @@ impl DeviceQueue {
         self.tasks.lock().insert(task.shared().id, InFlight::All(task, places));
     }
 
-    /// As [`push`](Self::push), of what the device has of a task across several.
+    /// Like [`push`](Self::push), for the device's part of a task across several devices.
     pub(super) fn push_part(&self, task: TaskId, parts: Arc<InParts>) {
         self.tasks.lock().insert(task, InFlight::Part(parts));
     }
@@ -80,17 +80,17 @@ impl DeviceQueue {
         !self.tasks.lock().is_empty()
     }
 
-    /// A task that the device has ended.
+    /// Takes a task that the device has ended.
     pub(super) fn take(&self, task: TaskId) -> InFlight {
         self.tasks.lock().remove(&task).expect("a task in flight is kept")
     }
 
-    /// The device is gone.
+    /// Notes that the device was lost.
     pub(super) fn lose(&self) {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the device is gone.
+    /// Whether the device was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The devices of a runtime: replicas' memory, copy engines, and the addresses that bodies get.
+//! The devices of a runtime: the memory of replicas, the copy engines, and the addresses that bodies get.
 
 #![allow(unsafe_code)] // addresses of replicas are computed here; every use states its reason
 
@@ -21,49 +21,49 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Smaller arrays are not page-locked, and smaller copies ask for no lock: that takes longer than it saves.
+/// Smaller arrays are not page-locked, and smaller copies do not cause a lock: locking would take longer than it saves.
 const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
-/// An array is page-locked for its second copy: what is copied once, or never, is not worth it, and who writes an array first
-/// decides where its pages lie.
+/// The number of the copy at which an array is page-locked. Locking does not pay for an array that is copied once or
+/// never, and the first thread that writes an array determines where its pages are.
 const PAGE_LOCK_AT_COPY: usize = 2;
 
-/// Less unified memory comes with the first touch.
+/// Smaller regions of unified memory are not prefetched; their pages move at the first access.
 const PREFETCH_FROM_BYTES: usize = 1 << 16;
 
 /// All devices of one runtime.
 pub(super) struct Devices {
     devices: Vec<Box<dyn Device>>,
-    /// What each accelerator has in flight.
+    /// The tasks that each accelerator has in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Memory>,
-    /// How many replicas' memory was given back.
+    /// The number of replicas whose memory was freed.
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
-    /// How many copies these have not finished, and carried out what follows.
+    /// The number of copies that the copy engines have not finished, including their consequences.
     copying: AtomicUsize,
 }
 
-/// A replica's memory.
+/// The memory of one replica.
 struct Memory {
     buffer: Buffer,
-    /// Elements from one index to the next, per dimension, if they do not lie row by row.
+    /// The distance in elements between consecutive indices, per dimension, if the layout is not row-major.
     strides: Option<[usize; MAX_DIMS]>,
 }
 
 struct Home {
     base: *mut u8,
-    /// Elements from one index to the next, per dimension.
+    /// The distance in elements between consecutive indices, per dimension.
     strides: [usize; MAX_DIMS],
-    /// What addresses of elements are multiples of, in replicas, too.
+    /// The alignment of every element's address, in replicas too.
     element_align: usize,
-    /// How many bytes may be page-locked.
+    /// The number of bytes that may be page-locked.
     lockable_bytes: usize,
-    /// By request alone: where nobody touches it, it has no memory.
+    /// Whether it is locked only on request: its pages get memory at the first touch.
     by_request: bool,
-    /// How many copies were large enough to ask for it.
+    /// The number of copies large enough to count towards page-locking.
     copies: AtomicUsize,
-    /// Undoes what was done for accelerators' copies; none if the array can't be locked.
+    /// Undoes the page-locking; `None` inside if the array cannot be locked.
     pin_memory: OnceLock<Option<Box<dyn Send + Sync>>>,
 }
 
@@ -73,14 +73,14 @@ impl Home {
     }
 }
 
-// SAFETY: only an address; what is copied or run there is kept apart by the directory and the dependences.
+// SAFETY: this is only an address; the directory and the dependences keep conflicting copies and bodies apart.
 unsafe impl Send for Home {}
 // SAFETY: a shared reference gives the address, and nothing more.
 unsafe impl Sync for Home {}
 
-/// What a device's copy engine is told.
+/// A command to a device's copy engine.
 pub(super) enum CopyJob {
-    /// Make a copy.
+    /// Perform a copy.
     Copy(CopyId, Box<DeviceCopy>),
     /// End.
     Stop,
@@ -90,7 +90,7 @@ pub(super) enum CopyJob {
 unsafe impl Send for CopyJob {}
 
 impl Devices {
-    /// The devices, and for each that needs a thread for its copies the jobs of that.
+    /// Creates the set of devices. Also returns the job queue of each device that needs a thread for its copies.
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
@@ -100,7 +100,7 @@ impl Devices {
         (Self { devices, queues, replicas, released, homes, engines, copying: AtomicUsize::new(0) }, jobs)
     }
 
-    /// What an accelerator has in flight.
+    /// Returns the tasks that an accelerator has in flight.
     pub(super) fn queue(&self, device: DeviceId) -> &DeviceQueue {
         &self.queues[device.index()]
     }
@@ -112,7 +112,7 @@ impl Devices {
         }
     }
 
-    /// Asks to be woken when the next thing ends on one of these devices.
+    /// Requests that the next end on one of these devices wakes the hosting thread.
     pub(super) fn arm(&self, devices: &[DeviceId]) {
         for device in devices {
             if let (Some(accelerator), Some(waker)) = (self.accelerator(*device), self.queue(*device).waker()) {
@@ -121,12 +121,12 @@ impl Devices {
         }
     }
 
-    /// Whether one of these devices has something for its hosting thread to look at.
+    /// Whether one of these devices has something for its hosting thread to check.
     pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
         devices.iter().any(|device| self.queue(*device).has_news())
     }
 
-    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// Returns the kinds of unit that the devices of `GPU` units would form, by their interfaces; `None` if there is no
     /// such unit.
     pub(super) fn gpu_interfaces(&self, machine: &Machine) -> Option<Kinds> {
         let gpus = machine.device_units().filter(|unit| unit.kind == UnitKind::Gpu).flat_map(|unit| &unit.devices);
@@ -134,32 +134,33 @@ impl Devices {
         interfaces.fold(None, |kinds, kind| Some(kinds.unwrap_or(Kinds::NONE).with(kind)))
     }
 
-    /// Devices of one domain have memory that others may reach.
+    /// Returns the domain of a device: devices of one domain may be able to reach each other's memory.
     pub(super) fn domain(&self, device: DeviceId) -> (&'static str, usize) {
         self.devices[device.index()].domain()
     }
 
-    /// How many bytes one replica can have on a device.
+    /// The maximum size in bytes of one replica on a device.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].largest_buffer_bytes()
     }
 
-    /// Whether a device is gone.
+    /// Whether a device was lost.
     pub(super) fn is_lost(&self, device: DeviceId) -> bool {
         self.queue(device).is_lost()
     }
 
-    /// Notes that a device is gone, if this error says so.
+    /// Notes the loss of a device, if this error reports one.
     pub(super) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
         if let Some(device) = device.filter(|_| error.is_loss()) {
             self.queue(device).lose();
         }
     }
 
-    /// Registers where a data object is at home.
+    /// Registers the home of a data object.
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
-        // What lies in the gaps of a home that is lent is not ours to lock, and what devices use as well is not to be.
+        // The gaps of a borrowed home do not belong to the runtime, and memory that devices use directly must not be
+        // locked.
         let lockable = bytes > 0 && !cell.datum.is_unified() && cell.is_contiguous(&cell.datum.whole());
         let home = Home {
             base: cell.base(),
@@ -173,7 +174,7 @@ impl Devices {
         self.homes.insert(cell.datum.id, Arc::new(home));
     }
 
-    /// A home from or to which so many bytes are about to be copied by an accelerator: page-locks it if that is worth it.
+    /// Page-locks a home if that is worth it, before an accelerator copies this number of bytes from or to it.
     fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
         if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
@@ -186,14 +187,15 @@ impl Devices {
 
     fn lock_home(&self, home: &Home) {
         home.pin_memory.get_or_init(|| {
-            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver), which comes before its end.
+            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver) is called for it.
             self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
         });
     }
 
-    /// Page-locks a data object's home, if that helps; whether it is locked.
+    /// Page-locks a data object's home, if that helps. Returns whether it is locked.
     pub(super) fn pin_memory(&self, cell: &DataCell) -> bool {
-        // While this is held nobody forgets the home, which comes before its end: another thread may be taking it.
+        // While this guard is held the home cannot be forgotten, which precedes its end: another thread may be taking
+        // it.
         let Some(home) = self.homes.get(&cell.datum.id) else { return false };
         if home.lockable_bytes > 0 {
             self.lock_home(&home);
@@ -205,7 +207,7 @@ impl Devices {
         self.homes.get(&data).expect("a data object in use has a home").clone()
     }
 
-    /// An accelerator among the devices.
+    /// Returns an accelerator among the devices.
     pub(super) fn accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
         match self.execution(device) {
             Execution::Queued(accelerator) => Some(accelerator),
@@ -213,18 +215,18 @@ impl Devices {
         }
     }
 
-    /// How many homes are known.
+    /// The number of registered homes.
     #[cfg(test)]
     pub(super) fn homes(&self) -> usize {
         self.homes.len()
     }
 
-    /// How tasks run on a device.
+    /// Returns how tasks run on a device.
     pub(super) fn execution(&self, device: DeviceId) -> Execution<'_> {
         self.devices[device.index()].execution()
     }
 
-    /// Where a task's regions lie that was launched on an emulated device.
+    /// Returns the addresses of a task's regions, for a task that was launched on an emulated device.
     pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, (DeviceId, DeviceError)> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
@@ -242,8 +244,8 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
-    /// The first data object of a task that its body, or a kernel, wrote outside of, on a device that looks for that.
-    /// A kernel launched after the task on the same replica may have done it as well.
+    /// Returns the first data object of a task that its body, or a kernel, wrote out of bounds, on a device that checks
+    /// for that. A kernel launched after the task on the same replica may also have done it.
     pub(super) fn overrun(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<DeviceError> {
         if !Overrun::IS_LOOKED_FOR {
             return None;
@@ -260,8 +262,8 @@ impl Devices {
         found
     }
 
-    /// Where a task's regions lie that was launched on an accelerator; of what lies at home, nothing that means
-    /// anything.
+    /// Returns the addresses of a task's regions, for a task that was launched on an accelerator. For a region in host
+    /// memory the value is meaningless.
     pub(super) fn device_sites(
         &self,
         task: &OwnedTask,
@@ -293,16 +295,16 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
-    /// Gives a replica's memory back.
+    /// Frees a replica's memory.
     pub(super) fn release(&self, replica: ReplicaId) {
         drop(self.replicas.remove(&replica));
         self.released.fetch_add(1, Ordering::Release);
     }
 
-    /// The device that has memory which DLPack calls so.
+    /// Returns the device whose memory DLPack identifies by `memory`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(super) fn of_dlpack(&self, memory: DlDevice) -> Result<DeviceId, String> {
         let all = (0..).map(DeviceId).zip(&self.devices).filter_map(|(id, device)| Some((id, device.dlpack()?)));
         let found = all.clone().find(|(_, theirs)| *theirs == memory).map(|(id, _)| id);
@@ -311,7 +313,7 @@ impl Devices {
         found.ok_or_else(|| {
             let problem = match (memory.device_type, &alike[..]) {
                 (4, _) => {
-                    return "an OpenCL buffer is of a context, of which the runtime has its own; try host memory"
+                    return "an OpenCL buffer belongs to a context, and the runtime has a different one; try host memory"
                         .to_owned();
                 }
                 (_, []) => format!("have no {} device", memory.interface()),
@@ -321,13 +323,14 @@ impl Devices {
         })
     }
 
-    /// Whether this memory, which others have made and enqueue nothing for any more, can be a replica on a device.
+    /// Checks whether this memory, which other code has allocated and no longer enqueues work for, can be a replica on
+    /// a device.
     ///
     /// # Errors
-    /// Why it can't.
+    /// The reason why it cannot.
     pub(super) fn look_at(&self, device: DeviceId, first: usize, bytes: usize) -> Result<(), String> {
         if self.is_lost(device) {
-            return Err("the device was lost; try copying from where else it is".to_owned());
+            return Err("the device was lost; try copying it from another memory".to_owned());
         }
         let here = &self.devices[device.index()];
         let problem = |error: DeviceError| {
@@ -337,19 +340,19 @@ impl Devices {
         match bytes == 0 || here.owns(first, bytes).map_err(problem)? {
             true => here.settle().map_err(problem),
             false => Err(format!(
-                "the device has no such memory ({first:#x}, {bytes} bytes): it may be freed, or another device's; try keeping it \
-                 until the tensor is given back"
+                "the device has no such memory ({first:#x}, {bytes} bytes): it may have been freed, or belong to \
+                 another device; try keeping it until the tensor is given back"
             )),
         }
     }
 
-    /// A replica lies in memory that others have made, or that is the home.
+    /// Makes a replica use memory that other code has allocated, or that is the home.
     pub(super) fn adopt(&self, replica: ReplicaId, base: usize, strides: [usize; MAX_DIMS]) {
         self.replicas.insert(replica, Memory { buffer: Buffer::new(base, ()), strides: Some(strides) });
     }
 
-    /// Unified memory, which the host and all devices use at the same addresses; none where one of them does not, or not while
-    /// others do, or where there is too little.
+    /// Allocates unified memory, which the host and all devices use at the same addresses. Returns `None` if one of
+    /// them cannot use it, or not while others do, or if there is too little.
     pub(super) fn unified(&self, bytes: usize) -> Option<Buffer> {
         let first = self.devices.first()?;
         let is_apart = |device: &dyn Device| device.domain().0 != first.domain().0 || !device.reaches_unified();
@@ -360,7 +363,7 @@ impl Devices {
             match device.allocate_unified(bytes) {
                 Ok(buffer) => return Some(buffer),
                 Err(error) => {
-                    log!(debug, "{bytes} bytes of unified memory are not to be had: {error}");
+                    log!(debug, "cannot allocate {bytes} bytes of unified memory: {error}");
                     self.lose(Some(id), &error);
                     if !error.is_loss() {
                         break;
@@ -371,17 +374,18 @@ impl Devices {
         None
     }
 
-    /// The devices' memories.
+    /// The address spaces of the devices.
     pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
         (0..self.devices.len() as u16).map(|number| DeviceId(number).space())
     }
 
-    /// Whether others can use a device's memory by address.
+    /// Whether other code can use a device's memory by address.
     pub(super) fn is_addressed(&self, device: DeviceId) -> bool {
         self.devices[device.index()].dlpack().is_some()
     }
 
-    /// Where a block of a replica lies that stays for as long as somebody has it, and what DLPack calls that memory.
+    /// Returns the address of a block of a replica, which is kept for as long as the block is exported, and DLPack's
+    /// name of its memory.
     pub(super) fn lend(
         &self,
         place: &ReplicaRef,
@@ -398,7 +402,7 @@ impl Devices {
         Ok(LentSite { memory: memory.unwrap_or(DlDevice::HOST), first, strides })
     }
 
-    /// Waits for what others have enqueued on a device's default stream.
+    /// Waits for the work that other code has enqueued on a device's default stream.
     pub(super) fn settle(&self, device: DeviceId) {
         if let Err(error) = self.devices[device.index()].settle() {
             log!(debug, "{error}");
@@ -406,17 +410,17 @@ impl Devices {
         }
     }
 
-    /// How many replicas' memory was given back so far.
+    /// The number of replicas whose memory was freed so far.
     pub(super) fn released(&self) -> u64 {
         self.released.load(Ordering::Acquire)
     }
 
-    /// A data object has no home any more.
+    /// Forgets the home of a data object.
     pub(super) fn forget_home(&self, data: DataId) {
         drop(self.homes.remove(&data));
     }
 
-    /// Makes a copy, or has it made; what has become of it, if it was made here and now.
+    /// Performs or starts a copy. Returns the resulting event, if the copy was performed synchronously.
     pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
         let start = Instant::now();
         match self.start_copy(order) {
@@ -431,7 +435,7 @@ impl Devices {
         }
     }
 
-    /// Makes a copy, or has it made; whether it has arrived.
+    /// Performs or starts a copy. Returns whether it has arrived.
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
         let (source, target) = (order.from.space.device(), order.to.space.device());
@@ -439,7 +443,7 @@ impl Devices {
             return self.start_prefetch(order);
         }
         if source.is_some() && !self.replicas.contains_key(&order.from.replica) {
-            return Ok(true); // its task was skipped: nobody has written it, and memory is not made to be copied from
+            return Ok(true); // its task was skipped: it was never written, and is not allocated to be copied from
         }
         // Copies of an emulated device need no page-locked memory.
         if target.or(source).is_some_and(|device| self.accelerator(device).is_some()) {
@@ -449,15 +453,15 @@ impl Devices {
         }
         let [from, to] = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
         let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
-        // Who has memory that the host cannot reach makes it; of two, the one that it goes to.
+        // A device whose memory the host cannot reach performs the copy itself; of two such devices, the target does.
         let maker = match (copy.from, copy.to) {
             (End::Device(_), End::Host { .. }) => source,
             _ => target.or(source),
         };
         let maker = maker.expect("a copy has a device at one end at least");
         let device = |id: DeviceId| &*self.devices[id.index()];
-        // SAFETY: both replicas are pinned by the copy; the directory lets nobody write what is being read or use what
-        // is being filled until it has arrived; the boxes lie inside what the replicas hold.
+        // SAFETY: both replicas are pinned by the copy. Until it has arrived, the directory lets no task write its
+        // source or use its target. The boxes are inside the boxes that the replicas hold.
         unsafe {
             if let (End::Device(_), Some(source), End::Device(_)) = (copy.from, source, copy.to)
                 && device(source).domain() != device(maker).domain()
@@ -481,7 +485,8 @@ impl Devices {
         Ok(false)
     }
 
-    /// Has the pages of a block of unified memory moved to where it is used next; whether that is done, or not worth it.
+    /// Moves the pages of a block of unified memory to where it is used next. Returns whether that is done, or not
+    /// worth it.
     fn start_prefetch(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let (to, block) = (order.to.space.device(), &order.block);
         let Some(device) = to.or(order.from.space.device()) else { return Ok(true) };
@@ -493,7 +498,7 @@ impl Devices {
             return Ok(true);
         }
         let first = home.base.expose_provenance() + first * order.element_bytes;
-        // SAFETY: the home stays until this has ended, as both of its replicas that are named are pinned until then.
+        // SAFETY: the home stays until this has ended, as both named replicas of it are pinned until then.
         match unsafe { self.devices[device.index()].prefetch(first, bytes, to.is_none(), order.copy)? } {
             Copying::Arrived | Copying::Apart => Ok(true),
             Copying::Enqueued => {
@@ -503,23 +508,24 @@ impl Devices {
         }
     }
 
-    /// Does what a device's copy engine was told; what has happened, or nothing at the end.
+    /// Performs a job of a device's copy engine. Returns the resulting event, or `None` at the end.
     pub(super) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
         let CopyJob::Copy(id, copy) = job else { return None };
         let start = Instant::now();
-        // SAFETY: both replicas are pinned until the copy is reported; the directory keeps everybody else away.
+        // SAFETY: both replicas are pinned until the copy is reported; until then the directory keeps all other users
+        // away.
         let copied = unsafe { self.devices[device.index()].copy_now(copy) };
         let elapsed_ns = start.elapsed().as_nanos() as Nanos;
         let arrived = |()| Event::Copied(*id, Some(CopyTime::alone(elapsed_ns)));
         Some(copied.map_or_else(|error| Event::CopyFailed(*id, device, error), arrived))
     }
 
-    /// A copy engine is done with a copy and with what follows from it.
+    /// Notes that a copy engine has finished a copy and processed its consequences.
     pub(super) fn copied(&self) {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether a copy engine has something to do.
+    /// Whether a copy engine has work.
     pub(super) fn is_copying(&self) -> bool {
         self.copying.load(Ordering::SeqCst) > 0
     }
@@ -531,7 +537,7 @@ impl Devices {
         }
     }
 
-    /// Where a block lies in a replica, whose memory is made if this is the first look.
+    /// Returns the address of a block in a replica. The replica's memory is allocated on the first call.
     fn end(&self, place: &ReplicaRef, block: &Block, element_bytes: usize) -> Result<End, DeviceError> {
         let offset_bytes = |strides: &[usize; MAX_DIMS]| {
             let offset: usize = (0..MAX_DIMS).map(|d| (block.lo()[d] - place.holds.lo()[d]) * strides[d]).sum();
@@ -556,14 +562,15 @@ impl Devices {
     }
 }
 
-/// Between devices that know nothing of each other.
+/// Copies between devices that cannot reach each other.
 ///
 /// # Safety
-/// As for [`Device::copy_now`].
+/// The same as for [`Device::copy_now`].
 unsafe fn copy_through_host(source: &dyn Device, target: &dyn Device, copy: &DeviceCopy) -> Result<(), DeviceError> {
     let mut staging = vec![0u8; copy.extents.iter().product::<usize>() * copy.element_bytes];
     let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents), locked: false };
-    // SAFETY: the caller keeps both ends valid until this returns; the staging memory is ours, and outlives both copies.
+    // SAFETY: the caller keeps both ends valid until this returns; the staging memory is local, and outlives both
+    // copies.
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
         target.copy_now(&DeviceCopy { from: middle, ..*copy })

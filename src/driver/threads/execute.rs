@@ -1,9 +1,10 @@
-//! One task on a hosting thread: taken from a queue, run, and ended, with the chain of first successors behind it.
+//! Execution of one task on a hosting thread: it is taken from a queue, run, and ended, followed by the chain of first
+//! successors.
 //!
-//! A finishing task's first ready successor is executed next, without a queue: its data are in the cache.
+//! The first ready successor of a finishing task is executed next, without a queue, because its data is in the cache.
 //!
-//! This is the way of every task on CPU units, so the fast path is kept direct: no command and no event is made, and
-//! nothing is called through a table but the body itself. Placed tasks come as [`Launch`]es.
+//! Every task on CPU units takes this path, so the fast path is direct: it creates no command and no event, and calls
+//! only the body itself through a table. Placed tasks arrive as [`Launch`]es.
 
 use super::devices::Devices;
 use super::host::Host;
@@ -19,11 +20,12 @@ use crate::machine::UnitKind;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// After so many launches in a row, a device's hosting thread looks what has ended.
+/// The number of consecutive launches after which a device's hosting thread checks for ends.
 const LOOK_AFTER_LAUNCHES: u32 = 8;
 
 impl Threads {
-    /// Executes one task and the chain of first successors behind it, as long as it `goes_on`; false if there was none.
+    /// Executes one task and the chain of first successors after it, while `goes_on` returns true. Returns false if
+    /// there was no task.
     #[inline]
     pub(super) fn step(&self, host: &Host, goes_on: impl Fn() -> bool) -> bool {
         self.die_if_doomed(host);
@@ -43,12 +45,13 @@ impl Threads {
         let _ = host;
     }
 
-    /// Executes a task and the chain of first successors after it, as long as it `goes_on`.
-    #[inline(always)] // on the way of every task
+    /// Executes a task and the chain of first successors after it, while `goes_on` returns true.
+    #[inline(always)] // on the path of every task
     pub(super) fn execute_chain(&self, host: &Host, mut task: OwnedTask, goes_on: impl Fn() -> bool) {
         loop {
             match self.execute(host, task) {
-                // What somebody waits for goes first: behind others, who waits might be in the body that they wait for.
+                // Run awaited tasks first: after other tasks, the waiter could be inside the very body it is waiting
+                // for.
                 Some(next) if next.shared().internal && goes_on() => task = next,
                 Some(next) if goes_on() => match self.oldest(host, host.oldest_after.get()) {
                     None => task = next,
@@ -58,7 +61,7 @@ impl Threads {
                     }
                 },
                 Some(next) => {
-                    self.ready.push(next, Some(&host.queue)); // for whoever stays; this thread wakes somebody before it goes
+                    self.ready.push(next, Some(&host.queue)); // for other threads; this one wakes one before it leaves
                     return;
                 }
                 None => return,
@@ -66,8 +69,8 @@ impl Threads {
         }
     }
 
-    /// A task that any unit may run; one that has been ready for long `oldest_after` so many others.
-    #[inline(always)] // on the way of every task
+    /// Returns a task that any unit may run; after `oldest_after` other tasks, one that has been ready for long.
+    #[inline(always)] // on the path of every task
     pub(super) fn next_task(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let tally = || self.shared.progress.tally(host.slot());
         match self.oldest(host, oldest_after) {
@@ -76,7 +79,7 @@ impl Threads {
         }
     }
 
-    /// From time to time, the task that has been ready longest.
+    /// Returns, from time to time, the task that has been ready longest.
     #[inline]
     fn oldest(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let in_row = host.in_row.get() + 1;
@@ -90,8 +93,8 @@ impl Threads {
         self.ready.pop_oldest(&host.queue)
     }
 
-    /// Runs a task on the fast path; returns the successor to run next.
-    #[inline(always)] // on the way of every task
+    /// Runs a task on the fast path. Returns the successor to run next.
+    #[inline(always)] // on the path of every task
     pub(super) fn execute(&self, host: &Host, mut task: OwnedTask) -> Option<OwnedTask> {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         task.expect_body();
@@ -111,7 +114,7 @@ impl Threads {
         match ran {
             Ok(()) if !task.drops_body() && !task.shared().internal => {
                 let lane = task.shared().lane.get();
-                self.shared.engine.done_anywhere(task, &mut ready); // by value it would be copied
+                self.shared.engine.done_anywhere(task, &mut ready); // passing it by value would copy it
                 self.shared.progress.finish(slot, lane, false);
             }
             Ok(()) if task.is_in_rounds() => {
@@ -140,7 +143,7 @@ impl Threads {
         }
     }
 
-    /// Executes one placed task, or looks what has ended on the unit's devices; false if there was neither.
+    /// Executes one placed task, or checks for ends on the unit's devices. Returns false if there was neither.
     fn step_placed(&self, host: &Host) -> bool {
         let devices = self.devices_of(host);
         let launch = self.ready.pop_launch(host.unit);
@@ -155,7 +158,7 @@ impl Threads {
     /// Runs a placed task.
     pub(super) fn run_placed(&self, host: &Host, launch: Box<Launch>) {
         match self.devices_of(host).zip(launch.device) {
-            // Its device is gone, and it has not begun.
+            // The device was lost before the task has begun.
             Some((devices, device)) if is_lost(devices, device, &launch) => {
                 self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
             }
@@ -170,14 +173,14 @@ impl Threads {
         }
     }
 
-    /// The devices, if the host leads some of them.
+    /// Returns the devices, if the host leads any of them.
     pub(super) fn devices_of(&self, host: &Host) -> Option<&Devices> {
         self.devices.as_ref().filter(|_| !host.devices.is_empty())
     }
 
     /// Runs a placed task in host memory.
     fn execute_launch(&self, host: &Host, Launch { mut task, .. }: Launch) {
-        // The hosting thread of a device unit stands in for a core.
+        // The hosting thread of a device unit replaces a CPU core.
         if !host.devices.is_empty() {
             self.note_stand_in(host, &task);
         }
@@ -199,15 +202,15 @@ impl Threads {
         if self.shared.on_hosts.fetch_add(1, Ordering::Relaxed) == 0 {
             log!(
                 warn,
-                "task `{}` and others like it run on the core that hosts {}, in host memory: no device can run them, and \
-                 there is no CPU unit; add one, such as 1:CPU:1",
+                "task `{}` and others like it run on the core that hosts {}, in host memory: no device can run them, \
+                 and there is no CPU unit; add one, such as 1:CPU:1",
                 task.shared().name,
                 host.context.unit()
             );
         }
     }
 
-    /// Runs a placed task on its replicas in the memory of a device that runs it here.
+    /// Runs a placed task on its replicas in the memory of a device that executes on this thread.
     fn execute_on(
         &self,
         host: &Host,
@@ -228,7 +231,7 @@ impl Threads {
         let began = run_on(devices, (device, here), others, &mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
         });
-        // What the device's speed adds to the body is part of its time.
+        // The delay that the device's speed adds to the body is part of its time.
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         let ran = match began {
             Ok(()) => {
@@ -263,7 +266,7 @@ impl Threads {
         self.tell_waiters(host);
     }
 
-    /// After a task: tells those who wait for a number of tasks, if there may be news for them.
+    /// Notifies, after a task, the threads that wait for a number of tasks, if something may have changed for them.
     #[inline]
     pub(super) fn tell_waiters(&self, host: &Host) {
         let attention = self.shared.waiters.attention();
@@ -282,13 +285,14 @@ impl Threads {
     }
 }
 
-/// Whether a device is gone that a task was launched on.
+/// Whether a device on which a task was launched was lost.
 fn is_lost(devices: &Devices, device: DeviceId, launch: &Launch) -> bool {
     let others = launch.across.as_ref().map_or(&[][..], |across| &across.devices[..]);
     devices.is_lost(device) || others.iter().any(|device| devices.is_lost(*device))
 }
 
-/// Runs a body on a device and on others at once, each of which slows it down; the one that is lost is named.
+/// Runs a body on a device and on others at the same time; each of them slows it down. The error names the device that
+/// is lost.
 fn run_on(
     devices: &Devices,
     (device, here): (DeviceId, &dyn Synchronous),

@@ -1,15 +1,16 @@
-//! What a host runs aside: bodies on stacks of their own, begun while another body waits below.
+//! Bodies that a host runs on separate stacks, begun while another body waits below.
 //!
-//! A body that waits lies on a stack with whatever runs on top of it, and cannot go on before that has ended. So only what
-//! the body waits for anyhow, its descendants, may run there. Anything else may itself come to wait for something behind
-//! that body: it gets a [`Fiber`], which is left when it waits and resumed when it is woken.
+//! A waiting body shares its stack with everything that runs on top of it, and cannot continue before that has ended.
+//! So only its descendants, for which the body waits anyway, may run there. Any other task may itself wait for
+//! something that comes after that body, so it gets a [`Fiber`], which is suspended when it waits and resumed when it
+//! is woken.
 //!
-//! Nothing here knows what a body is, or decides what is run.
+//! Nothing here knows about bodies, or decides what is run.
 //!
 //! Invariants:
-//! 1. A fiber is in its place in the list while it is left, and out of it while it runs. Places are used again.
-//! 2. Who wakes a fiber puts its place on the list of those that are woken, once or more often: a fiber looks for itself whether
-//!    it may go on.
+//! 1. A fiber is in its place in the list while it is suspended, and not in the list while it runs. Places are reused.
+//! 2. Waking a fiber puts its place on the list of woken fibers, once or more often: a fiber itself checks whether it
+//!    may continue.
 
 use crate::depend::running::{self, Frames};
 use crate::depend::{ExposedApart, ExposedTask};
@@ -23,41 +24,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-/// So many stacks are kept for later.
+/// The maximum number of stacks that are kept for later.
 const MOST_SPARE: usize = 16;
 
 thread_local! {
-    /// The fibers of this thread, which they never leave, whichever its hosts are.
-    /// Without a destructor, so that a thread can wait while it ends; [`free`] frees the lists.
+    /// The fibers of this thread, which they never leave, whichever hosts the thread has. The value has no destructor,
+    /// so that a thread can wait while it ends; [`free`] frees the lists.
     static FIBERS: ManuallyDrop<RefCell<Fibers>> =
         const { ManuallyDrop::new(RefCell::new(Fibers { left: Vec::new(), free: Vec::new() })) };
 }
 
-/// The fibers of a thread.
+/// The fibers of one thread.
 #[derive(Default)]
 struct Fibers {
     left: Vec<Option<Left>>,
     free: Vec<usize>,
 }
 
-/// Frees the lists of a thread that ends. Fibers that are left then are leaked.
+/// Frees the lists of a thread that ends. Fibers that are still suspended then are leaked.
 pub(super) fn free() {
     drop(with_fibers(std::mem::take));
 }
 
-/// What a host knows of its fibers.
+/// The fibers of one host.
 pub(super) struct Aside {
     runtime: u64,
-    /// How many have begun and not ended.
+    /// The number of fibers that have begun and not ended.
     count: Cell<usize>,
     woken: Arc<Woken>,
     spare: RefCell<Vec<Stack>>,
     stack_bytes: usize,
-    /// The place of the fiber that was resumed last without being woken.
+    /// The place of the fiber that was last resumed without being woken.
     last: Cell<usize>,
 }
 
-/// A fiber that is left.
+/// A suspended fiber.
 struct Left {
     runtime: u64,
     fiber: Fiber,
@@ -65,21 +66,21 @@ struct Left {
     exposed: ExposedApart,
     /// The isolated waits that its thread was in when it began.
     isolation_level: usize,
-    /// What the host knows of the stack that runs.
+    /// The host's state for the fiber's stack.
     own: Own,
     waker: Waker,
 }
 
-/// What a host knows of the stack that runs: each has its own.
+/// The host's state for the stack that currently runs: each stack has its own.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Own {
-    /// Where a stack has been used as far as tasks may use it on top of each other.
+    /// The address down to which tasks may use the stack on top of each other.
     pub(super) floor: usize,
-    /// The same while there is no memory for stacks.
+    /// The same while there is no memory for further stacks.
     pub(super) last_floor: usize,
-    /// Whether it can be left.
+    /// Whether the stack can be suspended.
     pub(super) on_fiber: bool,
-    /// How long bodies on it have waited, in all.
+    /// How long bodies on it have waited, in total.
     pub(super) waited_ns: u64,
 }
 
@@ -97,7 +98,7 @@ struct FiberWaker {
     thread: Arc<Parker>,
 }
 
-/// Calls `code` with the fibers of this thread; it calls nobody's code.
+/// Calls `code` with the fibers of this thread. `code` must not call code of the user.
 fn with_fibers<R>(code: impl FnOnce(&mut Fibers) -> R) -> R {
     FIBERS.with(|fibers| code(&mut fibers.borrow_mut()))
 }
@@ -115,7 +116,7 @@ impl Wake for FiberWaker {
 }
 
 impl Aside {
-    /// None yet; each is going to have a stack of so many bytes.
+    /// Creates an empty set of fibers, each of which will have a stack of `stack_bytes`.
     pub(super) fn new(runtime: u64, stack_bytes: usize) -> Self {
         Self {
             runtime,
@@ -139,19 +140,20 @@ impl Aside {
         self.has_any() && self.woken.any.load(Ordering::SeqCst)
     }
 
-    /// How many bytes each stack has.
+    /// The size in bytes of each stack.
     pub(super) fn stack_bytes(&self) -> usize {
         self.stack_bytes
     }
 
-    /// A stack for one more: a spare one, or a new one if the system `is_asked` and has the addresses.
+    /// Returns a stack for one more fiber: a spare one, or, if the system `is_asked` and has the addresses, a new one.
     pub(super) fn stack(&self, is_asked: bool) -> Option<Stack> {
         let spare = self.spare.borrow_mut().pop();
         spare.or_else(|| if is_asked { Stack::new(self.stack_bytes).ok() } else { None })
     }
 
-    /// Begins `code` on this stack, and returns when it has ended or is left. `own` is the host's note of the stack that runs,
-    /// `exposed` is the part of it that others see. `isolation_level` counts the isolated waits that the thread is in.
+    /// Begins `code` on this stack, and returns when it has ended or is suspended. `own` is the host's state for the
+    /// current stack, and `exposed` is the part of it that other threads see. `isolation_level` is the number of
+    /// isolated waits that the thread is in.
     pub(super) fn begin(
         &self,
         stack: Stack,
@@ -180,8 +182,8 @@ impl Aside {
         self.go_on(place, left, own, exposed);
     }
 
-    /// Resumes the woken fibers, or `all`, if they began in the innermost isolated wait, which has this level. Returns whether
-    /// there were any.
+    /// Resumes the woken fibers, or `all`, if they began in the innermost isolated wait, which has this level. Returns
+    /// whether there were any.
     pub(super) fn resume_woken(
         &self,
         isolation_level: usize,
@@ -215,8 +217,8 @@ impl Aside {
         any
     }
 
-    /// Resumes the next fiber of those begun in the innermost isolated wait, which has this level, even if it is not woken.
-    /// Returns whether there was one.
+    /// Resumes the next fiber of those begun in the innermost isolated wait, which has this level, even if it is not
+    /// woken. Returns whether there was one.
     pub(super) fn resume_next(&self, isolation_level: usize, own: &Cell<Own>, exposed: &ExposedTask) -> bool {
         let suits = |left: &mut Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
         let next = with_fibers(|fibers| {

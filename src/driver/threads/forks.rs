@@ -1,19 +1,22 @@
-//! Forks: two calls of one body, of which another unit's thread may run the second while the body's own runs the first.
+//! Fork-join inside a body: a body makes two calls, and while its own thread runs the first, another unit's thread may
+//! run the second.
 //!
-//! A thread that forks puts the second call into a deque of its own, runs the first, and takes the second back, as a rule.
-//! Threads without a task look into the others' deques for the oldest, which is the largest where calls fork again. So a fork
-//! costs some twenty nanoseconds while all units are busy. (Blumofe & Leiserson, "Scheduling Multithreaded Computations by
-//! Work Stealing", 1999; the lazy way with a deque is Cilk-5's.)
+//! A thread that forks pushes the second call onto its own deque, runs the first, and usually takes the second back.
+//! Threads without a task steal the oldest call from the others' deques, which is the largest if calls fork again. So a
+//! fork costs about twenty nanoseconds while all units are busy. (Blumofe & Leiserson, "Scheduling Multithreaded
+//! Computations by Work Stealing", 1999; the lazy scheme with a deque is Cilk-5's.)
 //!
-//! What forks is still one task: nothing here is seen by placement, by dependences or by statistics. A call is a part of its
-//! body wherever it runs, and must not wait for tasks: so who runs a foreign call comes back from it, and a thread whose
-//! call was stolen waits for one that is running. Meanwhile it runs others' calls, and nothing else.
+//! A forking body is still one task: placement, dependences and statistics see none of this. A call is a part of its
+//! body wherever it runs, and must not wait for tasks. So a thread that runs another body's call returns from it, and a
+//! thread whose call was stolen waits for a call that is running. Meanwhile it runs calls of other threads, and nothing
+//! else.
 //!
 //! Invariants:
-//! 1. An offer in a thread's own deque is of a fork that is under way on that thread, on this stack or on one aside.
-//! 2. Who forks does not come back before its second call has ended, or was taken back.
+//! 1. An offer in a thread's own deque belongs to a fork that is under way on that thread, on this stack or on a
+//!    separate one.
+//! 2. A fork does not return before its second call has ended or was taken back.
 //!
-//! Threads of units with several cores have their own pool, and neither fork here nor help.
+//! Threads of units with several cores use their own pool; they neither fork here nor help.
 
 use super::host::Host;
 use super::run::Lookout;
@@ -26,28 +29,28 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A thread's part in all forks.
+/// One thread's part in all forks.
 pub(super) struct Forks {
     own: Worker<Offer<Context>>,
     slot: usize,
     shared: Arc<Shared>,
 }
 
-/// What all threads know of forks.
+/// The state of forks that all threads share.
 struct Shared {
     stealers: Vec<Stealer<Offer<Context>>>,
-    /// Threads that wait for a call of theirs, and may run others' meanwhile.
+    /// Threads that wait for one of their calls, and may run calls of other threads meanwhile.
     waiting: Sleep,
-    /// Whether the threads of each unit help others.
+    /// Whether the threads of each unit help other threads.
     helping: Vec<bool>,
-    /// How many of them sleep in `idle`.
+    /// How many of the helping threads sleep in `idle`.
     helpers_asleep: AtomicUsize,
-    /// Where threads sleep that may run tasks.
+    /// The sleeping threads that may run tasks.
     idle: Arc<Sleep>,
 }
 
 impl Forks {
-    /// The parts of a machine's threads: of one for each unit, and a guest.
+    /// Creates the parts of a machine's threads: one for each unit, and one for a guest.
     pub(super) fn of_machine(machine: &Machine, idle: &Arc<Sleep>) -> Vec<Self> {
         let deques: Vec<_> = (0..machine.num_units() + 1).map(|_| Worker::new_lifo()).collect();
         let shared = Arc::new(Shared {
@@ -60,7 +63,7 @@ impl Forks {
         deques.into_iter().enumerate().map(|(slot, own)| Self { own, slot, shared: shared.clone() }).collect()
     }
 
-    /// Whether some thread offers a call.
+    /// Whether any thread offers a call.
     fn in_sight(&self) -> bool {
         self.shared.stealers.iter().any(|stealer| !stealer.is_empty())
     }
@@ -81,7 +84,7 @@ impl Forks {
 }
 
 impl Host {
-    /// Runs a call that another thread offers, if there is one and this thread may.
+    /// Runs a call that another thread offers, if there is one and this thread may run it.
     pub(super) fn help_fork(&self) -> bool {
         let offer = if self.helps_forks() { self.queue.forks.steal() } else { None };
         let found = offer.is_some();
@@ -92,14 +95,14 @@ impl Host {
         found
     }
 
-    /// Ends a child of `fork`, in which no other thread makes or awaits calls.
+    /// Aborts in a child of `fork`, in which no other thread makes or awaits calls.
     fn expect_own_process(&self) {
         if self.threads.upgrade().is_some_and(|threads| threads.is_in_child()) {
-            end_child("go on with a call of `Context::join`");
+            end_child("continue a call of `Context::join`");
         }
     }
 
-    /// Whether it would find one.
+    /// Whether [`help_fork`](Self::help_fork) would find a call.
     pub(super) fn sees_forks(&self) -> bool {
         self.helps_forks() && self.queue.forks.in_sight()
     }
@@ -116,7 +119,7 @@ impl Host {
         helper.into_iter().for_each(|asleep| _ = asleep.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// Runs others' calls until that end is reached; somebody is on the way to it.
+    /// Runs calls of other threads until that end is reached, towards which another thread is working.
     #[cold]
     fn await_stolen(&self, end: &End) {
         let Shared { waiting, .. } = &*self.queue.forks.shared;
@@ -139,7 +142,8 @@ impl Host {
 }
 
 impl Market<Context> for Host {
-    /// Who falls asleep at the same moment may miss it: then this thread makes the call, as it would anyhow.
+    /// Wakes a thread for the offer. A thread that falls asleep at the same moment may miss it: then this thread makes
+    /// the call, as it would anyway.
     #[inline]
     fn offer(&self, offer: Offer<Context>) {
         let Forks { own, shared, .. } = &self.queue.forks;
@@ -156,7 +160,7 @@ impl Market<Context> for Host {
         self.queue.forks.own.pop()
     }
 
-    /// Of a fork on a stack aside, or further down: its turn has come early.
+    /// Runs an offer of a fork on a separate stack, or further down this one, earlier than its turn.
     fn run(&self, offer: Offer<Context>) {
         offer.run(&self.context);
     }

@@ -1,6 +1,6 @@
-//! A thread's part in a runtime: the unit it hosts, its queue, and what it has to look at from time to time.
+//! A thread's part in a runtime: the unit it hosts, its queue, and the checks that it performs from time to time.
 //!
-//! Several runtimes may have a part in one thread. What hosts do with theirs is in [`super::run`] and [`super::execute`].
+//! A thread may have a part in several runtimes. [`super::run`] and [`super::execute`] contain the work of hosts.
 
 use super::crowded::Crowd;
 use super::fibers::{Aside, Own};
@@ -19,47 +19,49 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// After so many tasks a host runs one that has been ready for long, so that none waits for a chain of others to end.
+/// The number of tasks after which a host runs one that has been ready for long, so that none waits for a chain of
+/// others to end.
 pub(super) const OLDEST_AFTER: u32 = 32;
 
-/// A thread's part in a runtime.
+/// One thread's part in a runtime.
 pub(super) struct Host {
     runtime: u64,
     pub(super) unit: usize,
     pub(super) queue: OwnQueue,
-    /// Tasks run since the last one that had been ready for long.
+    /// The number of tasks run since the last one that had been ready for long.
     pub(super) in_row: Cell<u32>,
-    /// How many that may be.
+    /// The maximum of `in_row`.
     pub(super) oldest_after: Cell<u32>,
     pub(super) context: Context,
     /// The unit's devices.
     pub(super) devices: Vec<DeviceId>,
-    /// Launches since it looked what has ended on them.
+    /// The number of launches since the last check for ends on the devices.
     pub(super) unwatched: Cell<u32>,
-    /// For a unit with several cores whose thread is not itself in the pool, which is the runtime's.
+    /// The runtime's pool, for a unit with several cores whose thread is not itself in the pool.
     pool: Weak<rayon::ThreadPool>,
     has_pool: bool,
     /// Bodies that have begun while others waited below.
     pub(super) aside: Aside,
-    /// Of the stack that runs.
+    /// The state of the stack that currently runs.
     pub(super) own: Cell<Own>,
-    /// The choices left without memory for stacks.
+    /// The host's knowledge of a shortage of stacks.
     pub(super) crowd: Crowd,
-    /// The innermost wait in which the thread runs descendants of one body alone.
+    /// The innermost wait in which the thread runs only descendants of one body.
     pub(super) isolation: RefCell<Option<Isolation>>,
-    /// The driver that it is a part of, as long as that is there.
+    /// The driver that this host belongs to, while it exists.
     pub(super) threads: Weak<Threads>,
-    /// How many submissions are left until it looks at the window.
+    /// The number of submissions until the next check of the window.
     pub(super) until_look: Cell<u32>,
-    /// How many finished tasks are left until it looks whether others wait for no more, and what it saw of them last.
+    /// The number of finished tasks until the next check whether other threads' waits are over, and the last value of
+    /// their attention.
     pub(super) until_told: Cell<u64>,
     pub(super) attention: Cell<u64>,
 }
 
 thread_local! {
-    /// The runtimes in which this thread hosts a unit; one, as a rule.
+    /// The runtimes in which this thread hosts a unit; usually one.
     static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
-    /// The hosts that this thread is a guest in the place of.
+    /// The hosts that this thread replaces as a guest.
     static GUEST_OF: Scope<Host, ()> = const { Scope::new() };
     static ENDS_BODIES: EndsBodies = const { EndsBodies };
 }
@@ -69,7 +71,7 @@ struct EndsBodies;
 
 impl Drop for EndsBodies {
     fn drop(&mut self) {
-        // When the main thread ends, the process does, and pending tasks are lost.
+        // When the main thread ends, the process ends, and pending tasks are lost.
         if std::thread::current().name() != Some("main") {
             let hosts = HOSTS.try_with(|hosts| hosts.borrow().clone()).unwrap_or_default();
             for host in hosts.iter().filter(|host| host.aside.has_any()) {
@@ -83,12 +85,12 @@ impl Drop for EndsBodies {
 }
 
 impl Host {
-    /// From now on this thread may have fibers.
+    /// Notes that this thread may have fibers from now on.
     pub(super) fn has_fibers() {
         let _ = ENDS_BODIES.try_with(|_| ());
     }
 
-    /// The part that a unit's host has in this runtime.
+    /// Creates the part of a unit's host in this runtime.
     pub(super) fn new(
         threads: &Threads,
         unit: &ComputeUnit,
@@ -129,7 +131,7 @@ impl Host {
         }
     }
 
-    /// Makes this thread the host. What is left of runtimes that ended on other threads goes.
+    /// Makes this thread the host. Also drops what is left of runtimes that ended on other threads.
     pub(super) fn enter(self: Rc<Self>) {
         let ended = HOSTS.with(|hosts| {
             let mut hosts = hosts.borrow_mut();
@@ -139,7 +141,7 @@ impl Host {
         drop(ended);
     }
 
-    /// This thread hosts nothing in that runtime any more.
+    /// Ends this thread's part in that runtime.
     pub(super) fn leave(runtime: u64) {
         let _ = HOSTS.try_with(|hosts| hosts.borrow_mut().retain(|host| host.runtime != runtime));
     }
@@ -164,22 +166,22 @@ impl Host {
                 f.map(|f| f(host))
             })
         });
-        called.unwrap_or_else(|| f.take().expect("it was not called")(None))
+        called.unwrap_or_else(|| f.take().expect("`f` is called once")(None))
     }
 
-    /// Calls `f` as a guest in the place of this host.
+    /// Calls `f` as a guest that replaces this host.
     pub(super) fn as_guest<R>(&self, f: impl FnOnce() -> R) -> R {
         Scope::enter(&GUEST_OF, (self.runtime, false), Some(self), f)
     }
 
-    /// The slot in which others see what it runs, and where it counts that.
+    /// The slot in which other threads see what it runs, and in which it counts finished tasks.
     #[inline]
     pub(super) fn slot(&self) -> usize {
         self.queue.slot
     }
 
     /// Runs `body` as this unit, with its cores.
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         if self.has_pool { self.inside_pool(body) } else { body() }
     }
@@ -193,14 +195,14 @@ impl Host {
     }
 }
 
-/// Runs `body` in the pool. This thread does nothing else meanwhile, also if it is a worker of another pool.
+/// Runs `body` in the pool. This thread does nothing else meanwhile, even if it is a worker of another pool.
 #[cold]
 fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_none() {
         return pool.install(body);
     }
-    // A worker that waits for another pool runs jobs of its own. These may wait for the runtime, whose host they would keep
-    // from coming back. So a thread that is nobody's waits in its place.
+    // A worker that waits for another pool runs jobs of its pool. These may wait for the runtime, and so keep the
+    // runtime's host from returning. So a new thread, which belongs to no pool, waits instead.
     let body = Mutex::new(Some(body));
     let run = || {
         let body = body.lock().take();
@@ -213,6 +215,6 @@ fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -
     });
     match ran {
         Ok(ran) => ran.unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(_) => pool.install(run), // without such a thread it may wait in vain, but need not
+        Err(_) => pool.install(run), // without such a thread it may wait forever, but need not
     }
 }

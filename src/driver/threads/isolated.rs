@@ -1,13 +1,13 @@
 //! Bodies that hold a lock while they wait for their children ([`crate::Context::wait_isolated`]).
 //!
-//! A thread that runs something else meanwhile may come to want the same lock, which it holds itself. So from such a wait on
-//! the thread runs descendants of the body alone, and tasks of the runtime's own. Other threads may stand still for want of
-//! the lock, with descendants in their queues: so this thread takes descendants out of all queues, those of a policy
-//! included, and does not rely on being told of them.
+//! If the thread ran other tasks meanwhile, one of them might need the same lock, which the thread itself holds. So in
+//! such a wait the thread runs only descendants of the body, and tasks of the runtime's own. Other threads may be
+//! blocked on the lock, with descendants in their queues. So this thread takes descendants out of all queues, including
+//! those of a policy, and does not rely on being notified of them.
 //!
 //! Invariants:
-//! 1. Isolated waits of a thread are nested: a body in one keeps the thread until it is over, also on a fiber.
-//! 2. Fibers that were begun before the innermost isolated wait stay as they are during the wait.
+//! 1. Isolated waits of a thread are nested: a body in one keeps the thread until it is over, even on a fiber.
+//! 2. Fibers that were begun before the innermost isolated wait stay suspended during the wait.
 
 use super::host::Host;
 use super::state::Threads;
@@ -19,22 +19,22 @@ use crate::engine::Launch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread sleeps before it looks into others' queues again: longer each time that it finds nothing.
+/// How long a thread sleeps before it checks other threads' queues again: longer each time that it finds nothing.
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(5);
 
 /// An isolated wait on a thread.
 #[derive(Clone)]
 pub(super) struct Isolation {
-    /// Of the body that waits.
+    /// The domain of the waiting body.
     domain: Arc<Domain>,
-    /// How many there are on the thread.
+    /// The number of isolated waits on the thread.
     level: usize,
     nap: Duration,
 }
 
 impl Host {
-    /// How many isolated waits the thread is in.
+    /// The number of isolated waits that the thread is in.
     pub(super) fn isolation_level(&self) -> usize {
         self.isolation.borrow().as_ref().map_or(0, |isolation| isolation.level)
     }
@@ -44,7 +44,7 @@ impl Host {
         self.isolation.borrow().is_some()
     }
 
-    /// Calls `wait`, in which the thread runs descendants of this domain's task alone, on this stack or on top of it.
+    /// Calls `wait`, in which the thread runs only descendants of this domain's task, on top of this stack.
     pub(super) fn isolated<R>(&self, domain: &Arc<Domain>, wait: impl FnOnce() -> R) -> R {
         struct Back<'a>(&'a Host, Option<Isolation>, super::fibers::Own);
         impl Drop for Back<'_> {
@@ -71,7 +71,7 @@ impl Host {
 }
 
 impl Threads {
-    /// Something for a thread in an isolated wait, wherever it is queued.
+    /// Returns work for a thread in an isolated wait, from whichever queue.
     #[cold]
     pub(super) fn next_isolated(&self, host: &Host) -> Option<Work> {
         let found = match self.on_fast_path() {
@@ -84,7 +84,7 @@ impl Threads {
         found
     }
 
-    /// A task that any unit may run and that is `wanted`, from whichever queue.
+    /// Returns a task that any unit may run and that is `wanted`, from whichever queue.
     pub(super) fn find_anywhere(&self, host: &Host, wanted: impl Fn(&OwnedTask) -> bool) -> Option<OwnedTask> {
         let mut moved = 0;
         let found = self.ready.find(&host.queue, wanted, &mut moved);
@@ -100,14 +100,14 @@ impl Threads {
         let of_others = || (0..self.shared.machine.num_units()).find_map(|unit| self.ready.find_launch(unit, at_home));
         let found = self.ready.find_launch(host.unit, allows).or_else(of_others);
         found.or_else(|| {
-            // A task of the user's: requests of the runtime's own go where they are asked for.
+            // Only the user's tasks are claimed: requests of the runtime's own run where they were made.
             let claimed = |task: &OwnedTask| !task.shared().internal && host.allows(task);
             self.react(|out| self.shared.engine.claim(host.unit, &claimed, out));
             self.ready.find_launch(host.unit, allows)
         })
     }
 
-    /// Sleeps until it is time to look again, or until told that the wait may be over.
+    /// Sleeps until it is time to check again, or until notified that the wait may be over.
     pub(super) fn sleep_isolated(&self, host: &Host, left: impl Fn() -> u64) {
         let nap = host.isolation.borrow_mut().as_mut().map(|isolation| {
             let nap = isolation.nap;

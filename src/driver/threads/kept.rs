@@ -1,22 +1,23 @@
-//! Waits of bodies that keep their unit while they wait for another runtime, and runtimes that wait for each other so with
-//! all of their units.
+//! Waits of bodies that keep their unit while they wait for another runtime, and detection of runtimes that wait for
+//! each other in this way with all of their units.
 //!
-//! A body on a CPU unit is left while it waits ([`super::foreign_wait`]). A body on a device, a destructor or a body in the pool
-//! of a thread of the user's keeps its unit. If each unit of some runtimes is kept by a wait for another one of them, nothing
-//! that they wait for can run. All such waits of the process are in one table, so that one of them is refused: the last that
-//! began, of those that can be refused. As long as one unit is free to run something, no wait is refused.
+//! A waiting body on a CPU unit is suspended ([`super::foreign_wait`]). A body on a device, a destructor, or a body in
+//! the pool of a thread of the user's keeps its unit. If each unit of some runtimes is kept by a wait for another one
+//! of these runtimes, nothing that they wait for can run. All such waits of the process are in one table, so that one
+//! of them can be refused: of those that can be refused, the one that began last. As long as one unit is free to run
+//! tasks, no wait is refused.
 //!
-//! A wait in the table may be over although its thread has not seen that yet. So the thread that finds a group stuck wakes the
-//! others, each looks whether it still has to wait, and the last of them refuses one. A unit that is kept runs nothing
-//! meanwhile, hence what was not there at such a look is not there later. What proceeds without a unit keeps waits from being
-//! refused: tasks that are away, and copies by a thread of their own.
+//! A wait in the table may be over although its thread has not seen that yet. So the thread that finds a stuck group
+//! wakes the others, each checks whether it still has to wait, and the last of them refuses one. A unit that is kept
+//! runs nothing meanwhile, so a condition that did not hold at such a check does not hold later. Activities that
+//! proceed without a unit prevent waits from being refused: detached tasks, and copies by a separate thread.
 //!
 //! Invariants:
-//! 1. An entry is in the table while its thread is in the wait and keeps the unit, and no longer. The thread takes it out under
-//!    the lock, also when it unwinds.
+//! 1. An entry is in the table exactly while its thread is in the wait and keeps the unit. The thread removes it under
+//!    the lock, even when it unwinds.
 //! 2. Waits with a time limit end by themselves, and have no entry.
-//! 3. The lock is held only by threads that [`share`] what belongs to the process, so it is free at a fork. No user code is
-//!    called under it.
+//! 3. The lock is held only by threads that [`share`] the state of the process, so it is free at a fork. No user code
+//!    is called under it.
 
 use super::host::Host;
 use super::state::Threads;
@@ -30,7 +31,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// When to look again at a group that is stuck but for something that proceeds without a unit.
+/// When to check again a group that is stuck except for something that proceeds without a unit.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 static TABLE: Mutex<Table> = Mutex::new(Table { waits: Vec::new(), begun: 0 });
@@ -42,9 +43,9 @@ struct Table {
 
 /// A wait that keeps a unit.
 struct Wait {
-    /// Waits have numbers in the order in which they began.
+    /// Numbers in the order in which the waits began.
     id: u64,
-    /// The unit is one of this runtime.
+    /// The runtime of the unit.
     keeper: Weak<Threads>,
     of: u64,
     unit: usize,
@@ -54,32 +55,32 @@ struct Wait {
     task: Option<(String, &'static Location<'static>)>,
     /// Whether the thread runs the tasks of the awaited runtime's first unit meanwhile.
     hosts: bool,
-    /// How many waits had begun when the thread saw last that it has to wait.
+    /// The number of waits that had begun when the thread last saw that it has to wait.
     seen: u64,
     refused: Option<String>,
 }
 
-/// The part of a thread's wait in the table, if it has one.
+/// A thread's entry in the table, if its wait has one.
 pub(super) struct Kept(Option<u64>);
 
-/// What becomes of a wait.
+/// What happens to a wait.
 pub(super) enum Outlook {
-    /// The thread sleeps, for so long at most.
+    /// The thread sleeps, at most for this time.
     Sleeps(Option<Duration>),
     Refused(Circle),
 }
 
 thread_local! {
-    /// The runtime whose first unit's pool this thread belongs to, where a thread of the user's hosts that unit.
+    /// The runtime to whose first unit's pool this thread belongs, if a thread of the user's hosts that unit.
     static POOL_OF: OnceCell<Weak<Threads>> = const { OnceCell::new() };
 }
 
-/// This thread runs bodies in the place of a thread of the user's that hosts the first unit.
+/// Notes that this thread runs bodies for a thread of the user's that hosts the first unit.
 pub(super) fn join_pool(threads: Weak<Threads>) {
     let _ = POOL_OF.try_with(|pool| pool.set(threads));
 }
 
-/// The runtime and the unit that the code on this thread keeps while it waits for the runtime `awaited`.
+/// Returns the runtime and the unit that the code on this thread keeps while it waits for the runtime `awaited`.
 fn kept_here(awaited: u64) -> Option<(Arc<Threads>, usize)> {
     let (runtime, is_of_task) = running::innermost().filter(|(runtime, _)| *runtime != awaited)?;
     let of_host = Host::with(runtime, |host| {
@@ -95,7 +96,7 @@ fn kept_here(awaited: u64) -> Option<(Arc<Threads>, usize)> {
 }
 
 impl Kept {
-    /// A wait for this runtime begins on the thread, which sleeps at `parker`.
+    /// Begins a wait for this runtime on the thread, which sleeps on `parker`.
     pub(super) fn begin(awaited: &Threads, parker: &Arc<Parker>, ends_by_itself: bool, can_be_refused: bool) -> Self {
         let kept = if ends_by_itself { None } else { kept_here(awaited.shared.id) };
         Self(kept.map(|(keeper, unit)| {
@@ -127,7 +128,7 @@ impl Kept {
         hosts(false);
     }
 
-    /// Looks what becomes of the wait before its thread sleeps, while so much is `left`.
+    /// Determines what happens to the wait before its thread sleeps, while something is `left` to wait for.
     pub(super) fn look(&self, left: impl Fn() -> u64) -> Outlook {
         let Some(id) = self.0 else { return Outlook::Sleeps(None) };
         with_table(|table| table.look(id, left))
@@ -171,14 +172,14 @@ impl Table {
         })
     }
 
-    /// The waits that keep the units of this runtime and of all that these wait for, if there is one for each unit; and whether
-    /// something of these runtimes proceeds without a unit.
+    /// Returns the waits that keep the units of this runtime and of all runtimes that these wait for, if there is one
+    /// for each unit; and whether anything in these runtimes proceeds without a unit.
     fn stuck(&self, awaited: u64) -> Option<(Vec<usize>, bool)> {
         let (mut runtimes, mut group, mut moves, mut next) = (vec![awaited], vec![], false, 0);
         while let Some(runtime) = runtimes.get(next).copied() {
             next += 1;
             let own = || self.waits.iter().enumerate().filter(|(_, wait)| wait.of == runtime);
-            // It does not end here: a body of its own is in a wait that the lock keeps in the table.
+            // The runtime does not end meanwhile: one of its bodies is in a wait that the lock keeps in the table.
             let threads = own().next()?.1.keeper.upgrade()?;
             let mut units = 0..threads.shared.machine.num_units();
             if !units.all(|unit| own().any(|(_, wait)| wait.unit == unit)) {
@@ -195,11 +196,11 @@ impl Table {
         Some((group, moves))
     }
 
-    /// Refuses the last wait of a group that is stuck, of those that can be, once all have seen that they have to wait; else
-    /// wakes those that have not.
+    /// Refuses a wait of a stuck group, the last that can be refused, once all threads have seen that they have to
+    /// wait; otherwise wakes the threads that have not.
     fn settle(&mut self, group: &[usize]) {
         let last = group.iter().map(|n| self.waits[*n].id).max().unwrap_or(0);
-        // A thread that hosts for another runtime comes back after the body that keeps that one's unit.
+        // A thread that hosts for another runtime returns only after the body that keeps that runtime's unit.
         let unseen: Vec<_> =
             group.iter().filter(|n| self.waits[**n].seen < last && !self.waits[**n].hosts).copied().collect();
         if !unseen.is_empty() {
@@ -216,7 +217,7 @@ impl Table {
         }
     }
 
-    /// Why such a group does not go on, in words.
+    /// Describes why such a group cannot continue.
     fn describe(&self, group: &[usize]) -> String {
         let task = |n: &usize| {
             let task = self.waits[*n].task.as_ref();
@@ -224,8 +225,8 @@ impl Table {
         };
         let tasks: Vec<_> = group.iter().filter_map(task).collect();
         format!(
-            "the runtimes that wait for each other have no other unit than those that are kept by such waits, of {}; one more \
-             unit in one of them would do",
+            "the runtimes that wait for each other have no units other than those kept by such waits, of {}; one more \
+             unit in one of them would suffice",
             tasks.join(", and of ")
         )
     }

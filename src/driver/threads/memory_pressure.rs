@@ -1,9 +1,9 @@
-//! Room for what a body asks for while it is enqueued: scratch memory that the device refuses at first, or kernels whose
-//! buffers get their memory only now, as OpenCL's may.
+//! Room for memory that a body requests while it is enqueued: scratch memory that the device refuses at first, or
+//! kernels whose buffers get their memory only now, as OpenCL's may.
 //!
-//! The body can't be called again, so here its thread waits: what is idle on the device leaves, and what is in flight there
-//! ends. Tasks that are next on this thread can't end before the body does; they give their memory back and come again.
-//! What never happens here: no task is run or enqueued.
+//! The body cannot be called again, so its thread waits here: idle replicas leave the device, and tasks in flight there
+//! end. Tasks that this thread would enqueue next cannot end before the body does; they give their memory back and are
+//! placed again. No task is run or enqueued here.
 
 use super::devices::Devices;
 use super::state::Threads;
@@ -16,23 +16,23 @@ use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, Ra
 use crate::machine::UnitKind;
 use std::time::Duration;
 
-/// How long to sleep between two looks: copies that make room take longer.
+/// How long to sleep between two checks. Copies that make room take longer.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 
-/// Where room is made, and by which thread.
+/// The device on which room is made, and the thread that makes it.
 pub(super) struct Room<'a> {
     pub(super) threads: &'a Threads,
     pub(super) unit: usize,
     pub(super) slot: usize,
-    /// Those of the unit.
+    /// The devices of the unit.
     pub(super) all: &'a [DeviceId],
     pub(super) devices: &'a Devices,
     pub(super) device: DeviceId,
 }
 
 impl Room<'_> {
-    /// Has something leave the device, which has refused so many bytes: true if it may be asked again, or else how many bytes
-    /// are in use there.
+    /// Makes idle replicas leave the device, which has refused `bytes`. Returns `Ok` if the device may be asked again,
+    /// otherwise the number of bytes in use there.
     fn make(&self, bytes: u64) -> Result<(), u64> {
         let Self { threads, devices, device, .. } = self;
         let engine = &threads.shared.engine;
@@ -52,11 +52,11 @@ impl Room<'_> {
         }
     }
 
-    /// Tasks of the device that this thread was to enqueue next come back for memory later.
+    /// Returns the device's tasks that this thread would enqueue next; they get memory later.
     fn give_back_next(&self) {
         let Self { threads, device, .. } = self;
         let launches: Vec<_> = std::iter::from_fn(|| threads.ready.pop_launch(self.unit)).collect();
-        // The first in line is put there last.
+        // Put back in reverse, so that the first one is first in the inbox.
         for launch in launches.into_iter().rev() {
             let there = launch.across.as_ref().is_some_and(|across| across.devices.contains(device));
             if there || launch.device == Some(*device) {
@@ -75,8 +75,8 @@ pub(super) struct Roomy<'a> {
 }
 
 impl Roomy<'_> {
-    /// Asks the device again and again, while there is something that could leave. When nothing is left, it is asked once
-    /// more: what it refused for others may be there by now.
+    /// Repeats a request to the device while something could still leave it. When nothing is left, the device is asked
+    /// once more, because memory that it refused before may be available by then.
     fn until_there_is_room<R>(
         &mut self,
         mut ask: impl FnMut(&mut dyn TaskSession) -> Result<R, DeviceError>,

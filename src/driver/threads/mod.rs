@@ -1,15 +1,15 @@
 //! The real driver: threads that execute tasks, and the devices that they lead.
 //!
-//! A thread per compute unit, pinned, takes tasks from its queue and runs them ([`run`], [`execute`]); the thread that
-//! built the runtime may host unit 0 instead. Emulated devices run bodies on the thread that leads them and have one more
-//! for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). Whoever waits is either
-//! one of these threads for a while, or sleeps until it is told.
+//! Each compute unit has a pinned thread that takes tasks from its queue and runs them ([`run`], [`execute`]); instead,
+//! the thread that built the runtime may host unit 0. Emulated devices run bodies on the thread that leads them and
+//! have another thread for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). A
+//! waiting thread either becomes one of these threads for a while, or sleeps until it is notified.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`], [`kept`],
-//! [`throttle`], [`start`], [`batch`], [`replay`], and this one. Only a host leads back to the state that it is a part of, and
-//! [`waiting`] is three files that use each other: [`isolated`] and [`crowded`] are the waits that differ, and a host has a
-//! note of each.
+//! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`],
+//! [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], and this one. The exceptions: a host refers back to the
+//! state that it is a part of; and [`waiting`] consists of three files that use each other, where [`isolated`] and
+//! [`crowded`] contain the special waits, and a host has a field for each.
 
 mod accelerators;
 mod batch;
@@ -62,20 +62,20 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::time::Duration;
 
-/// No clock is asked for a moment further away.
+/// The maximum length of one sleep in a wait with a time limit.
 const LONGEST_NAP: Duration = Duration::from_secs(3600);
 
 impl Threads {
-    /// Of a body that has just ended.
+    /// Returns the span of a body that has just ended.
     fn span(&self, elapsed_ns: u64) -> Span {
         Span { elapsed_ns, ended_ns: self.now().as_nanos() as u64 }
     }
 
-    /// As [`Driver::advance`]; a wait that `can_be_refused` is so if the units of runtimes that wait for each other are all kept
-    /// by such waits ([`kept`]).
+    /// Like [`Driver::advance`], but refuses a wait that `can_be_refused` if the units of runtimes that wait for each
+    /// other are all kept by such waits ([`kept`]).
     ///
     /// # Errors
-    /// Of that kind: then some is left.
+    /// If the wait is refused: then something is left to wait for.
     #[track_caller]
     pub(crate) fn advance_or_refuse(
         &self,
@@ -90,9 +90,9 @@ impl Threads {
         let shared = &self.shared;
         if running::may_wait(shared.id) {
             let waited = Host::with(shared.id, |host| {
-                self.wait_in_body(host.expect("it was asked for before"), at, For::Own, left)
+                self.wait_in_body(host.expect("a body that may wait has a host"), at, For::Own, left)
             });
-            waited.expect("what has no key is in no circle");
+            waited.expect("only keyed waits take part in deadlock detection");
             return Ok(());
         }
         let _traced = shared.trace_wait();
@@ -122,7 +122,7 @@ impl Threads {
                     kept.hosting(|| self.run_until(host, waiting.parker(), Some(&waiting), left, nap));
                     true
                 }
-                // Unit 0 has no thread of its own, and its host is elsewhere: this thread takes its place.
+                // Unit 0 has no thread of its own, and its host is absent: this thread replaces it.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
                     let left = || if self.is_seat_wanted() { 0 } else { left() };
@@ -171,7 +171,7 @@ impl Driver for Threads {
         self.built.elapsed()
     }
 
-    #[inline(always)] // on the way of every task
+    #[inline(always)] // on the path of every task
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), Refused> {
         let Shared { id, engine, window, .. } = &self.shared;
         Host::with(*id, |host| {
@@ -193,7 +193,7 @@ impl Driver for Threads {
     #[track_caller]
     fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
         let waited = self.advance_or_refuse(awaited, left, false);
-        debug_assert!(waited.is_ok(), "only waits that can be refused are");
+        debug_assert!(waited.is_ok(), "only refusable waits are refused");
     }
 
     fn register(&self, cell: &DataCell) {
@@ -228,7 +228,7 @@ impl Driver for Threads {
         let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {
-            let _ = thread.join(); // what it died of is known
+            let _ = thread.join(); // the cause of its death is known
         }
         if let Some(devices) = &self.devices {
             devices.stop();
@@ -237,6 +237,6 @@ impl Driver for Threads {
             let _ = thread.join();
         }
         drop((pool, cores, entrances));
-        Host::leave(self.shared.id); // if it was this thread's
+        Host::leave(self.shared.id); // if this thread was a host
     }
 }

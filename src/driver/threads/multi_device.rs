@@ -1,11 +1,12 @@
-//! Tasks across the devices of their unit: one body, a session on each device, and an end when the last of them has ended.
+//! Tasks across the devices of their unit: one body, a session on each device, and an end when the last session has
+//! ended.
 //!
-//! The unit's hosting thread opens the sessions, calls the body once, and closes them. From then on each device has its share in
-//! flight by itself. A part that fails fails the task at once, so that nothing is placed on a device that is gone; but the task
-//! has not ended before all have, since the others go on using its memory.
+//! The unit's hosting thread opens the sessions, calls the body once, and closes them. From then on each device has its
+//! part in flight independently. A part that fails makes the task fail immediately, so that nothing is placed on a
+//! device that is gone; but the task has ended only when all parts have, since the others continue to use its memory.
 //!
-//! What never happens here: no order between the devices. What a kernel on one of them reads in another's memory is a region
-//! that the task does not write ([`Sessions::check_reach`]).
+//! There is no order between the devices. A kernel on one of them may read another device's memory only in regions that
+//! the task does not write ([`Sessions::check_reach`]).
 
 use super::accelerators::{Refused, call_body};
 use super::devices::Devices;
@@ -28,30 +29,31 @@ use std::sync::Arc;
 pub(super) struct InParts(Mutex<State>);
 
 struct State {
-    /// Until it has ended.
+    /// Present until the task has ended.
     task: Option<OwnedTask>,
     /// The replica of each access.
     places: Arc<[ReplicaRef]>,
-    /// The devices on which it has not.
+    /// The number of devices on which it has not ended.
     left: usize,
-    /// As the engine was told.
+    /// Whether a part has failed, and the engine was notified.
     failed: bool,
-    /// On the device that took longest.
+    /// The time on the device that took longest.
     elapsed_ns: Nanos,
 }
 
-/// What has become of a task that was to be enqueued.
+/// The result of enqueueing a task.
 enum Enqueued {
-    /// It is in flight on these devices, or on none; and on one of them, or because of it, it has failed.
+    /// The task is in flight on these devices, which may be none. The device and the error are present if the task has
+    /// failed there.
     InFlight(Vec<DeviceId>, Option<(DeviceId, DeviceError)>),
     /// There was no memory on a device; the body was not called.
     NoMemory(DeviceId, DeviceError),
-    /// It has failed, and nothing of it is in flight; these devices are gone.
+    /// The task has failed, and nothing of it is in flight; these devices were lost.
     Failed(FailureReason, Vec<DeviceId>),
 }
 
 impl Enqueued {
-    /// Before the body was called.
+    /// Classifies an error that occurred before the body was called.
     fn before(device: DeviceId, error: DeviceError) -> Self {
         match Refused::before(error) {
             Refused::NoMemory(error) => Self::NoMemory(device, error),
@@ -64,7 +66,7 @@ impl Enqueued {
 }
 
 impl Threads {
-    /// Gives a task to accelerators.
+    /// Issues a task to several accelerators.
     pub(super) fn issue_across(&self, host: &Host, devices: &Devices, mut launch: Launch, across: &Across) {
         let (engine, slot) = (&self.shared.engine, Some(host.slot()));
         self.react(|out| {
@@ -102,7 +104,7 @@ impl Threads {
         });
     }
 
-    /// What a device had of a task has ended; so has the task, if it was the last.
+    /// Ends a device's part of a task, and the task with it if the part was the last.
     pub(super) fn part_ended(
         &self,
         parts: &InParts,
@@ -115,7 +117,7 @@ impl Threads {
         match result {
             Ok(elapsed_ns) => state.elapsed_ns = state.elapsed_ns.max(elapsed_ns),
             Err(error) => {
-                let task = state.task.as_ref().expect("it has not ended everywhere");
+                let task = state.task.as_ref().expect("the task has not ended on all devices");
                 self.part_failed(task, device, error, devices, out);
                 state.failed = true;
             }
@@ -124,7 +126,7 @@ impl Threads {
         if state.left > 0 {
             return;
         }
-        let task = state.task.take().expect("it ends once");
+        let task = state.task.take().expect("a task ends once");
         if !state.failed
             && let Some(error) = devices.overrun(&task, &state.places)
         {
@@ -142,7 +144,7 @@ impl Threads {
         self.shared.end(task, outcome, Some(slot), out);
     }
 
-    /// A device has failed, and the task with it.
+    /// Reports the failure of a device, and of the task with it.
     fn part_failed(
         &self,
         task: &OwnedTask,
@@ -168,7 +170,7 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     let parts = across.parts.iter().filter_map(number).collect();
     let (mut owners, mut access) = (FxHashMap::default(), 0);
     task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-        // All devices reach unified memory; of that a region is known by its own address.
+        // All devices reach unified memory; a region of it is identified by its own address.
         let is_everybodys = datum.is_unified() && (!mode.writes() || block.is_empty());
         let owner = places[access].space.device().and_then(|device| number(&device));
         if let Some(owner) = owner.filter(|_| !is_everybodys) {
@@ -190,20 +192,20 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     let is_loss = matches!(&reason, FailureReason::Device(error) if error.is_loss());
     let mut lost = sessions.abandon(&across.devices);
     if is_loss && !lost.contains(&current) {
-        lost.push(current); // it has said so
+        lost.push(current); // the error itself reports the loss
     }
     Enqueued::Failed(reason, lost)
 }
 
-/// The sessions of one task, of which one takes what is enqueued.
+/// The sessions of one task, one of which is current and receives what is enqueued.
 struct Sessions<'a> {
-    /// Of each session.
+    /// The room of each session.
     rooms: Vec<Room<'a>>,
     sessions: Vec<Box<dyn TaskSession + 'a>>,
     /// The session of each part.
     parts: Vec<usize>,
     current: usize,
-    /// By its handle, the session that memory belongs to, and whether the task writes there.
+    /// For each memory handle, the session that the memory belongs to, and whether the task writes there.
     owners: FxHashMap<usize, (usize, bool)>,
 }
 
@@ -212,7 +214,7 @@ impl Sessions<'_> {
         Roomy { session: &mut *self.sessions[self.current], room: &self.rooms[self.current] }
     }
 
-    /// The body has enqueued all.
+    /// Closes all sessions, after the body has enqueued everything.
     fn close(self, devices: &[DeviceId]) -> Enqueued {
         let (mut in_flight, mut failure) = (Vec::new(), None);
         for (session, device) in self.sessions.into_iter().zip(devices) {
@@ -224,13 +226,13 @@ impl Sessions<'_> {
                 Err(error) if failure.is_none() => {
                     failure = Some((*device, error));
                 }
-                Err(_) => {} // the next who comes there finds it
+                Err(_) => {} // the next user of the device will find the error
             }
         }
         Enqueued::InFlight(in_flight, failure)
     }
 
-    /// The body has failed: waits until all has stopped; the devices that are gone.
+    /// Waits until all sessions have stopped, after the body has failed. Returns the devices that were lost.
     fn abandon(self, devices: &[DeviceId]) -> Vec<DeviceId> {
         let sessions = self.sessions.into_iter().zip(devices);
         let lost = sessions.filter_map(|(session, device)| {
@@ -316,18 +318,18 @@ impl Enqueue for Sessions<'_> {
     }
 
     fn begin_graph(&mut self) {
-        unreachable!("what is recorded works on one device");
+        unreachable!("recorded tasks use one device");
     }
 
     fn begin_part(&mut self) {
-        unreachable!("what is recorded works on one device");
+        unreachable!("recorded tasks use one device");
     }
 
     fn drop_part(&mut self) {
-        unreachable!("what is recorded works on one device");
+        unreachable!("recorded tasks use one device");
     }
 
     fn launch_graph(&mut self, _: &[Box<[u32]>], _: &mut Graphs) -> Result<(), DeviceError> {
-        unreachable!("what is recorded works on one device");
+        unreachable!("recorded tasks use one device");
     }
 }

@@ -1,11 +1,11 @@
-//! Where ready tasks wait for a thread.
+//! The queues in which ready tasks wait for a thread.
 //!
-//! The fast path has two deques per hosting thread, from which others steal, and one queue for threads that host no unit.
-//! What became ready when a task ended, and what bodies submit, is taken newest first: its data are in the cache, and a
-//! recursion is as deep as it has to be, not as wide. What was ready when it was submitted from outside of all bodies is
-//! taken in the order of submission, after the former: that is the order in which programs go through memory. Tasks with
-//! a priority go through a heap that is looked at first (or last, for negative priorities). Placed tasks wait in their
-//! unit's inbox.
+//! The fast path has two deques per hosting thread, from which other threads steal, and one queue for threads that host
+//! no unit. Tasks that became ready when a task ended, and tasks that bodies submit, are taken newest first: their data
+//! is in the cache, and a recursion is explored depth first rather than breadth first. Tasks submitted from outside any
+//! body that are ready at once run in submission order, after the former: this is the order in which programs traverse
+//! memory. Tasks with a priority go through a heap that is checked first (or last, for negative priorities). Placed
+//! tasks wait in their unit's inbox.
 
 use super::forks::Forks;
 use super::thief::Thief;
@@ -24,7 +24,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
 pub(super) struct ReadyQueues {
-    /// Others' ends of each host's deques: of what was submitted, which is in no cache, and of what is recent.
+    /// The stealing ends of each host's deques: first of submitted tasks, whose data is in no cache, then of recent
+    /// ones.
     stealers: Vec<[Stealer<OwnedTask>; 2]>,
     injector: Injector<OwnedTask>,
     urgent: Heap,
@@ -32,19 +33,19 @@ pub(super) struct ReadyQueues {
     inboxes: Vec<Inbox>,
 }
 
-/// A hosting thread's end of the queues.
+/// A hosting thread's own end of the queues.
 pub(super) struct OwnQueue {
-    /// What it takes the newest of.
+    /// The tasks that it takes newest first.
     recent: Worker<OwnedTask>,
-    /// What it takes in the order of submission.
+    /// The tasks that it takes in the order of submission.
     submitted: Worker<OwnedTask>,
-    /// Whether the task that has been ready longest was looked for among the recent ones last.
+    /// Whether the last search for the task that has been ready longest began with the recent ones.
     was_recent: Cell<bool>,
-    /// Its deques among all: of a unit's host the unit, of a guest the one after all units.
+    /// The index of its deques: the unit of a unit's host; for a guest, the index after all units.
     pub(super) slot: usize,
-    /// What bodies that it runs offer to others.
+    /// The calls that the bodies on this thread offer to other threads.
     pub(super) forks: Forks,
-    /// Whether it is worth while to steal.
+    /// Decides whether stealing is worthwhile.
     thief: Thief,
 }
 
@@ -107,7 +108,8 @@ impl Heap {
 }
 
 impl ReadyQueues {
-    /// The queues of a machine, with the end of each unit's host and, at last, that of a guest; `idle` has those that sleep.
+    /// Creates the queues of a machine, with one end for each unit's host and a last one for a guest. `idle` contains
+    /// the sleeping hosts.
     pub(super) fn new(machine: &Machine, idle: &Arc<Sleep>) -> (Self, Vec<OwnQueue>) {
         let forks = Forks::of_machine(machine, idle);
         let own = |(slot, forks)| {
@@ -125,12 +127,12 @@ impl ReadyQueues {
         (queues, own)
     }
 
-    /// Adds a task that any CPU unit may run and that was ready when it was submitted; the caller wakes somebody.
-    #[inline(always)] // on the way of every task
+    /// Adds a task that any CPU unit may run and that was ready when it was submitted. The caller wakes a thread.
+    #[inline(always)] // on the path of every task
     pub(super) fn push_submitted(&self, task: OwnedTask, own: Option<&OwnQueue>) {
         let Meta { priority, internal, .. } = *task.shared();
         match own {
-            // What somebody waits for goes before all that others have submitted.
+            // A task that is awaited goes before everything that was submitted otherwise.
             Some(own) if priority == 0 && !internal && (task.owned().is_bare() || !is_awaited_here(&task)) => {
                 own.submitted.push(task);
             }
@@ -138,8 +140,8 @@ impl ReadyQueues {
         }
     }
 
-    /// Adds a task that any CPU unit may run and that has become ready; the caller wakes somebody.
-    #[inline(always)] // on the way of every task
+    /// Adds a task that any CPU unit may run and that has become ready. The caller wakes a thread.
+    #[inline(always)] // on the path of every task
     pub(super) fn push(&self, task: OwnedTask, own: Option<&OwnQueue>) {
         match (task.shared().priority, own) {
             (0, Some(own)) => own.recent.push(task),
@@ -149,7 +151,7 @@ impl ReadyQueues {
         }
     }
 
-    /// Adds a task for one unit; the caller wakes its thread.
+    /// Adds a task for one unit. The caller wakes its thread.
     pub(super) fn push_launch(&self, launch: Box<Launch>) {
         let inbox = &self.inboxes[launch.unit.index()];
         let mut launches = inbox.launches.lock();
@@ -157,7 +159,7 @@ impl ReadyQueues {
         inbox.len.store(launches.len(), Ordering::Release);
     }
 
-    /// Gives back what was taken last; no thread needs to be woken for it but this one.
+    /// Puts the launch that was taken last back. No other thread needs to be woken for it.
     pub(super) fn put_launch_back(&self, launch: Box<Launch>) {
         let inbox = &self.inboxes[launch.unit.index()];
         let mut launches = inbox.launches.lock();
@@ -165,7 +167,7 @@ impl ReadyQueues {
         inbox.len.store(launches.len(), Ordering::Release);
     }
 
-    /// A task placed on `unit`.
+    /// Takes a task placed on `unit`.
     #[inline]
     pub(super) fn pop_launch(&self, unit: usize) -> Option<Box<Launch>> {
         let inbox = &self.inboxes[unit];
@@ -178,7 +180,7 @@ impl ReadyQueues {
         launch
     }
 
-    /// How many tasks placed on `unit` its thread has yet to begin.
+    /// The number of tasks placed on `unit` that its thread has yet to begin.
     pub(super) fn launches(&self, unit: usize) -> usize {
         self.inboxes[unit].len.load(Ordering::Acquire)
     }
@@ -189,8 +191,9 @@ impl ReadyQueues {
         self.urgent.len.load(Ordering::Relaxed) > 0
     }
 
-    /// A task that any CPU unit may run: urgent ones, the host's own, foreign ones, patient ones.
-    #[inline(always)] // on the way of every task
+    /// Takes a task that any CPU unit may run: first urgent tasks, then the host's own, then those of other threads,
+    /// then patient ones.
+    #[inline(always)] // on the path of every task
     pub(super) fn pop(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if self.has_urgent()
             && let Some(task) = self.urgent.pop()
@@ -210,13 +213,15 @@ impl ReadyQueues {
             .or_else(|| self.patient.pop())
     }
 
-    /// The host's own task that became ready last, or that its bodies submitted last, whatever is more urgent elsewhere.
+    /// Takes the host's own task that most recently became ready or was submitted by its bodies, even if more urgent
+    /// tasks wait elsewhere.
     #[inline]
     pub(super) fn pop_own(own: &OwnQueue) -> Option<OwnedTask> {
         own.recent.pop()
     }
 
-    /// The foreign task that has been ready longest, or the host's own: of those submitted and of the recent ones by turns.
+    /// Takes the task that has been ready longest: one from threads without a unit, otherwise the host's own,
+    /// alternating between submitted and recent ones.
     pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
         foreign.or_else(|| {
@@ -241,15 +246,16 @@ impl ReadyQueues {
         Some(stolen)
     }
 
-    /// A task that any CPU unit may run and that is `wanted`, from whichever queue. Others that are in the way change
-    /// their places; as many are `moved` to where every thread finds them.
+    /// Takes a task that any CPU unit may run and that is `wanted`, from whichever queue. Other tasks that are in the
+    /// way change their places; `moved` is the number of those that were moved to queues that every thread checks.
     pub(super) fn find(
         &self,
         own: &OwnQueue,
         wanted: impl Fn(&OwnedTask) -> bool,
         moved: &mut usize,
     ) -> Option<OwnedTask> {
-        // Those of the own deques come back to their places, those of others go to where every thread looks.
+        // Tasks of the own deques return to their places; tasks of other threads go to the queues that every thread
+        // checks.
         let mut passed = Vec::new();
         let take = |next: &mut dyn FnMut() -> Option<OwnedTask>, passed: &mut Vec<OwnedTask>| {
             while let Some(task) = next() {
@@ -283,7 +289,7 @@ impl ReadyQueues {
         found
     }
 
-    /// A placed task in the inbox of `unit` that is `wanted`.
+    /// Takes a placed task in the inbox of `unit` that is `wanted`.
     pub(super) fn find_launch(&self, unit: usize, wanted: impl Fn(&Launch) -> bool) -> Option<Box<Launch>> {
         let inbox = &self.inboxes[unit];
         if inbox.len.load(Ordering::Acquire) == 0 {
@@ -296,7 +302,7 @@ impl ReadyQueues {
         launch
     }
 
-    /// Whether a hosting thread of `unit` would find something.
+    /// Whether a hosting thread of `unit` would find anything.
     pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0
             || !self.injector.is_empty()
@@ -312,7 +318,7 @@ fn is_awaited_here(task: &OwnedTask) -> bool {
     task.owned().child.is_some() || task.body().group().is_some() && running::waits_in().is_some()
 }
 
-/// Tries again as long as the answer is that somebody was in the way.
+/// Retries a steal while it reports that another thread interfered.
 fn insist<T>(steal: impl Fn() -> Steal<T>) -> Option<T> {
     loop {
         match steal() {

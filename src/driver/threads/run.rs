@@ -1,13 +1,13 @@
-//! What a hosting thread does all day: it executes tasks, looks around when there are none, and sleeps.
+//! The worker loop of a hosting thread: execute tasks, search for work, sleep.
 //!
-//! An idle thread looks around for a while, ever less often, and then sleeps ([`crate::sync::Sleep`]). The thread that
-//! builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are pending. While it
-//! does neither, tasks in its deque are there for others to steal.
+//! An idle thread searches for a while, at increasing intervals, and then sleeps ([`crate::sync::Sleep`]). The thread
+//! that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are pending.
+//! While it does neither, other threads can steal the tasks in its deque.
 //!
 //! The host of unit 0 must return from its wait, so it executes tasks on a fiber. A body that waits leaves the fiber
 //! suspended. Once the thread's own wait is over, the thread leaves such fibers suspended; its next wait resumes them.
 //! Only a body that computes on the thread delays the wait. A guest stays until the bodies that it has begun have
-//! ended, since another thread has its place next.
+//! ended, since another thread may take its place next.
 
 use super::host::{Host, OLDEST_AFTER};
 use super::state::Threads;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long an idle thread looks around before it sleeps.
+/// How long an idle thread searches for work before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
-/// While it waits for a value, which is likely to come from tasks that have been ready for long, a host runs one of those
-/// after so many others.
+/// The number of tasks after which a host runs one that has been ready for long, while it waits for a value, which is
+/// likely to come from such a task.
 const OLDEST_AFTER_TO_VALUE: u32 = 2;
-/// Between two looks whether it is done waiting, a host runs at most so many tasks while many are left.
+/// The maximum number of tasks that a host runs between two checks whether its wait is over, while many tasks are left.
 const MOST_WITHOUT_LOOK: u64 = 31;
 
-/// How long an idle thread has been looking around.
+/// The duration of an idle thread's search for work.
 #[derive(Default)]
 pub(super) struct Lookout {
     since: Option<Instant>,
@@ -39,7 +39,7 @@ pub(super) struct Lookout {
 }
 
 impl Lookout {
-    /// Pauses between two looks, ever longer; whether there have been enough of them.
+    /// Pauses between two searches, for increasing times. Returns whether the thread has searched long enough.
     pub(super) fn is_over(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() >= LOOK_AROUND {
@@ -55,17 +55,18 @@ impl Lookout {
 }
 
 impl Threads {
-    /// The life of a unit's own thread.
+    /// The main function of a unit's own thread.
     pub(super) fn work(&self, host: &Host) {
-        // Nothing is pending then. Not a look at the counters: what is refused late is counted for a moment.
+        // When this is over nothing is pending. The counters are not used, since a task refused late is counted for a
+        // moment.
         let left = || u64::from(!self.shutdown.load(Ordering::Acquire));
         self.run_until(host, &own_parker(), None, left, || None);
     }
 
-    /// Executes tasks until none is `left` to wait for; sleeps while there are none, no longer than `nap` says.
+    /// Executes tasks until none is `left` to wait for. Sleeps while there are none, at most as long as `nap` returns.
     ///
-    /// `left` says how many tasks have to finish first, at least. Whoever is `waiting` for something is told of it
-    /// while asleep.
+    /// `left` returns the minimum number of tasks that have to finish first. A thread that is `waiting` for something
+    /// is notified of it while it sleeps.
     pub(super) fn run_until(
         &self,
         host: &Host,
@@ -85,8 +86,8 @@ impl Threads {
         let oldest_after = host.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
         let mut executed = false;
         let mut lookout = Lookout::default();
-        // To know what is left, a thread has to look at every unit's counter. While it runs tasks and many are left, it
-        // looks less often than they can become none.
+        // To know how many tasks are left, a thread has to read every unit's counter. While it runs tasks and many are
+        // left, it checks only as often as their number could have become zero.
         let without_look = Cell::new(0);
         let goes_on = || match without_look.get() {
             0 => {
@@ -145,7 +146,7 @@ impl Threads {
         }
     }
 
-    /// Wakes another thread for what is ready: this one may have been woken for a task that it does not stay for.
+    /// Wakes another thread for ready tasks: this one may have been woken for a task that it does not stay for.
     pub(super) fn wake_for_ready(&self, host: &Host) {
         if self.on_fast_path() { self.shared.idle.wake(1) } else { self.shared.idle.wake_at(host.unit) }
     }
@@ -174,7 +175,8 @@ impl Threads {
         ask(false);
     }
 
-    /// How many tasks a thread may run before it looks again whether all of those that are `left` have finished.
+    /// The number of tasks that a thread may run before it checks again whether all tasks that are `left` have
+    /// finished.
     pub(super) fn without_look(&self, left: u64) -> u64 {
         (left / (2 * self.shared.machine.num_units() as u64)).min(MOST_WITHOUT_LOOK)
     }

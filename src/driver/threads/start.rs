@@ -1,7 +1,8 @@
-//! The threads of a runtime: one hosts each unit, one copies for each device that needs it; rayon's are inside the units.
+//! The threads of a runtime: one hosts each unit, and one copies for each device that needs it; rayon's threads belong
+//! to the units.
 //!
-//! Each starts named, bound to the cores of its unit if threads are bound, and ends by itself when the runtime does. What they do is not here: tasks are run by
-//! [`super::run`], copies served by [`super::devices`].
+//! Each thread starts named, bound to the cores of its unit if threads are bound, and ends by itself when the runtime
+//! ends. Their work is elsewhere: [`super::run`] runs tasks, and [`super::devices`] performs copies.
 
 use super::devices::CopyJob;
 use super::host::Host;
@@ -20,28 +21,29 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// How threads are started.
+/// The settings with which threads are started.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadStyle {
     /// The runtime's name, if it has one.
     pub(crate) name: Option<Arc<str>>,
-    /// The cores that each unit's threads are bound to, those of the unit first; none if they are not bound.
+    /// The cores that each unit's threads are bound to, starting with the unit's own; `None` if threads are not bound.
     pub(crate) bindings: Option<Vec<Vec<usize>>>,
     pub(crate) stack_bytes: usize,
 }
 
 impl ThreadStyle {
-    /// Where the threads of a unit run.
+    /// Returns the settings for the threads of a unit.
     fn of(&self, unit: &ComputeUnit) -> UnitStyle {
         let bound_to = self.bindings.as_ref().map(|all| all[unit.id.index()].clone().into());
         UnitStyle { name: self.name.clone(), bound_to, stack_bytes: self.stack_bytes }
     }
 }
 
-/// As many bytes of a thread's name are seen on Linux.
+/// The number of bytes of a thread's name that Linux shows.
 const NAME_BYTES: usize = 15;
 
-/// The name of a thread that is `part` of a runtime with this name, which is cut where the part would not be seen.
+/// The name of a thread that is `part` of a runtime with this name. The runtime's name is cut if the part would not be
+/// visible otherwise.
 fn thread_name(runtime: Option<&str>, part: &str) -> String {
     let runtime = match runtime {
         None => "thalweg",
@@ -54,7 +56,7 @@ fn thread_name(runtime: Option<&str>, part: &str) -> String {
     format!("{runtime}-{part}")
 }
 
-/// How the threads of one unit are started.
+/// The settings with which the threads of one unit are started.
 #[derive(Clone)]
 struct UnitStyle {
     name: Option<Arc<str>>,
@@ -72,10 +74,11 @@ impl UnitStyle {
 }
 
 impl Threads {
-    /// Starts all threads; if the calling one `hosts` unit 0, that gets none. The cores are held until the threads end.
+    /// Starts all threads. If the calling thread `hosts` unit 0, that unit gets none. The cores are held until the
+    /// threads end.
     ///
     /// # Errors
-    /// If the system gives no thread. Those that were started are ended by [`Driver::stop`].
+    /// If the system cannot start a thread. Threads that were started are ended by [`Driver::stop`].
     pub(crate) fn start(
         self: &Arc<Self>,
         unstarted: Unstarted,
@@ -98,14 +101,14 @@ impl Threads {
         if hosts && let (Some((unit, queue)), Some(guest)) = (units.next(), guest) {
             crew.pool = guest_pool(self, unit, &style.of(unit))?.map(Arc::new);
             let mut host = |queue| {
-                let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("there is one for each queue"));
+                let (pool, entrance) = (crew.pool.as_ref(), entrances.next().expect("one entrance for each queue"));
                 Host::new(self, unit, queue, pool, style.stack_bytes, entrance)
             };
             Rc::new(host(queue)).enter();
             if style.bindings.is_some() {
                 move_to(unit.hosting_core());
             }
-            self.hosting[0].is_nobody(); // until it waits
+            self.hosting[0].is_nobody(); // absent until it waits
             let _ = self.seat.set(Mutex::new(host(guest)));
         }
         let Crew { units: threads, copies: engines, .. } = &mut *crew;
@@ -119,22 +122,21 @@ impl Threads {
     }
 }
 
-/// Binds the calling thread to cores of its unit, beginning on one of them. Threads that it starts inherit the same
-/// cores.
+/// Binds the calling thread to cores of its unit, beginning on one of them. Threads that it starts inherit the binding.
 #[cfg(target_os = "linux")]
 fn bind(first: usize, cores: &[usize]) {
     use rustix::thread::sched_setaffinity;
     let moved = sched_setaffinity(None, &set_of(&[first]));
     if let Err(error) = sched_setaffinity(None, &set_of(cores)).and(moved) {
-        log!(debug, "a thread cannot be bound to core {first} of {cores:?}: {error}");
+        log!(debug, "cannot bind a thread to core {first} of {cores:?}: {error}");
     }
 }
 
-/// Elsewhere threads can be bound to one core alone, which is wrong for those of several.
+/// Other systems can bind a thread to one core only, which is wrong for units of several.
 #[cfg(not(target_os = "linux"))]
 fn bind(first: usize, cores: &[usize]) {
     if cores.len() == 1 && !core_affinity::set_for_current(core_affinity::CoreId { id: first }) {
-        log!(debug, "a thread cannot be bound to core {first}");
+        log!(debug, "cannot bind a thread to core {first}");
     }
 }
 
@@ -145,8 +147,8 @@ fn set_of(cores: &[usize]) -> rustix::thread::CpuSet {
     set
 }
 
-/// Moves the calling thread to a core without binding it: the system may have it run where another unit's thread is bound to,
-/// and takes tens of milliseconds to find out that one of the two could go.
+/// Moves the calling thread to a core without binding it. Otherwise the system may run it on the core to which another
+/// unit's thread is bound, and take tens of milliseconds to move one of the two.
 #[cfg(target_os = "linux")]
 fn move_to(core: usize) {
     use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -155,7 +157,7 @@ fn move_to(core: usize) {
         return;
     }
     if sched_setaffinity(None, &set_of(&[core])).and_then(|()| sched_setaffinity(None, &allowed)).is_err() {
-        log!(debug, "the thread cannot be moved to core {core}");
+        log!(debug, "cannot move the thread to core {core}");
     }
 }
 
@@ -166,8 +168,9 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
     BuildError::Thread { what: what.to_owned(), source }
 }
 
-/// The pool that rayon uses inside a unit's bodies; its first thread begins with the `life` that is there by then.
-/// Where a thread of the user's hosts the unit, its bodies run on the pool's threads, which keep the unit of `guest_of`.
+/// Builds the pool that rayon uses inside a unit's bodies. Its first thread begins with the `life` that is stored by
+/// then. If a thread of the user's hosts the unit, the bodies run on the pool's threads, which keep the unit of
+/// `guest_of`.
 fn inner_pool(
     (runtime, guest_of): (u64, Weak<Threads>),
     unit: &ComputeUnit,
@@ -190,14 +193,15 @@ fn inner_pool(
             life.into_iter().for_each(|life| life());
         })
         .panic_handler(|payload| {
-            // A task spawned into the pool and forgotten: nobody can be told but the log, and nothing may abort.
+            // A task was spawned into the pool and forgotten: its panic can only be logged, and must not abort the
+            // process.
             let reason = FailureReason::from_panic(payload);
             log!(error, "{reason}");
         })
 }
 
-/// The pool of a unit that a thread of the user's hosts. That does not join it: its own use of rayon stays as it is, and for a
-/// unit of one core there is no pool at all.
+/// Returns the pool of a unit that is hosted by a thread of the user's. That thread does not join the pool, so its own
+/// use of rayon does not change; a unit of one core has no pool at all.
 fn guest_pool(
     threads: &Arc<Threads>,
     unit: &ComputeUnit,
@@ -210,13 +214,14 @@ fn guest_pool(
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
-/// What a pool's first thread does before it works for the pool.
+/// The function that a pool's first thread runs before it works for the pool.
 type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// Spends a `life` on this thread as the first one of a pool for rayon, so that bodies are already inside it. What they have
-/// left there is done at the end.
+/// Runs `life` on this thread as the first thread of a rayon pool, so that bodies are already inside the pool. Work
+/// that they have left in the pool is done at the end.
 ///
-/// rayon's `use_current_thread` would be simpler, but never frees what it makes for the thread: 7 KiB for each unit.
+/// rayon's `use_current_thread` would be simpler, but never frees the memory it allocates for the thread: 7 KiB for
+/// each unit.
 fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
     let (begin, mut first) = (Life::default(), None);
     let pool = inner_pool((runtime, Weak::new()), unit, style, &begin).spawn_handler(|thread| {
@@ -234,12 +239,12 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
         (Ok(pool), Some(first)) => {
             *begin.lock() = Some(Box::new(move || {
                 life();
-                drop(pool); // its threads end, this one too
+                drop(pool); // its threads end, this one included
             }));
             first.run();
         }
         (built, _) => {
-            // In the pool or not, tasks run; without it rayon would only use the cores of others too.
+            // Tasks run inside or outside the pool; without it, rayon would merely use the cores of other units too.
             let why = built.err().map_or_else(String::new, |error| error.to_string());
             log!(warn, "cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
             inside::enter(runtime);
@@ -248,7 +253,8 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
     }
 }
 
-/// The thread that hosts a unit; it executes tasks until the runtime ends. If it dies, everybody is told.
+/// Starts the thread that hosts a unit and executes tasks until the runtime ends. If it dies, the runtime is marked as
+/// broken.
 fn start_unit(
     threads: &Arc<Threads>,
     unit: ComputeUnit,
@@ -279,7 +285,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: &Uni
     Host::leave(runtime);
 }
 
-/// A thread's life, at the end of which everybody is told if it was not the natural one.
+/// Runs a thread's `life`, and marks the runtime as broken if that panics.
 fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(life)) {
         Host::leave(threads.shared.id);
@@ -287,7 +293,7 @@ fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
     }
 }
 
-/// The thread that performs a device's copies, one after the other, until their queue is closed.
+/// Starts the thread that performs a device's copies, one after the other, until it is stopped.
 fn start_copy_engine(
     threads: &Arc<Threads>,
     device: DeviceId,
@@ -298,7 +304,7 @@ fn start_copy_engine(
     let what = format!("the copies of {device}");
     let serve = move |threads: &Threads| {
         let Some(devices) = &threads.devices else { return };
-        inside::enter(threads.shared.id); // what a skipped body captured may be dropped here
+        inside::enter(threads.shared.id); // captured values of skipped bodies may be dropped here
         while let Ok(job) = jobs.recv() {
             let Some(event) = devices.serve(device, &job) else { return };
             threads.react(|out| threads.shared.engine.on(event, out));
@@ -322,7 +328,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
-    fn who_builds_a_runtime_may_run_where_it_could_before() {
+    fn building_a_runtime_does_not_change_the_affinity_of_the_thread() {
         let before = sched_getaffinity(None).unwrap();
         for units in ["1:CPU:1", "2:CPU:1", "1:CPU:2"] {
             let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
@@ -332,9 +338,9 @@ mod tests {
         }
     }
 
-    /// Whoever calls for a device may do so at any time, on a thread of the interface, which must not end a runtime.
+    /// A device may call its waker at any time, on a thread of its interface, which must not end a runtime.
     #[test]
-    fn a_device_that_calls_at_the_end_keeps_nothing() {
+    fn device_waker_does_not_keep_the_runtime_alive() {
         for _ in 0..20 {
             let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
             let threads = rt.door.driver.real().map(Arc::downgrade).unwrap();

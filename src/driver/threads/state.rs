@@ -1,4 +1,4 @@
-//! The state of the real driver: what its threads share beyond what all drivers do.
+//! The state of the real driver that its threads share, in addition to the state common to all drivers.
 
 use super::devices::{CopyJob, Devices};
 use super::host::Host;
@@ -27,48 +27,49 @@ pub(crate) struct Threads {
     pub(super) this: Weak<Self>,
     pub(super) shared: Shared,
     pub(super) ready: ReadyQueues,
-    /// The devices, if there may be some: then tasks are placed, and come with a unit. Else they are on the fast path.
+    /// The devices, if there can be any: then tasks are placed, and arrive with a unit. Otherwise they take the fast
+    /// path.
     pub(super) devices: Option<Devices>,
     /// The threads that execute for each unit, and a guest.
     pub(super) hosting: Box<[Hosting]>,
-    /// A guest's part in the runtime: who holds it executes for unit 0, if that has no thread of its own.
+    /// A guest's part in the runtime: the thread that holds it executes for unit 0, if that has no thread of its own.
     pub(super) seat: OnceLock<Mutex<Host>>,
-    /// Whether unit 0's own host waits for the seat, as bodies are to go on that only its thread can resume.
+    /// Whether unit 0's own host waits for the seat, because bodies have to continue that only its thread can resume.
     pub(super) seat_wanted: AtomicBool,
     /// Whether unit 0's own host runs tasks without the seat.
     pub(super) hosts_unseated: AtomicBool,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
-    /// The slot whose thread is to die.
+    /// The slot of the thread that a test makes panic.
     #[cfg(test)]
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
 
-/// Why memory of a device is not to be had.
+/// The reason why memory of a device cannot be used.
 const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that device, or copying it to host memory";
 
-/// What goes when the threads end.
+/// The resources that are released when the threads end.
 #[derive(Default)]
 pub(super) struct Crew {
     pub(super) units: Vec<JoinHandle<()>>,
     pub(super) copies: Vec<JoinHandle<()>>,
-    /// Where children enter, one for each host.
+    /// The entrances by which children are submitted, one for each host.
     pub(super) entrances: Vec<Arc<Entrance>>,
-    /// Of unit 0, if its host is a thread of the user's.
+    /// The pool of unit 0, if its host is a thread of the user's.
     pub(super) pool: Option<Arc<rayon::ThreadPool>>,
-    /// The cores that are taken.
+    /// The cores that are held.
     pub(super) cores: Option<CoresTaken>,
 }
 
-/// What threads have to be started with.
+/// The queues that the threads are started with.
 pub(crate) struct Unstarted {
     pub(super) queues: Vec<OwnQueue>,
     pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
 }
 
 impl Threads {
-    /// A driver without threads yet; with `devices`, if only none, for tasks that are placed.
+    /// Creates a driver without threads. With `devices`, even an empty list, tasks are placed.
     pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
         let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
         let (devices, copies) = devices.map(Devices::new).unzip();
@@ -103,8 +104,8 @@ impl Threads {
         self.devices.is_none()
     }
 
-    /// The seat, if it is free and a thread that waits may have it, which hosts unit 0 or is a guest. Unit 0's own host asks a
-    /// guest for the seat if bodies on its thread were woken.
+    /// Takes the seat, if it is free and this waiting thread may have it, as unit 0's host or as a guest. Unit 0's own
+    /// host requests the seat from a guest if bodies on its thread were woken.
     pub(super) fn take_seat(&self, host: Option<&Host>) -> Option<MutexGuard<'_, Host>> {
         let seat = self.seat.get()?;
         let Some(host) = host else { return if self.is_seat_wanted() { None } else { seat.try_lock() } };
@@ -113,19 +114,19 @@ impl Threads {
         taken
     }
 
-    /// Whether a guest is to leave its seat.
+    /// Whether a guest has to leave its seat.
     pub(super) fn is_seat_wanted(&self) -> bool {
         self.seat_wanted.load(Ordering::SeqCst)
     }
 
-    /// Of unit 0's own host.
+    /// Requests the seat for unit 0's own host, or withdraws the request.
     pub(super) fn want_seat(&self, wanted: bool) {
         if self.seat_wanted.swap(wanted, Ordering::SeqCst) != wanted {
             self.shared.wake_everybody();
         }
     }
 
-    /// Whether tasks come to their ends while nobody waits: no unit needs a thread of the user's, or others stand in for it.
+    /// Whether tasks end while no thread waits: either no unit needs a thread of the user's, or other units replace it.
     pub(crate) fn goes_on_by_itself(&self) -> bool {
         self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
     }
@@ -135,26 +136,27 @@ impl Threads {
         self.shared.is_in_child()
     }
 
-    /// The kinds of unit that devices of units of kind `GPU` would make up, each by its interface; nothing where there is no
+    /// Returns the kinds of unit that the devices of `GPU` units would form, by their interfaces; `None` if there is no
     /// such unit.
     pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {
         self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
     }
 
-    /// Whether a device has queues of its own: it is not emulated.
+    /// Whether a device has its own queues, which means that it is not emulated.
     pub(crate) fn has_queues(&self, device: DeviceId) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.accelerator(device).is_some())
     }
 
-    /// Page-locks a data object's home, if that helps; whether it is locked.
+    /// Page-locks a data object's home, if that helps. Returns whether it is locked.
     pub(crate) fn pin_memory(&self, cell: &DataCell) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.pin_memory(cell))
     }
 
-    /// The device that has memory which DLPack calls so, after a look at these bytes of it, which others have made.
+    /// Returns the device whose memory DLPack identifies by `memory`, after checking these bytes of it, which other
+    /// code has allocated.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none.
     pub(crate) fn device_of(&self, memory: DlDevice, first: usize, bytes: usize) -> Result<DeviceId, String> {
         let Some(devices) = &self.devices else { return Err(NO_DEVICE.to_owned()) };
         let device = devices.of_dlpack(memory)?;
@@ -162,7 +164,7 @@ impl Threads {
         Ok(device)
     }
 
-    /// A new data object is a replica on this device from the beginning, in memory that others have made.
+    /// Makes memory that other code has allocated the first replica of a new data object on this device.
     pub(crate) fn adopt(&self, datum: &Datum, device: DeviceId, first: usize, strides: [usize; MAX_DIMS]) {
         let engine = &self.shared.engine;
         let replica = engine.new_replica();
@@ -170,12 +172,12 @@ impl Threads {
         self.react(|out| engine.adopt(datum, replica, device.space(), out));
     }
 
-    /// Unified memory, which the host and all devices use at the same addresses, if there is such.
+    /// Allocates unified memory, which the host and all devices use at the same addresses, if there is any.
     pub(crate) fn unified(&self, bytes: usize) -> Option<Buffer> {
         self.devices.as_ref()?.unified(bytes)
     }
 
-    /// Devices use a new data object where it is at home, which is in unified memory.
+    /// Lets devices use a new data object in place, since its home is unified memory.
     pub(crate) fn alias(&self, cell: &DataCell) {
         let (engine, devices) = (&self.shared.engine, self.placed());
         let aliases: Vec<_> = devices.spaces().map(|space| (engine.new_replica(), space)).collect();
@@ -185,12 +187,12 @@ impl Threads {
         self.react(|out| engine.alias(&cell.datum, &aliases, out));
     }
 
-    /// Whether others can use what lies in a memory.
+    /// Whether other code can use memory in this space.
     pub(crate) fn can_lend(&self, space: SpaceId) -> bool {
         space.device().is_none_or(|device| self.placed().is_addressed(device))
     }
 
-    /// Where a region lies that a task of the runtime's own lends out.
+    /// Returns the address of a region that a task of the runtime's own exports.
     pub(crate) fn lent(&self, task: TaskId, cell: &DataCell, block: &Block) -> Result<LentSite, DeviceError> {
         match (&self.devices, self.shared.engine.places_of(task).as_deref()) {
             (Some(devices), Some([place, ..])) => devices.lend(place, block, cell.datum.element_bytes),
@@ -198,22 +200,22 @@ impl Threads {
         }
     }
 
-    /// Waits for what others have enqueued on a device's default stream.
+    /// Waits for the work that other code has enqueued on a device's default stream.
     pub(crate) fn settle_device(&self, device: DeviceId) {
         self.placed().settle(device);
     }
 
-    /// How many bytes one replica can have on a device.
+    /// The maximum size in bytes of one replica on a device.
     pub(crate) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         self.placed().largest_buffer_bytes(device)
     }
 
-    /// The devices, which placement has asked something of.
+    /// Returns the devices. There are some if placement has requested anything of them.
     pub(super) fn placed(&self) -> &Devices {
-        self.devices.as_ref().expect("where all is at home, nothing is placed")
+        self.devices.as_ref().expect("tasks are placed only if there can be devices")
     }
 
-    /// Queues a task that was ready when it was submitted for whichever unit comes first.
+    /// Queues a task that was ready when it was submitted, for any unit.
     #[inline]
     pub(super) fn run_submitted(&self, task: OwnedTask, host: Option<&Host>) {
         if task.shared().internal && task.owned().as_ref().is_some_and(|side| side.here) {
@@ -230,14 +232,14 @@ impl Threads {
         self.shared.tell_waiters();
     }
 
-    /// Queues a task that has become ready for whichever unit comes first.
+    /// Queues a task that has become ready, for any unit.
     #[inline]
     pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
         self.ready.push(task, host.map(|host| &host.queue));
         self.shared.idle.wake(1);
     }
 
-    /// Ends the units' threads; those of them that have tasks to run finish these first.
+    /// Ends the units' threads. Threads that have tasks to run finish these first.
     pub(super) fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         self.shared.wake_everybody();

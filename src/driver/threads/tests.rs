@@ -1,4 +1,4 @@
-//! The driver under a whole runtime: threads that die, a host that is elsewhere, homes that go.
+//! Tests of the driver within a whole runtime: threads that die, an absent host, homes that are removed.
 
 use crate::driver::window::Motion;
 use crate::error::{RunError, SubmitError};
@@ -12,11 +12,11 @@ use std::time::Duration;
 fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
     match result {
         Err(RunError::Refused(SubmitError::Broken { problem })) => assert!(problem.contains("doomed"), "{problem}"),
-        other => panic!("the runtime is broken: {other:?}"),
+        other => panic!("expected a broken runtime: {other:?}"),
     }
 }
 
-/// Runs on a thread of its own what hangs if nobody is told.
+/// Runs a test on a separate thread, and fails if it hangs because a waiter is not notified.
 fn watched(test: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::spawn(move || {
@@ -33,7 +33,7 @@ fn builder(units: &str) -> Builder {
 }
 
 #[test]
-fn whoever_waits_is_told_that_a_units_thread_has_died() {
+fn waiters_are_notified_when_a_units_thread_dies() {
     let machines = ["1:CPU:1", "1:CPU:2", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(|units| (units, false));
     for (units, on_device) in machines.into_iter().chain([("1:CPU:1,1:EMU:1", true)]) {
         watched(move || {
@@ -46,7 +46,7 @@ fn whoever_waits_is_told_that_a_units_thread_has_died() {
             };
             let task = rt.task("gate", (x.inout(),));
             if on_device { task.emulated(gate).submit() } else { task.host(gate).submit() }.unwrap();
-            // What is urgent goes through a queue: a thread looks whether it is to die before it takes it.
+            // An urgent task goes through a queue, and a thread checks whether it is doomed before it takes a task.
             rt.task("behind", (x.inout(),)).priority(1).cpu(|_, _| ()).submit().unwrap();
             let busy = begins.recv().unwrap();
             let doomed = (busy + 1) % rt.machine().num_units();
@@ -56,7 +56,8 @@ fn whoever_waits_is_told_that_a_units_thread_has_died() {
                     std::thread::yield_now();
                 }
                 rt.door.driver.threads().doomed.store(doomed, Ordering::Relaxed);
-                // The gate stays closed while they are told, unless the only unit is at it: that one dies behind it.
+                // The gate stays closed while they are notified, unless it occupies the only unit, whose thread then
+                // dies after the gate.
                 let closed = (doomed != busy).then_some(open);
                 while !rt.door.driver.shared().is_broken() {
                     rt.door.driver.shared().idle.wake_all();
@@ -74,7 +75,7 @@ fn whoever_waits_is_told_that_a_units_thread_has_died() {
 }
 
 #[test]
-fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
+fn waiters_are_notified_when_a_hosting_thread_dies() {
     watched(|| {
         let rt = builder("1:CPU:1").use_current_thread(true).build().unwrap();
         rt.task("never", ()).cpu(|_, ()| ()).submit().unwrap();
@@ -89,7 +90,7 @@ fn whoever_waits_is_told_that_a_hosting_thread_has_died() {
 }
 
 #[test]
-fn futures_are_told_that_a_units_thread_has_died() {
+fn futures_are_notified_when_a_units_thread_dies() {
     struct Bell(Mutex<Sender<()>>);
     impl Wake for Bell {
         fn wake(self: Arc<Self>) {
@@ -134,9 +135,9 @@ fn futures_are_told_that_a_units_thread_has_died() {
     });
 }
 
-/// Whoever submits with nobody to run anything must not wait for it.
+/// A submitter must not wait for tasks that no thread is there to run.
 #[test]
-fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
+fn ready_tasks_of_an_absent_host_do_not_count_as_motion() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
         let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(true);
         let rt = builder.build().unwrap();
@@ -145,20 +146,20 @@ fn what_is_ready_for_a_host_that_is_elsewhere_does_not_move() {
         assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}");
         rt.wait().unwrap();
         submit();
-        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: gone again");
+        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: the host has left again");
         std::thread::scope(|scope| _ = scope.spawn(|| rt.wait().unwrap()));
         submit();
-        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: so is the guest");
+        assert_eq!(rt.door.driver.threads().motion(), Motion::Nothing, "{units} {scheduler}: the guest has left too");
     }
 }
 
-/// One that is hosted by the thread that builds it, which executes nothing before it waits.
+/// A runtime hosted by the thread that builds it, which executes nothing before it waits.
 fn of_one_thread() -> Runtime {
     builder("1:CPU:1").use_current_thread(true).build().unwrap()
 }
 
 #[test]
-fn what_is_ready_when_it_is_submitted_begins_in_that_order() {
+fn tasks_ready_at_submission_begin_in_submission_order() {
     let rt = of_one_thread();
     let begun = Arc::new(Mutex::new(Vec::new()));
     let note = |n: usize| {
@@ -180,7 +181,7 @@ fn what_is_ready_when_it_is_submitted_begins_in_that_order() {
 }
 
 #[test]
-fn what_somebody_waits_for_goes_before_what_was_submitted() {
+fn awaited_task_runs_before_other_submitted_tasks() {
     let rt = of_one_thread();
     let (x, ended) = (rt.data(vec![1u64; 4]), Arc::new(AtomicUsize::new(0)));
     for _ in 0..100 {
@@ -192,9 +193,9 @@ fn what_somebody_waits_for_goes_before_what_was_submitted() {
     rt.wait().unwrap();
 }
 
-/// A tree of tasks is as wide as it is deep, and not as its last row.
+/// The number of pending tasks of a tree grows with its depth, not with the size of its last level.
 #[test]
-fn children_begin_with_the_newest() {
+fn newest_child_begins_first() {
     const DEPTH: usize = 12;
     type Counts = Arc<[AtomicUsize; 2]>;
     fn branch(at: &Context, depth: usize, counts: &Counts) {
@@ -236,9 +237,9 @@ fn homes_are_forgotten_with_their_data() {
     assert_eq!(homes(), 0);
 }
 
-/// Its frame would be left while a task may still use it, as far as anybody knows.
+/// Otherwise the scope's frame would be left while a task may still use it.
 #[test]
-fn a_scope_that_cannot_end_ends_the_process() {
+fn scope_that_cannot_end_aborts_the_process() {
     const IN_CHILD: &str = "THALWEG_TEST_A_SCOPE_THAT_CANNOT_END";
     if std::env::var_os(IN_CHILD).is_some() {
         let (rt, mut x) = (builder("1:CPU:1").build().unwrap(), [0u64; 4]);
@@ -252,7 +253,7 @@ fn a_scope_that_cannot_end_ends_the_process() {
             }
             s.borrow_mut(&mut x).len()
         });
-        std::process::exit(0); // which would be wrong
+        std::process::exit(0); // reaching this is a failure
     }
     let test = std::env::current_exe().unwrap();
     let name = std::thread::current().name().unwrap_or_default().to_owned();

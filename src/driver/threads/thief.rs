@@ -1,17 +1,17 @@
-//! When a thread without work of its own takes some from others.
+//! The decision when a thread without work steals tasks from other threads.
 //!
-//! A stolen task's memory, and that of the tasks around it, has to travel between two cores' caches, several times in
-//! its life. For tasks that take less time than that, a thief makes the program slower, not faster. So a thief looks at
-//! what its loot was worth: after tiny tasks it rests, the longer the more often, as long as the program gets on without
-//! it. While nobody else submits or finishes anything, it never rests.
+//! The memory of a stolen task, and of the tasks around it, has to travel between two cores' caches, several times in
+//! its life. If tasks take less time than that, a thief makes the program slower, not faster. So a thief measures each
+//! batch it has stolen: after tiny tasks it backs off, for exponentially increasing times, as long as the program makes
+//! progress without it. While no other thread submits or finishes anything, it never backs off.
 //!
-//! Nothing here decides what is stolen, and a rest delays at most by [`LONGEST_REST`].
+//! This module does not decide which tasks are stolen, and it delays stealing by at most [`LONGEST_REST`].
 
 use crate::driver::progress::Tally;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Tasks that take a thief less than this on average are not worth taking.
+/// Tasks that take a thief less than this on average are not worth stealing.
 const TINY: Duration = Duration::from_nanos(500);
 const SHORTEST_REST: Duration = Duration::from_micros(8);
 const LONGEST_REST: Duration = Duration::from_micros(64);
@@ -24,7 +24,7 @@ pub(super) struct Thief {
     until: Cell<Option<Instant>>,
 }
 
-/// What was taken and is being worked off.
+/// A stolen batch that is being executed.
 #[derive(Debug, Clone, Copy)]
 struct Loot {
     since: Instant,
@@ -32,12 +32,12 @@ struct Loot {
 }
 
 impl Thief {
-    /// Something was stolen.
+    /// Notes that a batch was stolen.
     pub(super) fn stole(&self, tally: Tally) {
         self.loot.set(Some(Loot { since: Instant::now(), tally }));
     }
 
-    /// The thread has run out of work: whether it should steal now. `tally` is asked for only at the end of loot.
+    /// Whether the thread, which has run out of work, should steal now. `tally` is called only at the end of a batch.
     pub(super) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
         self.loot.get().is_none() && self.until.get().is_none() || self.is_ready_at(Instant::now(), tally)
     }
@@ -71,7 +71,7 @@ mod tests {
 
     const START: Tally = Tally { own: 10, others: 100 };
 
-    /// Whether it steals again right after loot of so many tasks of its own, while others finished so many.
+    /// Whether a thief steals again right after a batch of `own` tasks, while other threads finished `others`.
     fn after(thief: &Thief, own: u64, others: u64) -> bool {
         let now = Instant::now();
         thief.loot.set(Some(Loot { since: now, tally: START }));
@@ -79,20 +79,20 @@ mod tests {
     }
 
     #[test]
-    fn rests_after_tiny_tasks_only_while_others_get_on() {
+    fn thief_backs_off_after_tiny_tasks_only_while_others_progress() {
         let thief = Thief::default();
-        assert!(thief.is_ready(|| START), "who has stolen nothing has no reason to rest");
+        assert!(thief.is_ready(|| START), "a thief that has stolen nothing does not back off");
         assert!(!after(&thief, 1_000_000, 5), "a million tasks in no time are tiny");
-        assert!(after(&Thief::default(), 1_000_000, 0), "nobody else does anything");
+        assert!(after(&Thief::default(), 1_000_000, 0), "no other thread makes progress");
         assert!(after(&Thief::default(), 0, 5), "nothing is finished yet, so nothing is known");
     }
 
     #[test]
-    fn a_rest_ends_and_grows_to_its_bound() {
+    fn backoff_ends_and_grows_to_its_bound() {
         let thief = Thief::default();
         for n in 0..10 {
             assert!(!after(&thief, 1_000_000, 5));
-            let (until, rest) = (thief.until.get().expect("it rests"), (SHORTEST_REST * (1 << n)).min(LONGEST_REST));
+            let (until, rest) = (thief.until.get().expect("backs off"), (SHORTEST_REST * (1 << n)).min(LONGEST_REST));
             assert_eq!(thief.rest.get(), rest);
             assert!(!thief.is_ready_at(until - Duration::from_nanos(1), || START));
             assert!(thief.is_ready_at(until, || START) && thief.is_ready(|| START));

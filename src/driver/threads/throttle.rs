@@ -1,4 +1,5 @@
-//! A submitter that waits while more tasks are pending than the window holds, and what it sees of the others meanwhile.
+//! Backpressure: a submitter that waits while more tasks are pending than the window holds, and what it observes of the
+//! other threads meanwhile.
 
 use super::host::Host;
 use super::state::Threads;
@@ -11,7 +12,8 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 impl Threads {
-    /// Waits while too many tasks are pending, if this thread may; one that hosts a unit executes some meanwhile.
+    /// Waits while too many tasks are pending, if this thread may wait. A thread that hosts a unit executes tasks
+    /// meanwhile.
     pub(super) fn respect_window(&self, host: Option<&Host>) {
         if self.shared.progress.pending() > self.shared.window.size() && !inside::in_body(self.shared.id) {
             self.wait_for_window(host);
@@ -57,13 +59,13 @@ impl Threads {
         }
     }
 
-    /// Whether a task may finish without anything else being submitted, as far as can be seen.
+    /// Estimates whether a task may finish without any further submission.
     pub(super) fn motion(&self) -> Motion {
         let (mut shown, mut asleep) = (0, 0);
         for (slot, exposed) in self.shared.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
             (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
         }
-        // Unit 0 may be hosted by a thread of the user's that is elsewhere: then what waits for it does not move.
+        // Unit 0 may be hosted by a thread of the user's that is absent: then tasks waiting for it make no progress.
         let guest = &self.hosting[self.shared.machine.num_units()];
         let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
         let there = || (0..self.shared.machine.num_units()).filter(|unit| is_there(*unit));

@@ -1,13 +1,14 @@
-//! Bodies that wait: what their threads do meanwhile.
+//! The work that a thread does while a body on it waits.
 //!
-//! What a body waits for is as a rule the task that it has submitted last, which lies at the young end of its thread's own
-//! queue: then it is run there and then, and nobody has to be told ([`Threads::run_on_top`]). Else the thread goes on
-//! as a host. On top of the body it runs the body's descendants and the members of a group that the body waits for, and
-//! tasks of the runtime's own, which never wait; all else it runs aside ([`super::fibers`]). A body that is itself aside is
-//! left as soon as no descendant is at hand, so that whoever resumed it looks for something else.
+//! A body usually waits for the task that it has submitted last, which is at the newest end of its thread's own queue.
+//! Then this task is run immediately, without any notification ([`Threads::run_on_top`]). Otherwise the thread
+//! continues as a host. On top of the body it runs the body's descendants, members of a group that the body waits for,
+//! and tasks of the runtime's own, which never wait; all other tasks run on separate stacks ([`super::fibers`]). A body
+//! that is itself on a separate stack is suspended as soon as no descendant is available, so that the code that resumed
+//! it looks for other work.
 //!
-//! How deep bodies lie on one stack is bounded by its size: from [`ON_TOP_BYTES`] on, descendants run aside as well. So
-//! memory alone bounds how deeply tasks can be nested.
+//! The size of a stack bounds the depth of bodies on it: beyond [`ON_TOP_BYTES`], descendants run on separate stacks as
+//! well. So only memory bounds how deeply tasks can be nested.
 
 use super::crowded;
 use super::host::Host;
@@ -25,20 +26,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// How much of a stack tasks use on top of each other, at most; and no more than a part of the whole.
+/// The maximum amount of a stack that tasks use on top of each other; also limited to a fraction of the whole.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
-/// Without memory for more stacks, tasks use this part of one.
+/// The fraction of a stack that tasks may use when there is no memory for more stacks.
 const PART_AT_LAST: usize = 2;
 
-/// While a body waits, one of the tasks that have been ready for long is run after so many others: it needs a stack of its
-/// own, and what the body waits for is likely to be young.
+/// The number of tasks after which one that has been ready for long is run, while a body waits. Such a task needs a
+/// separate stack, and what the body waits for is likely to be recent.
 const OLDEST_AFTER_IN_BODY: u32 = 512;
 
 /// How long a body waits in one call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// Until its thread has nothing else to do, or its stack is to be left.
+    /// Until its thread has nothing else to do, or its stack has to be suspended.
     Idle,
     /// Until nothing is left to wait for.
     Over,
@@ -46,7 +47,7 @@ enum Until {
     OverOrHopeless,
 }
 
-/// Something that a host can run.
+/// Work that a host can run.
 pub(super) enum Work {
     Anywhere(OwnedTask),
     Placed(Box<Launch>),
@@ -63,26 +64,26 @@ impl Work {
 
 /// What a body waits for.
 pub(super) enum For<'a> {
-    /// What has this key in its runtime.
+    /// Something in its runtime, identified by this key.
     Key(Key),
-    /// The members of this group; with its key, unless they are waited for in any case.
+    /// The members of this group. Without the key, the wait is never refused.
     Members(&'a Group, Option<Key>),
-    /// The children of the body, whose domain this is, and nothing else is run meanwhile.
+    /// The children of the body, whose domain this is; nothing else is run meanwhile.
     Isolated(&'a Arc<Domain>),
-    /// Something else of its runtime.
+    /// Something else in its runtime.
     Own,
-    /// Something of another runtime. No task may lie on top of the body, a descendant neither: it might wait there for what
-    /// waits for the body, which no search for circles sees.
+    /// Something in another runtime. No task may run on top of the body, not even a descendant: it might wait there for
+    /// something that waits for the body, which no deadlock search can see.
     Other,
 }
 
-/// Tasks that may run on top of a waiting body, which continues only after them in any case.
+/// The tasks that may run on top of a waiting body, which continues only after them in any case.
 #[derive(Clone, Copy)]
 pub(crate) enum OnTop<'a> {
     Nothing,
     /// Tasks that the body has submitted as parts of itself.
     Descendants,
-    /// Those, and the members of this group.
+    /// These, and the members of this group.
     Members(&'a Group),
 }
 
@@ -99,7 +100,7 @@ impl OnTop<'_> {
 }
 
 impl Host {
-    /// From here on tasks lie on top of each other on this stack, which began about here.
+    /// Begins a stack at about this address, on which tasks run on top of each other from here on.
     pub(super) fn begin_stack(&self, on_fiber: bool) {
         let reach = ON_TOP_BYTES.min(self.aside.stack_bytes() / PART_ON_TOP);
         let floor = here().saturating_sub(reach);
@@ -108,7 +109,7 @@ impl Host {
         self.own.set(super::fibers::Own { floor, last_floor, on_fiber, waited_ns: 0 });
     }
 
-    /// As [`Self::has_room_on_top`], while there is no memory for stacks.
+    /// Like [`Self::has_room_on_top`], while there is no memory for stacks.
     pub(super) fn has_last_room(&self) -> bool {
         here() > self.own.get().last_floor
     }
@@ -118,7 +119,7 @@ impl Host {
     }
 }
 
-/// About how far the stack is used; it grows downwards.
+/// The approximate address down to which the stack is used; it grows downwards.
 #[inline(never)]
 fn here() -> usize {
     let here = 0u8;
@@ -126,19 +127,20 @@ fn here() -> usize {
 }
 
 impl Threads {
-    /// Whether the code that runs here is a body that may wait for anything. A task of a frozen graph may not, nor may its
+    /// Whether the current code is a body that may wait for anything. A task of a frozen graph may not, nor may its
     /// descendants: successors of the replay come after all of these.
     pub(crate) fn may_wait_in_body(&self) -> bool {
         self.may_wait_for_children() && running::replayed_here(self.shared.id).is_none()
     }
 
-    /// Whether the code that runs here is a body that may wait for its children.
+    /// Whether the current code is a body that may wait for its children.
     pub(crate) fn may_wait_for_children(&self) -> bool {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 
-    /// Runs the youngest tasks of this thread's own queue on top of the body that runs here, as long as they are
-    /// allowed there and its wait, in a call at this place, is not `over`; no more of them than others can wait for.
+    /// Runs the newest tasks of this thread's own queue on top of the current body, while they are allowed there and
+    /// the body's wait, in a call at this place, is not `over`. The number of tasks is bounded, so that older tasks do
+    /// not wait too long.
     pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: &'static Location<'static>, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;
@@ -165,26 +167,27 @@ impl Threads {
         });
     }
 
-    /// Waits until nothing is `left` of what has this key; whoever brings that about wakes this thread, or fiber.
+    /// Waits until nothing of the event with this key is `left`. The thread that brings this about wakes this thread or
+    /// fiber.
     ///
     /// # Errors
-    /// If that waits for the end of the body that runs here: then some is left.
+    /// If the event depends on the end of the current body: then something is left to wait for.
     #[track_caller]
     pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         let at = Location::caller();
         if left() > 0 && running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
-                self.wait_in_body(host.expect("it was asked for before"), at, For::Key(key), left)
+                self.wait_in_body(host.expect("a body that may wait has a host"), at, For::Key(key), left)
             });
         }
         self.advance_or_refuse(Awaited::Told, left, true)
     }
 
-    /// Waits until no member of a group is left: members run on top of a body that waits for them. Without a key, the wait is
-    /// never refused. The caller waits in a call at this place.
+    /// Waits until no member of a group is left; members run on top of a body that waits for them. Without a key, the
+    /// wait is never refused. The caller waits in a call at this place.
     ///
     /// # Errors
-    /// As for [`Self::await_told`].
+    /// The same as for [`Self::await_told`].
     pub(crate) fn await_members(
         &self,
         group: &Arc<Group>,
@@ -195,31 +198,31 @@ impl Threads {
         if group.left() == 0 {
             return Ok(());
         }
-        let _told = group.tell(own_waker()); // only now: the last of those on top has nobody to wake
+        let _told = group.tell(own_waker()); // only now: the last of those on top need not wake anything
         if running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
-                let host = host.expect("it was asked for before");
+                let host = host.expect("a body that may wait has a host");
                 self.wait_in_body(host, at, For::Members(group, key), || group.left())
             });
         }
         self.advance_or_refuse(Awaited::Told, || group.left(), key.is_some())
     }
 
-    /// Waits until the task of this domain, whose body runs here and which may wait, has no children; meanwhile the thread runs
-    /// its descendants alone.
+    /// Waits until the task of this domain has no children. Its body is the current one, and may wait. Meanwhile the
+    /// thread runs only the task's descendants.
     ///
     /// # Errors
-    /// As for [`Self::await_told`].
+    /// The same as for [`Self::await_told`].
     #[track_caller]
     pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
         let at = Location::caller();
         Host::with(self.shared.id, |host| {
-            let host = host.expect("it was asked for before");
+            let host = host.expect("a body that may wait has a host");
             self.wait_in_body(host, at, For::Isolated(domain), || domain.children())
         })
     }
 
-    /// Lets the body that runs here wait, in a call at this place.
+    /// Makes the current body wait, in a call at this place.
     #[cold]
     pub(super) fn wait_in_body(
         &self,
@@ -236,7 +239,7 @@ impl Threads {
             For::Key(_) | For::Own | For::Isolated(_) => OnTop::Descendants,
         };
         let left = || if self.shared.is_broken() { 0 } else { left() };
-        // A unit whose thread runs nothing else has no room for anything else.
+        // If the unit's thread runs only descendants, the unit has no room for other tasks.
         let is_isolated = host.is_isolated() || matches!(what, For::Isolated(_));
         let placed =
             (!self.on_fast_path() && !is_isolated).then(|| running::with_task(id, |task| task.shared().id)).flatten();
@@ -283,7 +286,7 @@ impl Threads {
         waited
     }
 
-    /// Waits at the bottom of a stack that this thread cannot leave.
+    /// Waits at the bottom of a stack that this thread cannot suspend.
     fn wait_below(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         let mut lookout = Lookout::default();
         while left() > 0 {
@@ -307,7 +310,7 @@ impl Threads {
         }
     }
 
-    /// Waits on a stack that can be left.
+    /// Waits on a stack that can be suspended.
     fn wait_aside(&self, host: &Host, left: &impl Fn() -> u64, on_top: OnTop<'_>, until: Until) {
         while left() > 0 {
             let work = self.next_work(host, OLDEST_AFTER_IN_BODY);
@@ -324,17 +327,17 @@ impl Threads {
         }
     }
 
-    /// Makes a call that another body offers, if there is one; not one that may want a lock which a body here holds.
+    /// Makes a call that another body offers, if there is one; never one that may need a lock which a body here holds.
     fn helps_fork(&self, host: &Host) -> bool {
         host.has_room_on_top() && !host.is_isolated() && host.help_fork()
     }
 
-    /// Shows to others where the body that runs here waits, or that it runs again.
+    /// Shows to other threads where the current body waits, or that it runs again.
     fn show_wait(&self, host: &Host, at: Option<&'static Location<'static>>) {
         running::with_task(self.shared.id, |task| self.shared.running[host.slot()].waits(task, at));
     }
 
-    /// Goes on with bodies aside that were woken; whether there were any.
+    /// Resumes woken bodies on separate stacks. Returns whether there were any.
     pub(super) fn resume_woken(&self, host: &Host) -> bool {
         let all = host.aside.has_any() && self.shared.is_broken();
         (all || host.aside.has_woken()) && {
@@ -343,7 +346,7 @@ impl Threads {
         }
     }
 
-    /// Runs something while a body waits below; whether there was anything.
+    /// Runs some work while a body waits below. Returns whether there was any.
     fn step_in_body(&self, host: &Host, on_top: OnTop<'_>) -> bool {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host, OLDEST_AFTER_IN_BODY) {
@@ -359,8 +362,8 @@ impl Threads {
         }
     }
 
-    /// As [`Self::step`], on a fiber: a body that waits does not keep this thread. The fiber executes tasks until one of them
-    /// waits or it no longer `goes_on`.
+    /// Like [`Self::step`], but on a fiber, so that a body that waits does not keep this thread. The fiber executes
+    /// tasks until one of them waits or `goes_on` returns false.
     pub(super) fn step_on_fiber(&self, host: &Host, turn: &Rc<Borrowed>, goes_on: &dyn Fn() -> bool) -> bool {
         self.die_if_doomed(host);
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
@@ -376,8 +379,8 @@ impl Threads {
         }
     }
 
-    /// Runs something on a stack of its own, and, during a `turn`, further tasks after it; returns it if there is no memory
-    /// for a stack.
+    /// Runs work on a separate stack, and, during a `turn`, further tasks after it. Returns the work if there is no
+    /// memory for a stack.
     fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
         let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
             return Some(work);
@@ -397,7 +400,7 @@ impl Threads {
         None
     }
 
-    /// Runs something, and what follows it at once as long as it `goes_on`.
+    /// Runs work, and the chain of tasks that follows it directly while `goes_on` returns true.
     fn run_chain(&self, host: &Host, work: Work, goes_on: impl Fn() -> bool) {
         match work {
             Work::Anywhere(task) => self.execute_chain(host, task, goes_on),
@@ -405,7 +408,7 @@ impl Threads {
         }
     }
 
-    /// Whether this may run on top of the body that waits here.
+    /// Whether this work may run on top of the body that waits here.
     fn fits_on_top(&self, host: &Host, work: &Work, on_top: OnTop<'_>) -> bool {
         let task = work.task();
         let fits = task.shared().internal || on_top.allows(self.shared.id, task) && host.has_room_on_top();

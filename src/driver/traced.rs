@@ -1,0 +1,64 @@
+//! Events of the driver in the trace, if there is one: bodies, and what threads do between them.
+//!
+//! Nothing here changes what happens, and nothing happens here without a trace.
+
+use super::shared::{Ran, Shared};
+use crate::depend::OwnedTask;
+use crate::engine::{Outcome, Span};
+use crate::error::FailureReason;
+use crate::ids::{DeviceId, UnitId};
+use crate::trace::{Between, End, Happened, InState};
+
+impl Shared {
+    /// When a body begins, if it is traced.
+    #[inline]
+    pub(super) fn trace_begin(&self) -> Option<u64> {
+        self.tracer.as_ref().map(|tracer| tracer.now())
+    }
+
+    /// Records, if there is a trace, that this thread is in a state until the value is dropped.
+    pub(super) fn trace_state(&self, unit: Option<UnitId>, what: Between) -> Option<InState> {
+        let tracer = self.tracer.as_ref()?;
+        Some(InState { since: tracer.now(), tracer: tracer.clone(), unit, what })
+    }
+
+    /// The same for a thread that waits for tasks.
+    pub(super) fn trace_wait(&self) -> Option<InState> {
+        self.trace_state(None, Between::Wait)
+    }
+
+    /// Records how a body has returned that began then.
+    #[cold]
+    pub(super) fn trace_end(
+        &self,
+        since: u64,
+        task: &OwnedTask,
+        (unit, device): (UnitId, Option<DeviceId>),
+        ran: Result<(), &Ran>,
+    ) {
+        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let (id, now) = (task.shared().id, tracer.now());
+        let end = match ran {
+            Ok(()) | Err(Ran::Ended(Outcome::Done(_))) => End::Done,
+            Err(Ran::Away(_)) => End::Detached,
+            Err(Ran::Ended(Outcome::Skipped)) => return tracer.note(id, Happened::Poisoned),
+            Err(Ran::Ended(Outcome::Failed(FailureReason::Cancelled))) => return tracer.note(id, Happened::Cancelled),
+            Err(Ran::Ended(_)) => End::Failed,
+        };
+        tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
+    }
+
+    /// Records what a task did that was measured: it ended now, or when the outcome says.
+    pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
+        let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
+        let id = task.shared().id;
+        match outcome {
+            Outcome::Done(Span { elapsed_ns, ended_ns }) => {
+                let span = (tracer.at_ns(*ended_ns), tracer.ticks(*elapsed_ns));
+                tracer.ran(id, Some(unit), device, span, End::Done);
+            }
+            Outcome::Skipped => tracer.note(id, Happened::Poisoned),
+            _ => tracer.ran(id, Some(unit), device, (tracer.now(), 0), End::Failed),
+        }
+    }
+}
