@@ -23,7 +23,7 @@ use crate::sealed::{Internal, Sealed};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AccessList: Sealed + Send + 'static {
-    /// The views that the body receives: one view for a single access, otherwise a tuple or a vector of its parts' views.
+    /// The views that the body receives: one for a single access, otherwise a tuple or a vector of its parts' views.
     type Views<'a>;
     /// The views that a body for accelerators receives.
     type DeviceViews<'a>;

@@ -9,8 +9,8 @@
 //!    submission.
 //! 3. A data object's memory outlives every task that accesses it: releasing the memory is itself a task that updates
 //!    all of it.
-//! 4. Everything that is lent to a lease (`lease.rs`), memory or the captures of bodies, stays lent until nothing can touch it
-//!    any more.
+//! 4. Everything that is lent to a lease (`lease.rs`), memory or the captures of bodies, stays lent until nothing can
+//!    touch it any more.
 //! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to
 //!    read.
 
