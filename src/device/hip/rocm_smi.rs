@@ -71,8 +71,8 @@ fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMe
     check("rsmi_num_monitor_devices", unsafe { (functions.count)(&mut count) })?;
     let is_there = |device: &u32| {
         let mut address = 0;
-        // SAFETY: the number is below that of the devices; the result pointer is valid. The bits above the address
-        // may be set.
+        // SAFETY: the number is below that of the devices; the result pointer is valid. Bits 16 to 31 may be
+        // set.
         unsafe { (functions.address_of)(*device, &mut address) == 0 && address & 0xffff_ffff_0000_ffff == wanted }
     };
     let device = (0..count).find(is_there).ok_or_else(|| format!("it is none of the library's {count} devices"))?;
