@@ -39,8 +39,8 @@ impl Claim {
             && *other_end > first
         {
             return Err(format!(
-                "its memory ({first:#x}, {bytes} bytes) overlaps that of {other}, which has adopted it; try taking that \
-                 first, or regions of it"
+                "its memory ({first:#x}, {bytes} bytes) overlaps that of {other}; try taking {other} first, or using \
+                 regions of it"
             ));
         }
         claimed.insert(first, (end, data.to_owned()));

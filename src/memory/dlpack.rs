@@ -338,7 +338,7 @@ impl Tensor {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
             return Err(
-                "it was lent to be read, and a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
+                "it was lent to be read, but a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
             );
         }
         if dtype != T::DATA_TYPE {
@@ -376,7 +376,7 @@ impl Tensor {
         }
         let first = data.cast::<u8>().wrapping_add(byte_offset as usize);
         if bytes > 0 && first.is_null() {
-            return Err("it has elements and no address".to_owned());
+            return Err("it has elements but no address".to_owned());
         }
         if !first.addr().is_multiple_of(align_of::<T>()) {
             return Err(format!("its first element is not aligned to {} bytes; try copying it", align_of::<T>()));

@@ -384,7 +384,7 @@ pub(super) fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usi
     for d in (0..shape.len()).rev() {
         found[d] = if shape[d] == 1 { span } else { usize::try_from(strides[d]).unwrap_or(0) };
         if found[d] < span {
-            return refuse("its rows do not lie one behind the other, as in row-major order");
+            return refuse("its rows do not follow each other as in row-major order");
         }
         span = found[d].saturating_mul(shape[d] - 1).saturating_add(span);
     }

@@ -120,9 +120,9 @@ fn start() -> Result<Library, String> {
     let code = unsafe { (functions.cuInit)(0) };
     match code {
         0 => Ok(Library { functions, unified, graphs, _raw: raw }),
-        NO_DEVICE => Err("the driver is installed and finds no device".to_owned()),
+        NO_DEVICE => Err("the driver is installed but finds no device".to_owned()),
         STUB_LIBRARY => {
-            Err("the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned())
+            Err("the library found is the toolkit's stub, not the driver's; try another LD_LIBRARY_PATH".to_owned())
         }
         code => Err(format!("the driver does not start: {}", words(&functions, code as i32))),
     }

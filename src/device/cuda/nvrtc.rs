@@ -46,7 +46,7 @@ impl fmt::Display for Nvrtc {
 
 fn look() -> Result<Nvrtc, String> {
     let library = open_first(&NAMES)
-        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found: look at LD_LIBRARY_PATH")?;
+        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found; try another LD_LIBRARY_PATH")?;
     // SAFETY: the types are those of CUDA 12 and 13; the library stays open as long as the process runs.
     let functions = unsafe { Functions::of(&library) };
     let functions =
@@ -100,7 +100,7 @@ impl Compiler for Nvrtc {
         let targets = targets(number, &self.architectures);
         if targets.is_empty() {
             let oldest = self.architectures.iter().min().copied().unwrap_or_default();
-            return Err(format!("{self} compiles for sm_{oldest} and newer; an older NVRTC may for sm_{number}"));
+            return Err(format!("{self} compiles for sm_{oldest} and newer; try an older NVRTC for sm_{number}"));
         }
         let option = |target| match target {
             Target::Code(number) => format!("--gpu-architecture=sm_{number}"),

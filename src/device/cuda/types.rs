@@ -43,8 +43,8 @@ pub(super) const STUB_LIBRARY: c_uint = 34;
 /// `CUDA_ERROR_NO_DEVICE`
 pub(super) const NO_DEVICE: c_uint = 100;
 
-/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`. The former reserves
-/// the field in which the latter has a context.
+/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`. The former reserves the
+/// field in which the latter has a context.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct CopyEnd {

@@ -71,7 +71,7 @@ impl Cache {
         }
         let content = compile()?;
         if let Err(error) = write(folder, &path, &content) {
-            log!(debug, "{} is not kept: {error}", path.display());
+            log!(debug, "cannot write {}: {error}", path.display());
         }
         Ok(content)
     }

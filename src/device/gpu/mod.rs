@@ -339,7 +339,7 @@ impl<B: Backend> Device for Gpu<B> {
         match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
             Err(error) if error.is_loss() => return Err(error),
             Err(refusal) => {
-                log!(debug, "pages come one by one: {refusal}");
+                log!(debug, "pages move on demand, without prefetching: {refusal}");
                 return Ok(Copying::Arrived);
             }
             Ok(()) => {}

@@ -65,7 +65,7 @@ fn name(pci: &str) -> String {
 }
 
 fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMeter>, String> {
-    let wanted = number_of(pci).ok_or("this is no address on the PCI bus")?;
+    let wanted = number_of(pci).ok_or("this is not an address on the PCI bus")?;
     let mut count = 0;
     // SAFETY: the result pointer is valid.
     check("rsmi_num_monitor_devices", unsafe { (functions.count)(&mut count) })?;
@@ -75,7 +75,7 @@ fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMe
         // set.
         unsafe { (functions.address_of)(*device, &mut address) == 0 && address & 0xffff_ffff_0000_ffff == wanted }
     };
-    let device = (0..count).find(is_there).ok_or_else(|| format!("it is none of the library's {count} devices"))?;
+    let device = (0..count).find(is_there).ok_or_else(|| format!("it is not one of the library's {count} devices"))?;
     Ok(Box::new(SmiMeter { functions, device, name: name(pci) }))
 }
 
@@ -135,7 +135,7 @@ mod tests {
         let mut meter = meter_by(&STAND_IN, "0000:3c:00.0").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((meter.name().as_str(), meter.joules()), ("ROCm SMI 0000:3c:00.0", Ok(15.5)));
         let error = meter_by(&STAND_IN, "0000:99:00.0").err().unwrap_or_default();
-        assert!(error.contains("none of the library's 2 devices"), "{error}");
+        assert!(error.contains("not one of the library's 2 devices"), "{error}");
         assert_eq!(number_of("0001:3b:1f.2"), Some(0x1_0000_3bfa));
         assert_eq!(number_of("3b:00.0"), None);
     }

@@ -101,8 +101,8 @@ impl Drop for Memory {
         if let Some(Overrun { bytes, side }) = self.guards.and_then(|guards| unsafe { guards.overrun() }) {
             log!(
                 error,
-                "a kernel wrote outside of a buffer that is freed: {bytes} bytes {side} its memory have changed; try checking \
-                 the indices of kernels that used it, or of its neighbours"
+                "a kernel wrote outside of a freed buffer: {bytes} bytes {side} its memory have changed; try checking the \
+                 indices of kernels that used it or its neighbours"
             );
         }
         if let Some(commands) = &self.commands {

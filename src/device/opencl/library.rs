@@ -81,7 +81,7 @@ fn look() -> Result<Vec<Found>, String> {
         let context = match Context::from_devices(&ids, &[], None, std::ptr::null_mut()) {
             Ok(context) => Arc::new(context),
             Err(error) => {
-                log!(warn, "an OpenCL platform gives no context (error {})", error.0);
+                log!(warn, "an OpenCL platform creates no context (error {})", error.0);
                 continue;
             }
         };

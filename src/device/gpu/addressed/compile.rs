@@ -122,7 +122,7 @@ impl<C: Compiler> Drop for Unit<C> {
     fn drop(&mut self) {
         // SAFETY: created by `new`, and destroyed only here.
         if let Err(error) = check(self.compiler, unsafe { self.compiler.destroy(&mut self.raw) }) {
-            log!(debug, "a compiled program is not destroyed: {error}");
+            log!(debug, "cannot destroy a compiled program: {error}");
         }
     }
 }

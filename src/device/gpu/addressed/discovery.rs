@@ -41,7 +41,7 @@ pub(in crate::device) fn survey<A: Api>() -> Interface {
 
 fn look<A: Api>() -> Result<Vec<Found>, String> {
     A::load()?;
-    let none = || format!("{} is installed and finds no device", A::LAYER);
+    let none = || format!("{} is installed but finds no device", A::LAYER);
     let answer = |ApiError { code, .. }| match code {
         NO_DEVICE | INVALID_DEVICE => none(),
         code => format!("{} answers: {}", A::LAYER, A::describe(code)),
@@ -53,7 +53,7 @@ fn look<A: Api>() -> Result<Vec<Found>, String> {
     {
         let name = A::NAME;
         return Err(format!(
-            "device {number} says that its architecture is `{architecture}`, which is none of {name}'s"
+            "device {number} reports the architecture `{architecture}`, which is not one of {name}'s"
         ));
     }
     let found = facts.into_iter().enumerate().map(|(n, facts)| Found {

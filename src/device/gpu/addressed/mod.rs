@@ -295,7 +295,7 @@ impl<A: Api> Addressed<A> {
                     let (layer, name, version) = (A::LAYER, A::NAME, A::version());
                     let (compiler, what) = (&recipe.compiler, A::describe(refusal.code));
                     refused = format!(
-                        "{layer} ({name} {version}) refuses what {compiler} makes: {what} (error {}); try a compiler \
+                        "{layer} ({name} {version}) refuses the code of {compiler}: {what} (error {}); try a compiler \
                          that is not newer than {layer}, by LD_LIBRARY_PATH",
                         refusal.code
                     );
