@@ -187,12 +187,12 @@ fn task_waits_for_events_of_predecessors_on_other_streams() {
     let (other, _) = bench.issue(2, &[], false);
     assert_ne!(one, other, "independent tasks go to different streams");
     let (third, waits) = bench.issue(3, &[1, 2], false);
-    assert_eq!((third, waits), (one, vec![(other, 0)]), "on the stream of the first task, after the event of the second");
     assert_eq!(
-        bench.issue(4, &[3, 2], false),
-        (one, vec![]),
-        "a chain needs no event, and no wait is repeated"
+        (third, waits),
+        (one, vec![(other, 0)]),
+        "on the stream of the first task, after the event of the second"
     );
+    assert_eq!(bench.issue(4, &[3, 2], false), (one, vec![]), "a chain needs no event, and no wait is repeated");
 }
 
 #[test]
@@ -213,7 +213,11 @@ fn independent_tasks_go_to_all_streams() {
     let bench = Bench::new();
     let streams: Vec<_> = (0..2 * KERNEL_STREAMS as u64).map(|task| bench.issue(task, &[], false).0).collect();
     for turn in streams.chunks(KERNEL_STREAMS) {
-        assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), KERNEL_STREAMS, "every stream is used before one is used twice: {streams:?}");
+        assert_eq!(
+            turn.iter().collect::<BTreeSet<_>>().len(),
+            KERNEL_STREAMS,
+            "every stream is used before one is used twice: {streams:?}"
+        );
     }
 }
 

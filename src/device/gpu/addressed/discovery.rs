@@ -52,9 +52,7 @@ fn look<A: Api>() -> Result<Vec<Found>, String> {
         facts.iter().enumerate().find(|(_, facts)| !facts.architecture.starts_with(A::ARCHITECTURES))
     {
         let name = A::NAME;
-        return Err(format!(
-            "device {number} reports the architecture `{architecture}`, which is not one of {name}'s"
-        ));
+        return Err(format!("device {number} reports the architecture `{architecture}`, which is not one of {name}'s"));
     }
     let found = facts.into_iter().enumerate().map(|(n, facts)| Found {
         number: n as c_int,

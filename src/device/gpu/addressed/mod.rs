@@ -324,7 +324,7 @@ impl<A: Api> Addressed<A> {
                 unsafe {
                     owner = api.owner(from)?;
                     if owner != api.id() {
-                        let _ = self.peers.reach(api, &self.device.name, owner); // otherwise the copy goes through the host
+                        let _ = self.peers.reach(api, &self.device.name, owner); // if not, through the host
                     }
                 }
             }
