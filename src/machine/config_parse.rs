@@ -65,7 +65,7 @@ impl Written<'_> {
     }
 }
 
-/// `count:KIND:size, ...`
+/// Parses `count:KIND:size, ...`.
 fn list(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     let terms = (1..).zip(text.split(','));
     terms.map(|(position, text)| term(&Written { text: text.trim(), position })).collect()
@@ -95,7 +95,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `N×M`, `N×M+G` or `N×M+D×G`
+/// Parses `N×M`, `N×M+G` or `N×M+D×G`.
 fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     let (cpus, gpus) = match text.split_once('+') {
         Some((cpus, gpus)) => (cpus, Some(gpus)),

@@ -161,7 +161,7 @@ impl AdoptError {
         Self { tensor, problem }
     }
 
-    /// The tensor that was not adopted.
+    /// Returns the tensor that was not adopted.
     pub fn into_tensor(self) -> Tensor {
         self.tensor
     }

@@ -8,7 +8,7 @@
 //! The cache never fails: a program that can't be read is compiled, and a failed write is logged. It removes no files
 //! except its own damaged ones, which it replaces. Invariants:
 //! 1. A file appears under its name complete: it is written under another name and renamed. So writers may race.
-//! 2. The content that is read is what was written, or the file counts as absent.
+//! 2. A read returns exactly the content that was written, or the file counts as absent.
 
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;

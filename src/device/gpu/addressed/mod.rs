@@ -216,7 +216,7 @@ impl<A: Api> Drop for Stream<A> {
 
 impl<A: Api> Drop for Event<A> {
     fn drop(&mut self) {
-        // Waits on it are for what was recorded at the time of the wait, so it may be recorded again.
+        // A wait is for the work recorded at its time, so the event may be recorded again.
         self.device.events.lock().push(self.raw);
     }
 }
