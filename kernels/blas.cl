@@ -1,7 +1,7 @@
-/* Operations on contiguous vectors of n numbers, named after their counterparts in BLAS level 1 where there are any.
+/* Operations on contiguous vectors of n numbers, named after their counterparts in BLAS level 1, if there are any.
  *
- * Each kernel takes n threads; those that reduce or may have to deal with long vectors walk on by the number of threads
- * there are, and so do with fewer. Needs reduce.h. */
+ * Each kernel takes n threads. Kernels that reduce, or that must support long vectors, advance by the number of
+ * threads, so they also work with fewer. Needs reduce.h. */
 
 /* y <- a x + y */
 KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)

@@ -1,10 +1,11 @@
-/* The gradient kernel of a discontinuous Galerkin method, by hand (counterpart: examples/loops/dg.rs, whose kernel is made
- * of a loop). Elements have 4 x 4 points; a group takes one element, a thread a point of it. */
+/* The gradient kernel of a discontinuous Galerkin method, written by hand (counterpart: examples/loops/dg.rs, whose
+ * kernel is generated from a loop). Elements have 4 x 4 points; a group takes one element, a thread one of its
+ * points. */
 
 #define NX 4
 #define POINTS 16
 
-/* x, y <- themselves and dt times the gradient */
+/* x, y <- x, y plus dt times the gradient */
 KERNEL(16, 1, 1) advance_by_hand(IN(double, der, 16), IN(double, delta, 16), IN(double, weights, 4), double dt,
                                  INOUT(double, x, 16 * elements), INOUT(double, y, 16 * elements), int elements)
 {

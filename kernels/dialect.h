@@ -1,6 +1,6 @@
-/* The C dialect that all kernels are written in. OpenCL C 1.2, CUDA C++ (NVRTC) and HIP (hipRTC) compile it alike.
+/* The C dialect in which all kernels are written. OpenCL C 1.2, CUDA C++ (NVRTC) and HIP (hipRTC) all compile it.
  *
- * The runtime puts this text in front of a program's texts. It knows nothing of any algorithm.
+ * The runtime puts this text in front of a program's texts. It contains no algorithms.
  *
  *     // y <- a x + y
  *     KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
@@ -10,34 +10,36 @@
  *         if (i < n) y[i] += a * x[i];
  *     }
  *
- * What a kernel's head consists of. The host reads it to check arguments.
+ * A kernel's head consists of the following parts. The host parses it to check arguments.
  * - KERNEL(x, y, z): the size of a group, as three literal numbers, or macros that the program defines as such.
  * - IN(T, name, bounds), OUT(T, name, bounds), INOUT(T, name, bounds): a buffer. T is one of double, float, int,
- *   unsigned, INT64, UINT64. The bounds say which elements the kernel touches at most, from the region's first on:
+ *   unsigned, INT64, UINT64. The bounds say which elements the kernel touches at most, starting at the region's
+ *   first:
  *   n                             the first n,
  *   [planes][rows][columns]       a box without gaps; the last index is the fastest,
  *   [rows : stride][columns]      a box whose rows begin `stride` elements apart.
- *   Bounds are made of literals, the head's integers, the program's macros, +, -, * and brackets. The host computes
+ *   Bounds consist of literals, the head's integers, the program's macros, +, -, * and brackets. The host computes
  *   them at each launch, and refuses the launch if one is negative or if the region lacks one of the elements.
  * - double, float, int, unsigned, INT64, UINT64 followed by a name: a number.
  *
- * A kernel may have the name of a function of OpenCL C (dot, step, ...), where it is given another one, but not that of one of
- * C's (sqrt, ...). A DEVICE function may have neither, and a variable not that of one of OpenCL's types (half, uint, ...).
+ * A kernel may have the name of a function of OpenCL C (dot, step, ...), in which case it is renamed for OpenCL,
+ * but not that of a C function (sqrt, ...). A DEVICE function may have neither, and a variable must not have the
+ * name of an OpenCL type (half, uint, ...).
  *
- * What a kernel must do:
- * - name each buffer in a REGION, in the outermost scope. That declares it, at the first element of its task's access:
- *   an OpenCL buffer cannot be passed by a pointer into its middle;
- * - keep to the bounds that its head declares, whatever its integers and however many threads there are. Launches are
- *   rounded up to whole groups; an index read from a buffer has to be compared with one of the head's numbers;
+ * A kernel must:
+ * - name each buffer in a REGION, in the outermost scope. That declares it, at the first element of its task's
+ *   access: an OpenCL buffer cannot be passed by a pointer into its middle;
+ * - keep to the bounds that its head declares, whatever its integers and however many threads there are. Launches
+ *   are rounded up to whole groups; an index read from a buffer has to be compared with one of the head's numbers;
  * - let every thread of a group reach each BARRIER, and so never return before one;
  * - declare LOCAL memory in the kernel's outermost scope;
- * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, unless it points to private
- *   memory.
+ * - write GLOBAL or SHARED before the type of each pointer that a DEVICE function takes, unless it points to
+ *   private memory.
  *
- * A buffer that is IN overlaps none that the same kernel writes; the rules for a task's accesses see to that.
- * Sums of products are rounded after each operation, so that all interfaces agree, unless THALWEG_FMA is defined, as it is
- * for accelerators, and THALWEG_EXACT is not, which is the program's to define. (NVIDIA's compiler has no such switch for a
- * text: there sums of products may be fused all the same.) */
+ * An IN buffer overlaps none that the same kernel writes; the rules for a task's accesses ensure that.
+ * Sums of products are rounded after each operation, so that all interfaces agree, unless THALWEG_FMA is defined,
+ * as it is for accelerators, and THALWEG_EXACT, which the program may define, is not. (NVIDIA's compiler has no
+ * such switch for a text: it may fuse sums of products regardless.) */
 
 #if defined(__OPENCL_VERSION__)
 
@@ -101,11 +103,11 @@
 
 #endif
 
-/* Before a loop over a constant range, whose index chooses among numbers that are to stay in registers. */
+/* Precedes a loop over a constant range whose index selects among numbers that must stay in registers. */
 #define UNROLL _Pragma("unroll")
 
-/* *sum += value, as one step: even where other threads of any group do the same. Devices of OpenCL that lack 64-bit
- * atomics refuse kernels that use this, or what follows, and no others. */
+/* *sum += value, as one atomic step with respect to all threads of all groups. OpenCL devices without 64-bit
+ * atomics refuse kernels that use this or ATOMIC_MAX, and no others. */
 #if defined(__OPENCL_VERSION__) && !defined(cl_khr_int64_base_atomics)
 #define ATOMIC_ADD(sum, value) this_device_lacks_cl_khr_int64_base_atomics(sum, value)
 #elif defined(__OPENCL_VERSION__)
@@ -123,16 +125,16 @@ DEVICE void thalweg_atomic_add(GLOBAL double *sum, double value)
 #define ATOMIC_ADD(sum, value) ((void)atomicAdd(sum, value))
 #endif
 
-/* The larger of two doubles as the reduction `Max` has it on cores, in any order: a NaN is above every number, and 0.0 is
- * above -0.0. `fmax` drops a NaN, so a maximum over values of which some are NaN would look like a result. */
+/* The larger of two doubles as in the reduction `Max` on cores, in any order: a NaN is above every number, and 0.0
+ * is above -0.0. `fmax` drops a NaN, so a maximum over values that include a NaN would look valid. */
 #define LARGER(a, b) \
     ((a) != (a) ? (a) : (b) != (b) ? (b) : (a) == (b) ? DOUBLE_OF(BITS_OF(a) & BITS_OF(b)) : (a) > (b) ? (a) : (b))
 
 #if defined(__OPENCL_VERSION__) && !defined(cl_khr_int64_base_atomics)
 #define ATOMIC_MAX(most, value) this_device_lacks_cl_khr_int64_base_atomics(most, value)
 #else
-/* *most = the LARGER of *most and value, as one step. What is there is found by an exchange, too: a plain read beside
- * other threads' exchanges would be a race. */
+/* *most = LARGER of *most and value, as one atomic step. The first read is an exchange, too: a plain read would
+ * race with other threads' exchanges. */
 DEVICE void thalweg_atomic_max(GLOBAL double *most, double value)
 {
     GLOBAL UINT64 *bits = (GLOBAL UINT64 *)most;

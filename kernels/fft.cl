@@ -1,8 +1,9 @@
 /* Fast Fourier transforms of the rows of a matrix of complex numbers (counterpart: examples/hybrid/fft2d.rs).
  *
- * `rows` rows of n complex numbers, real and imaginary parts side by side; n is a power of two, 2^bits. Each group of 256
- * threads transforms one row in place, radix 2, decimation in time: first the numbers change places with those of the
- * reversed index, then bits stages of n / 2 butterflies each. Threads: 256 for each row. */
+ * There are `rows` rows of n complex numbers, with real and imaginary parts adjacent; n is a power of two, 2^bits.
+ * Each group of 256 threads transforms one row in place, radix 2, decimation in time: first the numbers are
+ * permuted by bit reversal of their indices, then follow `bits` stages of n / 2 butterflies each. Threads: 256 for
+ * each row. */
 
 #define TURN 6.283185307179586476925286766559
 
@@ -18,7 +19,7 @@ KERNEL(256, 1, 1) fft_rows(INOUT(double, x, [rows][2 * n]), int rows, int n, int
 {
     REGION(x);
     int thread = LOCAL_ID(0), row = GROUP_ID(0);
-    /* Whoever has no row does nothing, but reaches each barrier. */
+    /* Groups without a row do nothing, but reach each barrier. */
     int numbers = row < rows && n == 1 << bits ? n : 0;
     GLOBAL double *own = x + (INT64)(row < rows ? row : 0) * 2 * n;
     for (int i = thread; i < numbers; i += 256) {

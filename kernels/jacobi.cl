@@ -1,7 +1,7 @@
 /* Jacobi's method for Laplace's equation on a block of a square (counterpart: examples/jacobi/).
  *
- * A block of `rows` x `columns` points, x fastest, rows `fresh_stride` numbers apart; `old` begins one row and one
- * column before it and has its rows `old_stride` apart. Threads: columns, rows. Needs reduce.h. */
+ * A block has `rows` x `columns` points, x fastest, with rows `fresh_stride` numbers apart; `old` begins one row
+ * and one column before it, with rows `old_stride` apart. Threads: columns, rows. Needs reduce.h. */
 
 /* The mean of the neighbours of point (i, j) of the block. */
 DEVICE double mean(GLOBAL const double *old, INT64 old_stride, int i, int j)
@@ -20,7 +20,7 @@ KERNEL(32, 8, 1) relax(IN(double, old, [rows + 2 : old_stride][columns + 2]),
     if (i < rows && j < columns) fresh[i * fresh_stride + j] = mean(old, old_stride, i, j);
 }
 
-/* The same; change[0] <- the larger of itself and the largest change of any point */
+/* As relax; change[0] <- the larger of itself and the largest change of any point */
 KERNEL(32, 8, 1) relax_and_measure(IN(double, old, [rows + 2 : old_stride][columns + 2]),
                                    OUT(double, fresh, [rows : fresh_stride][columns]), INOUT(double, change, 1),
                                    int rows, int columns, INT64 old_stride, INT64 fresh_stride)

@@ -1,7 +1,8 @@
 /* Rows of a dense matrix product (counterpart: examples/hybrid/matmul.rs).
  *
- * c <- a b, with `rows` x `inner` numbers in a and `inner` x `columns` in b, all without gaps. A group computes a square of
- * 16 x 16 from squares of a and b that it holds in local memory. Threads: columns, rows, both rounded up to 16. */
+ * c <- a b, with `rows` x `inner` numbers in a and `inner` x `columns` in b, all without gaps. A group computes a
+ * square of 16 x 16 from squares of a and b that it holds in local memory. Threads: columns, rows, both rounded up
+ * to 16. */
 
 #define SIDE 16
 

@@ -1,12 +1,12 @@
-/* Copies of boxes of up to four dimensions, between any two layouts: gathering a box into contiguous memory, scattering
- * it from there, or moving it from one array to another are the same kernel with other strides.
+/* Copies of boxes of up to four dimensions, between any two layouts. Gathering a box into contiguous memory,
+ * scattering it from there, and moving it from one array to another are the same kernel with different strides.
  *
- * A box has n0 x n1 x n2 x n3 elements, the last index fastest; 1 for dimensions it does not have. Element (a, b, c, d)
- * is at a s0 + b s1 + c s2 + d s3 of its array's region, for `from` and `to` each, strides counted in elements. Of a
- * contiguous box they are n1 n2 n3, n2 n3, n3, 1.
+ * A box has n0 x n1 x n2 x n3 elements, the last index fastest; unused dimensions have extent 1. Element (a, b, c,
+ * d) is at a s0 + b s1 + c s2 + d s3 of its array's region, with separate strides for `from` and `to`, counted in
+ * elements. A contiguous box has the strides n1 n2 n3, n2 n3, n3, 1.
  *
- * Threads: n2 n3, n1, n0. Fewer of the last two will do, since threads walk on by the number there are: devices limit
- * them. What elements mean does not matter, only their size: nothing is computed with them. */
+ * Threads: n2 n3, n1, n0. The last two may be smaller, since threads advance by the number of groups: devices limit
+ * them. The type of the elements does not matter, only their size: nothing is computed with them. */
 
 #define COPY_BOX()                                                                                                     \
     int inner = GLOBAL_ID(0);                                                                                          \
@@ -20,7 +20,7 @@
         }                                                                                                              \
     }
 
-/* Of elements of 4 bytes. */
+/* For elements of 4 bytes. */
 KERNEL(128, 1, 1) copy_box4(IN(float, from, [n0 : from_s0][n1 : from_s1][n2 : from_s2][n3 : from_s3]),
                             OUT(float, to, [n0 : to_s0][n1 : to_s1][n2 : to_s2][n3 : to_s3]), int n0, int n1, int n2,
                             int n3, INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3, INT64 to_s0,
@@ -30,7 +30,7 @@ KERNEL(128, 1, 1) copy_box4(IN(float, from, [n0 : from_s0][n1 : from_s1][n2 : fr
     COPY_BOX()
 }
 
-/* Of elements of 8 bytes. */
+/* For elements of 8 bytes. */
 KERNEL(128, 1, 1) copy_box8(IN(double, from, [n0 : from_s0][n1 : from_s1][n2 : from_s2][n3 : from_s3]),
                             OUT(double, to, [n0 : to_s0][n1 : to_s1][n2 : to_s2][n3 : to_s3]), int n0, int n1, int n2,
                             int n3, INT64 from_s0, INT64 from_s1, INT64 from_s2, INT64 from_s3, INT64 to_s0,

@@ -1,11 +1,12 @@
 /* Sums and maxima over the threads of a group, by a tree in local memory.
  *
- * A header for kernels that reduce; it has none itself. The result of a group is then for one of its threads to put
- * into global memory with ATOMIC_ADD or ATOMIC_MAX, in whatever order groups end: so sums are rounded differently from
- * run to run. All threads of the group have to call these functions.
+ * A header for kernels that reduce; it contains no kernels. One of the group's threads then adds the result to
+ * global memory with ATOMIC_ADD or ATOMIC_MAX, in the order in which groups end, so the rounding of sums varies
+ * from run to run. All threads of the group must call these functions.
  *
- * `thread` is the thread's number within its group, `numbers` local memory for one number per thread. Each `count`
- * neighbours, a power of two, are reduced to one number, which the first of them gets; the others get part of it. */
+ * `thread` is the thread's number within its group, `numbers` is local memory for one number per thread. Each
+ * `count` neighbours, a power of two, are reduced to one number, which the first of them gets; the others get
+ * partial results. */
 
 DEVICE double sum_of_threads(SHARED double *numbers, int thread, int count, double value)
 {

@@ -1,7 +1,7 @@
-//! Opens the devices that a machine's units ask for.
+//! Opening of the devices that a machine's units need.
 //!
-//! Emulated devices are made; accelerators are looked for, each interface once. `GPU` is CUDA's or HIP's, and OpenCL's only
-//! where these have none, since the same device may have several interfaces.
+//! Emulated devices are created; each interface searches once for accelerators. A `GPU` unit gets a device of CUDA or
+//! HIP, and one of OpenCL only if neither has any, since the same device may have several interfaces.
 
 use super::interfaces::InterfaceId;
 use super::{Device, Emulated, EmulatedDevice};
@@ -9,16 +9,16 @@ use crate::energy::{EnergyMeter, MeterError};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
 
-/// A device, and how to come to the meter of its energy if devices of its sort have one.
+/// A device, and a function that returns its energy meter if devices of its sort have one.
 pub(crate) struct Opened {
     pub(crate) device: Box<dyn Device>,
     pub(crate) meter: MeterOf,
 }
 
-/// The meter, or why it cannot be read; looked for when it is asked for.
+/// Returns the meter, or why it cannot be read. The search starts only when this is called.
 pub(crate) type MeterOf = Box<dyn Fn() -> Option<Result<Box<dyn EnergyMeter>, MeterError>>>;
 
-/// The machine's devices, by number. `emulated` describes the emulated ones.
+/// Opens the machine's devices, by number. `emulated` describes the emulated ones.
 pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Opened>, BuildError> {
     let mut search = Search::default();
     let mut devices: Vec<Opened> = Vec::new();
@@ -45,14 +45,14 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
     Ok(devices)
 }
 
-/// Which accelerators have been given out, by their numbers.
+/// The accelerators that are already in use, by their numbers.
 #[derive(Default)]
 struct Search {
     taken: Vec<(InterfaceId, usize)>,
 }
 
 impl Search {
-    /// The next accelerator for a kind of unit, or why there is none: for each interface that was tried.
+    /// Opens the next accelerator for a kind of unit. The error gives the reason for each interface that was tried.
     fn next(&mut self, kind: UnitKind) -> Result<Opened, String> {
         let interfaces: &[InterfaceId] = match kind {
             UnitKind::Cuda => &[InterfaceId::Cuda],
@@ -89,7 +89,7 @@ impl Search {
         Ok(Opened { device, meter: Box::new(move || found.meter()) })
     }
 
-    /// The number of an interface's first device that fits and is free, which it is no more.
+    /// Picks the number of an interface's first device that fits and is free, and marks it as used.
     fn pick(
         &mut self,
         interface: InterfaceId,
@@ -118,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_given_out_once() {
+    fn device_is_picked_once() {
         let mut search = Search::default();
         let names = ["a (GPU)".to_owned(), "b (CPU)".to_owned()];
         let mut pick = |interface, what, n: usize| search.pick(interface, &names, what, |number| number < n);
         assert_eq!(pick(InterfaceId::Cuda, "GPU", 1), Ok(0));
         let taken = "2 devices, and each GPU is in use by another of these units (a (GPU), b (CPU))";
         assert_eq!(pick(InterfaceId::Cuda, "GPU", 1), Err(taken.to_owned()));
-        assert_eq!(pick(InterfaceId::OpenCl, "GPU", 2), Ok(0), "another interface counts by itself");
+        assert_eq!(pick(InterfaceId::OpenCl, "GPU", 2), Ok(0), "each interface counts separately");
         assert_eq!(pick(InterfaceId::OpenCl, "GPU", 2), Ok(1));
         assert_eq!(pick(InterfaceId::Hip, "GPU", 0), Err("2 devices, no GPU among them (a (GPU), b (CPU))".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! What an interface finds, before it is opened.
+//! Devices that an interface has found, before they are opened.
 
 use super::Accelerator;
 use crate::energy::{EnergyMeter, MeterError};
@@ -7,15 +7,15 @@ use crate::machine::UnitKind;
 
 /// A device that an interface has found, not yet opened.
 pub(super) trait Discovered {
-    /// Its name, for people to read.
+    /// Returns its name for display.
     fn name(&self) -> String;
 
-    /// Whether units of this kind may have it; the kind is one that the interface is asked for.
+    /// Returns whether units of this kind may have it. `kind` is one that is searched for on this interface.
     fn serves(&self, _kind: UnitKind) -> bool {
         true
     }
 
-    /// The meter of its energy, or why that cannot be read; none if devices of this sort have none.
+    /// Returns its energy meter, or why it cannot be read; `None` if devices of this sort have none.
     fn meter(&self) -> Option<Result<Box<dyn EnergyMeter>, MeterError>> {
         None
     }

@@ -1,7 +1,7 @@
-//! An emulated device: an address space of its own in host memory, with a capacity, a speed and slow links.
+//! An emulated device: a separate address space in host memory, with a capacity, a speed and slow links.
 //!
-//! It runs the CPU bodies on its own replicas, so every path of coherence, eviction and overlap is taken on a machine
-//! without any accelerator. What it does not emulate: a device's arithmetic, or its many threads.
+//! It runs the CPU bodies on its own replicas, so every path of coherence, eviction and overlap is exercised on a
+//! machine without any accelerator. It does not emulate a device's arithmetic, or its many threads.
 
 use super::Buffer;
 use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What errors call the interface.
+/// The name of the interface in errors.
 const API: &str = "emulated";
 
-/// Copies of at least this many bytes are made by the copy engine even on a device without delays.
+/// The size in bytes from which a separate thread makes a copy, even on a device without delays.
 const APART_FROM_BYTES: u64 = 256 << 10;
 
-/// At this speed a body of a microsecond takes a second.
+/// The least speed. At this speed a body of a microsecond takes a second.
 const LEAST_SPEED: f64 = 1e-6;
 const LONGEST_LATENCY: Duration = Duration::from_secs(3600);
 
-/// How an emulated device behaves.
+/// The behaviour of an emulated device.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,7 +49,7 @@ pub struct EmulatedDevice {
     refused_allocation: u64,
 }
 
-/// An emulated device at work: what it has done decides when its scripted faults come.
+/// An emulated device at work. Its counters decide when scripted faults occur.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     description: EmulatedDevice,
@@ -60,7 +60,7 @@ pub(crate) struct Emulated {
     used_bytes: Arc<AtomicU64>,
 }
 
-/// Memory of an emulated device, which counts.
+/// Memory of an emulated device, whose bytes are counted.
 struct Counted {
     bytes: u64,
     used_bytes: Arc<AtomicU64>,
@@ -80,7 +80,7 @@ impl Default for EmulatedDevice {
 }
 
 impl EmulatedDevice {
-    /// 1 GiB of memory, as fast as a core, copies at the speed of host memory.
+    /// Describes a device with 1 GiB of memory, as fast as a core, that copies at the speed of host memory.
     pub fn new() -> Self {
         Self {
             capacity_bytes: 1 << 30,
@@ -94,21 +94,21 @@ impl EmulatedDevice {
         }
     }
 
-    /// A scripted fault: after this many tasks the device is lost. The next task that it begins fails, and what was in its
-    /// memory alone is gone.
+    /// Scripts a fault: after this many tasks the device is lost. The next task that it begins fails, and data that
+    /// was only in its memory is lost.
     #[must_use]
     pub fn lost_after_tasks(self, tasks: u64) -> Self {
         Self { lost_after_tasks: tasks, ..self }
     }
 
-    /// A scripted fault: the copy of this number, counted from 0, fails; the device goes on.
+    /// Scripts a fault: the copy with this number, counted from 0, fails; the device continues.
     #[must_use]
     pub fn failing_copy(self, number: u64) -> Self {
         Self { failing_copy: number, ..self }
     }
 
-    /// A scripted fault: allocations beyond this many bytes are refused, whatever the capacity says, as on a device that others
-    /// use too.
+    /// Scripts a fault: allocations beyond this many bytes are refused, whatever the capacity says, as on a device
+    /// that other processes use too.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -127,31 +127,32 @@ impl EmulatedDevice {
         Self { holds_bytes: bytes, ..self }
     }
 
-    /// A scripted fault: the allocation of this number, counted from 0, is refused.
+    /// Scripts a fault: the allocation with this number, counted from 0, is refused.
     #[must_use]
     pub fn refused_allocation(self, number: u64) -> Self {
         Self { refused_allocation: number, ..self }
     }
 
-    /// How many bytes its memory holds.
+    /// Sets the capacity of its memory.
     #[must_use]
     pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
     }
 
-    /// How fast it runs a body compared to a core; 0.5 takes twice as long. From 0.000001 to 1: it cannot outrun the host.
+    /// Sets its speed relative to a core, from 0.000001 to 1; with 0.5 a body takes twice as long. A device cannot
+    /// outrun the host.
     #[must_use]
     pub fn speed(self, speed: f64) -> Self {
         Self { speed, ..self }
     }
 
-    /// How long every copy takes at least, an hour at most, and how many bytes a second pass, at least one.
+    /// Sets the least time of a copy, at most an hour, and the bandwidth in bytes per second, at least one.
     #[must_use]
     pub fn copy_delay(self, latency: Duration, bytes_per_second: f64) -> Self {
         Self { copy_latency: latency, copy_bytes_per_second: bytes_per_second, ..self }
     }
 
-    /// What is wrong with these figures, if anything.
+    /// Returns a description of the first invalid figure, if any.
     pub(crate) fn problem(&self) -> Option<String> {
         let Self { speed, copy_latency: latency, copy_bytes_per_second: rate, .. } = *self;
         if !(LEAST_SPEED..=1.0).contains(&speed) {
@@ -169,13 +170,13 @@ impl EmulatedDevice {
     }
 
     fn delay(&self, bytes: u64) -> Duration {
-        // At least a byte passes in a second, and there are less than 2⁶⁴ of them: invariants of `problem`.
+        // The rate is at least a byte per second, and there are fewer than 2⁶⁴ bytes: `problem` has checked it.
         self.copy_latency + Duration::from_secs_f64(bytes as f64 / self.copy_bytes_per_second)
     }
 }
 
 impl Emulated {
-    /// A device that has done nothing yet.
+    /// Creates a device that has done nothing yet.
     pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
         let [tasks, copies, allocations, used] = [0; 4].map(AtomicU64::new);
         Self { description, name, tasks, copies, allocations, used_bytes: Arc::new(used) }
@@ -224,7 +225,8 @@ impl Device for Emulated {
         if copy.bytes() >= APART_FROM_BYTES || !self.description.delay(copy.bytes()).is_zero() {
             return Ok(Copying::Apart);
         }
-        // SAFETY: the caller keeps both boxes valid and to itself until the copy has ended: before this returns.
+        // SAFETY: the caller keeps both boxes valid and exclusive until the copy has ended, which it has before this
+        // returns.
         unsafe { self.copy_now(copy)? };
         Ok(Copying::Arrived)
     }
@@ -237,9 +239,9 @@ impl Device for Emulated {
         let start = Instant::now();
         let [from, to] = [copy.from, copy.to].map(|end| match end {
             End::Host { first, strides, .. } => Site { first, strides },
-            End::Device(_) => unreachable!("an accelerator makes the copies from and to its memory"),
+            End::Device(_) => unreachable!("accelerators copy from and to their memory themselves"),
         });
-        // SAFETY: the caller keeps both boxes valid and to itself until this returns: the engine pins the replicas.
+        // SAFETY: the caller keeps both boxes valid and exclusive until this returns: the engine pins the replicas.
         unsafe { copy_box(&BoxCopy { from, to, extents: copy.extents, element_bytes: copy.element_bytes }) };
         let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {
@@ -267,7 +269,7 @@ impl Synchronous for Emulated {
 mod tests {
     use super::*;
 
-    /// A copy of so many bytes from the host to the device, whose memory they are in then.
+    /// Copies this many bytes from the host to the device, and checks that they arrive.
     fn copying(description: EmulatedDevice, bytes: usize) -> Copying {
         let (device, mut host) = (Emulated::new(description, "one".to_owned()), vec![7u8; bytes]);
         let memory = device.allocate(bytes as u64, 128).unwrap();
@@ -277,7 +279,7 @@ mod tests {
         let to = device.end(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
         let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
         assert_eq!(copy.bytes(), bytes as u64);
-        // SAFETY: both ends are ours until the copy has ended, which it has when `copy_now` returns.
+        // SAFETY: both ends belong to this test until the copy has ended, which it has when `copy_now` returns.
         let copying = unsafe {
             let copying = device.copy(&copy, CopyId(0)).unwrap();
             if copying == Copying::Apart {
@@ -286,13 +288,13 @@ mod tests {
             copying
         };
         let End::Host { first, .. } = to else { panic!("an emulated device is in host memory") };
-        // SAFETY: so many bytes were copied there.
+        // SAFETY: that many bytes were copied there.
         assert_eq!(unsafe { std::slice::from_raw_parts(first, bytes) }, host);
         copying
     }
 
     #[test]
-    fn copies_that_take_a_while_are_made_apart() {
+    fn large_or_slow_copies_are_made_apart() {
         let large = APART_FROM_BYTES as usize;
         assert_eq!(copying(EmulatedDevice::new(), large - 1), Copying::Arrived);
         assert_eq!(copying(EmulatedDevice::new(), large), Copying::Apart);

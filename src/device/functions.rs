@@ -1,16 +1,16 @@
 //! Tables of functions of libraries that are opened at run time.
 //!
-//! Every function returns a code, and a code is a number here: not an enumeration, which a code that is newer than this
-//! program would not fit, with no behaviour defined then.
+//! Every function returns a code, represented as a number: an enumeration would make codes that are newer than this
+//! program undefined behaviour.
 
-/// Declares a table of functions that a library has, all returning a code.
+/// Declares a table of a library's functions, which all return a code.
 macro_rules! functions {
     ($table:ident { $($name:ident($($type:ty),* $(,)?);)* }) => {
         #[allow(non_snake_case)] // the library's names
         pub(super) struct $table { $(pub(super) $name: unsafe extern "C" fn($($type),*) -> std::ffi::c_uint,)* }
 
         impl $table {
-            /// The functions of a library, or the name of one that it does not have.
+            /// Returns the functions of a library, or the name of one that it lacks.
             ///
             /// # Safety
             /// The library's functions have these types, and it is never closed.
@@ -23,8 +23,8 @@ macro_rules! functions {
 }
 pub(super) use functions;
 
-/// The first of these libraries that is installed.
+/// Opens the first of these libraries that is installed.
 pub(super) fn open_first(names: &[&str]) -> Option<libloading::Library> {
-    // SAFETY: what a library does when it is opened is its vendor's matter.
+    // SAFETY: the vendor is responsible for what a library does when it is opened.
     names.iter().find_map(|name| unsafe { libloading::Library::new(*name) }.ok())
 }

@@ -1,11 +1,12 @@
-//! Host memory of emulated devices and of OpenCL devices that are CPUs, with guard zones in builds with debug assertions.
+//! Host memory of emulated devices and of OpenCL devices that are CPUs, with guard zones in builds with debug
+//! assertions.
 //!
-//! A body with unsafe code may write outside of its views, and so may a kernel on cores. In host memory that damages the
-//! heap, and the program fails much later. Guard zones around each replica take the damage and show it. Fresh memory of
-//! emulated devices has a pattern, not zeros, so a task that leaves elements of an output unwritten is noticed as on a real
-//! device.
+//! A body with unsafe code may write outside of its views, and so may a kernel on cores. In host memory that damages
+//! the heap, and the program fails much later. Guard zones around each replica absorb the damage and reveal it. Fresh
+//! memory of emulated devices contains a pattern rather than zeros, so a task that leaves elements of an output
+//! unwritten is noticed as on a real device.
 //!
-//! Nothing here knows of tasks: the driver looks after each body.
+//! This module knows nothing of tasks: the driver checks the zones after each body.
 //!
 //! Invariant: outside of the replica's bytes, the memory has the pattern whenever no body runs on it.
 
@@ -13,9 +14,9 @@
 
 use super::Buffer;
 
-/// Bytes of each guard zone; none in builds without debug assertions.
+/// The size of each guard zone; zero in builds without debug assertions.
 const GUARD_BYTES: usize = if cfg!(debug_assertions) { 256 } else { 0 };
-/// Every byte of fresh memory in builds with debug assertions: NaN as a floating-point number.
+/// The value of every byte of fresh memory in builds with debug assertions; NaN as a floating-point number.
 const PATTERN: u8 = 0xff;
 
 /// The guard zones around a replica.
@@ -24,7 +25,7 @@ pub(super) struct Guards {
     /// The first byte of the replica.
     first: usize,
     bytes: usize,
-    /// Bytes in front of it.
+    /// The size of the zone before it.
     front: usize,
 }
 
@@ -41,8 +42,8 @@ impl Overrun {
 }
 
 impl Buffer {
-    /// Host memory of this many bytes, aligned to 64 bytes, or to `align` if that is more. It has the pattern and guard
-    /// zones in builds with debug assertions, and else zeros.
+    /// Allocates host memory of this many bytes, aligned to 64 bytes, or to `align` if that is more. In builds with
+    /// debug assertions it has guard zones and contains the pattern, otherwise zeros.
     pub(super) fn guarded(bytes: usize, align: usize) -> Self {
         let memory = Self::fenced(bytes, align);
         if memory.guards.is_some() {
@@ -53,7 +54,7 @@ impl Buffer {
         memory
     }
 
-    /// The same with zeros between the guard zones. Untouched pages take no memory.
+    /// Like [`Self::guarded`], but with zeros between the guard zones. Untouched pages take no memory.
     pub(super) fn fenced(bytes: usize, align: usize) -> Self {
         if GUARD_BYTES == 0 {
             return Self::in_host_memory(bytes, align);
@@ -63,7 +64,7 @@ impl Buffer {
         let whole = Self::in_host_memory(all, align);
         let guards = Guards { first: whole.base() + front, bytes, front };
         let base: *mut u8 = std::ptr::with_exposed_provenance_mut(whole.base());
-        // SAFETY: `in_host_memory` gave `all` bytes there, and no other code has their address yet.
+        // SAFETY: `in_host_memory` returned `all` bytes there, and no other code has their address yet.
         unsafe {
             base.write_bytes(PATTERN, front);
             base.add(front + bytes).write_bytes(PATTERN, GUARD_BYTES);
@@ -71,8 +72,8 @@ impl Buffer {
         Self { guards: Some(guards), ..Self::new(guards.first, whole) }
     }
 
-    /// Damage to one of the guard zones, which this repairs. No body may run on the memory meanwhile, but for
-    /// bodies that have the replica as well and keep to it.
+    /// Returns the damage to one of the guard zones, and repairs it. No body may run on the memory meanwhile, except
+    /// bodies that have the replica as well and stay inside it.
     pub(crate) fn overrun(&self) -> Option<Overrun> {
         // SAFETY: the buffer owns the memory.
         unsafe { self.guards?.overrun() }
@@ -80,17 +81,17 @@ impl Buffer {
 }
 
 impl Guards {
-    /// As [`Buffer::overrun`].
+    /// Like [`Buffer::overrun`].
     ///
     /// # Safety
-    /// The memory between and in the zones is still there.
+    /// The memory between and in the zones still exists.
     pub(super) unsafe fn overrun(self) -> Option<Overrun> {
         let Self { first, bytes, front } = self;
         let repair = |from: usize, len: usize, side: &'static str| {
             let zone: *mut u8 = std::ptr::with_exposed_provenance_mut(from);
-            // SAFETY: `fenced` made the zones part of the memory, which the caller keeps. Nothing else has a reference to them:
-            // replicas lie between them, and running bodies and kernels write to replicas alone, except for the overruns
-            // that this detects.
+            // SAFETY: `fenced` made the zones part of the memory, which the caller keeps. Nothing else has a
+            // reference to them: replicas are between them, and running bodies and kernels write only to replicas,
+            // except for the overruns that this detects.
             let zone = unsafe { std::slice::from_raw_parts_mut(zone, len) };
             let changed = zone.iter().filter(|byte| **byte != PATTERN).count();
             if changed > 0 {
@@ -107,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn write_outside_of_a_replica_is_seen_once_on_either_side() {
+    fn write_outside_of_replica_is_reported_once_per_side() {
         let memory = Buffer::guarded(24, 128);
         assert!(memory.base().is_multiple_of(128));
         let base: *mut u8 = std::ptr::with_exposed_provenance_mut(memory.base());
@@ -122,7 +123,7 @@ mod tests {
         assert_eq!(memory.overrun(), Some(Overrun { bytes: 1, side: "before" }));
         assert_eq!(memory.overrun(), Some(Overrun { bytes: 8, side: "after" }));
         assert_eq!(memory.overrun(), None);
-        // SAFETY: as above.
+        // SAFETY: this address is in the memory.
         assert_eq!(unsafe { *base.add(23) }, 1);
     }
 }

@@ -1,7 +1,8 @@
-//! The interfaces to accelerators: which of them this build has, and what each of them finds.
+//! Interfaces to accelerators: those that this build has, and the devices that each of them finds.
 //!
-//! The one place that knows which feature of the crate stands for which interface. An interface that the build lacks finds
-//! nothing, and says which feature would change that. Nothing here opens a device by itself, or compiles for one.
+//! Only this module knows which feature of the crate enables which interface. An interface that the build lacks finds
+//! nothing, and names the feature that would enable it. This module itself neither opens a device nor compiles for
+//! one.
 
 use super::Interface;
 #[cfg(feature = "cuda")]
@@ -14,7 +15,7 @@ use super::hip::Hip;
 #[cfg(feature = "opencl")]
 use super::opencl;
 
-/// Names an interface.
+/// The identifier of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterfaceId {
     Cuda,
@@ -33,7 +34,7 @@ impl InterfaceId {
         }
     }
 
-    /// Why a build without the interface's feature has none of its devices.
+    /// Returns why a build without the interface's feature has none of its devices.
     pub(super) fn lacking(self) -> String {
         let feature = match self {
             Self::Cuda => "cuda",
@@ -43,10 +44,10 @@ impl InterfaceId {
         format!("this build lacks it; try thalweg's feature `{feature}`")
     }
 
-    /// The interface's devices.
+    /// Returns the interface's devices.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Returns the reason why there are none.
     pub(super) fn find(self) -> Result<Vec<&'static dyn Discovered>, String> {
         match self {
             #[cfg(feature = "cuda")]
@@ -60,7 +61,7 @@ impl InterfaceId {
         }
     }
 
-    /// What there is of the interface, for people to read.
+    /// Describes the interface and its devices, for display.
     pub(super) fn survey(self) -> Interface {
         match self {
             #[cfg(feature = "cuda")]
@@ -77,7 +78,7 @@ impl InterfaceId {
     }
 }
 
-/// The interfaces that Thalweg knows, with their devices.
+/// Returns the interfaces that Thalweg knows, with their devices.
 ///
 /// ```
 /// for interface in thalweg::devices::interfaces() {
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_the_build_lacks_names_its_feature() {
+    fn interface_missing_in_build_names_its_feature() {
         let has = [cfg!(feature = "cuda"), cfg!(feature = "hip"), cfg!(feature = "opencl")];
         for (interface, has) in InterfaceId::ALL.into_iter().zip(has) {
             let lacking = interface.lacking();

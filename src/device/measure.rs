@@ -1,4 +1,4 @@
-//! How fast a device is reached: copies, and the way of a launch.
+//! Measurement of a device's copy rates and launch latencies.
 
 use super::interfaces::InterfaceId;
 use super::{Accelerator, Completion, DeviceCopy, End, Mark};
@@ -12,11 +12,11 @@ const REPETITIONS: usize = 5;
 const LAUNCHES: u64 = 200;
 
 const TEXT: &str = "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1; }";
-// SAFETY: the first element of x is touched.
+// SAFETY: the kernel touches only the first element of x.
 const PROGRAM: Program = unsafe { Program::new("measure.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
-/// What was measured of a device, the best of several times.
+/// The result of a measurement of a device, the best of several repetitions.
 ///
 /// ```
 /// for interface in thalweg::devices::interfaces() {
@@ -30,17 +30,17 @@ static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Measurement {
-    /// Bytes a second from page-locked host memory, where that can be had.
+    /// Bytes per second from host memory, which is page-locked if possible.
     pub to_device_bytes_per_s: f64,
-    /// Bytes a second to host memory.
+    /// Bytes per second to host memory.
     pub from_device_bytes_per_s: f64,
-    /// From the launch of a kernel of one thread group until the host sees that it has ended.
+    /// The time from the launch of a kernel of one thread group until the host finds that it has ended.
     pub round_trip_ns: u64,
-    /// A kernel in a chain of 200, which the host does not wait for in between.
+    /// The time per kernel in a chain of 200, without waits of the host in between.
     pub launch_ns: u64,
 }
 
-/// Measures how fast a device is reached: the `number`-th of an interface.
+/// Measures copy rates and latencies of the `number`-th device of an interface.
 ///
 /// ```
 /// let error = thalweg::devices::measurement("CUDA", 4096).unwrap_err();
@@ -48,7 +48,7 @@ pub struct Measurement {
 /// ```
 ///
 /// # Errors
-/// If there is none, or it fails.
+/// If there is no such device, or it fails.
 pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
     let device = format!("{interface} device {number}");
     let missing = || DeviceError::Lost { device: device.clone(), what: "it is not there".to_owned() };
@@ -74,7 +74,7 @@ fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
         let mut best = f64::INFINITY;
         for _ in 0..REPETITIONS {
             let start = Instant::now();
-            // SAFETY: both ends are ours, and the copy has ended when the call returns.
+            // SAFETY: both ends belong to this function, and the copy has ended when the call returns.
             unsafe { device.copy_now(&copy)? };
             best = best.min(start.elapsed().as_secs_f64());
         }
@@ -96,7 +96,7 @@ fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     Ok(Measurement { to_device_bytes_per_s, from_device_bytes_per_s, round_trip_ns, launch_ns })
 }
 
-/// Runs kernels one behind the other; the time until the last has ended.
+/// Runs kernels one after the other, and returns the time until the last has ended.
 fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) -> Result<u64, DeviceError> {
     let start = Instant::now();
     let mut left = tasks.end - tasks.start;

@@ -1,12 +1,12 @@
-//! Devices: memories of their own, and what computes on them.
+//! Devices: separate memories, and the processors that compute on them.
 //!
-//! Every [`Device`] has memory and makes copies. There are two families: an [`EmulatedDevice`] lies in host memory and runs
-//! CPU bodies on the thread that leads it; an [`Accelerator`] has memory that the host cannot reach, and streams: what it is
-//! given it does later, and reports then.
-//! `gpu/` has all that accelerators share, once; `opencl/`, `cuda/` and `hip/` say what one call of their interface is.
+//! Every [`Device`] has memory and makes copies. There are two families. An [`EmulatedDevice`] is in host memory and
+//! runs CPU bodies on the thread that leads it. An [`Accelerator`] has memory that the host cannot reach, and
+//! streams: it executes work asynchronously and reports its end. `gpu/` contains everything that accelerators share;
+//! `opencl/`, `cuda/` and `hip/` implement the single calls of their interface.
 //!
-//! A device knows nothing of dependences or coherence: which bytes go where and when is decided by the engine, and the
-//! runtime calls in here.
+//! A device knows nothing of dependences or coherence: the engine decides which bytes go where and when, and the
+//! runtime calls this layer.
 
 #![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
 
@@ -14,7 +14,7 @@
 mod compile;
 #[cfg(feature = "cuda")]
 mod cuda;
-#[allow(clippy::module_inception)] // what a device is to the rest of the runtime
+#[allow(clippy::module_inception)] // the interface of devices to the rest of the runtime
 mod device;
 mod discover;
 mod discovered;
@@ -52,14 +52,15 @@ use std::ptr::NonNull;
 
 /// Memory in a device's address space; freed when dropped.
 pub(crate) struct Buffer {
-    /// Its address, or what the device's interface has instead.
+    /// Its address, or the interface's handle.
     base: usize,
     /// Zones around it that no body may write.
     guards: Option<guarded::Guards>,
     _owner: Box<dyn Send + Sync>,
 }
 
-// SAFETY: whoever makes a buffer hands over memory that the owner alone frees, and the devices that do so expose its address.
+// SAFETY: the creator of a buffer hands over memory that only the owner frees, and devices that allocate unified
+// memory expose its address.
 unsafe impl crate::memory::Allocated for Buffer {
     fn base(&self) -> usize {
         self.base
@@ -67,12 +68,12 @@ unsafe impl crate::memory::Allocated for Buffer {
 }
 
 impl Buffer {
-    /// Memory that `owner` frees when it is dropped.
+    /// Creates a buffer of memory that `owner` frees when it is dropped.
     pub(crate) fn new(base: usize, owner: impl Send + Sync + 'static) -> Self {
         Self { base, guards: None, _owner: Box::new(owner) }
     }
 
-    /// Zeroed host memory, aligned to 64 bytes, or to `align` if that is more.
+    /// Allocates zeroed host memory, aligned to 64 bytes, or to `align` if that is more.
     fn in_host_memory(bytes: usize, align: usize) -> Self {
         let layout = std::alloc::Layout::from_size_align(bytes.max(1), align.max(64));
         let layout = layout.expect("a replica fits the address space");
@@ -82,19 +83,19 @@ impl Buffer {
         Self::new(base.as_ptr().expose_provenance(), HostMemory { base, layout })
     }
 
-    /// The same memory, which lies between these zones.
+    /// Sets the zones between which the memory is.
     #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
     fn between(self, guards: Option<guarded::Guards>) -> Self {
         Self { guards, ..self }
     }
 
-    /// The same memory, whose owner is in another one.
+    /// Wraps the owner of the memory in another one.
     fn owned_by<T: Send + Sync + 'static>(self, owner: impl FnOnce(Self) -> T) -> Self {
         let (base, guards) = (self.base, self.guards);
         Self { guards, ..Self::new(base, owner(self)) }
     }
 
-    /// The handle.
+    /// Returns the handle.
     pub(crate) fn base(&self) -> usize {
         self.base
     }
@@ -111,9 +112,9 @@ struct HostMemory {
     layout: std::alloc::Layout,
 }
 
-// SAFETY: the memory owns its bytes; who may touch them when is the engine's matter.
+// SAFETY: the value owns its bytes; the engine decides which thread may touch them when.
 unsafe impl Send for HostMemory {}
-// SAFETY: a shared reference gives no way to the bytes.
+// SAFETY: a shared reference gives no access to the bytes.
 unsafe impl Sync for HostMemory {}
 
 impl Drop for HostMemory {

@@ -1,8 +1,8 @@
-//! What accelerators there are, and why others are not: what `thalweg doctor` shows.
+//! Descriptions of the accelerators that exist, and of why others do not, as shown by `thalweg doctor`.
 
 use crate::machine::UnitKind;
 
-/// One interface, and its devices if it is there.
+/// One interface, and its devices if it is available.
 ///
 /// ```
 /// let interfaces = thalweg::devices::interfaces();
@@ -13,9 +13,9 @@ use crate::machine::UnitKind;
 pub struct Interface {
     /// CUDA, HIP or OpenCL.
     pub name: &'static str,
-    /// Libraries and their versions, in words, if the interface is there.
+    /// The libraries and their versions, for display, if the interface is available.
     pub version: Option<String>,
-    /// Why there is no device, if there is none.
+    /// The reason why there is no device, if there is none.
     pub absent: Option<String>,
     /// Its devices.
     pub devices: Vec<DeviceFacts>,
@@ -34,15 +34,15 @@ pub struct Interface {
 pub struct DeviceFacts {
     /// Its name.
     pub name: String,
-    /// What may stand for it in a unit string: [`UnitKind::Cuda`] and [`UnitKind::Gpu`], for instance.
+    /// The kinds that include it in a unit string, such as [`UnitKind::Cuda`] and [`UnitKind::Gpu`].
     pub units: Vec<UnitKind>,
     /// All of its memory, in bytes.
     pub memory_bytes: u64,
     /// The version of its driver.
     pub driver: String,
-    /// What code is compiled for: `sm_90`, `gfx90a`, `OpenCL C 1.2`.
+    /// The target of compiled code: `sm_90`, `gfx90a`, `OpenCL C 1.2`.
     pub architecture: String,
-    /// Multiprocessors, or what the interface counts instead.
+    /// The number of multiprocessors, or of the interface's equivalent.
     pub processors: u32,
     /// Its address on the PCI bus (`0000:3b:00.0`), if it has one.
     pub pci: Option<String>,

@@ -1,8 +1,9 @@
-//! Gives cores to units: consecutive ones, or those of `OMP_PLACES`. Those near accelerators are the matter of `hosting`.
+//! Assignment of cores to units: consecutive cores, or those of `OMP_PLACES`. `hosting` assigns the cores near
+//! accelerators.
 //!
-//! Consecutive cores follow Figure 5 and Table 2 of Gonzalez Tallada and Morancho, "Evaluation of work
-//! distribution schedulers" (2024). Places are taken core for core, as OpenMP does: one that overlaps another, or
-//! that this process may not use, is a warning.
+//! Consecutive cores follow Figure 5 and Table 2 of Gonzalez Tallada and Morancho, "Evaluation of work distribution
+//! schedulers" (2024). Places are taken literally, as OpenMP does: a place that overlaps another, or that this
+//! process may not use, gives a warning.
 //!
 //! Nothing here pins a thread. Invariant: every unit gets at least one core.
 
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ConfigError, Places, Topology, UnitKind, Warning};
 use crate::ids::UnitId;
 
-/// What one unit is to be: its kind, and its cores (CPU unit) or devices (device unit).
+/// The request for one unit: its kind, and its number of cores (CPU unit) or devices (device unit).
 #[derive(Clone, Copy)]
 pub(super) struct UnitRequest {
     pub(super) kind: UnitKind,
@@ -19,13 +20,13 @@ pub(super) struct UnitRequest {
 }
 
 impl UnitRequest {
-    /// Cores of its own: all of a CPU unit's, one to host a device unit.
+    /// Returns how many cores the unit has: all cores of a CPU unit, one to host a device unit.
     fn num_cores(self) -> usize {
         if self.kind.is_device() { 1 } else { self.size }
     }
 }
 
-/// Cores that units have when none is shared.
+/// Returns how many cores the units have together if they share none.
 pub(super) fn num_cores(requests: &[UnitRequest]) -> usize {
     requests.iter().map(|request| request.num_cores()).sum()
 }
@@ -33,7 +34,7 @@ pub(super) fn num_cores(requests: &[UnitRequest]) -> usize {
 /// The cores of each unit.
 pub(super) type Cores = Vec<Vec<usize>>;
 
-/// Cores in ascending order, CPU units first; from the first core again when they run out.
+/// Assigns cores in ascending order, CPU units first; starts over from the first core when they run out.
 pub(super) fn consecutive_cores(
     requests: &[UnitRequest],
     topology: &Topology,
@@ -50,7 +51,7 @@ pub(super) fn consecutive_cores(
     Ok((cores, shared.into_iter().collect()))
 }
 
-/// The places as they are, each checked against its unit.
+/// Assigns the places as they are, after checking each against its unit.
 pub(super) fn placed_cores(
     requests: &[UnitRequest],
     places: &Places,
@@ -87,7 +88,7 @@ pub(super) fn placed_cores(
     Ok((places[..requests.len()].to_vec(), overlapping))
 }
 
-/// Whether the CPU quota is less than the cores in use.
+/// Returns a warning if the CPU quota is less than the number of cores in use.
 pub(super) fn over_quota(cores: &Cores, topology: &Topology) -> Option<Warning> {
     let quota = topology.cpu_quota()?;
     let used: BTreeSet<usize> = cores.iter().flatten().copied().collect();
@@ -95,7 +96,7 @@ pub(super) fn over_quota(cores: &Cores, topology: &Topology) -> Option<Warning> 
     (cores > quota).then_some(Warning::OverQuota { cores, quota })
 }
 
-/// Unit ids from 0. A configuration has at most `MAX_UNITS` units, so the numbers don't run out.
+/// Returns unit ids from 0. A configuration has at most `MAX_UNITS` units, so the numbers don't run out.
 pub(super) fn ids() -> impl Iterator<Item = UnitId> {
     (0..=u16::MAX).map(UnitId)
 }
@@ -110,16 +111,15 @@ mod tests {
         Machine::plan(&config.parse().unwrap(), places.as_ref(), topology)
     }
 
-    /// A plan on cores `0..n`, as the cores of each unit.
+    /// Plans a machine on cores `0..n`, and returns the cores of each unit.
     fn cores(config: &str, places: Option<&str>, n: usize) -> (Cores, Vec<Warning>) {
         let (machine, warnings) = plan(config, places, &Topology::with_cores(n)).unwrap();
         (machine.units().iter().map(|unit| unit.cores.clone()).collect(), warnings)
     }
 
-    /// "Evaluation of work distribution schedulers", Table 2: without places, units get the cores that the table writes
-    /// out.
+    /// "Evaluation of work distribution schedulers", Table 2: without places, units get the cores listed there.
     #[test]
-    fn consecutive_cores_are_the_places_of_table_2() {
+    fn consecutive_cores_match_table_2() {
         for (config, places) in [
             ("1:CPU:2,4:EMU:1", "{0:2}:1:1, {2}:4:1"),
             ("4:CPU:2,1:EMU:1", "{0:2}:4:2, {8}:1:1"),
@@ -134,7 +134,7 @@ mod tests {
 
     /// The table's line for 1x4+1 has a place of three cores; see the test of its text.
     #[test]
-    fn a_place_must_have_the_size_of_its_unit() {
+    fn place_of_other_size_than_its_unit_is_refused() {
         let topology = Topology::with_cores(16);
         let e = plan("1:CPU:4,1:EMU:1", Some("{0:3}:1:1, {4}:1:1"), &topology).unwrap_err();
         assert_eq!(e, ConfigError::PlaceSize { unit: UnitId(0), place_size: 3, unit_size: 4 });
@@ -161,32 +161,32 @@ mod tests {
     }
 
     #[test]
-    fn no_core_at_all() {
+    fn topology_without_cores_is_refused() {
         let topology = Topology::from_cores(vec![]);
         assert_eq!(plan("1:CPU:1", None, &topology), Err(ConfigError::NoCores));
         assert_eq!(plan("1:CPU:1", Some("{0}"), &topology), Err(ConfigError::NoCores));
     }
 
     #[test]
-    fn there_must_be_a_place_for_each_unit() {
+    fn fewer_places_than_units_are_refused() {
         let topology = Topology::with_cores(8);
         let e = plan("4:CPU:1,1:EMU:1", Some("{0}:4"), &topology).unwrap_err();
         assert_eq!(e, ConfigError::TooFewPlaces { places: 4, units: 5 });
         assert!(e.to_string().ends_with("list at least 5, one per unit"), "{e}");
-        // Spare places are not used, and so not judged.
+        // Spare places are neither used nor checked.
         let spare = cores("1:CPU:1", Some("{1},{1},{99}"), 8);
         assert_eq!(spare, (vec![vec![1]], vec![]));
     }
 
     #[test]
-    fn a_device_unit_takes_what_its_place_has() {
+    fn device_unit_gets_all_cores_of_its_place() {
         let (machine, _) = plan("1:EMU:1", Some("{2,3}"), &Topology::with_cores(4)).unwrap();
         let unit = machine.unit(UnitId(0));
         assert_eq!((unit.hosting_core(), unit.inner_cores()), (2, 2));
     }
 
     #[test]
-    fn odd_places_are_kept_with_warnings() {
+    fn unusual_places_are_kept_with_warnings() {
         let (placed, warnings) = cores("3:CPU:2", Some("{0,1},{1,2},{9,9}"), 4);
         assert_eq!(placed, [[0, 1], [1, 2], [9, 9]]);
         let [one, two, three] = [UnitId(0), UnitId(1), UnitId(2)];
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_below_the_cores_in_use_is_told() {
+    fn quota_below_cores_in_use_gives_warning() {
         let topology = Topology::with_cores(8).with_cpu_quota(2);
         assert_eq!(plan("2:CPU:1", None, &topology).unwrap().1, []);
         let (_, warnings) = plan("1:CPU:2,1:EMU:1", None, &topology).unwrap();

@@ -1,10 +1,11 @@
-//! The abstract names of `OMP_PLACES`: how far around its cores each unit's threads may move.
+//! Abstract names of `OMP_PLACES`: they say how far around its cores each unit's threads may move.
 //!
-//! OpenMP's abstract names divide a machine into places of one sort (OpenMP API specification 5.2, section 21.1.6). Units
-//! have cores already, so a name here widens the set of cores that a unit's threads are bound to. Nothing here binds a thread.
+//! OpenMP's abstract names divide a machine into places of one sort (OpenMP API specification 5.2, section 21.1.6).
+//! Units have cores already, so a name here widens the set of cores that a unit's threads are bound to. Nothing here
+//! binds a thread.
 //!
-//! Invariant: the cores that threads are bound to include those of their unit, and no core that the process may not use,
-//! unless a place names it.
+//! Invariant: the cores that threads are bound to include those of their unit, and no core that the process may not
+//! use, unless a place names it.
 
 use super::{Core, Machine, Topology};
 use std::str::FromStr;
@@ -40,8 +41,8 @@ impl FromStr for Granule {
 }
 
 impl Machine {
-    /// The cores that the threads of each unit are bound to, those of the unit first. A core whose neighbours are unknown
-    /// is alone.
+    /// Returns the cores that the threads of each unit are bound to, those of the unit first. A core with unknown
+    /// neighbours is alone.
     pub(crate) fn bindings(&self, granule: Granule, topology: &Topology) -> Vec<Vec<usize>> {
         let group = |core: &Core| match granule {
             Granule::Threads => None,
@@ -69,9 +70,9 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn abstract_places_widen_to_all_cores_of_their_sort() {
+    fn abstract_places_widen_to_all_cores_of_their_kind() {
         let sys = tempfile::tempdir().unwrap();
-        // Two sockets of two physical cores with two threads each; the second threads are numbered after all first ones.
+        // Two sockets of two physical cores with two threads each; second threads are numbered after all first ones.
         for core in 0..8 {
             let cpu = sys.path().join(format!("devices/system/cpu/cpu{core}"));
             let (physical, node) = (core % 4, core % 4 / 2);
@@ -87,7 +88,7 @@ mod tests {
                 fs::write(cpu.join(file), text).unwrap();
             }
         }
-        let topology = Topology::from_sysfs(sys.path(), 0..7); // not the last
+        let topology = Topology::from_sysfs(sys.path(), 0..7); // all except the last core
         let (machine, _) = Machine::plan(&"1:CPU:1,1:CPU:2".parse().unwrap(), None, &topology).unwrap();
         for (name, first, second) in [
             (" Threads", vec![0], vec![1, 2]),

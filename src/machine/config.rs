@@ -1,9 +1,9 @@
-//! Which units a user asks for: 4 CPU units of 4 cores, 2 units of one GPU.
+//! The units that a user requests, for example 4 CPU units of 4 cores and 2 units of one GPU.
 //!
 //! A request is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
-//! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` reads them.
+//! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` parses them.
 //!
-//! This file never looks at the machine: [`Machine::plan`](super::Machine::plan) decides whether the units exist.
+//! This file never inspects the machine: [`Machine::plan`](super::Machine::plan) decides whether the units exist.
 //!
 //! Invariants of a [`UnitConfig`]: at least one term; each count and size at least 1; never more than
 //! [`MAX_UNITS`] units, [`MAX_DEVICES`] devices and [`MAX_UNIT_SIZE`] per unit. Its text parses back to itself.
@@ -23,9 +23,9 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct UnitTerm {
-    /// How many units.
+    /// The number of units.
     pub count: usize,
-    /// Which kind of unit.
+    /// The kind of unit.
     pub kind: UnitKind,
     /// Cores of each CPU unit, or devices of each device unit.
     pub size: usize,
@@ -37,7 +37,7 @@ impl fmt::Display for UnitTerm {
     }
 }
 
-/// The units that a program asks for: a list of terms, in the user's order.
+/// The units that a program requests: a list of terms, in the user's order.
 ///
 /// ```
 /// use thalweg::machine::UnitConfig;
@@ -53,12 +53,12 @@ pub struct UnitConfig {
 }
 
 impl UnitConfig {
-    /// A configuration of these terms.
+    /// Creates a configuration from these terms.
     ///
     /// # Errors
     ///
-    /// When there is no term, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`],
-    /// [`MAX_UNIT_SIZE`]) is passed.
+    /// If there is no term, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`], [`MAX_UNIT_SIZE`])
+    /// is exceeded.
     pub fn new(terms: Vec<UnitTerm>) -> Result<Self, ConfigError> {
         if terms.is_empty() {
             return Err(ConfigError::Empty);
@@ -85,23 +85,23 @@ impl UnitConfig {
         Ok(config)
     }
 
-    /// The terms, in the order given.
+    /// Returns the terms, in the order given.
     pub fn terms(&self) -> &[UnitTerm] {
         &self.terms
     }
 
-    /// Units of all terms together.
+    /// Returns the number of units of all terms together.
     pub fn num_units(&self) -> usize {
         self.terms.iter().map(|term| term.count).sum()
     }
 
-    /// Devices of all units together.
+    /// Returns the number of devices of all units together.
     pub fn num_devices(&self) -> usize {
         self.terms.iter().map(devices_of).sum()
     }
 }
 
-/// That both numbers are within what a single term can have.
+/// Checks that both numbers are within the limits of a single term.
 fn check_term(term: &UnitTerm, position: usize) -> Result<(), ConfigError> {
     for (field, value, limit) in [(Field::Count, term.count, MAX_UNITS), (Field::Size, term.size, MAX_UNIT_SIZE)] {
         let term = term.to_string();
@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn no_term_is_no_configuration() {
+    fn empty_configuration_is_refused() {
         assert_eq!(error(&[]), ConfigError::Empty);
     }
 
     #[test]
-    fn zero_count_or_size() {
+    fn zero_count_or_size_is_refused() {
         for (count, size, field) in [(0, 1, Field::Count), (1, 0, Field::Size)] {
             let e = error(&[term(1, UnitKind::Cpu, 1), term(count, UnitKind::Gpu, size)]);
             let term = format!("{count}:GPU:{size}");
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_a_term() {
+    fn count_or_size_above_limit_is_refused() {
         for (count, size, field, limit) in [
             (MAX_UNITS + 1, 1, Field::Count, MAX_UNITS),
             (usize::MAX, usize::MAX, Field::Count, MAX_UNITS),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_not_devices() {
+    fn cores_do_not_count_as_devices() {
         let config =
             UnitConfig::new(vec![term(2, UnitKind::Gpu, 3), term(4, UnitKind::Cpu, 8), term(1, UnitKind::Fpga, 1)]);
         let config = config.unwrap();

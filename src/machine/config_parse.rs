@@ -1,14 +1,14 @@
-//! How unit configurations are written: `"4:CPU:4,2:GPU:1"` or `"4x4+2"`.
+//! Parser of unit configurations: `"4:CPU:4,2:GPU:1"` or `"4x4+2"`.
 //!
-//! Two notations of the same thing:
+//! There are two notations:
 //!
-//! - `count:KIND:size` terms with commas between them, of González-Tallada & Morancho 2023, §3.2.1 and Figures 10 and
-//!   11, which separate the parts with one colon or with two.
+//! - `count:KIND:size` terms separated by commas, of González-Tallada & Morancho 2023, §3.2.1 and Figures 10 and 11,
+//!   which separate the parts with one colon or with two.
 //! - `N×M+G`, N CPU units of M cores and G units of one GPU, of the same authors' "Evaluation of work distribution
-//!   schedulers" (2024), section 3; `N×M+D×G`, D units of G GPUs, stands in the former's section 3.1.1.
-//!   `x` is as good as `×`.
+//!   schedulers" (2024), section 3; `N×M+D×G`, D units of G GPUs, is in the former's section 3.1.1. `x` may be
+//!   written instead of `×`.
 //!
-//! This file reads text only; limits are [`UnitConfig::new`]'s.
+//! This file only parses text; [`UnitConfig::new`] checks the limits.
 //!
 //! Invariant: blanks between the parts and the case of letters never matter.
 
@@ -30,7 +30,7 @@ impl FromStr for UnitConfig {
     }
 }
 
-/// A term as written, with its number, so that every error can name both.
+/// A term as written and its number, so that every error can name both.
 struct Written<'a> {
     text: &'a str,
     position: usize,
@@ -46,7 +46,7 @@ impl Written<'_> {
         if text.is_empty() {
             Err(self.missing(field))
         } else if text.bytes().all(|b| b.is_ascii_digit()) {
-            // Digits alone can only fail to parse by being too many.
+            // Digits alone fail to parse only if there are too many.
             text.parse().map_err(|_| ConfigError::NumberTooLarge { term, position, field })
         } else {
             Err(ConfigError::NotANumber { term, position, field, text: text.to_owned() })
@@ -65,7 +65,7 @@ impl Written<'_> {
     }
 }
 
-/// `count:KIND:size, ...`
+/// Parses `count:KIND:size, ...`.
 fn list(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     let terms = (1..).zip(text.split(','));
     terms.map(|(position, text)| term(&Written { text: text.trim(), position })).collect()
@@ -95,7 +95,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `N×M`, `N×M+G` or `N×M+D×G`
+/// Parses `N×M`, `N×M+G` or `N×M+D×G`.
 fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     let (cpus, gpus) = match text.split_once('+') {
         Some((cpus, gpus)) => (cpus, Some(gpus)),
@@ -108,7 +108,7 @@ fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     Ok(terms)
 }
 
-/// `count×size`, or `count` alone where a size is implied.
+/// Parses `count×size`, or `count` alone if a size is implied.
 fn product(text: &str, position: usize, kind: UnitKind, implied_size: Option<usize>) -> Result<UnitTerm, ConfigError> {
     let written = Written { text: text.trim(), position };
     if written.text.is_empty() {
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_the_documents() {
+    fn configurations_from_the_papers_parse() {
         // "Compute units in OpenMP": Figure 11, then section 3.2.1.
         assert_eq!(canonical("4:CPU:4, 2:GPU:1"), "4:CPU:4,2:GPU:1");
         assert_eq!(canonical(" 2::CPU::4, 2::GPU::1 "), "2:CPU:4,2:GPU:1");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_written() {
+    fn empty_text_and_empty_terms_are_refused() {
         for text in ["", "  \t"] {
             assert_eq!(error(text), ConfigError::Empty);
         }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_parts() {
+    fn missing_part_is_named() {
         for (text, position, field) in [
             ("4", 1, Field::Kind),
             ("4:4", 1, Field::Kind),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_parts() {
+    fn too_many_parts_are_refused() {
         let (term, position) = ("4:CPU:4 2:GPU:1".to_owned(), 2);
         let e = error("1:CPU:1,4:CPU:4 2:GPU:1");
         assert!(e.to_string().contains("separate terms with commas"), "{e}");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_digits() {
+    fn numbers_other_than_digits_are_refused() {
         for (text, position, field, wrong) in [
             ("four:CPU:4", 1, Field::Count, "four"),
             ("1:CPU:1,-1:EMU:1", 2, Field::Count, "-1"),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_bounded() {
+    fn numbers_out_of_range_are_refused() {
         let too_large = |text| matches!(error(text), ConfigError::NumberTooLarge { .. });
         assert!(too_large("1025:CPU:1"));
         assert!(too_large("99999999999999999999999:CPU:1"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_kinds_list_the_known() {
+    fn unknown_kind_error_lists_known_kinds() {
         let e = error("2:CPU:1,1:XPU:1");
         for kind in UnitKind::ALL {
             assert!(e.to_string().contains(kind.keyword()), "{e}");

@@ -1,7 +1,7 @@
-//! A place in the text of an `OMP_PLACES` list: what comes next, and in which column.
+//! A cursor over the text of an `OMP_PLACES` list: the next character and its column.
 //!
-//! It knows characters, numbers and words; the grammar is `places_parse`'s. Blanks never count, except that they end
-//! numbers.
+//! It knows characters, numbers and words; `places_parse` contains the grammar. Blanks are skipped, except that they
+//! end numbers.
 //!
 //! Invariant: columns count characters from 1, and are those of characters that are not blank (or of the end).
 
@@ -20,7 +20,7 @@ impl Cursor {
         Self { chars, at: 0 }
     }
 
-    /// Digits; never negative, and below 2^32, so that sums and products of them fit.
+    /// Reads digits. The number is never negative, and below 2^32, so that sums and products of such numbers fit.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<i64, PlacesError> {
         let column = self.column();
         let digits = self.chars[self.at..].iter().take_while(|c| c.is_ascii_digit());
@@ -33,7 +33,7 @@ impl Cursor {
         number.map_err(|_| PlacesError::NumberTooLarge { column, text })
     }
 
-    /// The next character that is not blank; moves up to it.
+    /// Moves to the next character that is not blank, and returns it.
     pub(super) fn peek(&mut self) -> Option<char> {
         while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
             self.at += 1;
@@ -41,27 +41,27 @@ impl Cursor {
         self.chars.get(self.at).copied()
     }
 
-    /// The column of that character; moves up to it.
+    /// Moves to the next character that is not blank, and returns its column.
     pub(super) fn column(&mut self) -> usize {
         self.peek();
         self.at + 1
     }
 
-    /// Whether the next character is the wanted one; moves past it if so.
+    /// Moves past the next character if it is the wanted one, and returns whether it was.
     pub(super) fn eat(&mut self, wanted: char) -> bool {
         let found = self.peek() == Some(wanted);
         self.at += usize::from(found);
         found
     }
 
-    /// The error of whatever stands next.
+    /// Returns the error for the next character, whatever it is.
     pub(super) fn unexpected(&mut self, expected: &'static str) -> PlacesError {
         let found = self.peek().map_or("the end".to_owned(), |c| format!("`{c}`"));
         let column = self.column();
         PlacesError::Unexpected { column, found, expected }
     }
 
-    /// The error of a word that stands next.
+    /// Returns the error for the next word, an abstract name.
     pub(super) fn abstract_name(&mut self) -> PlacesError {
         let column = self.column();
         let rest = &self.chars[self.at..];
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_ends_where_letters_do() {
+    fn abstract_name_ends_with_its_letters() {
         let name = "ll_caches".to_owned();
         let error = Cursor::new("ll_caches(2)").abstract_name();
         assert_eq!(error, PlacesError::AbstractName { column: 1, name });

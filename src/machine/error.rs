@@ -1,7 +1,7 @@
-//! What can be wrong with a requested machine, and what merely deserves a warning.
+//! Errors and warnings about requested machines.
 //!
-//! A [`ConfigError`] stops a machine from being planned; a [`Warning`] comes with a machine that works
-//! but may be slower than its description suggests. Neither is printed here: callers decide where it goes.
+//! A [`ConfigError`] prevents a machine from being planned; a [`Warning`] comes with a machine that works but may be
+//! slower than its description suggests. This module prints neither: callers decide where they go.
 //!
 //! Invariant: every message names the place in the text (terms count from 1) and what would be right.
 
@@ -17,11 +17,11 @@ use crate::ids::UnitId;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// How many units.
+    /// The number of units.
     Count,
-    /// Which kind of unit.
+    /// The kind of unit.
     Kind,
-    /// How many cores (CPU units) or devices (device units) in each unit.
+    /// The number of cores (CPU units) or devices (device units) in each unit.
     Size,
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Field {
     }
 }
 
-/// Why a unit configuration can't be read, or can't be planned on this machine.
+/// Error returned when a unit configuration can't be parsed, or can't be planned on this machine.
 ///
 /// ```
 /// use thalweg::machine::UnitConfig;
@@ -103,7 +103,7 @@ pub enum ConfigError {
         /// The part that is zero.
         field: Field,
     },
-    /// A count or size is beyond what one term can have.
+    /// A count or size exceeds the limit of one term.
     #[error(
         "term {position} (`{term}`): the {field} is too large; it can be at most {limit}",
         limit = if *field == Field::Size { MAX_UNIT_SIZE } else { MAX_UNITS }
@@ -116,7 +116,7 @@ pub enum ConfigError {
         /// The part that is too large.
         field: Field,
     },
-    /// A kind that does not exist.
+    /// The kind does not exist.
     #[error(
         "term {position} (`{term}`): unknown kind of unit `{kind}`; the kinds are {}",
         UnitKind::ALL.map(UnitKind::keyword).join(", ")
@@ -131,7 +131,7 @@ pub enum ConfigError {
     },
     /// All terms together have too many units.
     #[error(
-        "{units} units in all, of which term {position} (`{term}`) is the first too many; \
+        "{units} units in total, and term {position} (`{term}`) exceeds the limit; \
          there can be at most {MAX_UNITS}"
     )]
     TooManyUnits {
@@ -144,7 +144,7 @@ pub enum ConfigError {
     },
     /// All terms together have too many devices.
     #[error(
-        "{devices} devices in all, of which term {position} (`{term}`) is the first too many; \
+        "{devices} devices in total, and term {position} (`{term}`) exceeds the limit; \
          there can be at most {MAX_DEVICES}"
     )]
     TooManyDevices {
@@ -161,12 +161,12 @@ pub enum ConfigError {
     /// `OMP_PLACES` has fewer places than there are units.
     #[error("OMP_PLACES lists {places} places for {units} compute units; list at least {units}, one per unit")]
     TooFewPlaces {
-        /// How many places there are.
+        /// The number of places.
         places: usize,
-        /// How many units there are.
+        /// The number of units.
         units: usize,
     },
-    /// A CPU unit's place has another number of cores than the unit.
+    /// A CPU unit's place has a different number of cores than the unit.
     #[error(
         "place {} of OMP_PLACES has {place_size} cores, but CPU {unit} is configured with {unit_size}; \
          make both the same",
@@ -175,14 +175,14 @@ pub enum ConfigError {
     PlaceSize {
         /// The unit, and with it the number of its place, from 0 as in OpenMP.
         unit: UnitId,
-        /// How many cores its place lists.
+        /// The number of cores that its place lists.
         place_size: usize,
-        /// How many cores the configuration gives it.
+        /// The number of cores that the configuration gives it.
         unit_size: usize,
     },
 }
 
-/// A machine can be had, but not quite the one that was described.
+/// A problem with a machine that can be planned, but differs from its description.
 ///
 /// ```
 /// use thalweg::machine::{Machine, Topology};
@@ -196,11 +196,11 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// More cores are asked for than there are: they are handed out round robin.
+    /// More cores are requested than there are: they are assigned round robin.
     SharedCores {
-        /// Cores that the configuration asks for, hosting cores of device units included.
+        /// The number of requested cores, including hosting cores of device units.
         asked: usize,
-        /// Cores that this process may use.
+        /// The number of cores that this process may use.
         available: usize,
     },
     /// A core is listed more than once in the places of the units.
@@ -209,7 +209,7 @@ pub enum Warning {
         core: usize,
         /// The first unit whose place lists it.
         first: UnitId,
-        /// The next one; the same unit when one place lists the core twice.
+        /// The next one; the same unit if one place lists the core twice.
         second: UnitId,
     },
     /// A place lists a core that this process may not use; threads can't be pinned to it.
@@ -219,23 +219,23 @@ pub enum Warning {
         /// The unit whose place lists it.
         unit: UnitId,
     },
-    /// More cores are in use than the CPU quota pays for.
+    /// More cores are in use than the CPU quota allows.
     OverQuota {
-        /// Different cores that the units use.
+        /// The number of different cores that the units use.
         cores: usize,
-        /// CPU quota, in whole CPUs.
+        /// The CPU quota, in whole CPUs.
         quota: usize,
     },
     /// Another runtime, of this process or of another one, has bound its threads to these cores.
     CoresTaken {
         /// The cores that both use.
         cores: Vec<usize>,
-        /// Whether the threads of this runtime are bound to its cores, too. They are only if that was asked for.
+        /// Whether the threads of this runtime are bound to its cores, too. They are only if that was requested.
         bound: bool,
     },
-    /// The meters of energy that were to be looked for are not there.
+    /// Energy meters were requested, but none is available.
     NoEnergyMeter {
-        /// Why not, for each sort.
+        /// The reason, for each sort of meter.
         problem: String,
     },
     /// The variable `OMP_PLACES` does not fit: the units get consecutive cores.
@@ -243,7 +243,7 @@ pub enum Warning {
         /// What is wrong.
         problem: String,
     },
-    /// The variable `OMP_PROC_BIND` is not understood: threads are bound as if it was not set.
+    /// The variable `OMP_PROC_BIND` is not understood: threads are bound as if it were not set.
     ProcBindIgnored {
         /// The value of the variable.
         value: String,

@@ -1,7 +1,8 @@
-//! Cores for the threads that lead accelerators, and what is left for the CPU units (Farrelly et al. 2024, §IV-B and §V).
+//! Cores for the threads that host accelerators, and the remaining cores for the CPU units (Farrelly et al. 2024,
+//! §IV-B and §V).
 //!
-//! Each accelerator gets a core near to it, and no two of them threads of one physical core while there are others. All other
-//! cores are free: the second threads of those physical cores too.
+//! Each accelerator gets a core near it. No two of these cores are threads of one physical core as long as other
+//! physical cores are free. All remaining cores are free, including the second threads of those physical cores.
 
 use super::assign::{Cores, UnitRequest};
 use super::plan::units_in_order;
@@ -9,8 +10,8 @@ use super::{ConfigError, Places, Topology, UnitConfig};
 use std::collections::BTreeSet;
 
 impl Topology {
-    /// The core for each accelerator's hosting thread: one near to it, each on a physical core of its own as far as there
-    /// are enough.
+    /// Returns the core for each accelerator's hosting thread: one near it, each on a different physical core as far
+    /// as there are enough.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -22,7 +23,7 @@ impl Topology {
         self.accelerators().iter().map(|accelerator| self.take_core(&accelerator.nearest, &mut taken)).collect()
     }
 
-    /// The cores that no hosting thread of these has, for the CPU units.
+    /// Returns the cores that are not among these hosting cores, for the CPU units.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -32,15 +33,15 @@ impl Topology {
         self.core_ids().filter(|core| !hosting.contains(core)).collect()
     }
 
-    /// Places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit near its
-    /// accelerator, and the CPU units onto the cores that are left. Units that have an accelerator on the bus get them by
-    /// default, if there are enough cores.
+    /// Returns places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit
+    /// near its accelerator, and the CPU units on the remaining cores. They are the default for units that have an
+    /// accelerator on the bus, if there are enough cores.
     ///
-    /// Units of a kind get accelerators in the order of their addresses, as the interfaces number them. Those for which
-    /// there is none on the bus, such as emulated ones, get any core.
+    /// Units of a kind get accelerators in the order of their addresses, which is how the interfaces number them.
+    /// Units without an accelerator on the bus, such as emulated ones, get any core.
     ///
     /// # Errors
-    /// [`ConfigError::NoCores`].
+    /// [`ConfigError::NoCores`], if the topology is empty.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -55,19 +56,19 @@ impl Topology {
         Ok(Places { places: self.cores_near(&units_in_order(config)) })
     }
 
-    /// Whether an accelerator on the bus is what one of these units is to have.
+    /// Returns whether the bus has an accelerator for one of these units.
     pub(super) fn serves_any(&self, requests: &[UnitRequest]) -> bool {
         let is_served = |request: &UnitRequest| self.accelerators().iter().any(|one| one.kind.serves(request.kind));
         requests.iter().any(is_served)
     }
 
-    /// The cores of each unit: see [`places_near`](Self::places_near). There is a core at least.
+    /// Returns the cores of each unit: see [`places_near`](Self::places_near). There must be at least one core.
     pub(super) fn cores_near(&self, requests: &[UnitRequest]) -> Cores {
         let all: Vec<usize> = self.core_ids().collect();
         let (mut accelerators, mut taken) = (self.accelerators().iter().collect::<Vec<_>>(), BTreeSet::new());
         let mut hosting = Vec::new();
         for request in requests.iter().filter(|request| request.kind.is_device()) {
-            // The first of the unit's devices decides; the others are taken as well.
+            // The first of the unit's devices decides; the others are consumed as well.
             let mut nearest = &all;
             for device in 0..request.size {
                 let Some(at) = accelerators.iter().position(|one| one.kind.serves(request.kind)) else { break };
@@ -84,7 +85,8 @@ impl Topology {
         cores
     }
 
-    /// The first of these cores whose physical core is not taken, or of all cores; when all are taken, the first.
+    /// Takes the first of these cores whose physical core is not taken, otherwise the first such core of all; if all
+    /// are taken, the first of these cores.
     fn take_core(&self, nearest: &[usize], taken: &mut BTreeSet<Option<usize>>) -> usize {
         let is_free = |core: &usize| !taken.contains(&self.physical_of(*core));
         let near = nearest.iter().copied().find(is_free);
@@ -107,7 +109,7 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// A machine as Linux describes it: physical cores numbered by socket, one NUMA node per socket.
+    /// Writes a machine as Linux describes it: physical cores numbered by socket, one NUMA node per socket.
     fn machine(sys: &Path, sockets: usize, cores: usize, threads: usize, scheme: MappingScheme) {
         for physical in 0..sockets * cores {
             for logical in scheme.logical_of(physical, sockets, cores, threads).unwrap() {
@@ -129,12 +131,12 @@ mod tests {
 
     /// Farrelly et al. 2024, figure 2: two sockets, 48 logical cores, a Xeon Phi near node 0 and a K40c near node 1.
     #[test]
-    fn the_server_of_48_cores() {
+    fn server_with_48_cores_hosts_accelerators_on_their_nodes() {
         let sys = tempfile::tempdir().unwrap();
         machine(sys.path(), 2, 12, 2, MappingScheme::RoundRobin);
         accelerator(sys.path(), "0000:02:00.0", "0x8086", "0x0b4000", "0-11,24-35");
         accelerator(sys.path(), "0000:82:00.0", "0x10de", "0x030200", "12-23,36-47");
-        accelerator(sys.path(), "0000:09:00.0", "0x102b", "0x030000", "0-47"); // a board's own display
+        accelerator(sys.path(), "0000:09:00.0", "0x102b", "0x030000", "0-47"); // the board's display controller
         let topology = Topology::from_sysfs(sys.path(), 0..48);
         assert_eq!((topology.num_physical_cores(), topology.cores().len(), topology.is_smt()), (24, 48, true));
         assert_eq!(topology.mapping_scheme(), MappingScheme::RoundRobin);
@@ -147,12 +149,12 @@ mod tests {
         assert_eq!(hosting, [0, 12]);
         assert_eq!(topology.free_cores(&hosting), (1..12).chain(13..48).collect::<Vec<_>>());
         let places = topology.places_near(&"1:CPU:46,1:CUDA:1".parse().unwrap()).unwrap();
-        assert_eq!(places.as_slice()[1], [12], "the GPU's, which is not the first accelerator");
+        assert_eq!(places.as_slice()[1], [12], "the core near the GPU, which is not the first accelerator");
     }
 
     /// Farrelly et al. 2024, §VI-A: 64 logical cores, two GPUs near all of them.
     #[test]
-    fn the_server_of_64_cores() {
+    fn server_with_64_cores_hosts_gpus_on_different_physical_cores() {
         let sys = tempfile::tempdir().unwrap();
         machine(sys.path(), 1, 32, 2, MappingScheme::RoundRobin);
         for address in ["0000:17:00.0", "0000:ca:00.0"] {
@@ -169,20 +171,20 @@ mod tests {
             machine.units().iter().map(|unit| unit.cores.clone()).collect()
         };
         assert_eq!(cores("1:CPU:62,2:CUDA:1"), [(2..64).collect(), vec![0], vec![1]], "by default");
-        assert_eq!(cores("1:CPU:2,1:EMU:1"), [vec![0, 1], vec![2]], "no accelerator is meant");
+        assert_eq!(cores("1:CPU:2,1:EMU:1"), [vec![0, 1], vec![2]], "an emulated unit needs no accelerator");
         assert_eq!(
             cores("1:CPU:64,1:CUDA:1"),
             [(0..64).collect(), vec![0]],
-            "there are not enough cores to choose from"
+            "too few cores to leave the hosting core free"
         );
     }
 
     #[test]
-    fn both_orders_of_two_sockets() {
+    fn hosting_cores_are_physically_distinct_in_both_orders() {
         for scheme in [MappingScheme::RoundRobin, MappingScheme::Linear] {
             let sys = tempfile::tempdir().unwrap();
             machine(sys.path(), 2, 8, 2, scheme);
-            // As many accelerators as a socket has cores, and one more.
+            // One more accelerator than a socket has cores.
             (0..9).for_each(|n| accelerator(sys.path(), &format!("0000:0{n}:00.0"), "0x10de", "0x030200", "0-31"));
             let topology = Topology::from_sysfs(sys.path(), 0..32);
             assert_eq!((topology.mapping_scheme(), topology.num_physical_cores()), (scheme, 16));
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_with_two_cores_and_fewer_than_accelerators() {
+    fn container_with_fewer_cores_than_accelerators_shares_them() {
         let sys = tempfile::tempdir().unwrap();
         machine(sys.path(), 2, 8, 2, MappingScheme::Linear);
         for (address, near) in [("0000:01:00.0", "0-15"), ("0000:81:00.0", "16-31"), ("0000:82:00.0", "16-31")] {
@@ -203,16 +205,16 @@ mod tests {
         }
         let topology = Topology::from_sysfs(sys.path(), [3, 11]).with_cpu_quota(1);
         assert_eq!((topology.num_physical_cores(), topology.is_smt(), topology.cpu_quota()), (1, true, Some(1)));
-        assert_eq!(topology.mapping_scheme(), MappingScheme::Linear, "the machine's, whatever may be used of it");
+        assert_eq!(topology.mapping_scheme(), MappingScheme::Linear, "the whole machine's scheme");
         assert_eq!((topology.physical_of(11), topology.physical_of(12)), (Some(3), None));
-        assert_eq!(topology.accelerators()[1].nearest, [3, 11], "none of the near ones may be used");
+        assert_eq!(topology.accelerators()[1].nearest, [3, 11], "none of the near cores is allowed");
         assert_eq!(topology.hosting_cores(), [3, 3, 3]);
         let places = topology.places_near(&"1:CPU:2,1:HIP:1".parse().unwrap()).unwrap();
         assert_eq!(places.to_string(), "{11,11},{3}");
     }
 
     #[test]
-    fn threads_beside_each_other_are_another_order_and_nothing_known_is_a_core_each() {
+    fn adjacent_threads_give_other_scheme_and_unknown_cores_count_as_physical() {
         let sys = tempfile::tempdir().unwrap();
         for logical in 0..4 {
             let cpu = format!("devices/system/cpu/cpu{logical}/topology");

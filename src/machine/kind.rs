@@ -1,22 +1,22 @@
-//! The kinds of unit, and how many units a configuration can have at most.
+//! The kinds of unit, and the limits on units of a configuration.
 
 use std::fmt;
 
-/// Most units that a configuration can have.
+/// The largest number of units in a configuration.
 ///
 /// ```
 /// use thalweg::machine::{MAX_UNITS, UnitConfig};
 /// assert!(format!("{}:CPU:1", MAX_UNITS + 1).parse::<UnitConfig>().is_err());
 /// ```
 pub const MAX_UNITS: usize = 1024;
-/// Most devices that all units of a configuration can have together.
+/// The largest number of devices in all units of a configuration together.
 ///
 /// ```
 /// use thalweg::machine::{MAX_DEVICES, UnitConfig};
 /// assert!(format!("1:EMU:{}", MAX_DEVICES + 1).parse::<UnitConfig>().is_err());
 /// ```
 pub const MAX_DEVICES: usize = 1024;
-/// Most cores (CPU unit) or devices (device unit) that one unit can have.
+/// The largest number of cores (CPU unit) or devices (device unit) in one unit.
 ///
 /// ```
 /// use thalweg::machine::{MAX_UNIT_SIZE, UnitConfig};
@@ -24,7 +24,7 @@ pub const MAX_DEVICES: usize = 1024;
 /// ```
 pub const MAX_UNIT_SIZE: usize = 1024;
 
-/// What executes a unit's tasks.
+/// The kind of resource that executes a unit's tasks.
 ///
 /// ```
 /// use thalweg::machine::UnitKind;
@@ -36,7 +36,7 @@ pub const MAX_UNIT_SIZE: usize = 1024;
 pub enum UnitKind {
     /// `CPU`: cores of the host.
     Cpu,
-    /// `EMU`: a device in host memory that runs CPU bodies on its own address space.
+    /// `EMU`: a device in host memory that runs CPU bodies on a separate address space.
     Emulated,
     /// `CUDA`: an NVIDIA GPU.
     Cuda,
@@ -54,7 +54,7 @@ impl UnitKind {
     /// All kinds.
     pub const ALL: [Self; 7] = [Self::Cpu, Self::Emulated, Self::Cuda, Self::Hip, Self::OpenCl, Self::Fpga, Self::Gpu];
 
-    /// The kind as configurations write it.
+    /// Returns the keyword for this kind in configurations.
     pub const fn keyword(self) -> &'static str {
         match self {
             Self::Cpu => "CPU",
@@ -67,12 +67,12 @@ impl UnitKind {
         }
     }
 
-    /// The kind of this keyword, in upper or lower case.
+    /// Returns the kind of this keyword, in upper or lower case.
     pub fn from_keyword(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.keyword().eq_ignore_ascii_case(word))
     }
 
-    /// Whether units of this kind have devices with address spaces of their own.
+    /// Returns whether units of this kind have devices with separate address spaces.
     pub const fn is_device(self) -> bool {
         !matches!(self, Self::Cpu)
     }

@@ -1,4 +1,4 @@
-//! In which order systems number logical cores over physical ones (Farrelly et al. 2024, §IV-B).
+//! Schemes by which systems number logical cores over physical ones (Farrelly et al. 2024, §IV-B).
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MappingScheme {
-    /// The first threads of all physical cores, then the second threads of all: what most machines do. Machines with one
-    /// thread for each core count here too.
+    /// The first threads of all physical cores, then the second threads of all, as on most machines. Machines with
+    /// one thread per core count as this too.
     RoundRobin,
-    /// Socket by socket; within a socket as above.
+    /// Socket by socket; round robin within a socket.
     Linear,
-    /// Another order, in which a formula cannot find the physical core; [`Topology::physical_of`] does.
+    /// Another order. No formula gives the physical core; use [`Topology::physical_of`].
     ///
     /// [`Topology::physical_of`]: super::Topology::physical_of
     Other,
 }
 
 impl MappingScheme {
-    /// The physical core of a logical one, on a machine of so many sockets with so many physical cores each, of so many
-    /// threads each; none in another order, or if there is no such core.
+    /// Returns the physical core of a logical one, on a machine with this many sockets, physical cores per socket,
+    /// and threads per physical core. Returns `None` for [`Self::Other`], or if there is no such core.
     pub fn physical_of(self, logical: usize, sockets: usize, cores: usize, threads: usize) -> Option<usize> {
         if logical >= sockets * cores * threads {
             return None;
@@ -40,8 +40,8 @@ impl MappingScheme {
         }
     }
 
-    /// The logical cores that are threads of a physical one, in ascending order; none in another order, or if there is no
-    /// such core.
+    /// Returns the logical cores that are threads of a physical one, in ascending order. Returns `None` for
+    /// [`Self::Other`], or if there is no such core.
     pub fn logical_of(self, physical: usize, sockets: usize, cores: usize, threads: usize) -> Option<Vec<usize>> {
         if physical >= sockets * cores {
             return None;
@@ -56,7 +56,7 @@ impl MappingScheme {
         }
     }
 
-    /// Which order this is: by logical core, the physical one and its socket.
+    /// Recognises the order, given the physical core and the socket of each logical core.
     pub(super) fn of(cores: &BTreeMap<usize, (usize, usize)>) -> Self {
         let count = |of: fn(&(usize, usize)) -> usize| {
             let all: std::collections::BTreeSet<usize> = cores.values().map(of).collect();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_orders_of_two_sockets_with_eight_cores_of_two_threads() {
+    fn orders_of_two_sockets_match_the_paper() {
         let round: Vec<usize> = (0..16).chain(0..16).collect();
         let linear: Vec<usize> = (0..8).chain(0..8).chain(8..16).chain(8..16).collect();
         assert_eq!((all(MappingScheme::RoundRobin), all(MappingScheme::Linear)), (round, linear));
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_functions_are_inverse_and_an_order_is_recognized(
+        fn mapping_functions_are_inverse_and_order_is_recognised(
             sockets in 1usize..5,
             cores in 1usize..9,
             threads in 1usize..5,

@@ -1,13 +1,13 @@
 //! The machine a program runs on: its compute units, address spaces and cores.
 //!
-//! A user describes units ([`UnitConfig`]), perhaps places them ([`Places`], from `OMP_PLACES`), and [`Machine::plan`]
-//! lays them over the cores there are ([`Topology`]). The result is a plain table that the other layers look things up
-//! in. Nothing here starts a thread, binds one, opens a device or reads the environment; which cores the runtimes of
-//! this process have taken is the only thing it remembers.
+//! A user describes units ([`UnitConfig`]), optionally places them ([`Places`], from `OMP_PLACES`), and
+//! [`Machine::plan`] maps them to the available cores ([`Topology`]). The result is a plain table, in which the other
+//! layers look things up. Nothing here starts a thread, binds one, opens a device or reads the environment; the only
+//! state is the table of cores that the runtimes of this process have taken.
 //!
 //! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
-//! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to
-//! exactly one device unit, devices are numbered in the order of units, and device `d` has space `d + 1`.
+//! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to exactly
+//! one device unit, devices are numbered in the order of units, and device `d` has space `d + 1`.
 
 mod assign;
 mod binding;
@@ -38,7 +38,7 @@ pub use topology::{Core, Topology};
 
 use crate::ids::{DeviceId, SpaceId, UnitId};
 
-/// What executes tasks: some cores that work together, or a core that leads devices.
+/// An executor of tasks: some cores that work together, or a core that leads devices.
 ///
 /// González-Tallada & Morancho 2023, §3.1.1.
 ///
@@ -54,32 +54,32 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 pub struct ComputeUnit {
     /// Its number in the machine.
     pub id: UnitId,
-    /// What executes its tasks.
+    /// The kind of resource that executes its tasks.
     pub kind: UnitKind,
-    /// Its cores, by the system's numbers; the hosting thread's comes first. A core may stand here twice
-    /// where there are too few.
+    /// Its cores, by the system's numbers; the hosting thread's comes first. A core may occur twice if there are too
+    /// few.
     pub cores: Vec<usize>,
     /// Its devices; empty for a CPU unit.
     pub devices: Vec<DeviceId>,
 }
 
 impl ComputeUnit {
-    /// The core of the thread that leads the unit.
+    /// Returns the core of the thread that leads the unit.
     pub fn hosting_core(&self) -> usize {
         self.cores[0]
     }
 
-    /// How many cores work on one task of a CPU unit; those that lead a device unit (one, unless its place has more).
+    /// Returns how many cores work on one task of a CPU unit, or lead a device unit (one, unless its place has more).
     pub fn inner_cores(&self) -> usize {
         self.cores.len()
     }
 
-    /// Whether its tasks run on cores, in host memory.
+    /// Returns whether its tasks run on cores, in host memory.
     pub fn is_cpu(&self) -> bool {
         !self.is_device()
     }
 
-    /// Whether its tasks run on devices, in their memory.
+    /// Returns whether its tasks run on devices, in their memory.
     pub fn is_device(&self) -> bool {
         self.kind.is_device()
     }
@@ -111,16 +111,16 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// All units, by id.
+    /// Returns all units, by id.
     pub fn units(&self) -> &[ComputeUnit] {
         &self.units
     }
 
-    /// The unit of this id.
+    /// Returns the unit with this id.
     ///
     /// # Panics
     ///
-    /// When this machine has no such unit.
+    /// If this machine has no such unit.
     #[track_caller]
     pub fn unit(&self, id: UnitId) -> &ComputeUnit {
         match self.units.get(id.index()) {
@@ -129,63 +129,63 @@ impl Machine {
         }
     }
 
-    /// The CPU units, ids `0..NCPU`.
+    /// Returns the CPU units, ids `0..NCPU`.
     pub fn cpu_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
         self.units[..self.num_cpu_units].iter()
     }
 
-    /// The device units, ids `NCPU..NCU`.
+    /// Returns the device units, ids `NCPU..NCU`.
     pub fn device_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
         self.units[self.num_cpu_units..].iter()
     }
 
-    /// How many units there are (NCU).
+    /// Returns the number of units (NCU).
     pub fn num_units(&self) -> usize {
         self.units.len()
     }
 
-    /// How many CPU units there are (NCPU).
+    /// Returns the number of CPU units (NCPU).
     pub fn num_cpu_units(&self) -> usize {
         self.num_cpu_units
     }
 
-    /// How many device units there are.
+    /// Returns the number of device units.
     pub fn num_device_units(&self) -> usize {
         self.units.len() - self.num_cpu_units
     }
 
-    /// How many devices all units have together.
+    /// Returns the number of devices of all units together.
     pub fn num_devices(&self) -> usize {
         self.device_units.len()
     }
 
-    /// How many address spaces there are: the host's, and one per device.
+    /// Returns the number of address spaces: the host's, and one per device.
     pub fn num_spaces(&self) -> usize {
         self.num_devices() + 1
     }
 
-    /// All address spaces: the host's, then one per device.
+    /// Returns all address spaces: the host's, then one per device.
     pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + use<> {
         // Planning bounds the devices by `MAX_DEVICES`, so their number fits.
         (0..=self.device_units.len() as u16).map(SpaceId)
     }
 
-    /// The space that a unit's tasks work in: host memory, or that of the unit's first device.
+    /// Returns the space that a unit's tasks work in: host memory, or that of the unit's first device.
     ///
     /// # Panics
     ///
-    /// When this machine has no such unit.
+    /// If this machine has no such unit.
     #[track_caller]
     pub fn space_of(&self, id: UnitId) -> SpaceId {
         let first = self.unit(id).devices.first();
         first.map_or(SpaceId::HOST, |device| device.space())
     }
 
-    /// All spaces that a unit's tasks can work in: host memory, or that of each of its devices.
+    /// Returns all spaces that a unit's tasks can work in: host memory, or that of each of its devices.
     ///
     /// # Panics
     ///
-    /// When this machine has no such unit.
+    /// If this machine has no such unit.
     #[track_caller]
     pub fn spaces_of(&self, id: UnitId) -> impl Iterator<Item = SpaceId> + '_ {
         let unit = self.unit(id);
@@ -193,11 +193,11 @@ impl Machine {
         host.into_iter().chain(unit.devices.iter().map(|device| device.space()))
     }
 
-    /// The unit that leads a device.
+    /// Returns the unit that leads a device.
     ///
     /// # Panics
     ///
-    /// When this machine has no such device.
+    /// If this machine has no such device.
     #[track_caller]
     pub fn unit_of_device(&self, id: DeviceId) -> UnitId {
         match self.device_units.get(id.index()) {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_cores_alone() {
+    fn machine_with_cpu_units_only_has_no_devices() {
         let m = machine("2:CPU:1");
         assert_eq!((m.num_units(), m.num_cpu_units(), m.num_device_units()), (2, 2, 0));
         assert_eq!((m.num_devices(), m.num_spaces()), (0, 1));
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_of_devices_alone() {
+    fn machine_with_device_units_only_has_no_cpu_units() {
         let m = machine("2:EMU:1");
         assert_eq!(m.cpu_units().len(), 0);
         assert!(m.device_units().all(|unit| unit.is_device() && unit.inner_cores() == 1));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn every_device_belongs_to_one_unit_and_every_space_to_someone() {
+    fn every_device_and_space_belongs_to_one_unit() {
         let m = machine("2:EMU:3,3:CPU:2,1:EMU:1");
         assert_eq!((m.num_devices(), m.num_spaces()), (7, 8));
         let mut reached: Vec<SpaceId> = m.device_units().flat_map(|u| m.spaces_of(u.id)).collect();
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "out of bounds")]
-    fn a_unit_of_another_machine() {
+    fn unit_of_another_machine_panics() {
         machine("2:CPU:1").unit(UnitId(2));
     }
 }

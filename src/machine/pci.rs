@@ -1,13 +1,14 @@
 //! Accelerators on the PCI bus, and the cores that are nearest to them.
 //!
-//! Found by what the devices say of themselves, so no driver is needed; whether one works is another matter (`device/`).
+//! They are found by the devices' own identification, so no driver is needed; `device/` determines whether a device
+//! works.
 
 use super::UnitKind;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// What an accelerator is, as far as its maker tells.
+/// The kind of an accelerator, as far as vendor and class tell.
 ///
 /// ```
 /// use thalweg::machine::{AcceleratorKind, UnitKind};
@@ -16,9 +17,9 @@ use std::path::Path;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AcceleratorKind {
-    /// A GPU of NVIDIA.
+    /// An NVIDIA GPU.
     CudaGpu,
-    /// A GPU of AMD.
+    /// An AMD GPU.
     AmdGpu,
     /// A reconfigurable device.
     Fpga,
@@ -27,7 +28,7 @@ pub enum AcceleratorKind {
 }
 
 impl AcceleratorKind {
-    /// Whether units of this kind can have it.
+    /// Returns whether units of this kind can use the accelerator.
     pub fn serves(self, kind: UnitKind) -> bool {
         match kind {
             UnitKind::Cuda => self == Self::CudaGpu,
@@ -50,18 +51,18 @@ impl AcceleratorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PciAccelerator {
-    /// Where it is: `0000:3b:00.0`.
+    /// Its address on the bus, such as `0000:3b:00.0`.
     pub address: String,
-    /// What it is.
+    /// Its kind.
     pub kind: AcceleratorKind,
     /// Its NUMA node.
     pub numa_node: Option<usize>,
-    /// The cores that are nearest to it, of those that this process may use; all of them where the system does not say.
+    /// The nearest of the cores that this process may use; all of these if the system does not say.
     pub nearest: Vec<usize>,
 }
 
 impl PciAccelerator {
-    /// All of a copy of Linux's `/sys`, by address.
+    /// Reads all accelerators from a copy of Linux's `/sys`, sorted by address.
     pub(super) fn all(sys: &Path, allowed: &BTreeSet<usize>) -> Vec<Self> {
         let entries = fs::read_dir(sys.join("bus/pci/devices")).into_iter().flatten().flatten();
         let mut all: Vec<Self> = entries.filter_map(|entry| Self::read(&entry.path(), allowed)).collect();
@@ -72,12 +73,12 @@ impl PciAccelerator {
     fn read(device: &Path, allowed: &BTreeSet<usize>) -> Option<Self> {
         let read = |file: &str| Some(fs::read_to_string(device.join(file)).ok()?.trim().to_owned());
         let hexadecimal = |file: &str| u32::from_str_radix(read(file)?.strip_prefix("0x")?, 16).ok();
-        // Of the class the last byte is the programming interface.
+        // The last byte of the class is the programming interface.
         let kind = match (hexadecimal("vendor")?, hexadecimal("class")? >> 8) {
             (0x10de, 0x0300 | 0x0302) => AcceleratorKind::CudaGpu,
             (0x1002, 0x0300 | 0x0302 | 0x0380 | 0x1200) => AcceleratorKind::AmdGpu,
             (0x10ee | 0x1172, 0x1200) => AcceleratorKind::Fpga,
-            // Processing accelerators, and co-processors as Intel's Xeon Phi was.
+            // Processing accelerators, and co-processors such as Intel's Xeon Phi.
             (_, 0x1200 | 0x0b40) => AcceleratorKind::Other,
             _ => return None,
         };
@@ -86,12 +87,12 @@ impl PciAccelerator {
         if nearest.is_empty() {
             nearest = allowed.iter().copied().collect();
         }
-        let numa_node = read("numa_node").and_then(|node| node.parse().ok()); // -1 where there is none
+        let numa_node = read("numa_node").and_then(|node| node.parse().ok()); // -1 if there is none
         Some(Self { address: device.file_name()?.to_str()?.to_owned(), kind, numa_node, nearest })
     }
 }
 
-/// A list of cores as Linux writes it: `0-3,8`. What is none is left out.
+/// Parses a list of cores in Linux's format, `0-3,8`. Malformed parts are skipped.
 fn cores_of_list(list: &str) -> Vec<usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cores() {
+    fn core_lists_parse_and_malformed_parts_are_skipped() {
         assert_eq!(cores_of_list("0-3,8"), [0, 1, 2, 3, 8]);
         assert_eq!(cores_of_list("12-13,36\n"), [12, 13, 36]);
         assert!(cores_of_list("").is_empty() && cores_of_list("?,5-,7-999999999999").is_empty());

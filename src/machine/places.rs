@@ -1,21 +1,21 @@
-//! `OMP_PLACES` lists: which cores each compute unit gets, in OpenMP's notation.
+//! `OMP_PLACES` lists: the cores of each compute unit, in OpenMP's notation.
 //!
-//! `places_parse` reads them, after the OpenMP API specification 5.2, section 21.1.6. A list is taken at its word
-//! and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides what its cores are good for.
+//! `places_parse` parses them, following the OpenMP API specification 5.2, section 21.1.6. A list is taken literally
+//! and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides how its cores are used.
 //!
-//! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per place;
-//! every core is below [`MAX_CORES`]. Order and repetition are kept. The text of it parses back to itself.
+//! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per
+//! place; every core is below [`MAX_CORES`]. Order and repetition are kept. Its text parses back to itself.
 
 use std::fmt;
 
-/// Cores are numbered below this, the capacity of the system's fixed-size affinity mask.
+/// The bound on core numbers: the capacity of the system's fixed-size affinity mask.
 ///
 /// ```
 /// use thalweg::machine::{MAX_CORES, Places};
 /// assert!(format!("{{{MAX_CORES}}}").parse::<Places>().is_err());
 /// ```
 pub const MAX_CORES: usize = 1024;
-/// Most places in a list, and most entries in a place.
+/// The largest number of places in a list, and of entries in a place.
 ///
 /// ```
 /// use thalweg::machine::{MAX_PLACES, Places};
@@ -23,7 +23,7 @@ pub const MAX_CORES: usize = 1024;
 /// ```
 pub const MAX_PLACES: usize = 1024;
 
-/// Why an `OMP_PLACES` list can't be read. Columns count characters, from 1.
+/// Error returned when an `OMP_PLACES` list can't be parsed. Columns count characters, from 1.
 ///
 /// ```
 /// use thalweg::machine::Places;
@@ -36,14 +36,14 @@ pub enum PlacesError {
     /// There is no text.
     #[error("OMP_PLACES is empty; list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`")]
     Empty,
-    /// Something else should stand here.
+    /// Something else was expected here.
     #[error("OMP_PLACES, column {column}: found {found}, expected {expected}")]
     Unexpected {
-        /// Where.
+        /// The column of the error.
         column: usize,
-        /// What stands there.
+        /// The text found there.
         found: String,
-        /// What would be right.
+        /// The text that would be right.
         expected: &'static str,
     },
     /// An abstract name instead of a list.
@@ -52,7 +52,7 @@ pub enum PlacesError {
          list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`"
     )]
     AbstractName {
-        /// Where.
+        /// The column of the error.
         column: usize,
         /// The name.
         name: String,
@@ -63,7 +63,7 @@ pub enum PlacesError {
         MAX_CORES - 1
     )]
     NumberTooLarge {
-        /// Where.
+        /// The column of the error.
         column: usize,
         /// The number as written.
         text: String,
@@ -71,7 +71,7 @@ pub enum PlacesError {
     /// A count of zero.
     #[error("OMP_PLACES, column {column}: the count is zero; write 1 or more")]
     ZeroCount {
-        /// Where.
+        /// The column of the error.
         column: usize,
     },
     /// More than [`MAX_PLACES`] places, or entries in a place.
@@ -80,7 +80,7 @@ pub enum PlacesError {
          and as many cores in each"
     )]
     TooMany {
-        /// Where.
+        /// The column of the error.
         column: usize,
     },
     /// A core that no machine has, written or reached by a stride.
@@ -89,7 +89,7 @@ pub enum PlacesError {
         MAX_CORES - 1
     )]
     NoSuchCore {
-        /// Where.
+        /// The column of the error.
         column: usize,
         /// The number.
         core: i64,
@@ -100,15 +100,15 @@ pub enum PlacesError {
          list it first, or drop the `!`"
     )]
     NotListed {
-        /// Where.
+        /// The column of the error.
         column: usize,
         /// The core or place.
         what: String,
     },
-    /// `!` took away all there was.
+    /// `!` excluded everything.
     #[error("OMP_PLACES, column {column}: `!` has taken away everything; keep at least one")]
     NothingLeft {
-        /// Where.
+        /// The column of the error.
         column: usize,
     },
 }
@@ -129,13 +129,13 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places, in the order listed.
+    /// Returns the places, in the order listed.
     pub fn as_slice(&self) -> &[Vec<usize>] {
         &self.places
     }
 
-    /// Whether any core is listed more than once, in one place or in several.
-    /// OpenMP allows that; the threads placed there share the core.
+    /// Returns whether any core is listed more than once, in one place or in several. OpenMP allows that; the threads
+    /// placed there share the core.
     pub fn overlaps(&self) -> bool {
         let mut cores = self.places.concat();
         cores.sort_unstable();
@@ -167,7 +167,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The canonical text: intervals and repetitions written out.
+    /// Returns the canonical text: intervals and repetitions written out.
     fn expanded(text: &str) -> String {
         places(text).to_string()
     }
@@ -187,14 +187,14 @@ mod tests {
         assert_eq!(p.to_string(), "{3,1,1},{2},{1}");
     }
 
-    /// "Evaluation of work distribution schedulers", Table 2, taken at its word.
+    /// "Evaluation of work distribution schedulers", Table 2, taken literally.
     #[test]
-    fn table_2_of_the_evaluation_of_schedulers() {
+    fn places_of_table_2_parse() {
         for (text, places) in [
             // For 1x2+4.
             ("{0:2}:1:1, {2}:4:1", "{0,1},{2},{3},{4},{5}"),
-            // For 1x4+1, says the table; literally a place of three cores, and core 3 left out.
-            // 1x4+1 would be {0:4}:1:1,{4}:1:1.
+            // The table labels this 1x4+1; literally it is a place of three cores, without core 3. 1x4+1 would be
+            // {0:4}:1:1,{4}:1:1.
             ("{0:3}:1:1, {4}:1:1", "{0,1,2},{4}"),
             // For 4x2+1.
             ("{0:2}:4:2, {8}:1:1", "{0,1},{2,3},{4,5},{6,7},{8}"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lists_of_the_documents() {
+    fn other_place_lists_from_the_papers_parse() {
         let four = "{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}";
         assert_eq!(expanded("{0:4},{4:4},{8:4},{12:4}"), four);
         assert_eq!(expanded("{0:4}:4:4"), four);
@@ -216,7 +216,7 @@ mod tests {
             expanded("{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}, {10}, {11}"),
             "{0,1},{2,3},{4,5},{6,7},{8},{9},{10},{11}"
         );
-        // Meant there as cores 1..=11 and 13..=47 (13:35); literally 47 cores from 13 on.
+        // The paper means cores 1..=11 and 13..=47 (13:35); literally it is 47 cores from 13 on.
         let places: Places = "{0},{12},{1:11,13:47}".parse().unwrap();
         let third: Vec<usize> = (1..=11).chain(13..=59).collect();
         assert_eq!(places.as_slice(), [vec![0], vec![12], third]);

@@ -1,12 +1,13 @@
-//! Reads `OMP_PLACES` lists, by the grammar of the OpenMP API specification 5.2, section 21.1.6:
+//! Parser of `OMP_PLACES` lists, by the grammar of the OpenMP API specification 5.2, section 21.1.6:
 //!
 //! - `{0,1},{2,3}`: two places; `5` alone is `{5}`.
-//! - `{start:count:stride}`: an interval of cores; `{..}:count:stride`: shifted copies of a place.
-//!   A stride may be negative, and is 1 where not written.
-//! - `!`, the exclusion operator: the core or place after it is taken away from those before it.
-//!   A place is a set here: `!{1,0}` takes `{0,1}` away.
+//! - `{start:count:stride}`: an interval of cores; `{..}:count:stride`: shifted copies of a place. A stride may be
+//!   negative, and is 1 by default.
+//! - `!`, the exclusion operator: removes the core or place after it from those before it. A place is a set here:
+//!   `!{1,0}` removes `{0,1}`.
 //!
-//! Abstract names (`cores`, `sockets`, ..) name no cores and are refused here; `binding` reads those that stand alone.
+//! Abstract names (`cores`, `sockets`, ..) name no cores and are refused here; `binding` parses those that make up
+//! the whole value.
 //!
 //! Invariant: every error names the column, in characters from 1, and what would be right there.
 
@@ -27,25 +28,25 @@ impl FromStr for Places {
     }
 }
 
-/// `:count:stride`, both 1 where not written.
+/// `:count:stride`, both 1 by default.
 struct Repeat {
     count: usize,
     stride: i64,
-    /// Colons written: 0, 1 or 2.
+    /// The number of colons written: 0, 1 or 2.
     colons: u8,
 }
 
 impl Repeat {
-    /// What each repetition adds to a core number.
+    /// Returns the offset of each repetition to the core number.
     fn offsets(&self) -> impl Iterator<Item = i64> {
         let stride = self.stride;
         (0..self.count as i64).map(move |i| i * stride)
     }
 }
 
-/// Recursive descent over the text; each method reads one symbol of the grammar.
+/// Recursive descent over the text; each method parses one symbol of the grammar.
 impl Cursor {
-    /// A list of places, to the end of the text.
+    /// Parses a list of places, to the end of the text.
     fn places(&mut self) -> Result<Vec<Vec<usize>>, PlacesError> {
         let mut places: Vec<Vec<usize>> = Vec::new();
         loop {
@@ -74,7 +75,7 @@ impl Cursor {
         }
     }
 
-    /// `{..}`, or a core alone.
+    /// Parses `{..}`, or a single core.
     fn place(&mut self) -> Result<Vec<usize>, PlacesError> {
         if self.eat('{') {
             return self.cores();
@@ -86,7 +87,7 @@ impl Cursor {
         }
     }
 
-    /// The inside of `{..}`, with the closing brace.
+    /// Parses the inside of `{..}`, with the closing brace.
     fn cores(&mut self) -> Result<Vec<usize>, PlacesError> {
         let mut cores: Vec<usize> = Vec::new();
         loop {
@@ -114,13 +115,14 @@ impl Cursor {
         }
     }
 
-    /// A core number.
+    /// Parses a core number.
     fn core(&mut self) -> Result<usize, PlacesError> {
         let column = self.column();
         core(self.number("a core number")?, column)
     }
 
-    /// `:count:stride`, `:count` or nothing, after what stands at `column`; with room for `room` repetitions.
+    /// Parses `:count:stride`, `:count` or nothing, after the item at `column`; there may be at most `room`
+    /// repetitions.
     fn repeat(&mut self, room: usize, mut column: usize) -> Result<Repeat, PlacesError> {
         let (mut count, mut stride, mut colons) = (1, 1, 0);
         if self.eat(':') {
@@ -141,7 +143,7 @@ impl Cursor {
     }
 }
 
-/// A number as a core, if there can be such a core.
+/// Checks that a number can be a core.
 fn core(number: i64, column: usize) -> Result<usize, PlacesError> {
     match usize::try_from(number) {
         Ok(core) if core < MAX_CORES => Ok(core),
@@ -149,12 +151,12 @@ fn core(number: i64, column: usize) -> Result<usize, PlacesError> {
     }
 }
 
-/// Whether both places hold the same cores, as sets.
+/// Returns whether both places contain the same cores, as sets.
 fn same_cores(a: &[usize], b: &[usize]) -> bool {
     a.iter().all(|core| b.contains(core)) && b.iter().all(|core| a.contains(core))
 }
 
-/// Takes every item that `excluded` tells out of the list; there must be one.
+/// Removes every item for which `excluded` is true from the list; there must be at least one.
 fn remove<T>(
     items: &mut Vec<T>,
     excluded: impl Fn(&T) -> bool,
@@ -175,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// The canonical text: intervals and repetitions written out.
+    /// Returns the canonical text: intervals and repetitions written out.
     fn expanded(text: &str) -> String {
         text.parse::<Places>().unwrap_or_else(|e| panic!("{text}: {e}")).to_string()
     }
@@ -185,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grammar() {
+    fn place_lists_expand_by_the_grammar() {
         for (text, places) in [
             ("3", "{3}"),
             ("0:4", "{0},{1},{2},{3}"),
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_wrong_place() {
+    fn unexpected_text_is_refused_with_its_column() {
         for (text, column, found, expected) in [
             ("{0,1},", 7, "the end", "a place such as `{0,1}`"),
             (",{0}", 1, "`,`", "a place such as `{0,1}`"),
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_abstract_names() {
+    fn empty_text_and_abstract_names_are_refused() {
         assert_eq!(error(""), PlacesError::Empty);
         assert_eq!(error(" \n"), PlacesError::Empty);
         for (text, column, name) in
@@ -252,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_out_of_range() {
+    fn counts_out_of_range_are_refused() {
         for (text, column) in [("{0:0}", 4), ("{0}: 0", 6)] {
             assert_eq!(error(text), PlacesError::ZeroCount { column });
         }
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_out_of_range() {
+    fn cores_out_of_range_are_refused() {
         for (text, column, core) in [
             ("{1024}", 2, 1024),
             ("{0,!1024}", 5, 1024),

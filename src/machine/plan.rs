@@ -1,23 +1,24 @@
-//! Makes a machine of a configuration: numbers the units and devices, and has `assign` give them cores.
+//! Planning of a machine from a configuration: numbers the units and devices, and lets `assign` give them cores.
 //!
-//! Units are numbered CPU units first, whatever the order in the text, after González-Tallada & Morancho 2023, §3.1.1.
+//! CPU units are numbered first, whatever the order in the text, after González-Tallada & Morancho 2023, §3.1.1.
 //!
-//! Nothing here looks for devices: whether they exist turns out when a runtime is built.
+//! Nothing here searches for devices: whether they exist is determined when a runtime is built.
 //!
-//! Invariant: what is merely wasteful (units that share cores) is a [`Warning`]; only what
-//! contradicts itself or can't exist is an error.
+//! Invariant: a plan that is merely wasteful (units that share cores) gives a [`Warning`]; only one that contradicts
+//! itself or can't exist is an error.
 
 use super::assign::{Cores, UnitRequest, consecutive_cores, ids, num_cores, over_quota, placed_cores};
 use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
 use crate::ids::DeviceId;
 
 impl Machine {
-    /// The machine that a configuration describes, on the cores of `topology`.
+    /// Plans the machine that a configuration describes, on the cores of `topology`.
     ///
     /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated devices.
-    /// With `places`, unit `i` gets the `i`-th of them, core for core; spare places are not used. Without, device units
-    /// whose accelerators are on the bus get cores near to these, and CPU units what is left
-    /// ([`Topology::places_near`]); if there are none or too few cores, units get consecutive cores, round robin.
+    /// With `places`, unit `i` gets the `i`-th place, core for core; spare places are not used. Without, device units
+    /// whose accelerators are on the bus get cores near them, and CPU units get the remaining cores
+    /// ([`Topology::places_near`]); if there are no such units or too few cores, units get consecutive cores, round
+    /// robin.
     ///
     /// Warnings come in a fixed order, at most one for each core and unit.
     ///
@@ -57,7 +58,7 @@ impl Machine {
     }
 }
 
-/// One request per unit, by unit id.
+/// Returns one request per unit, by unit id.
 pub(super) fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
     let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![UnitRequest { kind, size }; count];
     let mut requests: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();
@@ -99,7 +100,7 @@ mod tests {
 
     /// "Evaluation of work distribution schedulers", Figure 5: 8 units on 20 cores.
     #[test]
-    fn figure_5_of_the_evaluation_of_schedulers() {
+    fn units_of_figure_5_get_their_cores() {
         let machine = plan("4:EMU:1,4:CPU:4", 20).unwrap();
         for (i, unit) in machine.units().iter().enumerate() {
             assert_eq!(unit.id.index(), i);

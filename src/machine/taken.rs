@@ -1,9 +1,10 @@
-//! The cores that runtimes bind their threads to: one table for this process, and a claim on each core for the others.
+//! Cores that runtimes bind their threads to: one table for this process, and a claim on each core for other
+//! processes.
 //!
-//! Nothing here binds a thread. Threads that are not a runtime's are not seen.
+//! Nothing here binds a thread. Threads that belong to no runtime are not detected.
 //!
-//! Invariant: a core in the table is held by at least one runtime of this process; the table has its claim, unless another
-//! process had it when the core was taken.
+//! Invariant: a core in the table is held by at least one runtime of this process; the table has its claim, unless
+//! another process had it when the core was taken.
 
 use super::claim::Claim;
 use super::{ConfigError, Machine, Places, Topology, UnitConfig, Warning};
@@ -11,12 +12,12 @@ use crate::sync::share;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The cores of this process's runtimes.
+/// The table of this process.
 static TAKEN: Taken = Taken { name: "thalweg-core", cores: Mutex::new(BTreeMap::new()) };
 
-/// Which runtimes of a process hold which cores.
+/// The cores held by the runtimes of a process.
 pub(crate) struct Taken {
-    /// The name of the claims that other processes see.
+    /// The prefix of the claims that other processes see.
     name: &'static str,
     cores: Mutex<BTreeMap<usize, Holders>>,
 }
@@ -24,7 +25,7 @@ pub(crate) struct Taken {
 /// The holders of one core.
 struct Holders {
     runtimes: usize,
-    /// None while another process has it.
+    /// `None` if another process has the claim.
     _claim: Option<Claim>,
 }
 
@@ -41,10 +42,10 @@ impl std::fmt::Debug for CoresTaken {
 }
 
 impl CoresTaken {
-    /// Plans a machine ([`Machine::plan`]) and takes its cores if its threads are to be bound: always if that is `asked`
-    /// for, otherwise only if the units fill all cores that the process may use, and no other runtime has one of them.
+    /// Plans a machine ([`Machine::plan`]) and takes its cores if its threads are to be bound: always if `asked`,
+    /// otherwise only if the units fill all cores that the process may use, and no other runtime has one of them.
     ///
-    /// Without places, a core that another runtime has is replaced by a free one. Cores that remain shared are a
+    /// Without places, a core that another runtime has is replaced by a free one. Cores that remain shared give a
     /// [`Warning::CoresTaken`].
     pub(crate) fn plan(
         config: &UnitConfig,
@@ -118,12 +119,12 @@ impl Drop for CoresTaken {
 }
 
 impl Machine {
-    /// The cores of all units.
+    /// Returns the cores of all units.
     fn cores(&self) -> BTreeSet<usize> {
         self.units.iter().flat_map(|unit| unit.cores.iter().copied()).collect()
     }
 
-    /// Whether the units use every core that the process may use, each once.
+    /// Returns whether the units use every core that the process may use, each once.
     fn fills(&self, topology: &Topology) -> bool {
         let uses: usize = self.units.iter().map(|unit| unit.cores.len()).sum();
         uses == topology.cores().len() && topology.core_ids().eq(self.cores())
@@ -141,9 +142,9 @@ mod tests {
 
     type Planned = (Vec<usize>, Vec<Warning>, Option<CoresTaken>);
 
-    /// A separate process, whose claims have the same names as those of others with that name.
+    /// Creates the table of a separate process; processes with the same name see each other's claims.
     fn process(name: &str) -> &'static Taken {
-        // Two checkouts may be tested at once.
+        // The process id separates checkouts that are tested at the same time.
         let name = format!("thalweg-test-{}-{name}", std::process::id());
         Box::leak(Box::new(Taken { name: name.leak(), cores: Mutex::default() }))
     }
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn next_runtime_gets_free_cores_first() {
-        // A process, and another one that sees its claims alone.
+        // The same process, and another one that sees only the claims of the first.
         for others in [
             |first: &'static Taken| first,
             |first: &'static Taken| {

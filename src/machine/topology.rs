@@ -1,11 +1,11 @@
-//! What the machine has: the cores this process may use, how they share caches and memory, and its CPU quota.
+//! The topology of the machine: the cores this process may use, how they share caches and memory, and its CPU quota.
 //!
-//! Everything but the cores is best effort: where the system does not tell, the answer is `None`, and nothing
-//! here fails. It reads and never pins; and since a pinned thread sees only its own core, a topology must be
-//! detected before any thread is pinned.
+//! Everything but the cores is best effort: if the system does not tell, the answer is `None`, and nothing here
+//! fails. The module reads and never pins. Since a pinned thread sees only one core, a topology must be detected
+//! before any thread is pinned.
 //!
-//! Physical cores are numbered from 0 by socket and then by the system's number of them in it, those that this process may
-//! not use included: so the numbers are the machine's, in a container too (Farrelly et al. 2024, §IV-B).
+//! Physical cores are numbered from 0 by socket and then by the system's number within it, including those that this
+//! process may not use. So the numbers are the machine's, even in a container (Farrelly et al. 2024, §IV-B).
 //!
 //! Invariants: cores are in ascending order, each once; so are accelerators, by their addresses.
 
@@ -25,9 +25,9 @@ use std::thread::available_parallelism;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Core {
-    /// The system's number.
+    /// The system's number of the core.
     pub id: usize,
-    /// The physical core that it is a thread of, numbered as [`Topology`] says.
+    /// The physical core that it is a thread of, numbered as [`Topology`] documents.
     pub physical: Option<usize>,
     /// The socket of its processor.
     pub socket: Option<usize>,
@@ -38,13 +38,14 @@ pub struct Core {
 }
 
 impl Core {
-    /// A core of which only the number is known.
+    /// Creates a core with unknown properties.
     const fn bare(id: usize) -> Self {
         Self { id, physical: None, socket: None, numa_node: None, l3_group: None }
     }
 }
 
-/// The cores that this process may use, and what is known of them.
+/// The cores that this process may use, and their known properties. Physical cores are numbered from 0 by socket and
+/// then by the system's number within it, including those that this process may not use.
 ///
 /// ```
 /// use thalweg::machine::Topology;
@@ -64,7 +65,7 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// The topology that the calling thread sees. Call it before pinning that thread.
+    /// Detects the topology that the calling thread sees. Call it before pinning that thread.
     ///
     /// Cores come from the thread's affinity mask; NUMA nodes and L3 groups from Linux's sysfs. The quota is
     /// that of the control groups (v2 `cpu.max`, v1 `cpu.cfs_quota_us`), read through
@@ -79,7 +80,7 @@ impl Topology {
         Self::from_sysfs(Path::new("/sys"), cores).with_cpu_quota(parallelism)
     }
 
-    /// The topology that a copy of Linux's `/sys` describes, of which the process may use these cores.
+    /// Reads a topology from a copy of Linux's `/sys`, for a process that may use the cores `allowed`.
     pub fn from_sysfs(sys: &Path, allowed: impl IntoIterator<Item = usize>) -> Self {
         let cpus = sys.join("devices/system/cpu");
         let allowed: BTreeSet<usize> = allowed.into_iter().collect();
@@ -95,19 +96,19 @@ impl Topology {
         }
     }
 
-    /// A machine with cores `0..n`, of which nothing else is known.
+    /// Creates a topology of cores `0..n` with unknown properties.
     pub fn with_cores(n: usize) -> Self {
         Self::of((0..n).map(Core::bare))
     }
 
-    /// A machine with these cores, of which nothing else is known. Order and repetition don't matter.
+    /// Creates a topology of these cores with unknown properties. Order and repetition don't matter.
     pub fn from_cores(cores: Vec<usize>) -> Self {
         let cores: BTreeSet<usize> = cores.into_iter().collect();
         Self::of(cores.into_iter().map(Core::bare))
     }
 
-    /// The same machine where the process may use no more than `cpus` CPUs' time.
-    /// A quota of as many CPUs as there are cores is none.
+    /// Limits the process to the time of `cpus` CPUs. A quota of at least as many CPUs as there are cores is no
+    /// limit.
     #[must_use]
     pub fn with_cpu_quota(mut self, cpus: usize) -> Self {
         self.cpu_quota = (cpus < self.cores.len()).then_some(cpus);
@@ -118,43 +119,44 @@ impl Topology {
         Self { cores: cores.collect(), cpu_quota: None, scheme: MappingScheme::RoundRobin, accelerators: Vec::new() }
     }
 
-    /// The cores that this process may use, in ascending order.
+    /// Returns the cores that this process may use, in ascending order.
     pub fn cores(&self) -> &[Core] {
         &self.cores
     }
 
-    /// The numbers of these cores, in ascending order.
+    /// Returns the numbers of these cores, in ascending order.
     pub fn core_ids(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.cores.iter().map(|core| core.id)
     }
 
-    /// Whether this process may use the core.
+    /// Returns whether this process may use the core.
     pub fn contains(&self, core: usize) -> bool {
         self.cores.binary_search_by_key(&core, |c| c.id).is_ok()
     }
 
-    /// How many physical cores these are threads of. A core of which nothing is known is one by itself.
+    /// Returns the number of physical cores that these are threads of. A core with unknown properties counts as a
+    /// separate one.
     pub fn num_physical_cores(&self) -> usize {
         self.cores.iter().map(|core| self.physical_of(core.id)).collect::<BTreeSet<_>>().len()
     }
 
-    /// Whether several of these cores are threads of one physical core.
+    /// Returns whether several of these cores are threads of one physical core.
     pub fn is_smt(&self) -> bool {
         self.num_physical_cores() < self.cores.len()
     }
 
-    /// The order in which the system numbers logical cores over physical ones.
+    /// Returns the order in which the system numbers logical cores over physical ones.
     pub fn mapping_scheme(&self) -> MappingScheme {
         self.scheme
     }
 
-    /// The physical core that a logical one is a thread of; none if this process may not use it.
+    /// Returns the physical core that a logical one is a thread of; `None` if this process may not use it.
     pub fn physical_of(&self, core: usize) -> Option<usize> {
         let at = self.cores.binary_search_by_key(&core, |c| c.id).ok()?;
         Some(self.cores[at].physical.unwrap_or(core))
     }
 
-    /// The logical cores that are threads of a physical one, as far as this process may use them.
+    /// Returns the logical cores that are threads of a physical one and that this process may use.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -167,7 +169,7 @@ impl Topology {
         self.core_ids().filter(|core| self.physical_of(*core) == Some(physical)).collect()
     }
 
-    /// The NUMA nodes with their cores, as far as the system tells.
+    /// Returns the NUMA nodes with their cores, as far as the system tells.
     pub fn numa_nodes(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut nodes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for core in &self.cores {
@@ -176,24 +178,24 @@ impl Topology {
         nodes
     }
 
-    /// The accelerators on the PCI bus, whether or not an interface to them is installed.
+    /// Returns the accelerators on the PCI bus, whether or not an interface to them is installed.
     pub fn accelerators(&self) -> &[PciAccelerator] {
         &self.accelerators
     }
 
-    /// CPU time that the process may use, in whole CPUs (rounded down, at least 1);
-    /// `None` when its cores are the only limit.
+    /// Returns the CPU time that the process may use, in whole CPUs (rounded down, at least 1); `None` if its cores
+    /// are the only limit.
     pub fn cpu_quota(&self) -> Option<usize> {
         self.cpu_quota
     }
 
-    /// How many threads can make progress at once: the number of cores, or the quota if that is less.
+    /// Returns how many threads can make progress at once: the number of cores, or the quota if that is less.
     pub fn parallelism(&self) -> usize {
         self.cpu_quota.unwrap_or(self.cores.len())
     }
 }
 
-/// The physical core and the socket of every logical core of the machine, by the number of the logical one.
+/// Returns the physical core and the socket of every logical core of the machine, by its number.
 fn physical_cores(cpus: &Path) -> BTreeMap<usize, (usize, usize)> {
     let read = |id: usize, file: &str| -> Option<usize> {
         fs::read_to_string(cpus.join(format!("cpu{id}/topology/{file}"))).ok()?.trim().parse().ok()
@@ -207,13 +209,13 @@ fn physical_cores(cpus: &Path) -> BTreeMap<usize, (usize, usize)> {
     known.into_iter().map(|(id, place)| (id, (number[&place], place.0))).collect()
 }
 
-/// What sysfs says of one core.
+/// Reads the properties of one core from sysfs.
 fn read_core(sysfs: &Path, id: usize) -> Core {
     let core = sysfs.join(format!("cpu{id}"));
     Core { numa_node: numa_node(&core), l3_group: l3_group(&core), ..Core::bare(id) }
 }
 
-/// A core's directory has an entry `nodeN` for its NUMA node.
+/// Returns the `N` of the entry `nodeN` in a core's directory, its NUMA node.
 fn numa_node(core: &Path) -> Option<usize> {
     fs::read_dir(core)
         .ok()?
@@ -221,7 +223,8 @@ fn numa_node(core: &Path) -> Option<usize> {
         .min()
 }
 
-/// Of the core's caches, `cache/indexN`, the one of level 3 lists the cores that share it: "0-3,8".
+/// Returns the lowest core that shares the level 3 cache of a core: the cache's directory `cache/indexN` lists all,
+/// as "0-3,8".
 fn l3_group(core: &Path) -> Option<usize> {
     let read = |dir: &Path, file| fs::read_to_string(dir.join(file)).ok();
     let mut caches = fs::read_dir(core.join("cache")).ok()?.flatten().map(|entry| entry.path());
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_has_cores_and_a_sane_quota() {
+    fn detected_topology_has_cores_and_plausible_quota() {
         let here = Topology::detect();
         assert!(!here.cores().is_empty());
         assert!(here.cores().windows(2).all(|pair| pair[0].id < pair[1].id));
@@ -249,20 +252,20 @@ mod tests {
     }
 
     #[test]
-    fn a_pinned_thread_sees_one_core() {
+    fn pinned_thread_sees_one_core() {
         let last = Topology::detect().core_ids().last().unwrap();
         let pinned = std::thread::spawn(move || {
             core_affinity::set_for_current(core_affinity::CoreId { id: last })
                 .then(|| Topology::detect().core_ids().collect::<Vec<_>>())
         });
-        // Where the system refuses to pin there is nothing to see.
+        // If the system refuses to pin, there is nothing to check.
         if let Some(cores) = pinned.join().unwrap() {
             assert_eq!(cores, [last]);
         }
     }
 
     #[test]
-    fn made_up_machines() {
+    fn made_up_topologies_sort_and_deduplicate_cores() {
         assert_eq!(Topology::with_cores(3).core_ids().collect::<Vec<_>>(), [0, 1, 2]);
         let some = Topology::from_cores(vec![9, 2, 9, 5]);
         assert_eq!(some.core_ids().collect::<Vec<_>>(), [2, 5, 9]);
@@ -271,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_counts_when_it_is_less_than_the_cores() {
+    fn quota_counts_only_below_the_number_of_cores() {
         let machine = Topology::with_cores(4);
         assert_eq!(machine.clone().with_cpu_quota(4).cpu_quota(), None);
         let throttled = machine.with_cpu_quota(2);
@@ -279,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn sysfs_tells_node_and_l3_group() {
+    fn sysfs_gives_node_and_l3_group() {
         let sysfs = tempfile::tempdir().unwrap();
         let cpu = sysfs.path().join("cpu5");
         fs::create_dir_all(cpu.join("node1")).unwrap();
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sysfs_does_not_tell_is_none() {
+    fn properties_missing_in_sysfs_are_none() {
         let sysfs = tempfile::tempdir().unwrap();
         assert_eq!(read_core(sysfs.path(), 0), Core::bare(0));
         let cpu = sysfs.path().join("cpu1");

@@ -1,4 +1,4 @@
-//! Declared accesses with their types: from a region and a mode to the view that the body gets.
+//! Typed declared accesses: from a region and a mode to the view that the body receives.
 
 use super::buffer::{DataCell, strides_of};
 use super::combine::operation;
@@ -16,62 +16,63 @@ use std::sync::Arc;
 
 /// One declared access, stored in its task.
 ///
-/// Implemented here for every mode; the trait is public only because bodies' argument types are spelled with it.
+/// It is implemented here for every mode. The trait is public only because the argument types of bodies mention it.
 ///
 /// ```
 /// use thalweg::memory::Access;
 /// use thalweg::task::{AccessSpec, Input};
-/// /// What a body gets of an access with this specification.
+/// /// The view that a body receives for an access with this specification.
 /// type ViewOf<'a, A> = <<A as AccessSpec>::Stored as Access>::View<'a>;
 /// let view: ViewOf<'_, Input<'_, f64>> = &[1.0, 2.0];
 /// assert_eq!(view.len(), 2);
 /// ```
 pub trait Access: Replicated + Send + 'static {
-    /// What the body gets.
+    /// The view that the body receives.
     type View<'a>;
-    /// What a body for accelerators gets.
+    /// The view that a body for accelerators receives.
     type DeviceView<'a>;
 
-    /// The view, at the region's place.
+    /// Returns the view of the region.
     ///
     /// # Safety
-    /// Rules 1–3 of the module hold for `'a`; `site`, if given, is where the region lies, else it lies at home. Of one
-    /// access there is one view, and no private replica or combining while it lasts.
+    /// Rules 1–3 of the module hold for `'a`. `site`, if given, is where the region is; otherwise the region is in
+    /// the host copy. An access has only one view, and while the view lasts its private replica is neither replaced
+    /// nor combined.
     #[doc(hidden)]
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a>;
 
-    /// The view of the region where it lies in a device's memory.
+    /// Returns the view of the region at its place in a device's memory.
     #[doc(hidden)]
     fn device_view<'a>(&'a self, site: DeviceSite) -> Self::DeviceView<'a>;
 
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
-    /// The same access for another task.
+    /// Returns the same access for another task.
     #[doc(hidden)]
     #[must_use]
     fn again(&self, right: Internal) -> Self;
 }
 
-/// What an access does with a private replica, which reductions alone have.
+/// Operations of an access on its private replica. Only reductions have one.
 pub trait Replicated: Sealed {
-    /// Where a new private replica lies, and its bytes, if the access has one.
+    /// Allocates a new private replica and returns its address and size in bytes, if the access has one.
     ///
     /// # Safety
-    /// No view of this access lasts.
+    /// No view of this access exists any more.
     #[doc(hidden)]
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
         None
     }
 
-    /// Combines the private replica into the data object's home.
+    /// Combines the private replica into the data object's host copy.
     ///
     /// # Safety
     /// As for `private`, and it is this access's turn.
     #[doc(hidden)]
     unsafe fn combine(&self, _block: &Block) {}
 
-    /// The private replica, if there is one: its elements in row-major order, and its region.
+    /// Returns the private replica, if there is one: its elements in row-major order, and its region.
     ///
     /// # Safety
     /// As for `private`.
@@ -87,35 +88,36 @@ pub trait Replicated: Sealed {
     #[doc(hidden)]
     unsafe fn absorb(&self, _block: &Block, _other: (&[u8], Block)) {}
 
-    /// Gives the memory of the private replica back.
+    /// Releases the memory of the private replica.
     ///
     /// # Safety
     /// As for `private`.
     #[doc(hidden)]
     unsafe fn retire(&self) {}
 
-    /// The access accumulates in this group, at a part of its region.
+    /// Adds the access to a group that accumulates, for a part of its region.
     ///
     /// # Safety
     /// The task is being submitted.
     #[doc(hidden)]
     unsafe fn enlist(&self, _group: Group) {}
 
-    /// Names the join by which an `outcome` learns whether there is a value. The task is being submitted.
+    /// Sets the join from which an `outcome` learns whether there is a value. Called while the task is being
+    /// submitted.
     #[doc(hidden)]
     fn ask(&self, _probe: Probe) {}
 
-    /// An `outcome` finds no value because of this.
+    /// Records why an `outcome` finds no value.
     #[doc(hidden)]
     fn spoil(&self, _cause: &Arc<TaskFailure>) {}
 
-    /// Whether it was spoiled.
+    /// Returns whether [`Self::spoil`] was called.
     #[doc(hidden)]
     fn is_spoiled(&self) -> bool {
         false
     }
 
-    /// The body has run to its end: others may use the private replica, if they share it.
+    /// Marks that the body has run to its end: other tasks may use the private replica, if it is shared.
     ///
     /// # Safety
     /// As for `private`.
@@ -123,7 +125,7 @@ pub trait Replicated: Sealed {
     unsafe fn keep(&self) {}
 }
 
-/// A group that accumulates and a part of a region that is in it, wrapped as [`Record`] is.
+/// A group that accumulates and the part of a region that belongs to it, wrapped like [`Record`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
@@ -133,17 +135,17 @@ pub struct Group(pub(crate) Arc<Accumulation>, pub(crate) Block);
 #[derive(Debug)]
 pub struct Record<'a>(pub(crate) AccessRecord<'a>);
 
-/// Says of a region that its rows follow each other at home without a gap: then its own extents tell the strides, and a running
-/// task need not look at the cell, which has left the caches since it was submitted.
+/// Marks a region whose rows follow each other without gaps in the host copy. Its strides then follow from its
+/// extents, so a running task need not read the cell, which has left the caches since submission.
 const DENSE: usize = 1;
-const _: () = assert!(align_of::<DataCell>() > DENSE, "there is room for it in a cell's address");
+const _: () = assert!(align_of::<DataCell>() > DENSE, "the address of a cell has a spare low bit");
 
 /// A region of a data object, checked against its bounds.
 #[derive(Debug)]
 pub(crate) struct Declared<T, S: Shape> {
-    /// With [`DENSE`] in its lowest bit.
+    /// The cell's address, with [`DENSE`] in its lowest bit.
     cell: *const DataCell,
-    /// Where the region begins at home: known here, as the strides of a dense region are.
+    /// Where the region begins in the host copy. Stored here for the same reason as [`DENSE`].
     home: *mut u8,
     spans: S::Spans,
     element: PhantomData<fn() -> T>,
@@ -153,7 +155,7 @@ pub(crate) struct Declared<T, S: Shape> {
 unsafe impl<T, S: Shape> Send for Declared<T, S> {}
 
 impl<T: Element, S: Shape> Declared<T, S> {
-    /// A region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
+    /// Returns a region within the bounds of `cell`, whose elements are of type `T` in `S` dimensions.
     pub(crate) fn new(cell: &DataCell, block: &Block) -> Self {
         debug_assert!(cell.datum.whole().contains(block) && cell.datum.element_bytes == size_of::<T>());
         let (home, dense) = match S::NDIM {
@@ -165,7 +167,7 @@ impl<T: Element, S: Shape> Declared<T, S> {
         Self { cell, home, spans: S::Spans::of_block(block), element: PhantomData }
     }
 
-    /// Another one.
+    /// Returns a copy of the declaration.
     pub(super) fn duplicate(&self) -> Self {
         Self { ..*self }
     }
@@ -179,7 +181,7 @@ impl<T: Element, S: Shape> Declared<T, S> {
     }
 
     pub(super) fn cell(&self) -> &DataCell {
-        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        // SAFETY: the cell outlives the task that stores this access (rule 3).
         unsafe { &*self.cell.map_addr(|address| address & !DENSE) }
     }
 
@@ -217,8 +219,8 @@ macro_rules! plain_access {
 
             #[inline]
             unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
-                // SAFETY: the engine runs the body when its dependences are satisfied, and the site is the region's:
-                // conflicting tasks are kept away meanwhile (rule 2).
+                // SAFETY: the engine runs the body once its dependences are satisfied, and the site is the region's:
+                // no conflicting task runs meanwhile (rule 2).
                 unsafe { S::$method(self.0.site(site), &self.0.spans) }
             }
 
@@ -245,9 +247,9 @@ plain_access! {
     Out, Mode::Out, ViewMut, view_mut, DeviceViewMut;
     /// `inout`: reads and writes.
     Update, Mode::Inout, ViewMut, view_mut, DeviceViewMut;
-    /// `commutative`: as `inout`, in any order, one at a time.
+    /// `commutative`: like `inout`, in any order, one task at a time.
     Commute, Mode::Commutative, ViewMut, view_mut, DeviceViewMut;
-    /// The runtime's own: takes what is there for good.
+    /// Internal to the runtime: accepts the present content for good.
     Accept, Mode::Accept, View, view, DeviceView;
 }
 
@@ -281,7 +283,7 @@ macro_rules! access_without_view {
 }
 
 access_without_view! {
-    /// `after`: comes later, and sees nothing.
+    /// `after`: only orders the task, and gives no view.
     Follow, Mode::After;
     /// Weak `in`: the task's children read.
     WeakRead, Mode::WeakIn;
@@ -289,7 +291,7 @@ access_without_view! {
     WeakUpdate, Mode::WeakInout;
 }
 
-/// `concurrent`: atomic updates, together with others. The region is contiguous.
+/// `concurrent`: atomic updates, concurrently with other tasks. The region is contiguous.
 #[derive(Debug)]
 pub struct Concur<T, S: Shape>(pub(crate) Declared<T, S>);
 
@@ -303,8 +305,8 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
 
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Shared<'a, T> {
         let len = self.0.spans.block().volume();
-        // SAFETY: the region lies at the site while the body runs; submission refuses regions with gaps, and all tasks
-        // of the group get such views.
+        // SAFETY: the region is at the site while the body runs; submission refuses regions with gaps, and all tasks
+        // of the group receive such views.
         unsafe { Shared::new(self.0.site(site).first.cast(), len) }
     }
 
@@ -321,14 +323,14 @@ impl<T: AtomicElement, S: Shape> Access for Concur<T, S> {
     }
 }
 
-/// `reduction`: a private replica, combined with what the region held when the task has run.
+/// `reduction`: a private replica, which is combined with the region's content after the task has run.
 #[derive(Debug)]
 pub struct Reduce<T, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
-    /// With the operation's id: what a task was registered with, whatever the user's type says later.
+    /// Contains the operation's id as of registration, even if the user's `Reducer::id` later returns another one.
     mode: Mode,
-    /// Apart from the rest, which can be looked at while the body has a view of this.
+    /// In its own cell: the other fields can be read while the body has a view of this one.
     replica: UnsafeCell<Replica<T>>,
 }
 
@@ -338,18 +340,19 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
         Self { mode: Mode::Reduction(operation(&reducer)), declared, reducer, replica }
     }
 
-    /// A new replica; the user's code runs first.
+    /// Begins a new replica. The user's `identity` runs first.
     ///
     /// # Safety
     /// Nothing else uses the access's replica while the reference lasts.
-    #[allow(clippy::mut_from_ref)] // that is the promise
+    #[allow(clippy::mut_from_ref)] // the safety contract excludes a second reference
     unsafe fn begin(&self) -> &mut [T] {
         let identity = self.reducer.identity();
-        // SAFETY: a task's replica is its owner's alone until the body has ended; the reference lasts no longer.
+        // SAFETY: a task's replica belongs to its owner alone until the body has ended; the reference lasts no
+        // longer.
         unsafe { &mut *self.replica.get() }.begin(identity)
     }
 
-    /// A new replica's place, with the spans of the region.
+    /// Begins a new replica and returns its place and the spans of the region.
     ///
     /// # Safety
     /// As for `begin`, until the replica is combined.
@@ -359,7 +362,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     }
 }
 
-/// Where a replica lies.
+/// Returns the site of a replica, together with `spans`.
 pub(super) fn site_of<'a, T, D: Spans>(replica: &mut [T], spans: &'a D) -> (Site, &'a D) {
     let strides = strides_of(&spans.block().extents());
     (Site { first: replica.as_mut_ptr().cast(), strides }, spans)
@@ -372,7 +375,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the body runs once, so this is the one view.
+        // SAFETY: the body runs once, so this is the only view.
         S::of_slice(unsafe { self.begin() }, &self.declared.spans)
     }
 
@@ -391,25 +394,25 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Reduce<T, S, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: it is asked for once, before the body is enqueued, by the task's owner.
+        // SAFETY: the task's owner calls this once, before the body is enqueued.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     unsafe fn combine(&self, block: &Block) {
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the body has ended; the lane of a part has one thread at a time combine (`depend::reduction`).
+        // SAFETY: the body has ended; the lane of a part lets one thread at a time combine (`depend::reduction`).
         let replica = unsafe { &*replica.get() };
         if replica.elements().is_empty() {
-            return; // the body was not run: in a simulation none is
+            return; // the body did not run, as in simulations
         }
-        // SAFETY: nobody but this group's combining touches the region until the group is done; and of that there is
-        // one thread at a time, as the lane of this part sees to.
+        // SAFETY: nothing but this group's combining touches the region until the group is done, and the lane of this
+        // part lets one thread at a time combine.
         unsafe { combine_at_home::<T, S, R>(declared.cell(), &declared.block(), reducer, replica.elements(), block) };
     }
 
     unsafe fn replica(&self) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while this replica is looked at its lane has it combined by nobody else.
+        // SAFETY: the body has ended, and while this replica is read its lane lets nothing else combine it.
         let replica = unsafe { &*self.replica.get() };
         Some((bytemuck::cast_slice(replica.elements()), self.declared.spans.block()))
     }
@@ -417,12 +420,13 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     unsafe fn absorb(&self, block: &Block, (other, others): (&[u8], Block)) {
         let other: &[T] = bytemuck::cast_slice(other);
         let Self { declared, reducer, replica, .. } = self;
-        // SAFETY: the body has ended; the lane of a part has one thread at a time absorb others (`depend::reduction`).
+        // SAFETY: the body has ended; the lane of a part lets one thread at a time absorb others
+        // (`depend::reduction`).
         let replica = unsafe { &mut *replica.get() };
         let own = declared.spans.block();
         let (mine, theirs) = (strides_of(&own.extents()), strides_of(&others.extents()));
         if other.is_empty() || replica.elements().is_empty() {
-            return; // as above
+            return; // one of the two bodies did not run
         }
         for_each_row::<S>(block, |first, len| {
             let to: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
@@ -432,15 +436,15 @@ impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Reduce<T, S, R> {
     }
 
     unsafe fn retire(&self) {
-        // SAFETY: all of the task's parts are combined: `depend::reduction` retires the replica behind the last.
+        // SAFETY: all of the task's parts are combined: `depend::reduction` retires the replica after the last one.
         unsafe { &mut *self.replica.get() }.retire();
     }
 }
 
-/// Combines `contributions` to the block `own` with what `cell` holds within `block`, which lies in that.
+/// Combines `contributions` to the block `own` into the content of `cell` within `block`, which is part of `own`.
 ///
 /// # Safety
-/// Nobody else touches the block at home meanwhile.
+/// Nothing else touches the block in the host copy meanwhile.
 pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     cell: &DataCell,
     own: &Block,
@@ -452,13 +456,13 @@ pub(super) unsafe fn combine_at_home<T: Element, S: Shape, R: Reducer<T>>(
     for_each_row::<S>(block, |first, len| {
         let to: usize = (0..MAX_DIMS).map(|d| first[d] * home[d]).sum();
         let from: usize = (0..MAX_DIMS).map(|d| (first[d] - own.lo()[d]) * mine[d]).sum();
-        // SAFETY: a row of the block, contiguous at home, that the caller alone touches meanwhile.
+        // SAFETY: a row of the block, contiguous in the host copy, which only the caller touches meanwhile.
         let row = unsafe { std::slice::from_raw_parts_mut(cell.base().cast::<T>().add(to), len) };
         combine_all(reducer, row, &contributions[from..from + len]);
     });
 }
 
-/// Calls `row` with the first index of each row of `block` along its innermost dimension, and with how long it is.
+/// Calls `row` with the first index and the length of each row of `block` along its innermost dimension.
 fn for_each_row<S: Shape>(block: &Block, mut row: impl FnMut([usize; MAX_DIMS], usize)) {
     let innermost = S::NDIM.unwrap_or(1) - 1;
     let outer = |d: usize| if d < innermost { block.range(d) } else { block.lo()[d]..block.lo()[d] + 1 };

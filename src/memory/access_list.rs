@@ -1,21 +1,21 @@
-//! All accesses of one task: single ones, tuples of them, lists of them, and these in each other.
+//! The accesses of one task: single accesses, and tuples and lists of them, nested in any way.
 //!
-//! The layers below count a task's regions from 0 and know no other structure. So a place in a tuple or a list stands
-//! for as many regions as are declared in it, and views are made in the order in which [`AccessList::visit`] names the
-//! regions.
+//! The layers below number a task's regions from 0 and know no other structure. A place in a tuple or a list covers
+//! as many consecutive regions as are declared in it, and views are made in the order in which [`AccessList::visit`]
+//! names the regions.
 
 use super::access::{Access, Record, Replicated};
 use crate::depend::Site;
 use crate::kernel::DeviceSite;
 use crate::sealed::{Internal, Sealed};
 
-/// The accesses of one task: one, a tuple of up to twelve, a [`List`], or any of these in each other.
+/// The accesses of one task: a single access, a tuple of up to twelve, a [`List`], or any nesting of these.
 ///
 /// ```
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
 /// let (x, y, z) = (rt.data(vec![1; 4]), rt.data(vec![2; 4]), rt.data(vec![0; 4]));
-/// // Tuples in tuples, with views to match.
+/// // Nested tuples, with matching views.
 /// rt.task("add", ((x.input(), y.input()), z.output()))
 ///     .cpu(|_, ((x, y), z)| for i in 0..4 { z[i] = x[i] + y[i] })
 ///     .submit()?;
@@ -23,20 +23,20 @@ use crate::sealed::{Internal, Sealed};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AccessList: Sealed + Send + 'static {
-    /// What the body gets: a view for one access, else a tuple or a vector of what its parts give.
+    /// The views that the body receives: one for a single access, otherwise a tuple or a vector of its parts' views.
     type Views<'a>;
-    /// What a body for accelerators gets.
+    /// The views that a body for accelerators receives.
     type DeviceViews<'a>;
-    /// How many regions there are, if all accesses of this type have as many.
+    /// The number of regions, if it is the same for all accesses of this type.
     #[doc(hidden)]
     const COUNT: Option<usize>;
 
-    /// How many regions there are.
+    /// Returns the number of regions.
     #[doc(hidden)]
     fn count(&self) -> usize;
 
     /// # Safety
-    /// As for [`Access::view`], for each; and `sites` has one for each, if any.
+    /// As for [`Access::view`], for each access; and `sites`, if given, has one site per access.
     #[doc(hidden)]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a>;
 
@@ -46,37 +46,37 @@ pub trait AccessList: Sealed + Send + 'static {
     #[doc(hidden)]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>));
 
-    /// The access with this number.
+    /// Returns the access with this number.
     #[doc(hidden)]
     fn at(&self, index: usize) -> &dyn Replicated;
 
     /// # Safety
-    /// As for [`Replicated::keep`], for each.
+    /// As for [`Replicated::keep`], for each access.
     #[doc(hidden)]
     unsafe fn keep(&self);
 
-    /// The same accesses for another task.
+    /// Returns the same accesses for another task.
     #[doc(hidden)]
     #[must_use]
     fn again(&self, right: Internal, span: Span) -> Self;
 }
 
-/// How long the parameters of a recording are for that a task reads.
+/// For how long a task keeps the values of a recording's parameters.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
-    /// For one replay: as they are now.
+    /// For one replay: the current values.
     Once,
-    /// For all replays to come: as they are in each.
+    /// For all future replays: the values that each of them is given.
     Always,
 }
 
-/// Where the regions of a task lie that have no view yet; at home if that is not said.
+/// The sites of a task's regions that have no view yet; `None` if they are in the host copies.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Sites<'s>(Option<&'s [Site]>);
 
-/// Where the regions of a task lie on a device that have no view yet.
+/// The device sites of a task's regions that have no view yet.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct DeviceSites<'s>(&'s [DeviceSite]);
@@ -116,7 +116,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in their order.
+        // SAFETY: the engine runs a task's body once, with the sites of its own accesses in order.
         unsafe { self.view(sites.next()) }
     }
 
@@ -135,7 +135,7 @@ impl<A: Access> AccessList for A {
 
     #[inline]
     unsafe fn keep(&self) {
-        // SAFETY: the task's body has ended, or its kernels have: `Body::keep` is called behind them alone.
+        // SAFETY: the task's body or its kernels have ended: `Body::keep` is called only after them.
         unsafe { Replicated::keep(self) }
     }
 
@@ -144,7 +144,7 @@ impl<A: Access> AccessList for A {
     }
 }
 
-/// How many regions two parts have together, if that is known of both.
+/// Returns how many regions two parts have together, if both numbers are known.
 pub(crate) const fn both(a: Option<usize>, b: Option<usize>) -> Option<usize> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
@@ -154,7 +154,7 @@ pub(crate) const fn both(a: Option<usize>, b: Option<usize>) -> Option<usize> {
 
 macro_rules! tuples {
     ($(($($a:ident $i:tt),*))*) => {$(
-        #[allow(clippy::unused_unit, unused_variables, unused_mut, unused_unsafe)] // of the empty tuple
+        #[allow(clippy::unused_unit, unused_variables, unused_mut, unused_unsafe)] // for the empty tuple
         impl<$($a: AccessList),*> AccessList for ($($a,)*) {
             type Views<'a> = ($($a::Views<'a>,)*);
             type DeviceViews<'a> = ($($a::DeviceViews<'a>,)*);
@@ -172,7 +172,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-                // SAFETY: each access gets its own site: they are taken in the order of the accesses.
+                // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
                 unsafe { ($(self.$i.views(sites),)*) }
             }
 
@@ -199,7 +199,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn keep(&self) {
-                // SAFETY: the task's body has ended, so has the use of each of its accesses.
+                // SAFETY: the task's body has ended, and so has the use of each of its accesses.
                 $(unsafe { self.$i.keep() };)*
             }
 
@@ -213,7 +213,7 @@ macro_rules! tuples {
 tuples! { () }
 for_tuples! { tuples }
 
-/// Accesses of one type, as many as the program says when it runs.
+/// Accesses of one type, in a number that is known only at run time.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -243,7 +243,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: each access gets its own site: they are taken in the order of the accesses.
+        // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
         self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
     }
 
@@ -266,11 +266,11 @@ impl<A: AccessList> AccessList for List<A> {
             }
             index -= count;
         }
-        unreachable!("there is no region {index} behind the last")
+        unreachable!("there is no region {index} after the last")
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the task's body has ended, so has the use of each of its accesses.
+        // SAFETY: the task's body has ended, and so has the use of each of its accesses.
         self.0.iter().for_each(|access| unsafe { access.keep() });
     }
 

@@ -1,6 +1,7 @@
-//! Accesses that accumulate: a private replica that the tasks of a group share, one at a time.
+//! Accumulating accesses: a private replica that the tasks of a group share, one at a time.
 //!
-//! [`Accumulation`] decides what a replica begins with, and who may use it when; here are the elements.
+//! [`Accumulation`] decides what a replica begins with and which task may use it when; this module holds the
+//! elements.
 
 use super::access::{Access, Declared, Group, Record, Replicated, combine_at_home, site_of};
 use super::combine::operation;
@@ -31,11 +32,11 @@ use std::sync::Arc;
 pub struct Accumulate<T: Element, S: Shape, R> {
     declared: Declared<T, S>,
     reducer: R,
-    /// With the operation's id: what a task was registered with, whatever the user's type says later.
+    /// Contains the operation's id as of registration, even if the user's `Reducer::id` later returns another one.
     mode: Mode,
-    /// The groups that the region is in, part by part. Filled at submission, read by the owner.
+    /// The groups that the region belongs to, part by part. Filled at submission, read by the owner.
     groups: UnsafeCell<SmallVec<[Group; 1]>>,
-    /// Memory for a replica, if none is free.
+    /// Memory for a new replica, in case the group has no free one.
     spare: UnsafeCell<Option<Replica<T>>>,
     /// The replica in use.
     replica: UnsafeCell<Option<Arc<Partial<T, S, R>>>>,
@@ -48,13 +49,13 @@ struct Partial<T: Element, S: Shape, R> {
     block: Block,
     reducer: R,
     mode: Mode,
-    /// Which part is in which group, by the groups' numbers: it is for tasks in the same groups.
+    /// Which part belongs to which group, by group number. The replica serves tasks that belong to the same groups.
     parts: SmallVec<[(u64, Block); 1]>,
     elements: UnsafeCell<Replica<T>>,
 }
 
-// SAFETY: the elements are reached by the task that uses the replica, which is one at a time (invariant 1 of
-// `depend::accumulation`), and then by those that combine parts of it, which read; nothing else changes.
+// SAFETY: the elements are accessed by the one task that uses the replica at a time (invariant 1 of
+// `depend::accumulation`), and then by the threads that combine parts of it, which only read; nothing else changes.
 unsafe impl<T: Element, S: Shape, R: Reducer<T>> Sync for Partial<T, S, R> {}
 
 impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
@@ -64,13 +65,13 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
         Self { declared, reducer, mode, groups: UnsafeCell::default(), spare, replica: UnsafeCell::default() }
     }
 
-    /// The elements of a replica that is this task's now.
+    /// Returns the elements of a replica that this task may use from now on.
     ///
     /// # Safety
     /// Nothing else uses the access's cells while the reference lasts.
-    #[allow(clippy::mut_from_ref)] // that is the promise
+    #[allow(clippy::mut_from_ref)] // the safety contract excludes a second reference
     unsafe fn begin(&self) -> &mut [T] {
-        // SAFETY: the access's cells are the task's owner's, who calls this once, when the body begins.
+        // SAFETY: the access's cells belong to the task's owner, which calls this once, when the body begins.
         let (groups, spare, replica) =
             unsafe { (&*self.groups.get(), &mut *self.spare.get(), &mut *self.replica.get()) };
         let parts: SmallVec<[(u64, Block); 1]> =
@@ -97,11 +98,11 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulate<T, S, R> {
             each.into_iter().for_each(|group| group.add(new.clone()));
             new
         });
-        // SAFETY: it is this task's until it is given back; the access keeps it.
+        // SAFETY: the replica is this task's until it is given back; the access keeps it alive.
         unsafe { &mut *replica.insert(partial).elements.get() }.elements_mut()
     }
 
-    /// The place of a replica that is this task's now, with the spans of the region.
+    /// Returns the place of a replica that this task may use from now on, and the spans of the region.
     ///
     /// # Safety
     /// As for `begin`, until the replica is given back.
@@ -118,7 +119,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
     type DeviceView<'a> = DeviceViewMut<'a, T>;
 
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the body runs once, so this is the one view.
+        // SAFETY: the body runs once, so this is the only view.
         S::of_slice(unsafe { self.begin() }, self.declared.spans())
     }
 
@@ -137,18 +138,18 @@ impl<T: Element, S: Shape, R: Reducer<T>> Access for Accumulate<T, S, R> {
 
 impl<T: Element, S: Shape, R: Reducer<T>> Replicated for Accumulate<T, S, R> {
     unsafe fn private(&self) -> Option<(*mut u8, usize)> {
-        // SAFETY: it is asked for once, before the body is enqueued, by the task's owner.
+        // SAFETY: the task's owner calls this once, before the body is enqueued.
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(unsafe { self.begin() });
         Some((bytes.as_mut_ptr(), bytes.len()))
     }
 
     unsafe fn enlist(&self, group: Group) {
-        // SAFETY: the task is being submitted: nobody else has its body yet.
+        // SAFETY: the task is being submitted: nothing else has its body yet.
         unsafe { &mut *self.groups.get() }.push(group);
     }
 
     unsafe fn keep(&self) {
-        // SAFETY: the body has ended, and it is the owner who calls.
+        // SAFETY: the body has ended, and the owner calls this.
         let (groups, replica) = unsafe { (&*self.groups.get(), &mut *self.replica.get()) };
         if let (Some(Group(first, _)), Some(partial)) = (groups.first(), replica.take()) {
             first.give_back(Arc::as_ptr(&partial).cast());
@@ -164,16 +165,16 @@ impl<T: Element, S: Shape, R: Reducer<T>> Accumulated for Partial<T, S, R> {
     fn combine(&self, group: &Accumulation, part: &Block) {
         let own = self.parts.iter().filter(|(number, _)| *number == group.number());
         for part in own.filter_map(|(_, own)| own.intersection(part)) {
-            // SAFETY: all tasks that added to these elements have run, and nobody adds to them any more: the group is
+            // SAFETY: all tasks that added to these elements have run, and none adds to them any more: the group is
             // closed there (invariant 1 of `depend::accumulation`).
             let elements = unsafe { &*self.elements.get() }.elements();
-            // SAFETY: the part is the group's: nobody touches it before the join that combines it has ended.
+            // SAFETY: the part belongs to the group: nothing touches it before the join that combines it has ended.
             unsafe { combine_at_home::<T, S, R>(self.region.cell(), &self.block, &self.reducer, elements, &part) };
         }
     }
 }
 
-/// The groups that follow each other.
+/// Returns the group numbers of `parts` in order, without consecutive repetitions.
 fn numbers(parts: &[(u64, Block)]) -> impl Iterator<Item = u64> {
     let repeated = |at: usize| at > 0 && parts[at - 1].0 == parts[at].0;
     (0..parts.len()).filter(move |at| !repeated(*at)).map(|at| parts[at].0)

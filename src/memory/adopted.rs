@@ -1,13 +1,13 @@
-//! Memory of other libraries that data objects have adopted: which is whose, and what becomes of it.
+//! Memory of other libraries that data objects have adopted: ownership and release.
 //!
-//! What the host can reach is a data object's home. Memory of a device is a replica there, valid from the beginning; then the
-//! home has addresses alone until somebody touches it ([`Reserved`]), and keeps the tensor: so either sort is given back with
-//! the home, which goes behind all replicas.
+//! Memory that the host can reach becomes the data object's home. Device memory becomes a replica on that device that
+//! is valid from the beginning; the home then consists of addresses alone until it is touched ([`Reserved`]), and
+//! keeps the tensor. So both kinds are given back together with the home, which is released after all replicas.
 //!
 //! Invariants:
-//! 1. A tensor's deleter is called once, when nothing of the memory is used any more.
-//! 2. No two data objects of this process have adopted the same byte ([`Claim`]): else they would not know of each other's
-//!    tasks. Addresses of devices that can be adopted are of the same space as the host's.
+//! 1. A tensor's deleter is called once, when nothing uses any of its memory any more.
+//! 2. No two data objects of this process have adopted the same byte ([`Claim`]): otherwise their tasks would not be
+//!    ordered with each other. Device addresses that can be adopted are in the same address space as the host's.
 
 use super::dlpack::{DlElement, Layout, Tensor};
 use super::{BoxCopy, Element, Reserved, copy_box, strides_of};
@@ -19,17 +19,17 @@ use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Memory that a data object has adopted, from its first byte to behind its last.
+/// Adopted memory: from the address of its first byte to the end address and the data object's name.
 static CLAIMED: Mutex<BTreeMap<usize, (usize, String)>> = Mutex::new(BTreeMap::new());
 
 /// A part of the process's memory that one data object has adopted.
 pub(crate) struct Claim(Option<usize>);
 
 impl Claim {
-    /// This memory, for a data object of this name.
+    /// Claims this memory for a data object of this name.
     ///
     /// # Errors
-    /// If another one has adopted a part of it.
+    /// If another data object has adopted a part of it.
     pub(crate) fn of(first: usize, bytes: usize, data: &str) -> Result<Self, String> {
         if bytes == 0 {
             return Ok(Self(None));
@@ -39,8 +39,8 @@ impl Claim {
             && *other_end > first
         {
             return Err(format!(
-                "its memory ({first:#x}, {bytes} bytes) overlaps that of {other}, which has adopted it; try taking that \
-                 first, or regions of it"
+                "its memory ({first:#x}, {bytes} bytes) overlaps that of {other}; try taking {other} first, or using \
+                 regions of it"
             ));
         }
         claimed.insert(first, (end, data.to_owned()));
@@ -59,7 +59,7 @@ impl Drop for Claim {
 
 /// A home that was adopted.
 pub(crate) struct ForeignArray {
-    // The claim goes before the memory does: another data object may get the same addresses at once.
+    // The claim is dropped before the memory: another data object may get the same addresses at once.
     _claim: Claim,
     tensor: Tensor,
     first: *mut u8,
@@ -68,17 +68,17 @@ pub(crate) struct ForeignArray {
     element: TypeId,
 }
 
-// SAFETY: the memory is the tensor's, which any thread may use; who may touch it when is the dependences' matter.
+// SAFETY: the memory is the tensor's, which any thread may use; dependences decide which task touches it when.
 unsafe impl Send for ForeignArray {}
 
 impl ForeignArray {
-    /// The tensor, whose memory is claimed, as a home.
+    /// Makes a home of a tensor whose memory is claimed.
     pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let Layout { first, extents, strides, .. } = *layout;
         Self { _claim: claim, tensor, first, extents, strides, element: TypeId::of::<T>() }
     }
 
-    /// The elements, copied; the memory goes back to whom it is from.
+    /// Copies the elements; the memory goes back to its producer.
     ///
     /// # Panics
     /// If `T` is not the type of its elements.
@@ -87,8 +87,8 @@ impl ForeignArray {
         let mut elements = bytemuck::zeroed_vec::<T>(self.extents.iter().product());
         let from = Site { first: self.first, strides: self.strides };
         let to = Site { first: elements.as_mut_ptr().cast(), strides: strides_of(&self.extents) };
-        // SAFETY: the tensor has the elements of its shape at these strides, and nobody uses it any more; the vector has as
-        // many.
+        // SAFETY: the tensor has the elements of its shape at these strides, and nothing uses it any more; the vector
+        // has equally many elements.
         unsafe { copy_box(&BoxCopy { from, to, extents: self.extents, element_bytes: size_of::<T>() }) };
         elements
     }
@@ -100,27 +100,27 @@ impl fmt::Debug for ForeignArray {
     }
 }
 
-/// The home of a data object that lies in a device's memory, which others have made.
+/// The home of a data object in device memory that another library has made.
 pub(crate) struct DeviceArray {
-    // As above.
+    // Dropped first, as in `ForeignArray`.
     _claim: Claim,
     tensor: Tensor,
     home: Reserved,
 }
 
 impl DeviceArray {
-    /// The tensor, whose memory is claimed, as a replica, and a home for that.
+    /// Takes a tensor whose memory is claimed as a replica, and reserves a home for it.
     pub(crate) fn new<T: DlElement>(tensor: Tensor, layout: &Layout, claim: Claim) -> Self {
         let home = Reserved::new::<T>(layout.extents.iter().product());
         Self { _claim: claim, tensor, home }
     }
 
-    /// Where the first element is at home.
+    /// Returns the address of the first element in the home.
     pub(super) fn first(&self) -> *mut u8 {
         self.home.first()
     }
 
-    /// The elements, which are at home; the device's memory goes back to whom it is from.
+    /// Copies the elements from the home; the device memory goes back to its producer.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         self.home.into_vec()
     }
@@ -132,7 +132,7 @@ impl fmt::Debug for DeviceArray {
     }
 }
 
-/// Why a tensor was not adopted. The tensor is in it.
+/// Error returned when a tensor was not adopted. It contains the tensor.
 ///
 /// ```
 /// use thalweg::dlpack::Tensor;
@@ -161,7 +161,7 @@ impl AdoptError {
         Self { tensor, problem }
     }
 
-    /// The tensor that was not adopted.
+    /// Returns the tensor that was not adopted.
     pub fn into_tensor(self) -> Tensor {
         self.tensor
     }

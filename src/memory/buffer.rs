@@ -1,4 +1,4 @@
-//! The home of a data object in host memory: ours, or lent by a caller.
+//! Homes of data objects in host memory: our own, or lent by a caller.
 
 use super::adopted::{DeviceArray, ForeignArray};
 use super::dlpack::Layout as TensorLayout;
@@ -14,32 +14,34 @@ use std::alloc::{Layout, dealloc};
 use std::any::TypeId;
 use std::mem::ManuallyDrop;
 
-/// What a cache brings at once, nearly everywhere.
+/// The size of a cache line nearly everywhere.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// How many lines one array may begin after another: to the end of a page, where caches begin to count anew.
+/// The number of different lines of a page at which an array may begin; caches index sets by the address within a
+/// page.
 const LINES: usize = 64;
 
 /// An ordinary page.
 pub(super) const PAGE_BYTES: usize = LINES * LINE_BYTES;
 
-/// Arrays of less do not suffer from how they lie.
+/// The size from which the placement of arrays in cache sets matters.
 const LARGE_BYTES: usize = 16 * LINES * LINE_BYTES;
 
-/// How far behind the beginning of a page the `number`-th large array begins, in bytes: at another line than its neighbours.
+/// Returns the offset in a page, in bytes, at which the `number`-th large array begins: at a different line than its
+/// neighbours.
 pub(super) fn line_in_page(number: u64) -> usize {
-    // 17 has no divisor in common with the number of lines, so each has its turn, and neighbours are far apart.
+    // 17 is coprime to the number of lines, so every line is used in turn, and neighbours are far apart.
     number as usize * 17 % LINES * LINE_BYTES
 }
 
-/// A vector without its type, whose elements may begin somewhere behind its first byte.
+/// A vector without its type, whose elements may begin some bytes after its base.
 ///
 /// Invariant: `base` and `layout` are those of a `Vec` of elements of the type `element`, and `len` of these,
-/// initialised, lie `skipped_bytes` behind `base`, where they are aligned.
+/// initialised, are `skipped_bytes` after `base`, where they are aligned.
 #[derive(Debug)]
 pub(crate) struct HostBuffer {
     base: *mut u8,
-    /// Before the first element.
+    /// The number of bytes before the first element.
     skipped_bytes: usize,
     len: usize,
     layout: Layout,
@@ -56,16 +58,17 @@ impl HostBuffer {
         Self { base: vec.as_mut_ptr().cast(), skipped_bytes: 0, len: vec.len(), layout, element: TypeId::of::<T>() }
     }
 
-    /// This many zeros. What is more than a cache line begins at one, where allocators begin beside it; large arrays,
-    /// `number` by `number`, at another line of their page each: what allocators give begins at the same for all, so that
-    /// equal places of several arrays compete for the same set of the cache. Larger ones ask for huge pages.
+    /// Allocates `len` zeros. Buffers larger than a cache line are line-aligned, which allocators do not guarantee.
+    /// Large buffers are staggered by `number` lines of their page: allocators would begin all of them at the same
+    /// line, so that equal indices of several arrays would compete for the same cache set. Still larger buffers
+    /// request huge pages.
     ///
     /// # Panics
-    /// If they would take more bytes than any allocation can have.
+    /// If the size in bytes exceeds that of any allocation.
     pub(crate) fn zeros<T: Element>(len: usize, number: u64) -> Self {
         let bytes = size_of::<T>();
         let spare_lines = match len.saturating_mul(bytes) {
-            // What is aligned to more than a line begins at one anyhow.
+            // An alignment of more than a line implies line alignment.
             all if all <= LINE_BYTES || align_of::<T>() > LINE_BYTES => 0,
             all if all < LARGE_BYTES => 1,
             _ => LINES + 1,
@@ -87,15 +90,15 @@ impl HostBuffer {
         buffer
     }
 
-    /// Where the first element is.
+    /// Returns the address of the first element.
     pub(super) fn first(&self) -> *mut u8 {
         self.base.wrapping_add(self.skipped_bytes)
     }
 
-    /// The vector again; what was skipped is closed up.
+    /// Converts the buffer back into a vector; the elements move to the front if bytes were skipped.
     ///
     /// # Panics
-    /// If `T` is not the type it was made of.
+    /// If `T` is not the type the buffer was made from.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         let parts = ManuallyDrop::new(self);
@@ -104,9 +107,9 @@ impl HostBuffer {
             // SAFETY: by the type's invariant both places have room for `len` elements and are aligned.
             unsafe { std::ptr::copy(parts.first().cast::<T>(), first, parts.len) };
         }
-        // An allocation of no bytes is one of any number of elements without size.
+        // An allocation of no bytes holds any number of zero-sized elements.
         let capacity = parts.layout.size().checked_div(size_of::<T>()).unwrap_or(parts.len);
-        // SAFETY: the parts of a `Vec` of this type, taken apart once.
+        // SAFETY: the parts of a `Vec` of this type, which was taken apart once.
         unsafe { Vec::from_raw_parts(first, parts.len, capacity) }
     }
 }
@@ -123,50 +126,52 @@ impl Drop for HostBuffer {
 
 /// A registered data object with its home.
 ///
-/// What every submission looks at stands in the first cache line.
+/// The fields that every submission reads are in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct DataCell {
-    /// Of the runtime it is registered with.
+    /// The runtime that the data object is registered with.
     pub(crate) runtime: u64,
     base: *mut u8,
     pub(crate) datum: Datum,
     home: Mutex<Option<Home>>,
-    /// Elements from one index to the next at home, per dimension. Those of the innermost lie side by side, and no two
-    /// indices have the same place.
+    /// The number of elements from one index to the next in the host copy, per dimension. Elements along the
+    /// innermost dimension are adjacent, and no two indices have the same place.
     strides: [usize; MAX_DIMS],
-    /// What addresses of elements are multiples of, in every memory.
+    /// The alignment of elements, in every memory.
     element_align: usize,
-    /// Memory that reductions use again.
+    /// Memory that reductions reuse.
     spares: SparesOf,
 }
 
-// SAFETY: what is behind `base` is `Send` and `Sync`, and reached only through views (rules 1–3 of the module).
+// SAFETY: the memory at `base` is `Send` and `Sync`, and accessed only through views (rules 1–3 of the module).
 unsafe impl Send for DataCell {}
-// SAFETY: a shared reference gives the elements' address; views are made of it for tasks that dependences keep apart.
+// SAFETY: a shared reference gives the elements' address; views are made from it for tasks that dependences keep
+// apart.
 unsafe impl Sync for DataCell {}
 
 impl DataCell {
-    /// Memory that its reductions use again; a phantom's use none.
+    /// Returns the memory that this data object's reductions reuse; phantoms have none.
     pub(super) fn spares(&self) -> Option<&SparesOf> {
         Some(&self.spares).filter(|_| !self.datum.phantom)
     }
 
-    /// A data object whose home is `buffer`, which holds elements of this type, as many as the shape has.
+    /// Creates a data object whose home is `buffer`, which holds as many elements of this type as the shape has.
     pub(crate) fn new<T: Element>(runtime: u64, id: DataId, shape: &[usize], buffer: HostBuffer) -> Self {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), buffer.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Array(buffer)), base, strides)
     }
 
-    /// A data object whose home lies beside those of others, and holds elements of this type, as many as the shape has.
+    /// Creates a data object whose home shares a piece of memory with others, and holds as many elements of this type
+    /// as the shape has.
     pub(crate) fn together<T: Element>(runtime: u64, id: DataId, shape: &[usize], part: Part) -> Self {
         let (datum, base) = (Datum::new(id, shape, size_of::<T>(), false), part.first());
         let strides = strides_of(datum.shape());
         Self::with_home::<T>(runtime, datum, Some(Home::Together(part)), base, strides)
     }
 
-    /// A data object whose home has memory only where it is touched.
+    /// Creates a data object whose home gets memory only where it is touched.
     pub(crate) fn reserved<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), false);
         let home = Reserved::new::<T>(shape.iter().product());
@@ -174,18 +179,18 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Reserved(home)), first, strides)
     }
 
-    /// Whether its home has memory only where it was touched.
+    /// Returns whether the home has memory only where it was touched.
     pub(crate) fn is_reserved(&self) -> bool {
         matches!(*self.home.lock(), Some(Home::Reserved(_) | Home::Adopted(_)))
     }
 
-    /// A data object whose home another library has made.
+    /// Creates a data object whose home was made by another library.
     pub(crate) fn foreign<T: Element>(runtime: u64, id: DataId, layout: &TensorLayout, home: ForeignArray) -> Self {
         let datum = Datum::new(id, &layout.shape, size_of::<T>(), false);
         Self::with_home::<T>(runtime, datum, Some(Home::Foreign(home)), layout.first, layout.strides)
     }
 
-    /// A data object that lies in a device's memory, which another library has made.
+    /// Creates a data object in device memory that was made by another library.
     pub(crate) fn adopted<T: Element>(
         runtime: u64,
         id: DataId,
@@ -199,7 +204,7 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Adopted(home)), first, strides)
     }
 
-    /// A data object whose home devices use as well, where it lies.
+    /// Creates a data object whose home devices access in place.
     pub(crate) fn unified<T: Element>(runtime: u64, id: DataId, shape: &[usize], home: Unified) -> Self {
         let mut datum = Datum::new(id, shape, size_of::<T>(), false);
         datum.set_unified();
@@ -207,8 +212,8 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Unified(home)), first, strides)
     }
 
-    /// A data object whose home is lent: elements of this type at `base`, so far apart. Nothing is freed here, and it goes
-    /// when nothing uses it any more (see [`Lease`](super::Lease)).
+    /// Creates a data object whose home is lent: elements of this type at `base`, with these strides. Nothing is
+    /// freed here; the data object is dropped when nothing uses it any more (see [`Lease`](super::Lease)).
     pub(super) fn borrowed<T: Element>(
         runtime: u64,
         id: DataId,
@@ -220,7 +225,8 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, None, base.cast(), strides)
     }
 
-    /// A data object without memory, for simulated programs. Its address points nowhere and must not be followed.
+    /// Creates a data object without memory, for simulated programs. Its address is invalid and must not be
+    /// dereferenced.
     pub(crate) fn phantom<T: Element>(runtime: u64, id: DataId, shape: &[usize]) -> Self {
         let datum = Datum::new(id, shape, size_of::<T>(), true);
         let base = std::ptr::without_provenance_mut(align_of::<Self>());
@@ -228,7 +234,7 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, None, base, strides)
     }
 
-    /// A value in a box of its own.
+    /// Creates a data object from a boxed value.
     pub(crate) fn value<T: Send + Sync + 'static>(runtime: u64, id: DataId, value: T) -> Self {
         let value = BoxedValue::new(value);
         let base = value.address();
@@ -236,7 +242,7 @@ impl DataCell {
         Self::with_home::<T>(runtime, datum, Some(Home::Value(value)), base, [1; MAX_DIMS])
     }
 
-    /// What only orders tasks. Its address points nowhere, and nothing follows it.
+    /// Creates a token, which only orders tasks. Its address is invalid and is never dereferenced.
     pub(crate) fn token(runtime: u64, id: DataId) -> Self {
         Self { datum: Datum::whole_in(Residence::Nowhere, id), ..Self::phantom::<()>(runtime, id, &[1]) }
     }
@@ -246,18 +252,18 @@ impl DataCell {
         Self { runtime, base, datum, home: Mutex::new(home), strides, element_align, spares }
     }
 
-    /// Takes the memory out; once, and never of what has none or of what is lent.
+    /// Takes the home out. Called at most once, and never for a data object without a home or with a lent one.
     pub(crate) fn take_home(&self) -> Option<Home> {
         self.home.lock().take()
     }
 
-    /// Elements from one index to the next at home, per dimension.
+    /// Returns the number of elements from one index to the next in the host copy, per dimension.
     #[inline]
     pub(crate) fn strides(&self) -> [usize; MAX_DIMS] {
         self.strides
     }
 
-    /// Whether the elements of `block` lie one after the other at home.
+    /// Returns whether the elements of `block` are contiguous in the host copy.
     pub(crate) fn is_contiguous(&self, block: &Block) -> bool {
         let (extents, mut run) = (block.extents(), 1);
         block.is_empty()
@@ -268,26 +274,26 @@ impl DataCell {
             })
     }
 
-    /// Where the first element of `block` lies at home.
+    /// Returns the address of the first element of `block` in the host copy.
     #[inline]
     pub(crate) fn address(&self, block: &Block) -> *mut u8 {
         let offset: usize = (0..MAX_DIMS).map(|d| block.lo()[d] * self.strides[d]).sum();
         self.base.wrapping_add(offset * self.datum.element_bytes)
     }
 
-    /// What addresses of elements are multiples of.
+    /// Returns the alignment of elements, in every memory.
     pub(crate) fn element_align(&self) -> usize {
         self.element_align
     }
 
-    /// The address of element 0.
+    /// Returns the address of element 0.
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }
 }
 
-/// Row-major strides, in elements.
+/// Returns row-major strides, in elements.
 #[inline]
 pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
     let mut strides = [1; MAX_DIMS];
@@ -301,7 +307,7 @@ pub(crate) fn strides_of(shape: &[usize; MAX_DIMS]) -> [usize; MAX_DIMS] {
 mod tests {
     use super::*;
 
-    /// An array that begins where it was not asked to ends as it was.
+    /// Checks that buffers with skipped bytes are aligned, fit, and are converted back whole; returns their lines.
     fn lines_of<T: Element + PartialEq + std::fmt::Debug>() -> Vec<usize> {
         let len = LARGE_BYTES / size_of::<T>() + 3;
         let mut lines: Vec<usize> = (0..8)
@@ -320,10 +326,11 @@ mod tests {
     }
 
     #[test]
-    fn large_arrays_of_zeros_begin_at_different_lines_and_come_back_whole() {
+    fn large_zeroed_arrays_begin_at_different_lines_and_convert_back_whole() {
         assert!(lines_of::<f64>().len() > 1);
         assert!(lines_of::<u8>().len() > 1);
-        // Those that fill no line, a line that they are not aligned to, or several lines.
+        // Elements smaller than a line and not dividing it, of exactly a line but with less alignment, and of several
+        // lines.
         assert!(lines_of::<[f64; 3]>().len() > 1);
         assert!(lines_of::<[f64; 8]>().len() > 1);
         assert!(lines_of::<[u8; 256]>().len() > 1);
@@ -332,20 +339,20 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(128))]
     struct Aligned([u8; 128]);
-    // SAFETY: bytes without padding, of which all values are one.
+    // SAFETY: bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for Aligned {}
-    // SAFETY: bytes without padding, of which all values are one.
+    // SAFETY: bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for Aligned {}
 
     #[test]
-    fn elements_of_any_size_and_alignment_come_back() {
+    fn elements_of_any_size_and_alignment_convert_back() {
         for len in [0, 1, LARGE_BYTES] {
             assert_eq!(HostBuffer::zeros::<()>(len, 5).into_vec::<()>().len(), len);
             let vec = vec![Aligned([7; 128]); len / 1024];
             assert_eq!(HostBuffer::new(vec.clone()).into_vec::<Aligned>(), vec);
         }
         assert!(HostBuffer::zeros::<Aligned>(LARGE_BYTES, 5).first().addr().is_multiple_of(128));
-        // Few begin at a line, and a single line of them anywhere.
+        // Small buffers of more than a line are aligned to one; a single line may begin anywhere.
         for len in [65, 100, LARGE_BYTES - 1] {
             let few = HostBuffer::zeros::<u8>(len, 5);
             assert!(few.first().addr().is_multiple_of(LINE_BYTES) && few.skipped_bytes < LINE_BYTES);
@@ -357,10 +364,11 @@ mod tests {
         assert_eq!(HostBuffer::new(roomy).into_vec::<u16>(), [1, 2, 3]);
     }
 
-    /// So that pages of large arrays lie near to who writes them first. 32 MiB and more no allocator of a C library has lying about.
+    /// Pages must be touched first by the writing thread, so that they are near it. The size exceeds 32 MiB because C
+    /// allocators may recycle smaller blocks that are already resident.
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn large_arrays_of_zeros_have_memory_where_they_were_written() {
+    fn large_zeroed_arrays_are_resident_only_where_written() {
         const LEN: usize = 64 << 20;
         let buffer = HostBuffer::zeros::<u8>(LEN, 3);
         let resident = || super::super::reserved::resident_bytes(buffer.first(), LEN);
@@ -371,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_any_memory_holds_is_refused() {
+    fn zeros_of_impossible_size_panic() {
         for len in [usize::MAX, usize::MAX / 8, usize::MAX / 16] {
             let refused = std::panic::catch_unwind(|| HostBuffer::zeros::<u64>(len, 1)).unwrap_err();
             assert!(refused.downcast_ref::<String>().unwrap().contains("more than any memory can hold"));
@@ -380,7 +388,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "another element type")]
-    fn a_buffer_knows_what_it_is_made_of() {
+    fn into_vec_of_other_element_type_panics() {
         HostBuffer::new(vec![1u64]).into_vec::<i64>();
     }
 }

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An associative operation with an identity.
 ///
-/// [`Sum`], [`Min`] and [`Max`] are given; [`Reduction::new`] makes one of a closure; and any type can be one:
+/// [`Sum`], [`Min`] and [`Max`] are built in, [`Reduction::new`] makes an operation from a closure, and any type can
+/// implement the trait:
 ///
 /// ```
 /// use thalweg::memory::Reducer;
@@ -44,38 +45,42 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Reducer<T>: Clone + Send + Sync + 'static {
-    /// The value that changes nothing: what a private replica starts with.
+    /// Returns the identity of the operation, with which a private replica begins.
     fn identity(&self) -> T;
     /// Combines `contribution` into `accumulator`.
     fn combine(&self, accumulator: &mut T, contribution: T);
-    /// Reductions with the same id on the same region run side by side; others come one after the other.
+    /// Returns the operation's id. Reductions with the same id on the same region run concurrently; those with
+    /// different ids run one after the other.
     ///
     /// By default all values of a type are the same operation. A type whose values are different operations, such as
-    /// sums modulo a number, keeps an [`OpId::unique`] in each of them, which clones share.
+    /// sums modulo a number, stores an [`OpId::unique`] in each of them, which clones share.
     fn id(&self) -> OpId {
         OpId::of::<Self>()
     }
-    /// Whether contributions may be combined in any order, and with each other first.
+    /// Returns whether contributions may be combined in any order, and with each other first.
     ///
-    /// `false` by default: then they are combined one by one in the order of submission, and a task that is early keeps
-    /// its replica until its turn has come. `true` where the operation gives the same bits in any order, as [`Min`],
-    /// [`Max`] and [`Sum`] of integers do, or where [`AnyOrder`] says that this does not matter.
+    /// The default is `false`: contributions are combined one by one in the order of submission, and a task that ends
+    /// early keeps its replica until its turn comes. Return `true` if the operation gives the same bits in any order,
+    /// as [`Min`], [`Max`] and [`Sum`] of integers do, or if different bits do not matter, as with [`AnyOrder`].
     fn in_any_order(&self) -> bool {
         false
     }
 }
 
-/// The id of an operation; operations in any order do not join the same in the order of submission.
+/// Returns the id of an operation. An operation in any order does not share a group with the same operation in the
+/// order of submission.
 pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
     let id = reducer.id();
     if reducer.in_any_order() { id.in_any_order() } else { id }
 }
 
-/// Addition, from zero, of numbers of all kinds. Of integers in any order; of floating-point numbers, whose sums are
-/// rounded, in the order of submission, unless in [`AnyOrder`]; of [complex numbers](super::Complex) as of their parts.
+/// Addition of integers, floating-point and [complex numbers](super::Complex); the identity is zero.
 ///
-/// Sums of integers wrap around at the bounds of their type, as [`i32::wrapping_add`] does: so they are the same in any
-/// order, and a sum that fits is right even if a part of it would not.
+/// Integers are added in any order. Floating-point sums are rounded, so they are added in the order of submission,
+/// unless wrapped in [`AnyOrder`]. Complex numbers follow the rule of their parts.
+///
+/// Integer sums wrap around at the bounds of their type, as [`i32::wrapping_add`] does. So they are the same in any
+/// order, and a sum that fits is correct even if a partial sum overflows.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -90,8 +95,8 @@ pub(crate) fn operation<T>(reducer: &impl Reducer<T>) -> OpId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sum;
 
-/// The smallest value, from the largest there is; of integers and floating-point numbers. -0.0 is less than 0.0. If any
-/// contribution is a NaN, so is the result, in every order.
+/// The minimum of integers or floating-point numbers; the identity is the largest value of the type. -0.0 is less
+/// than 0.0. If any contribution is a NaN, so is the result, in every order.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -106,7 +111,7 @@ pub struct Sum;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Min;
 
-/// The largest value, from the smallest there is; otherwise as [`Min`].
+/// The maximum; the identity is the smallest value of the type. Otherwise like [`Min`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -130,17 +135,17 @@ static NEXT: AtomicU32 = AtomicU32::new(FIRST_OWN);
 static BY_TYPE: RwLock<BTreeMap<TypeId, OpId>> = RwLock::new(BTreeMap::new());
 
 impl OpId {
-    /// The id of a type whose values are all the same operation.
+    /// Returns the id of a type whose values are all the same operation.
     pub fn of<R: ?Sized + 'static>() -> Self {
         let operation = TypeId::of::<R>();
         let known = BY_TYPE.read().get(&operation).copied();
         known.unwrap_or_else(|| *BY_TYPE.write().entry(operation).or_insert_with(Self::unique))
     }
 
-    /// An id that no other operation of the process has.
+    /// Returns an id that no other operation of the process has.
     ///
     /// # Panics
-    /// If there are none left: after 2^30.
+    /// If none are left, which happens after 2^30.
     #[track_caller]
     pub fn unique() -> Self {
         let next = |id: u32| (id < Self::LIMIT).then_some(id + 1);
@@ -151,14 +156,14 @@ impl OpId {
     }
 }
 
-/// How [`Min`] and [`Max`] compare, so that the result is the same in any order, bit for bit.
+/// The comparisons of [`Min`] and [`Max`], which give the same result in any order, bit for bit.
 ///
 /// -0.0 is less than 0.0. A NaN replaces every number, and NaNs with different bits are compared by
 /// [`f64::total_cmp`].
 trait Ranked: Copy {
-    /// Whether this value replaces `other` as the smallest.
+    /// Returns whether this value replaces `other` as the smallest.
     fn is_below(self, other: Self) -> bool;
-    /// Whether this value replaces `other` as the largest.
+    /// Returns whether this value replaces `other` as the largest.
     fn is_above(self, other: Self) -> bool;
 }
 
@@ -249,7 +254,7 @@ macro_rules! built_in {
 built_in! { integers u8 i8 u16 i16 u32 i32 u64 i64 u128 i128 usize isize }
 built_in! { floats f64 f32 }
 
-/// Complex numbers are added by their parts, and have no order to find a smallest one by.
+/// Complex numbers are added part by part. They have no order, so there is no minimum or maximum.
 impl<T> Reducer<Complex<T>> for Sum
 where
     Sum: Reducer<T>,
@@ -274,9 +279,9 @@ where
 
 /// An operation whose contributions may be combined in any order: `AnyOrder(Sum)` of floating-point numbers.
 ///
-/// No task waits for its turn then, so there are never many more replicas than threads; in return the rounding of a sum
-/// depends on which task ends first. Without it, sums are the same in every run, and contributions that are early keep
-/// their replicas, each of the region's size, until all submitted before have been combined.
+/// No task waits for its turn, so there are never many more replicas than threads. In return, the rounding of a sum
+/// depends on which task ends first. Without `AnyOrder`, sums are the same in every run, and contributions that are
+/// early keep their replicas, each of the region's size, until all earlier ones have been combined.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -351,7 +356,7 @@ pub struct Elementwise<R>(pub R);
 
 type Operation<T> = dyn Fn(&mut T, T) + Send + Sync;
 
-/// An operation of the user's own; clones are the same operation.
+/// A custom operation; clones are the same operation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -372,10 +377,11 @@ pub struct Reduction<T> {
 }
 
 impl<T: Element> Reduction<T> {
-    /// An associative operation, given by its identity and a closure that combines a contribution into an accumulator.
+    /// Makes an associative operation from its identity and a closure that combines a contribution into an
+    /// accumulator.
     ///
-    /// Contributions are combined in the order of submission; the operation need not be commutative. If it is, and the
-    /// order in which they are combined does not matter, [`AnyOrder`] of it saves waiting and memory.
+    /// Contributions are combined in the order of submission, so the operation need not be commutative. If it is, and
+    /// rounding does not matter, wrapping it in [`AnyOrder`] saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }
@@ -412,7 +418,7 @@ impl<T: Element> Reducer<T> for Reduction<T> {
 mod tests {
     use super::*;
 
-    /// From the identity, all contributions in this order.
+    /// Combines the contributions in this order, starting from the identity.
     fn reduce<T: Copy, R: Reducer<T>>(reducer: R, contributions: &[T]) -> T {
         let mut accumulator = reducer.identity();
         contributions.iter().for_each(|c| reducer.combine(&mut accumulator, *c));
@@ -420,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn sum_min_and_max_in_every_order() {
+    fn sum_min_and_max_are_the_same_in_every_order() {
         for values in [[3, -7, 5], [-7, 5, 3], [5, 3, -7], [5, -7, 3]] {
             assert_eq!((reduce(Sum, &values), reduce(Min, &values), reduce(Max, &values)), (1, -7, 5));
             let values = values.map(f64::from);
@@ -431,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn nan_in_min_and_max_is_the_result_in_every_order() {
+    fn min_and_max_with_nan_give_nan_in_every_order() {
         let (one, other) = (f64::NAN, f64::from_bits(f64::NAN.to_bits() | 1).copysign(-1.0));
         for values in [[one, 2.0, other], [2.0, other, one], [other, one, 2.0], [one, other, 2.0]] {
             assert_eq!(reduce(Min, &values).to_bits(), other.to_bits());
@@ -469,11 +475,11 @@ mod tests {
         assert_eq!(reduce(Elementwise(Max), &values), [3, 9, 7]);
         assert_eq!(reduce::<[u64; 2], _>(Elementwise(Min), &[]), [u64::MAX; 2]);
         let ids = [Reducer::<[i32; 3]>::id(&Elementwise(Sum)), Reducer::<[i32; 3]>::id(&Elementwise(Max))];
-        assert_ne!(ids[0], ids[1], "two operations are not one group");
+        assert_ne!(ids[0], ids[1], "different operations do not share a group");
     }
 
     #[test]
-    fn a_type_is_one_operation_and_a_unique_id_another_each_time() {
+    fn type_ids_are_stable_and_unique_ids_differ() {
         struct One;
         struct Other;
         assert_eq!(OpId::of::<One>(), OpId::of::<One>());
@@ -484,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn own_operations_are_told_apart_by_identity_not_by_name() {
+    fn custom_operations_differ_by_id_not_by_name() {
         let (one, other) = (Reduction::new("add", 0, |a: &mut i32, b| *a += b), Reduction::new("add", 0, |_, _| ()));
         assert_eq!(one.id(), one.clone().id());
         assert_ne!(one.id(), other.id());

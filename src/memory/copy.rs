@@ -1,9 +1,9 @@
-//! Copying boxes between arrays of different strides.
+//! Copies of boxes between arrays of different strides.
 
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
 
-/// One box to copy; both sites have the box's first element.
+/// One box to copy; each site is that of the box's first element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoxCopy {
     pub(crate) from: Site,
@@ -12,10 +12,10 @@ pub(crate) struct BoxCopy {
     pub(crate) element_bytes: usize,
 }
 
-/// Copies a box, in runs as long as both sides are contiguous.
+/// Copies a box, in runs of elements that are contiguous on both sides.
 ///
 /// # Safety
-/// Both sites are valid for the box, nobody writes the source's or touches the destination's elements meanwhile, and
+/// Both sites are valid for the box, nothing writes the source's or touches the destination's elements meanwhile, and
 /// the two do not overlap.
 pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
     let BoxCopy { from, to, extents, element_bytes } = *copy;
@@ -35,7 +35,7 @@ pub(crate) unsafe fn copy_box(copy: &BoxCopy) {
     let mut index = [0; MAX_DIMS];
     loop {
         let offset = |site: &Site| (0..outer).map(|d| index[d] * site.strides[d]).sum::<usize>() * element_bytes;
-        // SAFETY: the offsets stay inside the boxes, which the caller keeps valid and to itself until this returns.
+        // SAFETY: the offsets stay inside the boxes, which the caller keeps valid and exclusive until this returns.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 from.first.add(offset(&from)),

@@ -1,8 +1,10 @@
-//! Bodies whose task ends outside of them: when what they lend out is back, or when their future is ready.
+//! Detached bodies: their task ends later than they return, when everything they lent out is given back or their
+//! future is ready.
 //!
-//! A panic of the body or of its future is kept here: guards may be out, and the task fails when they are back.
+//! A panic of the body or of its future is stored as the task's failure: guards may still be out, and the task fails
+//! when they are back.
 //!
-//! A body here is run at home alone: its task has one for CPU units, and no unit that works elsewhere takes that.
+//! These bodies run on CPU units only: their task has just a body for CPU units, so no other unit takes it.
 
 use super::lent::{Lend, Lender, Lending};
 use super::payload::{Place, Stopped};
@@ -30,7 +32,7 @@ enum Stage<F, U> {
     Begun(Pin<Box<U>>, Arc<Detachment>),
 }
 
-/// What has no body, and goes on until what it has is given back: one of the runtime's own.
+/// A task of the runtime without a body, which ends when its region is given back.
 pub(crate) struct LentOut(pub(crate) Arc<Detachment>);
 
 impl Sealed for LentOut {}
@@ -39,7 +41,7 @@ impl<A: AccessList> Slot<A> for LentOut {
     const PRESENT: bool = true;
 
     fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
-        unreachable!("what is lent out needs no view")
+        unreachable!("a task that only lends its region out needs no view")
     }
 
     unsafe fn run(bodies: &Cell<Option<Self>>, _: &A, _: Place<'_>) -> Result<(), Stopped> {
@@ -78,7 +80,7 @@ where
     const PRESENT: bool = true;
 
     fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
-        unreachable!("a detached body is run where its accesses are")
+        unreachable!("a detached body is run by `run`, with its accesses")
     }
 
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, Place(env): Place<'_>) -> Result<(), Stopped> {
@@ -86,7 +88,7 @@ where
         let detachment = Detachment::new(true);
         let lender = Lender(&detachment);
         let body = || {
-            // SAFETY: the caller's promise: the dependences are satisfied, and stay so until the task ends.
+            // SAFETY: the caller guarantees that the dependences are satisfied, and stay so until the task ends.
             let lent = unsafe { accesses.lend(lender) };
             body(&Lending::new(env.context, lender), lent).into_outcome()
         };
@@ -104,11 +106,11 @@ where
     const PRESENT: bool = true;
 
     fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
-        unreachable!("an asynchronous body is run where its accesses are")
+        unreachable!("an asynchronous body is run by `run`, with its accesses")
     }
 
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, Place(env): Place<'_>) -> Result<(), Stopped> {
-        let Self(stage) = bodies.take().expect("a future that is ready is not polled");
+        let Self(stage) = bodies.take().expect("a future is not polled after it is ready");
         let (mut future, detachment) = match stage {
             Stage::Begun(future, detachment) => {
                 detachment.run();
@@ -122,7 +124,8 @@ where
             Stage::Body(body) => {
                 let detachment = Detachment::new(false);
                 let begin = || {
-                    // SAFETY: the caller's promise: the dependences are satisfied, and stay so until the task ends.
+                    // SAFETY: the caller guarantees that the dependences are satisfied, and stay so until the task
+                    // ends.
                     let lent = unsafe { accesses.lend(Lender(&detachment)) };
                     Box::pin(body(env.context.clone(), lent))
                 };
@@ -158,7 +161,7 @@ where
     }
 }
 
-/// Notes how a body has ended.
+/// Records how a body has ended.
 fn settle(detachment: &Detachment, ended: std::thread::Result<Result<(), BoxError>>) {
     match ended {
         Ok(Ok(())) => {}

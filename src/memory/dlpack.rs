@@ -1,10 +1,14 @@
-//! Arrays of other libraries, by DLPack's C structures, which NumPy, PyTorch, CuPy and others give and take.
+//! Exchange of arrays with other libraries through DLPack's C structures, which NumPy, PyTorch, CuPy and others
+//! support.
 //!
-//! A [`Tensor`] owns what it was given by. A runtime adopts it ([`adopted`](super::adopted)) and gives it back when the data
-//! object goes; the other way round, an array becomes a tensor without being copied, and so does what a runtime lends.
+//! A [`Tensor`] owns a DLPack tensor. A runtime adopts it ([`adopted`](super::adopted)) and gives it back when the
+//! data object is dropped. In the other direction, an array becomes a tensor without being copied, and so does a
+//! region that a runtime lends out.
+//!
 //! Invariants:
-//! 1. A tensor's deleter is called once, with its owner, which is a variable of the program's or a data object's home.
-//! 2. Whose memory others read meanwhile is never adopted: its data object's tasks would write there.
+//! 1. A tensor's deleter is called once, when its owner is dropped: a variable of the program or a data object's
+//!    home.
+//! 2. Memory that others may read meanwhile is never adopted: tasks of the data object would write to it.
 
 use super::buffer::strides_of;
 use super::lease::strides_of_view;
@@ -19,26 +23,26 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-/// `DLDevice`: where memory lies.
+/// `DLDevice`: the memory that a tensor is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DlDevice {
-    /// `DLDeviceType`: 1 is host memory, 2 CUDA's, 3 host memory that CUDA has page-locked, 4 OpenCL's, 10 ROCm's, 11 host
-    /// memory that ROCm has page-locked, 13 memory that CUDA moves between host and devices.
+    /// `DLDeviceType`: 1 is host memory, 2 CUDA's, 3 host memory that CUDA has page-locked, 4 OpenCL's, 10 ROCm's, 11
+    /// host memory that ROCm has page-locked, 13 memory that CUDA moves between host and devices.
     pub device_type: i32,
-    /// Which of them.
+    /// The number of the device among those of its type.
     pub device_id: i32,
 }
 
 impl DlDevice {
     pub(crate) const HOST: Self = Self { device_type: 1, device_id: 0 };
 
-    /// Whether the host can reach it.
+    /// Returns whether the host can access the memory.
     pub(crate) fn is_host(self) -> bool {
         matches!(self.device_type, 1 | 3 | 11 | 13)
     }
 
-    /// The interface of such devices.
+    /// Returns the name of the interface to devices of this type.
     pub(crate) fn interface(self) -> &'static str {
         match self.device_type {
             2 => "CUDA",
@@ -62,15 +66,15 @@ impl fmt::Display for DlDevice {
     }
 }
 
-/// `DLDataType`: what elements are.
+/// `DLDataType`: the type of the elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct DlDataType {
     /// `DLDataTypeCode`: 0 is a signed integer, 1 an unsigned one, 2 a floating-point number, 5 a complex one.
     pub code: u8,
-    /// Of one lane.
+    /// Bits of one lane.
     pub bits: u8,
-    /// Numbers in one element.
+    /// Lanes, that is numbers, in one element.
     pub lanes: u16,
 }
 
@@ -94,42 +98,42 @@ impl fmt::Display for DlDataType {
 #[derive(Debug)]
 #[repr(C)]
 pub struct DlTensor {
-    /// Where the memory begins.
+    /// The address at which the memory begins.
     pub data: *mut c_void,
-    /// Where it lies.
+    /// The device whose memory it is.
     pub device: DlDevice,
-    /// How many dimensions there are.
+    /// The number of dimensions.
     pub ndim: i32,
-    /// What elements are.
+    /// The type of the elements.
     pub dtype: DlDataType,
-    /// Indices per dimension.
+    /// The extent of each dimension.
     pub shape: *mut i64,
-    /// Elements from one index to the next, per dimension; null if they lie side by side, the last index fastest.
+    /// The number of elements from one index to the next, per dimension; null for compact row-major order.
     pub strides: *mut i64,
-    /// From `data` to the first element.
+    /// The number of bytes from `data` to the first element.
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensor`: a tensor with what frees it.
+/// `DLManagedTensor`: a tensor with its deleter.
 #[derive(Debug)]
 #[repr(C)]
 pub struct DlManagedTensor {
     /// The tensor.
     pub dl_tensor: DlTensor,
-    /// Whatever its producer likes.
+    /// Opaque data of the producer.
     pub manager_ctx: *mut c_void,
-    /// Frees this structure and what belongs to it; none if there is nothing to free.
+    /// Frees this structure and everything that belongs to it; `None` if there is nothing to free.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// A number that DLPack knows: [`Element`]s of adopted arrays are of such a type.
+/// A number type that DLPack knows. Adopted arrays have [`Element`]s of such a type.
 ///
 /// ```
 /// use thalweg::dlpack::{DlDataType, DlElement};
 /// assert_eq!(f64::DATA_TYPE, DlDataType { code: 2, bits: 64, lanes: 1 });
 /// ```
 pub trait DlElement: Element + Sealed {
-    /// As DLPack says it.
+    /// DLPack's description of the type.
     const DATA_TYPE: DlDataType;
 }
 
@@ -154,37 +158,37 @@ macro_rules! others {
 
 others! { i8 i16 u8 u16 Complex<f32> Complex<f64> }
 
-/// An array of another library, or for one: a `DLManagedTensor`, owned.
+/// An array of another library, or for another library: an owned `DLManagedTensor`.
 ///
 /// ```
 /// use ndarray::array;
 /// use thalweg::dlpack::Tensor;
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
-/// // What Python's `__dlpack__()` has in its capsule would be taken by `Tensor::from_raw`.
+/// // `Tensor::from_raw` takes the pointer from the capsule that Python's `__dlpack__()` returns.
 /// let tensor = Tensor::of(array![[1.0, 2.0], [3.0, 4.0]]);
 /// let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
 /// rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit()?;
-/// // And what Python would put into a capsule:
+/// // `into_raw` gives the pointer for such a capsule:
 /// let result = Tensor::of(rt.take(x)?);
 /// assert_eq!(result.shape(), [2, 2]);
 /// let raw = result.into_raw();
-/// # // SAFETY: it was just given away.
+/// # // SAFETY: `into_raw` has just returned it.
 /// # drop(unsafe { Tensor::from_raw(raw) });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Tensor {
     raw: NonNull<DlManagedTensor>,
-    /// Others read the memory meanwhile.
+    /// Whether others may read the memory meanwhile.
     is_shared: bool,
 }
 
-// SAFETY: `from_raw` asks for a tensor whose memory and deleter any thread may use, and `of` makes one.
+// SAFETY: `from_raw` demands a tensor whose memory and deleter any thread may use, and `of` makes one.
 unsafe impl Send for Tensor {}
-// SAFETY: a shared reference shows what the tensor looks like, which nobody changes.
+// SAFETY: a shared reference gives access to the tensor's description, which never changes.
 unsafe impl Sync for Tensor {}
 
-/// What belongs to a tensor of ours: who owns the memory, and the lists that the structure refers to.
+/// The allocation of a tensor of ours: the owner of its memory, and the lists that the structure points to.
 struct Lent<O> {
     managed: DlManagedTensor,
     _owner: O,
@@ -195,25 +199,26 @@ struct Lent<O> {
 unsafe extern "C" fn free<O>(tensor: *mut DlManagedTensor) {
     // SAFETY: `Tensor::owned` has leaked the box of this type, and a deleter is called once.
     let lent = unsafe { Box::from_raw((*tensor).manager_ctx.cast::<Lent<O>>()) };
-    drop_quietly(|| drop(lent)); // who calls this is no Rust
+    drop_quietly(|| drop(lent)); // the caller is not Rust code, so no panic may escape
 }
 
 impl Tensor {
-    /// A tensor of another library, which belongs to whoever has it from here on.
+    /// Takes ownership of a tensor of another library.
     ///
     /// # Safety
-    /// `tensor` is valid as DLPack describes it, and nobody else frees it. Until it is dropped or given back by
-    /// [`into_raw`](Self::into_raw), nobody but its owner touches the memory. The memory may be used, and the deleter be
+    /// `tensor` is valid as DLPack describes it, and nothing else frees it. Until it is dropped or given back by
+    /// [`into_raw`](Self::into_raw), only its owner touches the memory. The memory may be used, and the deleter
     /// called, from any thread.
     ///
     /// # Panics
-    /// If it is null.
+    /// If `tensor` is null.
     #[track_caller]
     pub unsafe fn from_raw(tensor: *mut DlManagedTensor) -> Self {
-        Self { raw: NonNull::new(tensor).expect("a tensor has an address"), is_shared: false }
+        Self { raw: NonNull::new(tensor).expect("a tensor's address is not null"), is_shared: false }
     }
 
-    /// The array as a tensor, for another library; nothing is copied, unless its elements do not lie row by row.
+    /// Converts an array into a tensor for another library. Nothing is copied, unless the elements are not in
+    /// row-major order.
     pub fn of<T: DlElement, D: Dimension>(array: Array<T, D>) -> Self {
         let shape: Vec<usize> = array.shape().to_vec();
         let elements: Vec<T> = if array.is_standard_layout() && array.len() == shape.iter().product() {
@@ -230,12 +235,12 @@ impl Tensor {
             strides[d - 1] = strides[d] * shape[d];
         }
         let first = elements.as_ptr().cast_mut().cast();
-        // SAFETY: the elements lie there as long as their vector, and are the tensor's alone.
+        // SAFETY: the elements stay there as long as their vector lives, and belong to the tensor alone.
         unsafe { Self::owned::<T, _>(elements, first, DlDevice::HOST, &shape, &strides, false) }
     }
 
-    /// A region of this shape that a task of the runtime's own has at `site` until `owner` is dropped; if it `is_shared`, to be
-    /// read.
+    /// Makes a tensor of a region of this shape, which a task of the runtime keeps at `site` until `owner` is
+    /// dropped. If `is_shared`, it may only be read.
     pub(crate) fn lent<T: DlElement, O: Send + 'static>(
         owner: O,
         site: &LentSite,
@@ -243,15 +248,15 @@ impl Tensor {
         is_shared: bool,
     ) -> Self {
         let LentSite { memory, first, strides } = *site;
-        // SAFETY: while the task has the region no other writes it, or, if the task updates it, touches it; and until the owner
-        // is dropped, neither the region nor its replica goes.
+        // SAFETY: while the task has the region, no other task writes it, nor touches it if the task updates it.
+        // Until the owner is dropped, neither the region nor its replica is released.
         unsafe { Self::owned::<T, _>(owner, first, memory, shape, &strides[..shape.len()], is_shared) }
     }
 
-    /// A tensor of memory that `owner` keeps until the deleter drops it.
+    /// Makes a tensor of memory that `owner` keeps until the deleter drops it.
     ///
     /// # Safety
-    /// Until then elements of this type lie there in this shape, and nobody but the tensor's owner touches them; if it
+    /// Until then, elements of this type are at `first` in this shape, and only the tensor's owner touches them; if
     /// `is_shared`, others may read them.
     unsafe fn owned<T: DlElement, O: Send + 'static>(
         owner: O,
@@ -293,7 +298,7 @@ impl Tensor {
         }
     }
 
-    /// The tensor for another library, which is to call its deleter.
+    /// Returns the tensor for another library, which must call its deleter.
     pub fn into_raw(self) -> *mut DlManagedTensor {
         let raw = self.raw.as_ptr();
         std::mem::forget(self);
@@ -305,35 +310,35 @@ impl Tensor {
         &unsafe { self.raw.as_ref() }.dl_tensor
     }
 
-    /// Where it lies.
+    /// Returns the device whose memory the tensor is in.
     pub fn device(&self) -> DlDevice {
         self.tensor().device
     }
 
-    /// What its elements are.
+    /// Returns the type of its elements.
     pub fn data_type(&self) -> DlDataType {
         self.tensor().dtype
     }
 
-    /// Indices per dimension.
+    /// Returns the extent of each dimension.
     pub fn shape(&self) -> &[i64] {
         self.list(self.tensor().shape)
     }
 
     fn list(&self, first: *const i64) -> &[i64] {
         match usize::try_from(self.tensor().ndim) {
-            // SAFETY: a tensor has as many extents as dimensions, and strides, if any.
+            // SAFETY: a tensor has as many extents as dimensions, and as many strides, if any.
             Ok(count) if count > 0 && !first.is_null() => unsafe { std::slice::from_raw_parts(first, count) },
             _ => &[],
         }
     }
 
-    /// Whether it can be a data object of such elements in `S` dimensions: where it begins, and in what shape.
+    /// Checks whether the tensor can become a data object of such elements in `S` dimensions, and returns its layout.
     pub(crate) fn check<T: DlElement, S: Shape>(&self) -> Result<Layout, String> {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
             return Err(
-                "it was lent to be read, and a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
+                "it was lent to be read, but a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
             );
         }
         if dtype != T::DATA_TYPE {
@@ -371,7 +376,7 @@ impl Tensor {
         }
         let first = data.cast::<u8>().wrapping_add(byte_offset as usize);
         if bytes > 0 && first.is_null() {
-            return Err("it has elements and no address".to_owned());
+            return Err("it has elements but no address".to_owned());
         }
         if !first.addr().is_multiple_of(align_of::<T>()) {
             return Err(format!("its first element is not aligned to {} bytes; try copying it", align_of::<T>()));
@@ -385,7 +390,7 @@ impl Tensor {
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        // SAFETY: the tensor is ours, and its deleter is called once.
+        // SAFETY: we own the tensor, and its deleter is called once.
         unsafe {
             if let Some(deleter) = self.raw.as_ref().deleter {
                 deleter(self.raw.as_ptr());
@@ -402,20 +407,20 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Where a region lies that is lent out.
+/// The place of a region that is lent out.
 pub(crate) struct LentSite {
     pub(crate) memory: DlDevice,
     pub(crate) first: *mut u8,
-    /// Elements from one index to the next, per dimension.
+    /// The number of elements from one index to the next, per dimension.
     pub(crate) strides: [usize; MAX_DIMS],
 }
 
-/// How a tensor lies in its memory.
+/// The layout of a tensor in its memory.
 pub(crate) struct Layout {
     pub(crate) first: *mut u8,
     pub(super) extents: [usize; MAX_DIMS],
     pub(crate) strides: [usize; MAX_DIMS],
     pub(crate) shape: Vec<usize>,
-    /// From the first byte to behind the last.
+    /// The number of bytes from the first to the end of the last element.
     pub(crate) span_bytes: usize,
 }

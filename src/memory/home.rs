@@ -1,7 +1,7 @@
-//! What a data object has at home: the memory that it was registered with, whatever that is made of.
+//! Homes of data objects: the host memory that they were registered with, of whatever kind.
 //!
-//! A home belongs to its [`DataCell`](super::DataCell) until it is taken out, by the task that gives the data object up.
-//! Nothing here is looked at by bodies: their views are made from addresses.
+//! A home belongs to its [`DataCell`](super::DataCell) until the task that releases the data object takes it out.
+//! Bodies never access a home through this type: their views are made from addresses.
 
 use super::adopted::{DeviceArray, ForeignArray};
 use super::shared_pages::Part;
@@ -10,30 +10,30 @@ use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// The memory behind a data object.
+/// The memory of a data object.
 #[derive(Debug)]
 pub(crate) enum Home {
     /// An array's elements.
     Array(HostBuffer),
-    /// Those of an array beside others.
+    /// An array's elements, in a piece of memory that it shares with others.
     Together(Part),
-    /// Addresses, behind which there is memory only where it was touched.
+    /// Reserved addresses, which get memory only where they are touched.
     Reserved(Reserved),
-    /// Those of an array that another library has made.
+    /// An array that another library has made.
     Foreign(ForeignArray),
-    /// Addresses alike, of a data object that lies in a device's memory that another library has made.
+    /// Reserved addresses for a data object in device memory that another library has made.
     Adopted(DeviceArray),
-    /// What devices use as well, where it lies.
+    /// Memory that devices access in place.
     Unified(Unified),
     /// A value of any type, with its destructor.
     Value(BoxedValue),
 }
 
 impl Home {
-    /// The elements of an array.
+    /// Converts the home into the elements of an array.
     ///
     /// # Panics
-    /// If it is not one of elements of this type.
+    /// If it is not an array of elements of this type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
@@ -42,28 +42,28 @@ impl Home {
             Self::Reserved(reserved) => reserved.into_vec(),
             Self::Adopted(array) => array.into_vec(),
             Self::Unified(unified) => unified.into_vec(),
-            Self::Value(_) => unreachable!("the home of a value is no array"),
+            Self::Value(_) => unreachable!("the home of a value is not an array"),
         }
     }
 
-    /// The value.
+    /// Converts the home into its value.
     ///
     /// # Panics
-    /// If it is not one of this type.
+    /// If it is not a value of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
             Self::Value(value) => value.into_inner(),
-            _ => unreachable!("the home of an array is no value"),
+            _ => unreachable!("the home of an array is not a value"),
         }
     }
 }
 
-/// A box without the type of what is in it. Views are made from its address; nobody borrows it meanwhile.
+/// A box without the type of its content. Views are made from its address; nothing borrows it meanwhile.
 ///
 /// Invariant: the pointer is a leaked box's, and owned.
 pub(crate) struct BoxedValue(NonNull<dyn Any + Send + Sync>);
 
-// SAFETY: owned, as a box is, and what is in it is `Send`.
+// SAFETY: the value is owned, as in a box, and is `Send`.
 unsafe impl Send for BoxedValue {}
 
 impl BoxedValue {
@@ -71,14 +71,14 @@ impl BoxedValue {
         Self(NonNull::from(Box::leak(Box::new(value))))
     }
 
-    /// Where the value is.
+    /// Returns the address of the value.
     pub(super) fn address(&self) -> *mut u8 {
         self.0.as_ptr().cast()
     }
 
     fn into_inner<T: 'static>(self) -> T {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: by the type's invariant, and it is given up here once: the destructor does not run.
+        // SAFETY: by the type's invariant, and the box is given up here once: the destructor does not run.
         let value: Box<dyn Any> = unsafe { Box::from_raw(this.0.as_ptr()) };
         *value.downcast().expect("a value has the type of its handle")
     }
@@ -86,7 +86,7 @@ impl BoxedValue {
 
 impl Drop for BoxedValue {
     fn drop(&mut self) {
-        // SAFETY: by the type's invariant; it is not used after.
+        // SAFETY: by the type's invariant; the box is not used afterwards.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
@@ -103,7 +103,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_value_comes_back_or_is_dropped_once() {
+    fn value_is_returned_or_dropped_once() {
         let value = Arc::new(vec![1, 2]);
         let home = Home::Value(BoxedValue::new(value.clone()));
         assert_eq!(Arc::strong_count(&value), 2);
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the type of its handle")]
-    fn a_value_knows_its_type() {
+    fn into_inner_of_other_type_panics() {
         BoxedValue::new(1u64).into_inner::<i64>();
     }
 }

@@ -1,22 +1,23 @@
 //! Huge pages for large arrays, where the system leaves the choice to programs (`madvise` in Linux's
-//! `transparent_hugepage/enabled`): a sweep over many megabytes looks up a page's address once for 512 ordinary pages.
+//! `transparent_hugepage/enabled`). A sweep over many megabytes then needs one address translation instead of 512.
 //!
-//! Advice alone: nothing is touched, moved or promised, and what the system makes of it is not looked at.
+//! This is advice only: no memory is touched, moved or promised, and the system's answer is ignored.
 
-/// An array of less has no whole huge page for certain. Several small ones do not share one: an allocator writes a header
-/// before each, and where an ordinary page is there already no huge one comes.
+/// The least size of an array to advise for. A smaller array might not contain a whole huge page. Several small ones
+/// do not share one: an allocator writes a header before each, and the system installs no huge page where an ordinary
+/// page exists already.
 pub(super) const LEAST_BYTES: usize = 4 << 20;
 
-/// A huge page, nearly everywhere.
+/// The size of a huge page, nearly everywhere.
 pub(super) const PAGE_BYTES: usize = 2 << 20;
 
-/// Asks for huge pages for this memory, which is the process's own: the ordinary pages that it lies in.
+/// Requests huge pages for all ordinary pages that overlap this memory, which belongs to the process.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn advise(base: *mut u8, bytes: usize) {
     const PAGE: usize = 4096;
     let before = base.addr() % PAGE;
     let length = (before + bytes).next_multiple_of(PAGE);
-    // SAFETY: advice on how to back memory changes nothing that is in it; where pages are larger the call is refused.
+    // SAFETY: advice on how to back memory does not change its content; where pages are larger the call is refused.
     unsafe { libc::madvise(base.wrapping_sub(before).cast(), length, libc::MADV_HUGEPAGE) };
 }
 
@@ -28,7 +29,7 @@ pub(super) fn advise(_: *mut u8, _: usize) {}
 mod tests {
     use super::super::HostBuffer;
 
-    /// Whether huge pages are asked for where this address is; `None` where the system knows of none.
+    /// Returns whether huge pages are requested at this address; `None` if the system does not support them.
     fn asked_for(address: usize) -> Option<bool> {
         std::fs::metadata("/sys/kernel/mm/transparent_hugepage").ok()?;
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
@@ -47,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn large_arrays_of_zeros_ask_for_huge_pages() {
+    fn large_zeroed_arrays_request_huge_pages() {
         const LEN: usize = 64 << 20;
         let buffer = HostBuffer::zeros::<u8>(LEN, 3);
         for place in [0, LEN / 2, LEN - 1] {

@@ -1,5 +1,5 @@
-//! What the iterations of a loop have in common, and what tells them apart: their body, of which there is one, and their
-//! number, which a body gets beside its views.
+//! Iterations of a loop: the body that they share, and the number that distinguishes them, which a body receives
+//! along with its views.
 
 use super::access::{Record, Replicated};
 use super::access_list::{DeviceSites, Sites, Span};
@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The number of an iteration, for its body. It stands among accesses and is none: no region belongs to it.
+/// The number of an iteration, for its body. It appears among the accesses but is not one: it has no region.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,7 +49,7 @@ impl AccessList for Index {
     fn visit(&self, _: &mut dyn FnMut(Record<'_>)) {}
 
     fn at(&self, index: usize) -> &dyn Replicated {
-        unreachable!("there is no region {index} of none")
+        unreachable!("an index has no region {index}")
     }
 
     unsafe fn keep(&self) {}
@@ -59,7 +59,7 @@ impl AccessList for Index {
     }
 }
 
-/// A reference to the body that all iterations share: what each of them is stored with.
+/// A reference to the body that all iterations share; each iteration is stored with one.
 pub(crate) trait SharedBody: Clone + Send + 'static {
     type Body;
 
@@ -75,7 +75,7 @@ impl<F: Send + Sync + 'static> SharedBody for Arc<F> {
     }
 }
 
-/// Of a body without captures there is only the one, for ever; so nobody counts who has it.
+/// A body without captures exists once and for ever, so its references are not counted.
 impl<F: Send + Sync + 'static> SharedBody for &'static F {
     type Body = F;
 
@@ -85,7 +85,7 @@ impl<F: Send + Sync + 'static> SharedBody for &'static F {
     }
 }
 
-/// A body that all iterations of a loop share, as one of them has it.
+/// One iteration's reference to the body that all iterations of a loop share.
 pub(crate) struct Repeated<B, R>(pub(crate) B, pub(crate) PhantomData<fn() -> R>);
 
 impl<B, R> Sealed for Repeated<B, R> {}

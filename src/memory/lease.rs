@@ -1,17 +1,18 @@
-//! What a scope lends to tasks: memory of the caller's frame, and bodies that borrow from it.
+//! Leases: what a scope lends to tasks, which is memory of the caller's frame and bodies that borrow from it.
 //!
-//! A task's type knows no lifetime, as tasks go wherever they are ready. So what is lent loses its lifetime here, and
-//! nowhere else. A [`Lease`] stands for the promise that makes that sound, and its lifetime `'scope` for how long it
-//! holds: `Runtime::scope`, which alone makes leases, does not return, nor unwind, before
+//! A task's type has no lifetime, since tasks may run on any thread at any time. So everything that is lent loses its
+//! lifetime here, and nowhere else. A [`Lease`] represents the promise that makes this sound, and its lifetime
+//! `'scope` says how long the promise holds: `Runtime::scope`, which alone makes leases, does not return, nor unwind,
+//! before
 //! 1. every task with a leased body has ended, and its body, with all that it captured, is dropped (invariant 1 of
 //!    `depend::node::group`);
-//! 2. every task that declares a region of a leased cell has ended, every copy from and to its home too, and nothing is
-//!    page-locked there any more: the scope releases the cell by a task that comes after all of them, as the memory of
-//!    any other data object is released (invariant 4 of `depend`, invariant 6 of the architecture).
+//! 2. every task that declares a region of a leased cell has ended, every copy from and to its home too, and nothing
+//!    is page-locked there any more: the scope releases the cell by a task that comes after all of them, as the
+//!    memory of any other data object is released (invariant 4 of `depend`, invariant 6 of the architecture).
 //!
-//! Nobody can keep it from that: it waits by itself, and not in the destructor of a value that could be forgotten. What
-//! has the lifetime `'scope` cannot be kept for longer, as that lifetime is the closure's to choose from nobody
-//! ([`std::thread::scope`] has the same two lifetimes for the same reasons).
+//! User code cannot prevent this: the function itself waits, rather than the destructor of a value that could be
+//! forgotten. Nothing with the lifetime `'scope` can be kept longer, because the closure must accept any such
+//! lifetime ([`std::thread::scope`] has the same two lifetimes for the same reasons).
 
 use super::access_list::AccessList;
 use super::buffer::{DataCell, strides_of};
@@ -39,7 +40,7 @@ pub(crate) type LeasedBody<A> =
 pub(crate) type SharedHostBody<'b, A> =
     Arc<dyn for<'c, 'v> Fn(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + Sync + 'b>;
 
-/// The same for accelerators.
+/// A body for accelerators that all iterations of a loop share.
 pub(crate) type SharedDeviceBody<'b, A> = Arc<
     dyn for<'l, 'd, 'v> Fn(&'l mut Launcher<'d>, <A as AccessList>::DeviceViews<'v>) -> Result<(), BoxError>
         + Send
@@ -47,24 +48,24 @@ pub(crate) type SharedDeviceBody<'b, A> = Arc<
         + 'b,
 >;
 
-/// As [`LeasedBody`], of a body that lends its views out.
+/// Like [`LeasedBody`], for a body that lends its views out.
 pub(crate) type LeasedDetached<A> =
     Box<dyn for<'c> FnOnce(&'c Lending<'c>, <A as Lend>::Lent) -> Result<(), BoxError> + Send>;
 
 /// The future of a [`LeasedAsync`].
 pub(crate) type LeasedFuture<'b> = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send + 'b>>;
 
-/// As [`LeasedBody`], of a body that makes a future.
+/// Like [`LeasedBody`], for a body that makes a future.
 pub(crate) type LeasedAsync<A> = Box<dyn FnOnce(Context, <A as Lend>::Lent) -> LeasedFuture<'static> + Send>;
 
-/// The promise that nothing that was lent for `'scope` is touched after `'scope`.
+/// The promise that nothing lent for `'scope` is touched after `'scope`.
 ///
-/// Neither can it be made longer nor shorter.
+/// The lifetime can be neither lengthened nor shortened.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Lease<'scope>(PhantomData<Invariant<'scope>>);
 
-/// `Send` and `Sync`, which a loop that is being described is as well.
+/// Makes the lease invariant, and `Send` and `Sync`, as a loop under construction must be.
 type Invariant<'scope> = fn(&'scope ()) -> &'scope ();
 
 /// How a builder keeps bodies that are called any number of times, until the last call has ended.
@@ -78,7 +79,7 @@ pub trait Share<'b>: Sealed + Copy {
     -> Common<SharedDeviceBody<'static, A>>;
 }
 
-/// How a builder keeps bodies that are called once: with their types, or in boxes by a scope's lease.
+/// How a builder keeps bodies that are called once: with their types, or boxed by a scope's lease.
 #[doc(hidden)]
 pub trait Keep<'b>: Share<'b> {
     #[doc(hidden)]
@@ -100,7 +101,7 @@ pub trait Keep<'b>: Share<'b> {
         F: FnOnce(Context, A::Lent) -> U + Send + 'b,
         U: Future<Output: IntoOutcome> + Send + 'b;
 
-    /// A body for CPU units.
+    /// Wraps a body for CPU units.
     #[doc(hidden)]
     fn body<A, F, R>(self, body: F) -> Self::Body<A, F, R>
     where
@@ -108,7 +109,8 @@ pub trait Keep<'b>: Share<'b> {
         F: for<'c, 'v> FnOnce(&'c Context, A::Views<'v>) -> R + Send + 'b,
         R: IntoOutcome + 'b;
 
-    /// A body that lends its views out. Guards may go to any thread: the task has not ended before all are given back.
+    /// Wraps a body that lends its views out. Guards may move to any thread: the task does not end before all are
+    /// given back.
     #[doc(hidden)]
     fn detached<A, F, R>(self, body: F) -> Self::Detached<A, F, R>
     where
@@ -116,7 +118,7 @@ pub trait Keep<'b>: Share<'b> {
         F: for<'c> FnOnce(&'c Lending<'c>, A::Lent) -> R + Send + 'b,
         R: IntoOutcome + 'b;
 
-    /// A body that makes a future.
+    /// Wraps a body that makes a future.
     #[doc(hidden)]
     fn asynchronous<A, F, U>(self, body: F) -> Self::Async<A, F, U>
     where
@@ -124,7 +126,7 @@ pub trait Keep<'b>: Share<'b> {
         F: FnOnce(Context, A::Lent) -> U + Send + 'b,
         U: Future<Output: IntoOutcome> + Send + 'b;
 
-    /// A body for accelerators.
+    /// Wraps a body for accelerators.
     #[doc(hidden)]
     fn device<A, F, R>(self, body: F) -> Common<DeviceBody<'static, A>>
     where
@@ -133,9 +135,9 @@ pub trait Keep<'b>: Share<'b> {
         R: IntoOutcome + 'b;
 }
 
-/// Wrapped so that the public traits can mention it.
+/// A wrapper that lets the public traits mention `B`.
 #[doc(hidden)]
-#[allow(missing_debug_implementations)] // there is nothing to show of a closure
+#[allow(missing_debug_implementations)] // a closure has nothing to show
 pub struct Common<B>(pub(crate) B);
 
 /// Bodies that borrow nothing.
@@ -223,9 +225,9 @@ impl Keep<'static> for Owned {
 
 impl<'scope> Share<'scope> for Lease<'scope> {
     fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'scope, A>>) -> Common<SharedHostBody<'static, A>> {
-        // SAFETY: the two types differ in the lifetime alone. The builder of a scope's loop, which cannot outlive `'scope`, gives
-        // the body to tasks of the scope. They call or drop it within `'scope`: the lease's promise, part 1, which
-        // `Runtime::scope` keeps.
+        // SAFETY: the two types differ only in the lifetime. The builder of a scope's loop, which cannot outlive
+        // `'scope`, gives the body to tasks of the scope. They call or drop it within `'scope`: the lease's promise,
+        // part 1, which `Runtime::scope` keeps.
         Common(unsafe { std::mem::transmute::<SharedHostBody<'scope, A>, SharedHostBody<'static, A>>(body.0) })
     }
 
@@ -233,7 +235,7 @@ impl<'scope> Share<'scope> for Lease<'scope> {
         self,
         body: Common<SharedDeviceBody<'scope, A>>,
     ) -> Common<SharedDeviceBody<'static, A>> {
-        // SAFETY: as above.
+        // SAFETY: as in `share_host`.
         Common(unsafe { std::mem::transmute::<SharedDeviceBody<'scope, A>, SharedDeviceBody<'static, A>>(body.0) })
     }
 }
@@ -267,9 +269,9 @@ impl<'scope> Keep<'scope> for Lease<'scope> {
         type Body<'b, A> =
             dyn for<'c, 'v> FnOnce(&'c Context, <A as AccessList>::Views<'v>) -> Result<(), BoxError> + Send + 'b;
         let body: Box<Body<'scope, A>> = Box::new(move |context, views| body(context, views).into_outcome());
-        // SAFETY: the two types differ in the lifetime alone. The builder of a scope's task, which cannot outlive `'scope`,
-        // gives the box to a task of the scope. Within `'scope` the box is called or dropped, and nobody touches its captures
-        // after that: the lease's promise, part 1, which `Runtime::scope` keeps.
+        // SAFETY: the two types differ only in the lifetime. The builder of a scope's task, which cannot outlive
+        // `'scope`, gives the box to a task of the scope. Within `'scope` the box is called or dropped, and nothing
+        // touches its captures after that: the lease's promise, part 1, which `Runtime::scope` keeps.
         With(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) }, PhantomData)
     }
 
@@ -296,10 +298,10 @@ impl<'scope> Keep<'scope> for Lease<'scope> {
             let future = body(context, lent);
             Box::pin(async move { future.await.into_outcome() })
         });
-        // SAFETY: the two types differ in lifetimes alone, that of the future among them. Within `'scope` the box is called
-        // or dropped. The future that it returns is a part of the task's body until it is ready or cancelled, and is dropped
-        // then, before the task ends. Neither capture is touched after that: the lease's promise, part 1, which
-        // `Runtime::scope` keeps.
+        // SAFETY: the two types differ only in lifetimes, including that of the future. Within `'scope` the box is
+        // called or dropped. The future that it returns is a part of the task's body until it is ready or cancelled,
+        // and is then dropped, before the task ends. Neither's captures are touched after that: the lease's promise,
+        // part 1, which `Runtime::scope` keeps.
         Async::new(unsafe { std::mem::transmute::<Box<Body<'scope, A>>, Box<Body<'static, A>>>(body) })
     }
 
@@ -322,26 +324,26 @@ impl fmt::Debug for Lease<'_> {
 }
 
 impl<'scope> Lease<'scope> {
-    /// For `Runtime::scope`, which keeps the promise, and for nobody else.
+    /// Makes a lease. Only `Runtime::scope`, which keeps the promise, may call this.
     pub(crate) fn of_scope() -> Self {
         Self(PhantomData)
     }
 
-    /// A data object whose home is a slice; to be read only, which is the handle's matter: it declares `in` and `after`
-    /// alone.
+    /// Creates a data object whose home is a slice. The slice is only read, which the handle ensures: it declares
+    /// only `in` and `after`.
     pub(crate) fn slice<T: Element>(&self, runtime: u64, id: DataId, slice: &'scope [T]) -> DataCell {
         DataCell::borrowed(runtime, id, &[slice.len()], slice.as_ptr().cast_mut(), [1; MAX_DIMS])
     }
 
-    /// A data object whose home is a slice.
+    /// Creates a data object whose home is a slice.
     pub(crate) fn slice_mut<T: Element>(&self, runtime: u64, id: DataId, slice: &'scope mut [T]) -> DataCell {
         DataCell::borrowed(runtime, id, &[slice.len()], slice.as_mut_ptr(), [1; MAX_DIMS])
     }
 
-    /// A data object whose home is what the view shows; to be read only, as [`Self::slice`].
+    /// Creates a data object whose home is the array of the view. The array is only read, as in [`Self::slice`].
     ///
     /// # Errors
-    /// If it does not lie there row by row.
+    /// If the array is not in row-major order.
     pub(crate) fn array<T: Element, S: Shape>(
         &self,
         runtime: u64,
@@ -352,10 +354,10 @@ impl<'scope> Lease<'scope> {
         Ok(DataCell::borrowed(runtime, id, view.shape(), view.as_ptr().cast_mut(), strides))
     }
 
-    /// A data object whose home is what the view shows.
+    /// Creates a data object whose home is the array of the view.
     ///
     /// # Errors
-    /// If it does not lie there row by row.
+    /// If the array is not in row-major order.
     pub(crate) fn array_mut<T: Element, S: Shape>(
         &self,
         runtime: u64,
@@ -368,21 +370,21 @@ impl<'scope> Lease<'scope> {
     }
 }
 
-/// The strides of an array whose rows lie one behind the other, perhaps with gaps between them; those of dimensions of
-/// one index, which mean nothing, as if there were none.
+/// Returns the strides of an array in row-major order, possibly with gaps between its rows. Strides of dimensions of
+/// extent 1 are meaningless, and are replaced by those of an array without gaps there.
 pub(super) fn strides_of_view(shape: &[usize], strides: &[isize]) -> Result<[usize; MAX_DIMS], SubmitError> {
     let refuse = |problem| Err(SubmitError::Layout { shape: shape.to_vec(), strides: strides.to_vec(), problem });
     let mut padded = [1; MAX_DIMS];
     padded[..shape.len()].copy_from_slice(shape);
     let mut found = strides_of(&padded);
     if shape.contains(&0) {
-        return Ok(found); // there is nothing at any place
+        return Ok(found); // the array is empty
     }
-    let mut span: usize = 1; // from the first element to behind the last, of what lies further in
+    let mut span: usize = 1; // elements spanned by the inner dimensions
     for d in (0..shape.len()).rev() {
         found[d] = if shape[d] == 1 { span } else { usize::try_from(strides[d]).unwrap_or(0) };
         if found[d] < span {
-            return refuse("its rows do not lie one behind the other, as in row-major order");
+            return refuse("its rows do not follow each other as in row-major order");
         }
         span = found[d].saturating_mul(shape[d] - 1).saturating_add(span);
     }
@@ -394,13 +396,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_may_have_gaps_between_them_and_nothing_else() {
+    fn strides_may_leave_gaps_between_rows_only() {
         let found = |shape: &[usize], strides: &[isize]| strides_of_view(shape, strides).ok();
         assert_eq!(found(&[3], &[1]), Some([1; 4]));
         assert_eq!(found(&[2, 3], &[10, 1]), Some([10, 1, 1, 1]));
         assert_eq!(found(&[2, 3, 4, 5], &[1000, 100, 6, 1]), Some([1000, 100, 6, 1]));
-        assert_eq!(found(&[3, 2, 3, 4], &[120, 30, 12, 1]), Some([120, 30, 12, 1]), "of every second row");
-        assert_eq!(found(&[2, 1, 4], &[8, -7, 1]), Some([8, 4, 1, 1]), "nobody goes along one index");
+        assert_eq!(found(&[3, 2, 3, 4], &[120, 30, 12, 1]), Some([120, 30, 12, 1]), "every second row");
+        assert_eq!(found(&[2, 1, 4], &[8, -7, 1]), Some([8, 4, 1, 1]), "the stride of extent 1 is ignored");
         assert_eq!(found(&[1, 1], &[0, 0]), Some([1; 4]));
         assert_eq!(found(&[0, 3], &[0, 0]), Some([3, 1, 1, 1]));
         let refused: [(&[usize], &[isize]); 7] = [

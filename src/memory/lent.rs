@@ -1,11 +1,11 @@
-//! Guards of what a task has lent out: views that any thread may use while the task goes on without its body.
+//! Guards of lent regions: views that any thread may use while the task continues without its body.
 //!
-//! A guard has the region's address and a [`Hold`]. What makes that sound: the task does not end before the hold is given
-//! back, which is the last thing a guard does (invariant 1 of `depend::node::detached`), and until a task has ended the
-//! rules of [`super`] hold for its views as they do while its body runs. A guard that is never given back keeps the task,
-//! and with it the memory, for ever.
+//! A guard contains the region's address and a [`Hold`]. This is sound because the task does not end before the hold
+//! is given back, which is the last thing a guard does (invariant 1 of `depend::node::detached`), and until a task
+//! has ended the rules of [`super`] hold for its views as they do while its body runs. A guard that is never given
+//! back keeps the task, and with it the memory, for ever.
 //!
-//! Nobody gets at the reference inside a guard with another lifetime than the guard's own borrow.
+//! The reference inside a guard is only available with the lifetime of a borrow of the guard.
 
 use super::access::{Commute, Follow, In, Out, Reduce, Update};
 use super::accumulate::Accumulate;
@@ -20,20 +20,20 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a guard may do with its region, as a type: read.
+/// Type-level permission of a guard: its region may be read.
 #[derive(Debug)]
 pub enum ReadOnly {}
 
-/// What a guard may do with its region, as a type: read and write.
+/// Type-level permission of a guard: its region may be read and written.
 #[derive(Debug)]
 pub enum Writable {}
 
-/// A region that a task has lent out: it can go to any thread and is used there as the view would be in the body.
+/// A region that a task has lent out. It can move to any thread, and is used there like the view in the body.
 ///
-/// Bodies of [`host_detached_until_event`](crate::TaskBuilder::host_detached_until_event) and [`host_async`](crate::TaskBuilder::host_async) get
-/// one for each access: `Lent<[f64]>` of one dimension, `Lent<ArrayRef<f64, Ix2>>` of two; of an `input`, one that is
-/// [`ReadOnly`]; of a value or a result a [`LentValue`](super::LentValue). The task holds its regions until all of them are
-/// given back.
+/// Bodies of [`host_detached_until_event`](crate::TaskBuilder::host_detached_until_event) and
+/// [`host_async`](crate::TaskBuilder::host_async) get one guard for each access: `Lent<[f64]>` for one dimension,
+/// `Lent<ArrayRef<f64, Ix2>>` for two. The guard of an `input` is [`ReadOnly`]. Values and results give a
+/// [`LentValue`](super::LentValue). The task holds its regions until all guards are given back.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -42,12 +42,12 @@ pub enum Writable {}
 /// rt.task("receive", (ghost.output(),))
 ///     .host_detached_until_event(|_, (mut ghost,): (Lent<[f64]>,)| {
 ///         std::thread::spawn(move || {
-///             ghost.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]); // as what arrives by the network
+///             ghost.copy_from_slice(&[1.0, 2.0, 3.0, 4.0]); // for example, data received from the network
 ///             ghost.finish();
 ///         });
 ///     })
 ///     .submit()?;
-/// assert_eq!(rt.take(ghost)?, [1.0, 2.0, 3.0, 4.0]); // waits for what the thread does
+/// assert_eq!(rt.take(ghost)?, [1.0, 2.0, 3.0, 4.0]); // waits until the thread has finished
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a guard that is dropped unfinished fails its task"]
@@ -57,15 +57,15 @@ pub struct Lent<L: Lendable + ?Sized, M = Writable> {
     may: PhantomData<M>,
 }
 
-// SAFETY: a guard is a reference to elements that are `Send` and `Sync` (`Lendable::Item`), and a hold that any thread may
-// give back.
+// SAFETY: a guard is a reference to elements that are `Send` and `Sync` (`Lendable::Item`), and a hold that any
+// thread may give back.
 unsafe impl<L: Lendable + ?Sized, M> Send for Lent<L, M> {}
-// SAFETY: as above; shared, it gives shared references.
+// SAFETY: as for `Send`; a shared guard gives shared references.
 unsafe impl<L: Lendable + ?Sized, M> Sync for Lent<L, M> {}
 
 impl<L: Lendable + ?Sized, M> Lent<L, M> {
     /// # Safety
-    /// Until the hold is given back, the region lies at the place as [`Access::view`](super::Access::view) asks, and
+    /// Until the hold is given back, the region is at the place as [`Access::view`](super::Access::view) demands, and
     /// `M` is what the access may do with it.
     unsafe fn new(place: L::Place, lender: Lender<'_>) -> Self {
         Self { place, hold: lender.0.hold(), may: PhantomData }
@@ -76,7 +76,7 @@ impl<L: Lendable + ?Sized, M> Lent<L, M> {
         self.hold.finish();
     }
 
-    /// Gives the region back: the task has failed, and what it should have written is not to be used.
+    /// Gives the region back: the task has failed, and its output must not be used.
     pub fn fail(self, error: impl Into<BoxError>) {
         self.hold.fail(error);
     }
@@ -95,7 +95,8 @@ impl<L: Lendable + ?Sized, M> Deref for Lent<L, M> {
 impl<L: Lendable + ?Sized> DerefMut for Lent<L, Writable> {
     #[inline]
     fn deref_mut(&mut self) -> &mut L {
-        // SAFETY: as above; the access writes, so nobody else has the region, and there is one guard of it.
+        // SAFETY: the task has not ended while the guard has its hold (`new`); the access writes, so nothing else has
+        // the region, and this is its only guard.
         unsafe { L::get_mut(&mut self.place) }
     }
 }
@@ -106,7 +107,8 @@ impl<L: Lendable + ?Sized, M> fmt::Debug for Lent<L, M> {
     }
 }
 
-/// Keeps a task from ending, without a region: made by [`Lending::completion`], and what an `after` access or a token gives.
+/// A guard without a region, which keeps a task from ending. It is made by [`Lending::completion`], and is what an
+/// `after` access or a token gives.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -127,17 +129,17 @@ impl Completion {
         Self(lender.0.hold())
     }
 
-    /// The task's work is done, as far as this is concerned.
+    /// Marks the work of this completion as done. The task ends when all of its guards are finished.
     pub fn finish(self) {
         self.0.finish();
     }
 
-    /// The task has failed.
+    /// Fails the task.
     pub fn fail(self, error: impl Into<BoxError>) {
         self.0.fail(error);
     }
 
-    /// Another one: the task ends when both are finished.
+    /// Creates another completion: the task ends when both are finished.
     pub fn another(&self) -> Self {
         Self(self.0.another())
     }
@@ -149,7 +151,7 @@ impl fmt::Debug for Completion {
     }
 }
 
-/// Says whose guard it is, once the body has returned.
+/// Writes the guard's task, once the body has returned.
 pub(super) fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match hold.look(|task| (task.shared().id, task.shared().name.clone())) {
         Some((id, name)) => write!(f, "{what}({id} `{name}`)"),
@@ -157,7 +159,7 @@ pub(super) fn describe(what: &str, hold: &Hold, f: &mut fmt::Formatter<'_>) -> f
     }
 }
 
-/// What a detached body can ask: where it runs, as its [`Context`], and for further completions.
+/// The argument of a detached body: gives its [`Context`] and makes further completions.
 #[derive(Debug)]
 pub struct Lending<'a> {
     context: &'a Context,
@@ -169,7 +171,7 @@ impl<'a> Lending<'a> {
         Self { context, lender }
     }
 
-    /// What the task will not end without, beside the guards of its accesses.
+    /// Creates a completion, without which the task does not end, in addition to the guards of its accesses.
     pub fn completion(&self) -> Completion {
         Completion::new(self.lender)
     }
@@ -183,27 +185,27 @@ impl Deref for Lending<'_> {
     }
 }
 
-/// Who makes guards, wrapped so that public traits can mention it.
+/// Makes guards; a wrapper that lets public traits mention the detachment.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Lender<'a>(pub(crate) &'a Arc<Detachment>);
 
-/// What a guard gives: a slice, or ndarray's [`ArrayRef`].
+/// The target of a guard: a slice, or ndarray's [`ArrayRef`].
 pub trait Lendable: Sealed {
-    /// Its elements.
+    /// The element type.
     #[doc(hidden)]
     type Item: Send + Sync;
-    /// Where it is.
+    /// The address and shape of the region.
     #[doc(hidden)]
     type Place;
 
     /// # Safety
-    /// The region lies there while the reference lasts, and nobody writes it.
+    /// The region is there while the reference lasts, and nothing writes it.
     #[doc(hidden)]
     unsafe fn get(place: &Self::Place) -> &Self;
 
     /// # Safety
-    /// As for `get`, and nobody else reads it either.
+    /// As for `get`, and nothing else reads it either.
     #[doc(hidden)]
     unsafe fn get_mut(place: &mut Self::Place) -> &mut Self;
 }
@@ -229,7 +231,7 @@ impl<T, D> Sealed for ArrayRef<T, D> {}
 
 impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     type Item = T;
-    // Inside is an address, and no reference: an array view is one by its type alone.
+    // An array view only by its type: it serves as an address, not as a reference.
     type Place = ArrayViewMut<'static, T, D>;
 
     #[inline]
@@ -243,19 +245,20 @@ impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
     }
 }
 
-/// Accesses whose views can be lent out of a body: all but `concurrent` regions and weak ones, alone, in tuples and in lists.
+/// Accesses whose views can be lent out of a body: all except `concurrent` regions and weak accesses, alone, in
+/// tuples and in lists.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent out of a body",
     note = "`concurrent` regions are for bodies that run: try `commutative`, `reduction` or `accumulate`, which can be lent",
     note = "weak accesses are for the task's children: try a task without a guard of them"
 )]
 pub trait Lend: AccessList {
-    /// What the body gets: a guard for one access, else a tuple or a vector of what its parts give.
+    /// What the body receives: a guard for a single access, otherwise a tuple or a vector of its parts' guards.
     type Lent: Send + 'static;
 
     /// # Safety
-    /// As for [`Access::view`](super::Access::view), at home, until the holds are given back; the lender's task is the
-    /// accesses' own.
+    /// As for [`Access::view`](super::Access::view), in the host copies, until the holds are given back. The lender's
+    /// task is the one that stores the accesses.
     #[doc(hidden)]
     unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent;
 }
@@ -266,7 +269,8 @@ macro_rules! plain {
             type Lent = Lent<S::Lent<T>, $may>;
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise: the region is at home, and nobody in conflict with it has it.
+                // SAFETY: the caller guarantees that the region is in the host copy, and that no conflicting task has
+                // it.
                 unsafe { Lent::new(S::lend(self.0.site(None), self.0.spans()), lender) }
             }
         }
@@ -289,7 +293,7 @@ macro_rules! private {
             type Lent = Lent<S::Lent<T>>;
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise: the private replica is the task's until it ends.
+                // SAFETY: the caller guarantees that the private replica is the task's until the task ends.
                 unsafe {
                     let (site, spans) = self.begin_site();
                     Lent::new(S::lend(site, spans), lender)
@@ -303,12 +307,12 @@ private! { Reduce; Accumulate; }
 
 macro_rules! tuples {
     ($(($($a:ident $i:tt),*))*) => {$(
-        #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // of the empty tuple
+        #[allow(clippy::unused_unit, unused_variables, unused_unsafe)] // for the empty tuple
         impl<$($a: Lend),*> Lend for ($($a,)*) {
             type Lent = ($($a::Lent,)*);
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise, for each.
+                // SAFETY: the caller's promise, for each access.
                 unsafe { ($(self.$i.lend(lender),)*) }
             }
         }
@@ -322,7 +326,7 @@ impl<A: Lend> Lend for List<A> {
     type Lent = Vec<A::Lent>;
 
     unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-        // SAFETY: the caller's promise, for each.
+        // SAFETY: the caller's promise, for each access.
         self.0.iter().map(|access| unsafe { access.lend(lender) }).collect()
     }
 }

@@ -1,8 +1,7 @@
-//! Guards of what is used whole: values, and the results of other tasks. Tokens, of which there is nothing to see, give
-//! completions.
+//! Guards of values, and of the results of other tasks. Tokens have no content and give completions.
 //!
-//! What makes them sound is said in [`super::lent`], with the value in its box, or the result in its cell, for the region:
-//! either stays where it is until the task has ended.
+//! The argument in [`super::lent`] makes these sound, with the value in its box, or the result in its cell, instead
+//! of the region: both stay where they are until the task has ended.
 
 use super::lent::{Completion, Lend, Lender, ReadOnly, Writable, describe};
 use super::{Commutes, Follows, OfValue, Overwrites, ReadResult, Reads, Shares, Unseen, Updates, ValueMode};
@@ -12,9 +11,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A value that a task has lent out, as [`Lent`](super::Lent) is a region; or the result of another task.
+/// A value that a task has lent out, or the result of another task; the counterpart of [`Lent`](super::Lent) for
+/// regions.
 ///
-/// Of an `input`, of a result and of `concurrent`, which gives bodies `&T` as well, it is [`ReadOnly`].
+/// The guard is [`ReadOnly`] for an `input`, for a result, and for `concurrent`, which also gives bodies only `&T`.
 ///
 /// ```
 /// use thalweg::memory::ReadOnly;
@@ -24,7 +24,7 @@ use std::ops::{Deref, DerefMut};
 /// rt.task("fetch", (url.input(), pages.inout()))
 ///     .host_detached_until_event(|_, (url, mut pages): (LentValue<&str, ReadOnly>, LentValue<Vec<String>>)| {
 ///         std::thread::spawn(move || {
-///             pages.push(format!("the page at {}", *url)); // as what arrives by the network
+///             pages.push(format!("the page at {}", *url)); // for example, data received from the network
 ///             pages.finish();
 ///             url.finish();
 ///         });
@@ -35,7 +35,7 @@ use std::ops::{Deref, DerefMut};
 /// ```
 #[must_use = "a guard that is dropped unfinished fails its task"]
 pub struct LentValue<T, M = Writable> {
-    /// A pointer that can be written through, so that the type is no other's supertype.
+    /// A mutable pointer, which makes the type invariant in `T`.
     value: *mut T,
     hold: Hold,
     may: PhantomData<M>,
@@ -43,12 +43,12 @@ pub struct LentValue<T, M = Writable> {
 
 // SAFETY: a guard is a reference to a value that is `Send` and `Sync`, and a hold that any thread may give back.
 unsafe impl<T: Send + Sync, M> Send for LentValue<T, M> {}
-// SAFETY: as above; shared, it gives shared references.
+// SAFETY: as for `Send`; a shared guard gives shared references.
 unsafe impl<T: Send + Sync, M> Sync for LentValue<T, M> {}
 
 impl<T, M> LentValue<T, M> {
     /// # Safety
-    /// Until the hold is given back, the value is there and nobody in conflict with `M` uses it.
+    /// Until the hold is given back, the value exists and nothing that conflicts with `M` uses it.
     unsafe fn new(value: *mut T, lender: Lender<'_>) -> Self {
         Self { value, hold: lender.0.hold(), may: PhantomData }
     }
@@ -58,7 +58,7 @@ impl<T, M> LentValue<T, M> {
         self.hold.finish();
     }
 
-    /// Gives the value back: the task has failed, and what it should have written is not to be used.
+    /// Gives the value back: the task has failed, and its output must not be used.
     pub fn fail(self, error: impl Into<BoxError>) {
         self.hold.fail(error);
     }
@@ -77,7 +77,8 @@ impl<T, M> Deref for LentValue<T, M> {
 impl<T> DerefMut for LentValue<T, Writable> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above; the access writes, so nobody else has the value, and there is one guard of it.
+        // SAFETY: the task has not ended while the guard has its hold (`new`); the access writes, so nothing else has
+        // the value, and this is its only guard.
         unsafe { &mut *self.value }
     }
 }
@@ -94,7 +95,8 @@ macro_rules! values {
             type Lent = LentValue<T, $may>;
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise: the value is at home, and nobody in conflict with this mode has it.
+                // SAFETY: the caller guarantees that the value is in host memory, and that no task that conflicts
+                // with this mode has it.
                 unsafe { LentValue::new(self.address(), lender) }
             }
         }
@@ -123,8 +125,8 @@ impl<R: Send + Sync + 'static> Lend for ReadResult<R> {
     type Lent = LentValue<R, ReadOnly>;
 
     unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-        // SAFETY: the caller's promise: the task that writes the result has ended. Nobody takes it while this one reads it,
-        // and a guard that is read only does not write it.
+        // SAFETY: the caller guarantees that the task that writes the result has ended. Nothing takes the result
+        // while this task reads it, and a read-only guard does not write it.
         unsafe { LentValue::new(std::ptr::from_ref(self.result()).cast_mut(), lender) }
     }
 }

@@ -1,15 +1,18 @@
-//! Host memory and the typed views that a body gets of it.
+//! Host memory, and the typed views of it that bodies receive.
 //!
-//! The one place where addresses become references. What makes that sound is said once here:
+//! This module is the only place where addresses become references. The following rules make that sound:
 //!
 //! 1. A view is made only when its task runs, from a region that was checked against the data object's bounds at
 //!    submission.
-//! 2. While a task runs, no task with a conflicting access does: that is what the dependence layer promises, and the
-//!    conflict detector checks in tests. Within one task, overlapping accesses that write were refused at submission.
-//! 3. A data object's memory outlives every task that accesses it: giving the memory up is itself a task that updates
+//! 2. While a task runs, no task with a conflicting access runs: the dependence layer guarantees this, and the
+//!    conflict detector checks it in tests. Within one task, overlapping accesses that write are refused at
+//!    submission.
+//! 3. A data object's memory outlives every task that accesses it: releasing the memory is itself a task that updates
 //!    all of it.
-//! 4. What is lent to a lease (`lease.rs`), memory or what bodies capture, is lent until nothing can touch it any more.
-//! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to read.
+//! 4. Everything that is lent to a lease (`lease.rs`), memory or the captures of bodies, stays lent until nothing can
+//!    touch it any more.
+//! 5. Elements are [`bytemuck::Pod`]: any bytes are a value, so a buffer that was never written is still valid to
+//!    read.
 
 #![allow(unsafe_code)] // addresses become references here; every use states its reason
 
@@ -43,7 +46,8 @@ mod value;
 
 pub use crate::depend::OpId;
 pub use access::{Accept, Access};
-// Types of accesses and bodies that inference finds and no program names; so are all that are hidden below.
+// Types of accesses and bodies that type inference finds and no program names; the same holds for everything hidden
+// below.
 #[doc(hidden)]
 pub use access::{Commute, Concur, Follow, In, Out, Reduce, Replicated, Update, WeakRead, WeakUpdate};
 pub(crate) use access::{Declared, Record};
@@ -69,7 +73,7 @@ pub(crate) use lease::{Common, SharedDeviceBody, SharedHostBody};
 pub use lease::{Keep, Lease, Owned, Share};
 pub use lent::{Completion, Lend, Lendable, Lending, Lent, ReadOnly, Writable};
 pub use lent_value::LentValue;
-/// A complex number, of the crate `num-complex`; an [`Element`] if its parts are.
+/// A complex number from the crate `num-complex`. It is an [`Element`] if its parts are.
 pub use num_complex::Complex;
 #[doc(hidden)]
 pub use outcome::OutcomeOf;
@@ -96,12 +100,13 @@ pub use value::{
     WeaklyUpdates,
 };
 
-/// What an array can be made of: plain bytes that may be copied to any memory.
+/// The element types of arrays: plain bytes that may be copied to any memory.
 ///
-/// Every [`bytemuck::Pod`] type is one: numbers, [`Complex`] ones too, arrays of them, and structs that derive `Pod`, for
-/// which they are `Copy`, `#[repr(C)]` and without padding. The types `f16` and `bf16` of the crate `half` are with that
-/// crate's feature `bytemuck`. `bool` is none, as not every byte is one: take `u8`. What is no plain bytes is registered
-/// whole, with [`Runtime::value`](crate::Runtime::value).
+/// Every [`bytemuck::Pod`] type is an element: real and [`Complex`] numbers, arrays of elements, and structs that
+/// derive `Pod`, which must be `Copy`, `#[repr(C)]` and free of padding. The types `f16` and `bf16` of the crate
+/// `half` are elements if that crate's feature `bytemuck` is enabled. `bool` is not an element because not every byte
+/// is a valid `bool`; use `u8`. A value that is not plain bytes is registered whole, with
+/// [`Runtime::value`](crate::Runtime::value).
 ///
 /// ```
 /// use bytemuck::{Pod, Zeroable};
@@ -117,7 +122,7 @@ pub use value::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Functions can be generic over it:
+/// Functions can be generic over the element type:
 ///
 /// ```
 /// use thalweg::prelude::*;

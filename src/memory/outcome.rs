@@ -1,8 +1,9 @@
-//! Accesses that give the failure when there is no value, stored in their tasks.
+//! `outcome` accesses, stored in their tasks: they give the value, or the failure that left it missing.
 //!
-//! An `outcome` wraps an access that reads. Its task waits for the same tasks as a reader and inherits no failure. The access
-//! learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be
-//! (`depend::register`), and from the placement, which *spoils* it when the bytes are lost or cannot be copied.
+//! An `outcome` wraps an access that reads. Its task waits for the same tasks as a reader and inherits no failure.
+//! The access learns of a failure in two ways: from its *probe*, a join that is poisoned when a reader would be
+//! (`depend::register`), and from the placement, which *spoils* the access when the bytes are lost or cannot be
+//! copied.
 //!
 //! Invariant: no view is made of a region that has no value.
 
@@ -16,14 +17,14 @@ use std::cell::OnceCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// `outcome`: reads as the access `A` does, or gives the failure that left it without a value.
+/// `outcome`: reads as the access `A` does, or gives the failure that left the region without a value.
 pub struct OutcomeOf<A> {
     access: A,
     probe: OnceCell<TaskRef>,
     failure: OnceCell<Arc<TaskFailure>>,
 }
 
-/// The join that tells an `outcome` whether there is a value, wrapped as [`Record`] is.
+/// The join that tells an `outcome` whether there is a value, wrapped like [`Record`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Probe(pub(crate) TaskRef);
@@ -33,7 +34,7 @@ impl<A> OutcomeOf<A> {
         Self { access, probe: OnceCell::new(), failure: OnceCell::new() }
     }
 
-    /// Why there is no value. To be called when the task's predecessors have ended.
+    /// Returns why there is no value. Must be called only after the task's predecessors have ended.
     fn failure(&self) -> Option<&TaskFailure> {
         if let Some(cause) = self.probe.get().and_then(|probe| probe.poison()) {
             self.failure.get_or_init(|| cause);
@@ -65,8 +66,9 @@ impl<A: Access> Access for OutcomeOf<A> {
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a> {
         match self.failure() {
             Some(failure) => Err(failure),
-            // SAFETY: the engine runs the body when its dependences are satisfied, which are those of a reader: an `outcome`
-            // enters the histories as one, and so keeps writers away (rule 2). The site is the region's, or it lies at home.
+            // SAFETY: the engine runs the body once its dependences are satisfied. These are a reader's, because an
+            // `outcome` enters the histories as a reader and so keeps writers away (rule 2). The region is at the
+            // site, or in the host copy.
             None => Ok(unsafe { self.access.view(site) }),
         }
     }

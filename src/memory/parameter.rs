@@ -1,11 +1,12 @@
-//! Parameters of recordings: what a recorded task reads beside its regions, and what changes from replay to replay.
+//! Parameters of recordings: values that a recorded task reads in addition to its regions, and that change from
+//! replay to replay.
 //!
-//! A parameter has no history and needs none: its value is set by who owns the recording, between replays. A task that is
-//! submitted, by a replay or by itself, keeps the value of that moment. A task that stays from replay to replay reads the
-//! one value that the replay under way was given.
+//! A parameter needs no history: the owner of the recording sets its value between replays. A task that is submitted,
+//! by a replay or on its own, keeps the value of that moment. A task that stays from replay to replay reads the value
+//! that was given to the current replay.
 //!
-//! What makes the reference of such a task sound: [`Setting::settle`] is called when no task of the recording runs or can be
-//! run, and a parameter is read by tasks of its own recording alone.
+//! The references of such tasks are sound because [`Setting::settle`] is called when no task of the recording runs or
+//! can start, and only tasks of its own recording read a parameter.
 
 use super::Replicated;
 use super::access::Record;
@@ -22,15 +23,15 @@ use std::sync::Arc;
 /// One parameter of a recording.
 pub(crate) struct Setting<T> {
     name: Box<str>,
-    /// Of the recording that it belongs to.
+    /// The recording that it belongs to.
     recording: u64,
-    /// For the next replay.
+    /// The value for the next replay.
     next: Mutex<Arc<T>>,
-    /// For the replay under way, of tasks that stay.
+    /// The value for the current replay, read by tasks that stay.
     now: UnsafeCell<Arc<T>>,
 }
 
-// SAFETY: `now` is written when nobody reads it, and what is in it is shared by threads that read.
+// SAFETY: `now` is written only when nothing reads it, and threads share its content only to read it.
 unsafe impl<T: Send + Sync> Sync for Setting<T> {}
 
 /// A parameter of any type.
@@ -39,25 +40,26 @@ pub(crate) trait AnySetting: Any + Send + Sync {
 
     fn recording(&self) -> u64;
 
-    /// The name of its type.
+    /// Returns the name of the parameter's type.
     fn type_name(&self) -> &'static str;
 
-    /// The value of the next replay, for [`Self::settle`].
+    /// Returns the value for the next replay, to be passed to [`Self::settle`].
     fn next(&self) -> Box<dyn Any + Send>;
 
-    /// Gives the tasks that stay the value that was the next; what they had comes back.
+    /// Sets the value that tasks that stay read, and returns the previous one.
     ///
     /// # Safety
-    /// No task of the recording runs, or can be run before this returns.
+    /// No task of the recording runs, or can start before this returns.
     unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send>;
 }
 
-/// Gives the tasks of a recording that stay the values of now, when its turn comes.
+/// Captures the present values, and returns a closure that gives them to the tasks that stay when their replay's turn
+/// comes.
 pub(crate) fn settle(settings: &[Arc<dyn AnySetting>]) -> Settle {
     let values: Vec<_> = settings.iter().map(|setting| (setting.clone(), setting.next())).collect();
     Box::new(move |_: &Idle<'_>| {
-        // SAFETY: the graph of the recording is idle, as the caller shows, and stays so until this returns. No other reads
-        // its parameters (`runtime/record` refuses those of others).
+        // SAFETY: the recording's graph is idle, as the caller's `Idle` proves, and stays so until this returns. No
+        // other graph reads its parameters (`runtime/record` refuses parameters of other recordings).
         let settle = |(setting, value): (Arc<dyn AnySetting>, _)| unsafe { setting.settle(value) };
         Box::new(values.into_iter().map(settle).collect::<Vec<_>>())
     })
@@ -69,7 +71,7 @@ impl<T: Send + Sync + 'static> Setting<T> {
         Self { name: name.into(), recording, now: UnsafeCell::new(value.clone()), next: Mutex::new(value) }
     }
 
-    /// The value of the replays to come; gives back the one before.
+    /// Sets the value for future replays, and returns the previous one.
     pub(crate) fn set(&self, value: T) -> Arc<T> {
         std::mem::replace(&mut *self.next.lock(), Arc::new(value))
     }
@@ -97,22 +99,22 @@ impl<T: Send + Sync + 'static> AnySetting for Setting<T> {
     }
 
     unsafe fn settle(&self, value: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
-        let mut value = value.downcast::<Arc<T>>().expect("it was made by this parameter");
-        // SAFETY: the caller's promise: nobody reads it.
+        let mut value = value.downcast::<Arc<T>>().expect("the value was made by this parameter");
+        // SAFETY: the caller guarantees that nothing reads it.
         std::mem::swap(unsafe { &mut *self.now.get() }, &mut *value);
         value
     }
 }
 
-/// A parameter that a task reads: the body gets `&T`.
+/// A task's access to a parameter; the body gets `&T`.
 pub struct ReadParameter<T> {
     setting: Arc<Setting<T>>,
-    /// If the task is run once.
+    /// The value, if the task runs only once.
     once: Option<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> ReadParameter<T> {
-    /// For a task that is run once.
+    /// Makes an access for a task that runs only once.
     pub(crate) fn once(setting: &Arc<Setting<T>>) -> Self {
         Self { setting: setting.clone(), once: Some(setting.next()) }
     }
@@ -120,7 +122,8 @@ impl<T: Send + Sync + 'static> ReadParameter<T> {
     fn value(&self) -> &T {
         match &self.once {
             Some(value) => value,
-            // SAFETY: the task runs, so nobody writes it; it belongs to this recording, as was checked when it was recorded.
+            // SAFETY: the task runs, so nothing writes the value; the task belongs to this recording, as was checked
+            // when it was recorded.
             None => unsafe { &*self.setting.now.get() },
         }
     }

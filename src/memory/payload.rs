@@ -1,4 +1,4 @@
-//! A task's accesses and bodies side by side, with their types: what the engine runs as a [`Body`].
+//! The typed payload of a task, its accesses and bodies side by side, which the engine runs as a [`Body`].
 
 use super::access::Group;
 use super::access_list::{DeviceSites, Sites};
@@ -16,7 +16,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// What a body may return: nothing, or a result; a body that does not return at all, as one with `todo!()`, is one too.
+/// Return types of bodies: `()`, a `Result`, or `!` for a body that does not return, such as one with `todo!()`.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait IntoOutcome {
-    /// The failure, if it is one.
+    /// Returns the error, if the body failed.
     fn into_outcome(self) -> Result<(), BoxError>;
 }
 
@@ -44,11 +44,11 @@ impl<E: Into<BoxError>> IntoOutcome for Result<(), E> {
     }
 }
 
-/// Gives the type `!`, which cannot be named otherwise yet: what type inference finds for a closure that does not
-/// return.
+/// Gives access to the type `!`, which cannot yet be named otherwise, and which type inference finds for a closure
+/// that does not return.
 #[allow(unreachable_pub)] // a public implementation is spelled with it
 pub trait Returning {
-    /// What is returned.
+    /// The return type.
     type Output;
 }
 
@@ -62,7 +62,7 @@ impl IntoOutcome for <fn() -> ! as Returning>::Output {
     }
 }
 
-/// The bodies that a task is stored with: [`NoBody`], a closure in [`With`], or several.
+/// The bodies that are stored in a task: [`NoBody`], a closure in [`With`], or several.
 pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body for CPU units.
     const PRESENT: bool;
@@ -71,11 +71,11 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     #[doc(hidden)]
     fn call(self, context: &Context, views: A::Views<'_>) -> Result<(), BoxError>;
 
-    /// Takes the body out of its task and runs it on these accesses. A task that goes on without its body keeps what it
-    /// needs for that in `bodies`.
+    /// Takes the body out of its task and runs it on these accesses. A task that continues without its body keeps the
+    /// state that it needs in `bodies`.
     ///
     /// # Safety
-    /// The engine has satisfied the task's dependences, and its regions lie where it says.
+    /// The engine has satisfied the task's dependences, and its regions are where it says.
     #[doc(hidden)]
     #[inline]
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped>
@@ -83,7 +83,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
         Self: Sized,
     {
         let Place(Env { context, sites }) = at;
-        // SAFETY: the caller's promise; the body is taken, so this is done once.
+        // SAFETY: the caller's promise; the body is taken, so this happens once.
         let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
         bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
         // SAFETY: the body has ended.
@@ -91,7 +91,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
         Ok(())
     }
 
-    /// Whether the body has been run, and the task goes on without it.
+    /// Returns whether the body has run and the task continues without it.
     #[doc(hidden)]
     fn has_begun(_bodies: &Cell<Option<Self>>) -> bool
     where
@@ -111,12 +111,13 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     }
 }
 
-/// Where a body runs, wrapped so that the public trait can mention it.
+/// The environment that a body runs in, wrapped so that the public trait can mention it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Place<'a>(pub(crate) &'a Env<'a>);
 
-/// Why a body that has returned has not ended its task well, wrapped so that the public trait can mention it.
+/// The reason why a body that has returned has not completed its task, wrapped so that the public trait can mention
+/// it.
 #[doc(hidden)]
 pub struct Stopped(pub(crate) Box<Stop>);
 
@@ -172,7 +173,7 @@ where
     }
 }
 
-/// The body of one of the runtime's own tasks: one access, no context.
+/// The body of a task of the runtime: one access, no context.
 pub(crate) struct Sole<F>(pub(crate) F);
 
 impl<F> Sealed for Sole<F> {}
@@ -190,7 +191,7 @@ where
     }
 }
 
-/// A body of any type, in the cell that it is taken from.
+/// A body of any type, in the cell from which it is taken.
 pub(crate) trait HostBody<A: AccessList>: Send {
     /// # Safety
     /// As for [`Slot::run`].
@@ -217,18 +218,18 @@ pub(crate) type DeviceBody<'b, A> = Box<
         + 'b,
 >;
 
-/// Bodies for several kinds of unit, of which one will be run.
+/// Bodies for several kinds of unit. The task runs one of them.
 ///
-/// Each has a box of its own, so that a task's type need not tell which of them there are: a program may decide that as
-/// it runs. A task with a body for CPU units alone, which may be short, is stored without any.
+/// Each body is boxed, so that the task's type does not depend on which of them exist: a program may decide this at
+/// run time. A task that has only a body for CPU units, which may be short, is stored without boxes.
 pub(crate) struct Several<A: AccessList> {
-    /// For CPU units, and for emulated devices that have no body of their own.
+    /// For CPU units, and for emulated devices without a body for them.
     pub(crate) cpu: Option<Box<dyn HostBody<A>>>,
     /// For emulated devices.
     pub(crate) emulated: Option<Box<dyn HostBody<A>>>,
     /// For accelerators.
     pub(crate) gpu: Option<DeviceBody<'static, A>>,
-    /// For those of one interface: by the kind of its units.
+    /// For accelerators of one interface, by the kind of its units.
     pub(crate) own: Vec<(UnitKind, DeviceBody<'static, A>)>,
 }
 
@@ -244,7 +245,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
     const PRESENT: bool = true;
 
     fn call(self, _: &Context, _: A::Views<'_>) -> Result<(), BoxError> {
-        unreachable!("several bodies are run where they are")
+        unreachable!("several bodies are run by `run`, in their box")
     }
 
     unsafe fn run(bodies: &Cell<Option<Self>>, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
@@ -287,13 +288,13 @@ pub(crate) struct Payload<A, B> {
 }
 
 impl<A, B> Payload<A, B> {
-    /// Accesses and bodies side by side, for units of these kinds.
+    /// Combines accesses and bodies, for units of these kinds.
     #[inline]
     pub(crate) fn new(accesses: A, bodies: B, kinds: Kinds) -> Self {
         Self { accesses, bodies: Cell::new(Some(bodies)), kinds, iteration: Iteration::NONE }
     }
 
-    /// The same, as an iteration of a loop.
+    /// Marks the payload as an iteration of a loop.
     #[inline]
     pub(crate) fn of_iteration(self, iteration: Iteration) -> Self {
         Self { iteration, ..self }
@@ -301,20 +302,20 @@ impl<A, B> Payload<A, B> {
 }
 
 impl<A: Access, F> Payload<(A,), Sole<F>> {
-    /// One of the runtime's own tasks, for the host alone.
+    /// Makes a task of the runtime that runs on the host only.
     pub(crate) fn sole(access: A, body: F) -> Self {
         Self::new((access,), Sole(body), Kinds::CPU)
     }
 }
 
 impl<A: Access> Payload<(A,), LentOut> {
-    /// One of the runtime's own tasks, which lends out what it accesses.
+    /// Makes a task of the runtime that lends out the region that it accesses.
     pub(crate) fn lent(access: A, detachment: Arc<Detachment>) -> Self {
         Self::new((access,), LentOut(detachment), Kinds::CPU)
     }
 }
 
-/// One of the runtime's own tasks, which accesses and does nothing.
+/// Makes a task of the runtime that accesses nothing and does nothing.
 pub(crate) fn nothing() -> Payload<(), impl Slot<()>> {
     Payload::new((), With(|_: &Context, ()| (), PhantomData), Kinds::CPU)
 }
@@ -326,7 +327,7 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
-        // SAFETY: the engine runs a body when its dependences are satisfied and its regions lie where `env` says.
+        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are where `env` says.
         unsafe { B::run(&self.bodies, &self.accesses, Place(env)) }.map_err(|Stopped(stop)| stop)
     }
 
@@ -344,32 +345,32 @@ impl<A: AccessList, B: Slot<A>> Body for Payload<A, B> {
     }
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine asks for it before it enqueues the body, and for no other reason.
+        // SAFETY: the engine calls this only before it enqueues the body.
         unsafe { self.accesses.at(access).private() }
     }
 
     fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines what a body has left when that has ended, in its turn.
+        // SAFETY: the engine combines a body's contribution after the body has ended, in its turn.
         unsafe { self.accesses.at(access).combine(block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while a replica is looked at its lane has it combined by nobody else.
+        // SAFETY: the body has ended, and while a replica is read its lane lets nothing else combine it.
         unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended; the lane has one thread at a time, and the other replica is another task's.
+        // SAFETY: the body has ended; the lane admits one thread at a time, and the other replica is another task's.
         unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica behind the last of its combinings.
+        // SAFETY: `depend::reduction` retires a replica after the last time it is combined.
         unsafe { self.accesses.at(access).retire() }
     }
 
     fn enlist(&self, access: usize, group: &Arc<Accumulation>, part: &Block) {
-        // SAFETY: the dependence layer does so while the task is being submitted.
+        // SAFETY: the dependence layer calls this while the task is being submitted.
         unsafe { self.accesses.at(access).enlist(Group(group.clone(), *part)) }
     }
 

@@ -1,25 +1,25 @@
-//! The private replicas of reductions, and how their memory is used again.
+//! Private replicas of reductions, and the reuse of their memory.
 //!
-//! A task that reduces a large region needs as much memory for itself, at the operation's identity, from when it runs
-//! until its contribution has been combined. Fresh pages for every task would cost more than many bodies do. So while
-//! there are reductions of a data object that have not been combined, what one of them gives back serves the next; with
-//! the last of them the memory is freed.
+//! A task that reduces a large region needs equally much private memory, filled with the operation's identity, from
+//! the start of its body until its contribution has been combined. Fresh pages for every task would cost more than
+//! many bodies do. So while a data object has reductions that have not been combined, each of them passes its memory
+//! on to the next; the last one frees the memory.
 //!
 //! Invariants:
 //! 1. Every reduction that has not been combined holds its data object's [`Spares`]; the data object itself does not.
-//! 2. Spares are fewer than the replicas in use, or one. Hence replicas take twice what the tasks need at once, at
-//!    most.
-//! 3. Under the locks here vectors of plain bytes are moved; none is made, filled or freed.
+//! 2. There are fewer spares than replicas in use, or one spare. Hence replicas take at most twice the memory that
+//!    the tasks need at once.
+//! 3. Under the locks here, vectors of plain bytes are moved; none is made, filled or freed.
 
 use super::Element;
 use parking_lot::Mutex;
 use std::any::Any;
 use std::sync::{Arc, Weak};
 
-/// Replicas of less come from the allocator as fast.
+/// The size in bytes from which reuse is faster than the allocator.
 const LEAST_BYTES: usize = 16 << 10;
 
-/// The spares of one data object, as long as somebody holds them.
+/// The spares of one data object, alive as long as a reduction holds them.
 #[derive(Debug, Default)]
 pub(super) struct SparesOf(Mutex<Option<Weak<dyn Any + Send + Sync>>>);
 
@@ -35,7 +35,7 @@ impl SparesOf {
     }
 }
 
-/// Memory of replicas that have been combined, for those to come.
+/// Memory of replicas that have been combined, for later ones.
 #[derive(Debug)]
 struct Spares<T>(Mutex<Kept<T>>);
 
@@ -68,11 +68,12 @@ impl<T: Element> Spares<T> {
         }
     }
 
-    /// Returns what is not kept.
+    /// Takes a replica back, and returns the spares that are no longer needed.
     fn give_back(&self, replica: Vec<T>) -> Vec<Vec<T>> {
         let mut kept = self.0.lock();
         kept.in_use -= 1;
-        // What came last is likely to be in the cache, and of the length that the next one asks for.
+        // Keep the most recent ones: they are probably still in the cache, and of the length that the next task
+        // needs.
         let surplus = kept.spare.len().saturating_sub(kept.in_use);
         let surplus = kept.spare.drain(..surplus).collect();
         kept.spare.push(replica);
@@ -80,7 +81,7 @@ impl<T: Element> Spares<T> {
     }
 }
 
-/// The private replica of one reduction: nothing before the body begins, and nothing again when it has been combined.
+/// The private replica of one reduction: empty before the body begins, and again after it has been combined.
 #[derive(Debug)]
 pub(super) struct Replica<T> {
     elements: Vec<T>,
@@ -89,13 +90,13 @@ pub(super) struct Replica<T> {
 }
 
 impl<T: Element> Replica<T> {
-    /// One of `len` elements of a data object that has these spares, to begin later.
+    /// Makes a replica of `len` elements, to begin later, for a data object that has these spares.
     pub(super) fn for_later(spares: Option<&SparesOf>, len: usize) -> Self {
         let spares = spares.filter(|_| len.saturating_mul(size_of::<T>()) >= LEAST_BYTES);
         Self { elements: Vec::new(), len, spares: spares.map(SparesOf::get) }
     }
 
-    /// Its memory, each element at `identity`.
+    /// Allocates the memory, with each element set to `identity`.
     pub(super) fn begin(&mut self, identity: T) -> &mut [T] {
         self.elements = match &self.spares {
             Some(spares) if self.elements.is_empty() => spares.take(self.len, identity),
@@ -104,17 +105,17 @@ impl<T: Element> Replica<T> {
         &mut self.elements
     }
 
-    /// What the body has left there; nothing if it has not begun.
+    /// Returns the elements that the body has left; empty if the replica has not begun.
     pub(super) fn elements(&self) -> &[T] {
         &self.elements
     }
 
-    /// As [`Self::elements`], to change it.
+    /// Like [`Self::elements`], mutably.
     pub(super) fn elements_mut(&mut self) -> &mut [T] {
         &mut self.elements
     }
 
-    /// Gives the memory back.
+    /// Releases the memory.
     pub(super) fn retire(&mut self) {
         let elements = std::mem::take(&mut self.elements);
         if let Some(spares) = self.spares.take()
@@ -132,7 +133,7 @@ mod tests {
     const LEN: usize = LEAST_BYTES / 8;
 
     #[test]
-    fn memory_is_used_again_at_the_identity_and_freed_with_the_last_reduction() {
+    fn memory_is_reused_with_identity_and_freed_after_last_reduction() {
         let spares_of = SparesOf::default();
         let [mut first, mut second, mut third] = [(); 3].map(|()| Replica::<u64>::for_later(Some(&spares_of), LEN));
         first.begin(1).fill(5);
@@ -143,12 +144,12 @@ mod tests {
         assert_eq!(second.elements().as_ptr(), address);
         second.retire();
         let spares = Arc::downgrade(third.spares.as_ref().unwrap());
-        third.retire(); // as of a task that was skipped
+        third.retire(); // like that of a skipped task
         assert!(spares.upgrade().is_none());
     }
 
     #[test]
-    fn no_more_is_kept_than_is_in_use() {
+    fn spares_never_outnumber_replicas_in_use() {
         let spares_of = SparesOf::default();
         let mut replicas: Vec<_> = (0..40).map(|_| Replica::<u64>::for_later(Some(&spares_of), LEN)).collect();
         let last = Replica::<u64>::for_later(Some(&spares_of), LEN);
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn small_replicas_and_those_of_other_lengths_have_their_own_memory() {
+    fn small_replicas_and_other_lengths_are_allocated_separately() {
         let spares_of = SparesOf::default();
         assert!(Replica::<u64>::for_later(Some(&spares_of), LEN - 1).spares.is_none());
         let [mut short, mut long] = [LEN, 2 * LEN].map(|len| Replica::<u64>::for_later(Some(&spares_of), len));

@@ -1,32 +1,34 @@
-//! A home that is made of addresses alone until somebody touches it: pages come one by one, as zeros.
+//! A home that consists of reserved addresses until it is touched: pages appear one by one, filled with zeros.
 //!
-//! What allocators give may be memory that was used before and had to be zeroed, page by page, when it was asked for. This is
-//! asked of the system itself, without a promise that there is memory for all of it (`MAP_NORESERVE`): data that only devices
-//! use cost addresses, and their home comes into being where it is first written on the host, by a task or a copy.
+//! An allocator may return memory that was used before, and then zeroes it page by page at once. These addresses are
+//! instead requested from the system itself, without a promise that there is memory for all of them
+//! (`MAP_NORESERVE`). Data that only devices use cost only addresses, and their home gets memory where the host first
+//! writes it, by a task or a copy.
 //!
-//! Invariant: `base` and `bytes` are those of a mapping of our own, or `bytes` is 0; the elements lie in it, aligned.
+//! Invariant: `base` and `bytes` are those of a mapping that we own, or `bytes` is 0; the elements are in the
+//! mapping, aligned.
 
 use super::Element;
 use std::ptr::NonNull;
 
-/// See the module.
+/// Reserved addresses for an array; see the module documentation.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     base: *mut u8,
     bytes: usize,
-    /// Where the first element is.
+    /// The address of the first element.
     first: *mut u8,
     len: usize,
 }
 
-// SAFETY: it owns plain elements that are `Send` and `Sync`.
+// SAFETY: the home owns plain elements that are `Send` and `Sync`.
 unsafe impl Send for Reserved {}
 
 impl Reserved {
-    /// Place for this many zeros.
+    /// Reserves addresses for `len` zeros.
     ///
     /// # Panics
-    /// If the system has not so many addresses left for this process.
+    /// If the system does not have that many addresses left for this process.
     pub(crate) fn new<T: Element>(len: usize) -> Self {
         let size = len * size_of::<T>();
         if size == 0 {
@@ -36,12 +38,12 @@ impl Reserved {
         Self::aligned(size, align_of::<T>(), len)
     }
 
-    /// Place for `size` bytes of zeros, which are `len` elements, from a multiple of `align` on.
+    /// Reserves addresses for `size` bytes of zeros, which make up `len` elements, starting at a multiple of `align`.
     ///
     /// # Panics
     /// As [`Self::new`].
     pub(super) fn aligned(size: usize, align: usize, len: usize) -> Self {
-        let bytes = size.saturating_add(align); // pages are aligned well enough for nearly all
+        let bytes = size.saturating_add(align); // page alignment suffices for nearly all types
         let base = system::map(bytes).unwrap_or_else(|| {
             panic!("cannot reserve {bytes} bytes of addresses: the system refuses; try smaller arrays, or a larger `ulimit -v`")
         });
@@ -49,18 +51,18 @@ impl Reserved {
         Self { base, bytes, first, len }
     }
 
-    /// Where the first element is.
+    /// Returns the address of the first element.
     pub(crate) fn first(&self) -> *mut u8 {
         self.first
     }
 
-    /// A copy of the elements; the memory is given back.
+    /// Copies the elements and releases the memory.
     ///
     /// # Panics
-    /// If it has not room for elements of this type.
+    /// If there is no room for the elements of this type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.len * size_of::<T>() <= self.bytes || self.bytes == 0, "another element type");
-        // SAFETY: by the type's invariant, and all bytes of a mapping can be read; nobody else uses it any more.
+        // SAFETY: by the type's invariant, and all bytes of a mapping can be read; nothing else uses it any more.
         unsafe { std::slice::from_raw_parts(self.first.cast::<T>(), self.len) }.to_vec()
     }
 }
@@ -68,13 +70,13 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            // SAFETY: by the type's invariant; what used it has ended.
+            // SAFETY: by the type's invariant; everything that used the mapping has ended.
             unsafe { system::unmap(self.base, self.bytes) }
         }
     }
 }
 
-/// How many of these bytes have memory now; all of them where the system does not tell.
+/// Returns how many of these bytes have memory now; all of them if the system does not tell.
 pub(crate) fn resident_bytes(first: *mut u8, bytes: usize) -> usize {
     system::resident_bytes(first, bytes).unwrap_or(bytes)
 }
@@ -92,15 +94,15 @@ mod system {
     }
 
     /// # Safety
-    /// A mapping of [`map`] that nobody uses any more.
+    /// `base` and `bytes` are those of a mapping made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
         // SAFETY: the caller's promise.
         let result = unsafe { libc::munmap(base.cast(), bytes) };
-        debug_assert_eq!(result, 0, "a mapping can be given back");
+        debug_assert_eq!(result, 0, "a mapping can be unmapped");
     }
 
     pub(super) fn resident_bytes(first: *mut u8, bytes: usize) -> Option<usize> {
-        // SAFETY: asks for a number.
+        // SAFETY: this only queries a number.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok().filter(|page| *page > 0)?;
         let begin = first.addr() / page * page;
         let mut pages = vec![0u8; (first.addr() + bytes - begin).div_ceil(page)];
@@ -125,9 +127,9 @@ mod system {
     }
 
     /// # Safety
-    /// What [`map`] has given, and nobody uses any more.
+    /// `base` and `bytes` are those of an allocation made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
-        let layout = Layout::from_size_align(bytes, PAGE).expect("it was allocated with this layout");
+        let layout = Layout::from_size_align(bytes, PAGE).expect("the memory was allocated with this layout");
         // SAFETY: the caller's promise.
         unsafe { dealloc(base, layout) }
     }
@@ -143,12 +145,12 @@ mod tests {
 
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
-    fn memory_comes_page_by_page() {
+    fn pages_become_resident_when_touched() {
         let len = 1 << 20;
         let home = Reserved::new::<u64>(len);
         assert_eq!(resident_bytes(home.first(), 8 * len), 0);
         let middle = home.first().wrapping_add(4 * len);
-        // SAFETY: inside the mapping, and ours alone.
+        // SAFETY: inside the mapping, which only this test uses.
         unsafe { middle.cast::<u64>().write(7) };
         let resident = resident_bytes(home.first(), 8 * len);
         assert!(resident > 0 && resident < 8 * len, "{resident}");
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn no_elements_and_no_bytes_need_nothing() {
+    fn empty_and_zero_sized_arrays_work() {
         assert!(Reserved::new::<f64>(0).into_vec::<f64>().is_empty());
         assert_eq!(Reserved::new::<()>(5).into_vec::<()>().len(), 5);
         let few = Reserved::new::<u16>(3);

@@ -1,16 +1,17 @@
-//! Results of tasks: where a body leaves what it returns, and how others get at it.
+//! Results of tasks: storage for a body's return value, and access to it by other tasks.
 //!
-//! A result is written once, by the one body that returns it, then read by any number of later tasks, then moved out or
-//! dropped. It needs no history and no directory: who reads it has an edge from the task itself.
+//! A result is written once, by the one body that returns it, then read by any number of later tasks, then moved out
+//! or dropped. It needs no history and no directory: a reader has an edge from the writing task itself.
 //!
-//! What makes the references here sound:
-//! 1. The [`Producer`] writes while its task runs; it is used up by that.
-//! 2. Everybody else comes after the end of the task: readers by their edges, who takes the result because it asks
-//!    ([`Promise::take`]).
-//! 3. A task that mends a missing result writes it only if the first task has failed. It comes after that task, and before all that
-//!    read the mended result. Those that came before read nothing: they are skipped, or get the failure ([`Promise::mend`]).
-//! 4. Who takes the result is the only one with the [`Promise`], so no more readers come; those that came are counted, from
-//!    their submission until their bodies are gone.
+//! The references here are sound because:
+//! 1. The [`Producer`] writes while its task runs, and is consumed by that.
+//! 2. All other accesses come after the end of the task: readers by their edges, and the caller that takes the result
+//!    because it checks ([`Promise::take`]).
+//! 3. A task that mends a missing result writes it only if the first task has failed. It comes after that task, and
+//!    before all tasks that read the mended result. Earlier readers read nothing: they are skipped, or get the
+//!    failure ([`Promise::mend`]).
+//! 4. The caller that takes the result owns the only [`Promise`], so no more readers can come; those that came are
+//!    counted, from their submission until their bodies are gone.
 
 use super::Replicated;
 use super::access::Record;
@@ -25,25 +26,25 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What the two ends share. The last who has it drops a result that nobody took.
+/// State shared by the two ends. The last owner drops a result that was not taken.
 struct ResultCell<R> {
     result: UnsafeCell<Option<R>>,
     readers: Readers<Waker>,
 }
 
-// SAFETY: the result is written by one thread and then read by several (rules 1 and 2); it is dropped by any.
+// SAFETY: the result is written by one thread and then read by several (rules 1 and 2); any thread may drop it.
 unsafe impl<R: Send + Sync> Sync for ResultCell<R> {}
 
-/// The end where the result is written.
+/// The end that writes the result.
 pub(crate) struct Producer<R>(Counted<ResultCell<R>>);
 
-/// The end where it is read or taken. Not to be cloned: see rule 4.
+/// The end that reads or takes the result. Must not be cloned: see rule 4.
 pub(crate) struct Promise<R> {
     cell: Counted<ResultCell<R>>,
     task: TaskRef,
 }
 
-/// Both ends of a result: the second for the task that the first is moved into.
+/// Creates both ends of a result. The second is completed with the task that the first was moved into.
 #[inline]
 pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promise<R>) {
     let (written, read) = Counted::pair(ResultCell { result: UnsafeCell::new(None), readers: Readers::new() });
@@ -51,66 +52,69 @@ pub(crate) fn result_of_task<R>() -> (Producer<R>, impl FnOnce(TaskRef) -> Promi
 }
 
 impl<R> Producer<R> {
-    /// Writes the result. If nobody can ask for it any more it is dropped, and a panic of that ends here.
+    /// Writes the result. If nothing can request it any more it is dropped, and a panic of its destructor is caught
+    /// here.
     #[inline]
     pub(crate) fn set(self, result: R) {
-        // SAFETY: this is the one writer, which is used up; nobody reads before its task has ended (rules 1 and 2).
+        // SAFETY: this is the only writer, and it is consumed; nothing reads before its task has ended (rules 1 and
+        // 2).
         unsafe { *self.0.result.get() = Some(result) };
         drop_quietly(|| drop(self));
     }
 }
 
 impl<R> Promise<R> {
-    /// The task that writes the result.
+    /// Returns the task that writes the result.
     pub(crate) fn task(&self) -> &TaskRef {
         &self.task
     }
 
-    /// A later task reads the result.
+    /// Registers a later task as a reader of the result.
     #[inline]
     pub(crate) fn read(&self) -> ReadResult<R> {
         self.cell.readers.enter();
         ReadResult(self.cell.clone())
     }
 
-    /// A later task reads the result, or gets the failure of its task.
+    /// Registers a later task as a reader of the result or of the failure of its task.
     pub(crate) fn read_outcome(&self) -> ReadOutcome<R> {
         ReadOutcome { result: self.read(), task: self.task.clone(), failure: OnceCell::new() }
     }
 
-    /// The end by which a later task writes the result if the first has failed.
+    /// Creates the end with which a later task writes the result if the first task has failed.
     pub(crate) fn mend(&self) -> Mending<R> {
         Mending { cell: self.cell.clone(), failed: self.task.clone() }
     }
 
-    /// Another task represents the result from here on: one that has a [`Mending`] of it.
+    /// Makes another task, which has a [`Mending`] of the result, the one that later readers wait for.
     pub(crate) fn stand_in(&mut self, task: TaskRef) {
         self.task = task;
     }
 
-    /// Whether no task that reads the result is pending.
+    /// Returns whether no task that reads the result is pending.
     pub(crate) fn is_unread(&self) -> bool {
         self.cell.readers.is_empty()
     }
 
-    /// Wakes when no task that reads the result is pending any more; true if there is none.
+    /// Registers a waker that is woken when no task that reads the result is pending any more; returns true if none
+    /// is now.
     pub(crate) fn wake_when_unread(&self, waker: Waker) -> bool {
         self.cell.readers.wait(waker)
     }
 
-    /// The result, if the task has written one.
+    /// Takes the result, if the task has written one.
     ///
     /// # Panics
     /// If the task, or one that reads the result, has not ended.
     pub(crate) fn take(self) -> Option<R> {
         assert!(self.task.is_finished() && self.is_unread(), "the result is in use");
-        // SAFETY: the task has ended, and with it the writer; so have all readers, and no more can come (rule 4). Both are
-        // asserted, and what they did is visible.
+        // SAFETY: the task has ended, and so has the writer; all readers have ended too, and no more can come (rule
+        // 4). Both facts are asserted, and the effects of the ended tasks are visible.
         unsafe { (*self.cell.result.get()).take() }
     }
 }
 
-/// A task's access to the result of another, stored in it.
+/// A task's access to another task's result, stored in the reading task.
 pub struct ReadResult<R>(Counted<ResultCell<R>>);
 
 impl<R> ReadResult<R> {
@@ -118,9 +122,9 @@ impl<R> ReadResult<R> {
     /// The task that writes the result has ended.
     #[inline]
     pub(super) unsafe fn result(&self) -> &R {
-        // SAFETY: no task writes any more, and no caller takes the result while this exists (rules 2 and 4).
+        // SAFETY: no task writes any more, and no caller takes the result while this reader exists (rules 2 and 4).
         let result = unsafe { &*self.0.result.get() };
-        result.as_ref().expect("a task that has not failed has left its result")
+        result.as_ref().expect("a task that did not fail has left its result")
     }
 }
 
@@ -147,12 +151,12 @@ impl<R: Send + Sync + 'static> AccessList for ReadResult<R> {
 
     #[inline]
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> &'a R {
-        // SAFETY: the engine runs a body when all that its task waits for has ended, and not if that has failed.
+        // SAFETY: the engine runs a body only when everything that its task waits for has ended without failure.
         unsafe { self.result() }
     }
 
     fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> &'a R {
-        // SAFETY: as for `views`: a body that enqueues work runs when others would.
+        // SAFETY: as for `views`: a body that enqueues work runs under the same conditions as any other.
         unsafe { self.result() }
     }
 
@@ -177,7 +181,7 @@ impl<R> fmt::Debug for ReadResult<R> {
     }
 }
 
-/// A task's access to the outcome of another, stored in it: its result, or its failure.
+/// A task's access to another task's outcome, its result or its failure, stored in the reading task.
 pub struct ReadOutcome<R> {
     result: ReadResult<R>,
     task: TaskRef,
@@ -209,12 +213,12 @@ impl<R: Send + Sync + 'static> AccessList for ReadOutcome<R> {
     }
 
     unsafe fn views<'a>(&'a self, _: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: the engine runs a body when all that its task waits for has ended.
+        // SAFETY: the engine runs a body only when everything that its task waits for has ended.
         unsafe { self.outcome() }
     }
 
     fn device_views<'a>(&'a self, _: &mut DeviceSites<'_>) -> Self::DeviceViews<'a> {
-        // SAFETY: as for `views`: a body that enqueues work runs when others would.
+        // SAFETY: as for `views`: a body that enqueues work runs under the same conditions as any other.
         unsafe { self.outcome() }
     }
 
@@ -237,23 +241,23 @@ impl<R> fmt::Debug for ReadOutcome<R> {
     }
 }
 
-/// The end by which a missing result is written after all.
+/// The end that writes a result which its task failed to write.
 pub(crate) struct Mending<R> {
     cell: Counted<ResultCell<R>>,
     failed: TaskRef,
 }
 
 impl<R> Mending<R> {
-    /// Writes the result that `make` makes, if the task that should have written it has failed.
+    /// Writes the result of `make`, if the task that should have written it has failed.
     ///
     /// # Safety
-    /// That task has ended. Tasks that were given the result to read before this end was made are its readers, and those that are
-    /// given it later come after the caller.
+    /// That task has ended. Tasks that became readers of the result before this end was made are its readers, and
+    /// those that become readers later come after the caller.
     pub(crate) unsafe fn mend(self, make: impl FnOnce() -> R) {
         if self.failed.is_poisoned() {
             let result = make();
-            // SAFETY: the first writer has ended, and the caller is the only other (rule 3). No earlier reader looks: all of them are
-            // readers of a task that has failed.
+            // SAFETY: the first writer has ended, and the caller is the only other one (rule 3). No earlier reader
+            // reads the cell: all of them are readers of a failed task.
             let before = unsafe { (*self.cell.result.get()).replace(result) };
             drop_quietly(|| drop(before));
         }
@@ -270,21 +274,21 @@ impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Slot<()> for M
 
     fn call(self, _: &Context, (): ()) -> Result<(), BoxError> {
         let Self(mending, make) = self;
-        // SAFETY: the engine runs this after the task that should have written the result: `Pending::mend` has it wait
-        // for that. From then on this task represents the result, so later readers wait for it.
+        // SAFETY: the engine runs this after the task that should have written the result: `Pending::mend` makes this
+        // task wait for it. From then on this task represents the result, so later readers wait for it.
         unsafe { mending.mend(make) };
         Ok(())
     }
 }
 
 impl<R: Send + Sync + 'static, F: FnOnce() -> R + Send + 'static> Payload<(), MendsResult<R, F>> {
-    /// One of the runtime's own tasks, which mends a result.
+    /// Makes a task of the runtime that mends a result.
     pub(crate) fn mending(mending: Mending<R>, make: F) -> Self {
         Self::new((), MendsResult(mending, make), Kinds::CPU)
     }
 }
 
-/// How what a body returns becomes a result.
+/// The conversion of a body's return value into a result.
 ///
 /// ```
 /// use thalweg::memory::{Always, Fallibly, Yields};
@@ -298,15 +302,15 @@ pub trait Yields<O>: Sealed + Send + 'static {
     /// The result's type.
     type Result: Send + Sync;
 
-    /// The result, or why there is none.
+    /// Returns the result, or the error that left it missing.
     fn outcome(returned: O) -> Result<Self::Result, BoxError>;
 }
 
-/// Whatever the body returns is the result.
+/// The entire return value is the result.
 #[derive(Debug)]
 pub struct Always;
 
-/// What the body returns with `Ok` is the result; an error fails the task.
+/// The value in `Ok` is the result; an error fails the task.
 #[derive(Debug)]
 pub struct Fallibly;
 

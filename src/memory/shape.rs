@@ -1,4 +1,4 @@
-//! How many dimensions a data object has, and what its views look like.
+//! The dimensionality of data objects, and the view types that follow from it.
 
 use super::{Element, Lendable};
 use crate::depend::Site;
@@ -8,10 +8,10 @@ use ndarray::{Array, ArrayRef, ArrayView, ArrayViewMut, Dimension, Ix1, Ix2, Ix3
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
-/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4): one dimension gives slices, more give ndarray's
+/// One of ndarray's dimensions [`Ix1`](type@Ix1) to [`Ix4`](type@Ix4). One dimension gives slices; more give ndarray
 /// views.
 ///
-/// Code for any number of dimensions makes an ndarray view of either, by `into`:
+/// Code that works for any number of dimensions converts either into an ndarray view with `into`:
 ///
 /// ```
 /// use ndarray::{ArrayView, ArrayViewMut};
@@ -40,57 +40,57 @@ use std::ptr::NonNull;
 pub trait Shape: Dimension + Copy + Send + Sync + Sealed + 'static {
     /// Index ranges of a region, one per dimension.
     type Spans: Spans;
-    /// What `in` gives a body.
+    /// The view that a body receives for `in`.
     type View<'a, T: Element>: Into<ArrayView<'a, T, Self>> + Copy + Send + Sync;
-    /// What `out` and `inout` give a body.
+    /// The view that a body receives for `out` and `inout`.
     type ViewMut<'a, T: Element>: Into<ArrayViewMut<'a, T, Self>> + Send + Sync;
     /// An owned copy of a region.
     type Owned<T: Element>: Into<Array<T, Self>> + Clone + Send + Sync;
 
-    /// A view of the region at `site`.
+    /// Returns a view of the region at `site`.
     ///
     /// # Safety
-    /// For `'a`, the region lies at `site`, initialised, and nobody writes it.
+    /// For `'a`, the region is at `site`, initialised, and nothing writes it.
     unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T>;
 
-    /// A mutable view of the region at `site`.
+    /// Returns a mutable view of the region at `site`.
     ///
     /// # Safety
-    /// For `'a`, the region lies at `site`, initialised, and nobody else reads or writes it.
+    /// For `'a`, the region is at `site`, initialised, and nothing else reads or writes it.
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T>;
 
-    /// What a guard gives of a region: see [`Lent`](super::Lent).
+    /// The target of a guard for a region; see [`Lent`](super::Lent).
     type Lent<T: Element>: Lendable + ?Sized + 'static;
 
-    /// The region at `site`, for a guard.
+    /// Returns the place of the region at `site`, for a guard.
     ///
     /// # Safety
-    /// The region lies at `site`, initialised; what is made of the place promises the rest.
+    /// The region is at `site`, initialised. The caller that makes references from the place upholds everything else.
     #[doc(hidden)]
     unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> <Self::Lent<T> as Lendable>::Place;
 
-    /// A mutable view of a vector that holds a region's elements in row-major order.
+    /// Returns a mutable view of a vector that holds a region's elements in row-major order.
     fn of_slice<'a, T: Element>(slice: &'a mut [T], spans: &Self::Spans) -> Self::ViewMut<'a, T>;
 
-    /// Makes every element of a view zero.
+    /// Sets every element of a view to zero.
     fn clear<T: Element>(view: Self::ViewMut<'_, T>);
 
-    /// A copy of what a view shows.
+    /// Copies the elements of a view.
     fn to_owned<T: Element>(view: &Self::View<'_, T>) -> Self::Owned<T>;
 
-    /// An owned array from elements in row-major order.
+    /// Builds an owned array from elements in row-major order.
     fn from_vec<T: Element>(elements: Vec<T>, shape: &[usize]) -> Self::Owned<T>;
 }
 
 /// Index ranges of a region in a fixed number of dimensions.
 pub trait Spans: Copy + Send + Sync + Debug + Sealed + 'static {
-    /// The ranges as a block.
+    /// Returns the ranges as a block.
     fn block(&self) -> Block;
-    /// The block's ranges.
+    /// Returns a block's ranges.
     fn of_block(block: &Block) -> Self;
 }
 
-/// `N` ranges; lower corner first.
+/// `N` ranges, stored as lower and upper corner.
 #[derive(Debug, Clone, Copy)]
 pub struct SpansOf<const N: usize> {
     lo: [usize; N],
@@ -133,14 +133,14 @@ impl Shape for Ix1 {
 
     #[inline]
     unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a [T] {
-        // SAFETY: the region lies at the site while the body runs, and nobody writes it; in one dimension it is
+        // SAFETY: the region is at the site while the body runs, and nothing writes it; in one dimension it is
         // contiguous.
         unsafe { std::slice::from_raw_parts(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
 
     #[inline]
     unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> &'a mut [T] {
-        // SAFETY: the region lies at the site while the body runs, and nobody else has it; in one dimension it is
+        // SAFETY: the region is at the site while the body runs, and nothing else accesses it; in one dimension it is
         // contiguous.
         unsafe { std::slice::from_raw_parts_mut(site.first.cast(), spans.hi[0] - spans.lo[0]) }
     }
@@ -170,7 +170,8 @@ impl Shape for Ix1 {
     }
 }
 
-/// A shape with strides. Without elements strides mean nothing, and ndarray refuses some that then arise.
+/// Combines a shape with strides. An empty shape takes none: strides mean nothing without elements, and ndarray
+/// rejects some that can arise.
 #[inline]
 fn strided<D: Dimension>(extents: D, strides: D) -> StrideShape<D> {
     if extents.size() == 0 { extents.into() } else { extents.strides(strides) }
@@ -187,7 +188,7 @@ macro_rules! several_dimensions {
             #[inline]
             unsafe fn view<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::View<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: the region lies at the site while the body runs, and nobody writes it; the strides are its
+                // SAFETY: the region is at the site while the body runs, and nothing writes it; the strides are its
                 // array's.
                 unsafe { ArrayView::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
@@ -195,8 +196,8 @@ macro_rules! several_dimensions {
             #[inline]
             unsafe fn view_mut<'a, T: Element>(site: Site, spans: &Self::Spans) -> Self::ViewMut<'a, T> {
                 let strides: [usize; $n] = std::array::from_fn(|d| site.strides[d]);
-                // SAFETY: the region lies at the site while the body runs, and nobody else has it; the strides are its
-                // array's.
+                // SAFETY: the region is at the site while the body runs, and nothing else accesses it; the strides
+                // are its array's.
                 unsafe { ArrayViewMut::from_shape_ptr(strided(ndarray::Dim(spans.extents()), ndarray::Dim(strides)), site.first.cast()) }
             }
 
@@ -204,7 +205,8 @@ macro_rules! several_dimensions {
 
             #[inline]
             unsafe fn lend<T: Element>(site: Site, spans: &Self::Spans) -> ArrayViewMut<'static, T, $ix> {
-                // SAFETY: the region lies at the site; who has the place makes references as the access allows.
+                // SAFETY: the region is at the site; the holder of the place makes only the references that the
+                // access allows.
                 unsafe { Self::view_mut(site, spans) }
             }
 

@@ -1,4 +1,4 @@
-//! The view of a `concurrent` access: many tasks at once, element by element.
+//! The view of a `concurrent` access, which many tasks use at once, element by element.
 
 use super::Element;
 use crate::sealed::Sealed;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// A region that other tasks update at the same time; every operation on an element is atomic.
+/// A region that other tasks update at the same time. Every operation on an element is atomic.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -25,12 +25,12 @@ pub struct Shared<'a, T> {
     region: PhantomData<&'a [T]>,
 }
 
-// SAFETY: elements are only reached by atomic operations.
+// SAFETY: elements are accessed only by atomic operations.
 unsafe impl<T: AtomicElement> Send for Shared<'_, T> {}
-// SAFETY: elements are only reached by atomic operations, whoever has the view.
+// SAFETY: elements are accessed only by atomic operations, whichever thread has the view.
 unsafe impl<T: AtomicElement> Sync for Shared<'_, T> {}
 
-/// Elements of four or eight bytes, aligned as such, which the hardware updates atomically.
+/// Elements of four or eight bytes with natural alignment, which the hardware updates atomically.
 ///
 /// ```
 /// use thalweg::memory::AtomicElement;
@@ -50,7 +50,7 @@ pub trait AtomicElement: Element + Sealed {
     /// Reads the element at `address`.
     ///
     /// # Safety
-    /// `address` is valid, aligned, and accessed by nothing but atomic operations meanwhile.
+    /// `address` is valid, aligned, and accessed only by atomic operations meanwhile.
     #[doc(hidden)]
     unsafe fn atomic_load(address: *mut Self) -> Self;
 
@@ -94,18 +94,18 @@ atomic_elements! {
 
 impl<T: AtomicElement> Shared<'_, T> {
     /// # Safety
-    /// For the view's lifetime, `len` elements lie at `first`, and nothing but such views accesses them.
+    /// For the view's lifetime, `len` elements are at `first`, and only such views access them.
     pub(super) unsafe fn new(first: *mut T, len: usize) -> Self {
         Self { first, len, region: PhantomData }
     }
 
-    /// The number of elements; of a region with several dimensions, all of them in row-major order.
+    /// Returns the number of elements. A region of several dimensions is indexed in row-major order.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether the region is empty.
+    /// Returns whether the region is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -117,7 +117,7 @@ impl<T: AtomicElement> Shared<'_, T> {
         self.first.wrapping_add(index)
     }
 
-    /// The element's value at this moment.
+    /// Returns the element's current value.
     ///
     /// # Panics
     /// If `index` is not less than `len`.
@@ -138,7 +138,7 @@ impl<T: AtomicElement> Shared<'_, T> {
         self.update(index, |_| value);
     }
 
-    /// Replaces the element by `f` of it, atomically; `f` is called again if another task was faster.
+    /// Replaces the element by `f` of it, atomically. `f` is called again if another task was faster.
     ///
     /// # Panics
     /// If `index` is not less than `len`.
@@ -168,11 +168,11 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// An update that comes between another's reading and writing, on the same thread, so it certainly does.
+    /// One update happens between another's read and its write, deterministically because both are on one thread.
     #[test]
-    fn an_update_in_the_midst_of_another_is_not_lost() {
+    fn interleaved_update_is_not_lost() {
         let mut elements = [0.0f64, 1.0];
-        // SAFETY: the elements are ours, and reached through the view alone while it lives.
+        // SAFETY: the elements belong to this test, and are accessed only through the view while it lives.
         let view = unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) };
         let attempts = Cell::new(0);
         view.update(1, |old| {
@@ -182,7 +182,7 @@ mod tests {
             }
             old * 2.0
         });
-        assert!(attempts.get() >= 2, "what was read first is out of date");
+        assert!(attempts.get() >= 2, "the first read is out of date");
         assert_eq!((view.load(0), view.load(1)), (0.0, 22.0));
         view.store(0, 5.0);
         assert_eq!(elements, [5.0, 22.0]);
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "index 2 of a shared region of 2")]
-    fn no_element_beyond_the_region() {
+    fn load_beyond_the_region_panics() {
         let mut elements = [0u32; 2];
-        // SAFETY: the array outlives the view, and is not used meanwhile.
+        // SAFETY: the array outlives the view, and nothing else uses it meanwhile.
         unsafe { Shared::new(elements.as_mut_ptr(), elements.len()) }.load(2);
     }
 }

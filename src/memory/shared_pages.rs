@@ -1,12 +1,12 @@
-//! Arrays of zeros that lie side by side in one piece of memory, in huge pages.
+//! Arrays of zeros that share one piece of memory, in huge pages.
 //!
-//! An array of less than a few megabytes cannot have a huge page of its own. A program that goes through hundreds of such arrays
-//! waits for the addresses of their pages, and the processor, which foresees what is read next, begins anew at each. So those
-//! that are made together share the pages.
+//! An array of less than a few megabytes cannot have a huge page to itself. A program that sweeps over hundreds of
+//! such arrays waits for address translation, and the hardware prefetcher restarts at each. So arrays that are made
+//! together share the pages.
 //!
-//! What this never does: give memory of an array that has gone to another one. The piece goes with the last of its arrays.
+//! The memory of a dropped array is never given to another array. The piece is freed with the last of its arrays.
 //!
-//! Invariant: the parts of a piece share no byte, and no ordinary page, which devices may lock one by one.
+//! Invariant: the parts of a piece share no byte, and no ordinary page, since devices may page-lock parts one by one.
 
 use super::buffer::{LINE_BYTES, PAGE_BYTES, line_in_page};
 use super::{Element, Reserved, huge};
@@ -16,27 +16,28 @@ use std::sync::Arc;
 /// One array's part of a piece of memory.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// Keeps the memory.
+    /// Keeps the memory alive.
     _piece: Arc<Piece>,
     first: *mut u8,
     len: usize,
     element: TypeId,
 }
 
-// SAFETY: the part owns plain elements that are `Send` and `Sync`, and nobody else has its bytes.
+// SAFETY: the part owns plain elements that are `Send` and `Sync`, and nothing else has its bytes.
 unsafe impl Send for Part {}
 
-/// The memory itself.
+/// The memory shared by the parts.
 #[derive(Debug)]
 struct Piece {
     _memory: Reserved,
 }
 
-// SAFETY: a shared reference gives the addresses alone; what lies there belongs to the parts.
+// SAFETY: a shared reference gives only the addresses; the memory there belongs to the parts.
 unsafe impl Sync for Piece {}
 
-/// Arrays of zeros with elements of this type, one for each length, side by side. Each begins at another line of its page than its
-/// neighbours, as equal places of several would compete for the same set of a cache; `first_number` says where the first does.
+/// Allocates arrays of zeros with elements of this type, one for each length, side by side. Each begins at a
+/// different line of its page than its neighbours, since equal indices of several arrays would otherwise compete for
+/// the same cache set; `first_number` determines the line of the first.
 ///
 /// # Panics
 /// If they would take more bytes than the process has addresses left.
@@ -46,7 +47,7 @@ pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u64) -> Vec<Part> 
     let begins: Vec<usize> = (first_number..)
         .zip(lens)
         .map(|(number, len)| {
-            // As of arrays by themselves; what is aligned to more than a line begins at a page.
+            // As for separate arrays; an alignment of more than a line starts at a page instead.
             let skipped = if align_of::<T>() > LINE_BYTES { 0 } else { line_in_page(number) };
             let begin = end.saturating_add(skipped);
             end = begin.saturating_add(len.saturating_mul(size_of::<T>())).saturating_add(align - 1) / align * align;
@@ -70,19 +71,19 @@ pub(crate) fn zeros<T: Element>(lens: &[usize], first_number: u64) -> Vec<Part> 
 }
 
 impl Part {
-    /// Where the first element is.
+    /// Returns the address of the first element.
     pub(crate) fn first(&self) -> *mut u8 {
         self.first
     }
 
-    /// A copy of the elements.
+    /// Copies the elements.
     ///
     /// # Panics
     /// If `T` is not the type of its elements.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
-        // SAFETY: by the invariant these bytes are this part's, aligned for its elements, and all zeros are elements of this type; the
-        // piece is there as long as the part, and nobody else uses it any more.
+        // SAFETY: by the invariant these bytes are this part's, aligned for its elements, and all zeros are elements
+        // of this type; the piece lives as long as the part, and nothing else uses the part any more.
         unsafe { std::slice::from_raw_parts(self.first.cast::<T>(), self.len) }.to_vec()
     }
 }
@@ -103,17 +104,17 @@ mod tests {
             lines.insert(first % PAGE_BYTES);
             let own: Vec<_> = (first..first + len * 8).step_by(8).map(|byte| byte / PAGE_BYTES).collect();
             for page in own.into_iter().collect::<std::collections::BTreeSet<_>>() {
-                assert!(pages.insert(page), "page {page} of two arrays");
+                assert!(pages.insert(page), "page {page} belongs to two arrays");
             }
         }
-        assert_eq!(lines.len(), lens.len(), "each begins at another line");
+        assert_eq!(lines.len(), lens.len(), "each begins at a different line");
     }
 
     #[test]
-    fn each_part_comes_back_when_the_others_are_gone() {
+    fn part_outlives_the_others() {
         let mut parts = zeros::<u16>(&[3, 70_000, 2], 0);
         let last = parts.pop().unwrap();
-        // SAFETY: two elements of a part that nobody else has.
+        // SAFETY: two elements of a part that nothing else has.
         unsafe { last.first().cast::<u16>().add(1).write(7) };
         drop(parts);
         assert_eq!(last.into_vec::<u16>(), [0, 7]);
@@ -122,13 +123,13 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(8192))]
     struct OverAligned([u8; 8192]);
-    // SAFETY: bytes without padding, of which all values are one.
+    // SAFETY: bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for OverAligned {}
-    // SAFETY: bytes without padding, of which all values are one.
+    // SAFETY: bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for OverAligned {}
 
     #[test]
-    fn elements_of_any_size_and_alignment_come_back() {
+    fn elements_of_any_size_and_alignment_convert_back() {
         for part in zeros::<OverAligned>(&[2, 1], 1) {
             assert!(part.first().addr().is_multiple_of(8192));
             assert!(part.into_vec::<OverAligned>().iter().all(|one| one.0 == [0; 8192]));

@@ -1,4 +1,4 @@
-//! The bodies of a recorded task as one that stays: called in each replay, on the same accesses.
+//! The bodies of a recorded task that stays: they are called in each replay, on the same accesses.
 
 use super::access_list::{DeviceSites, Sites};
 use super::{AccessList, IntoOutcome};
@@ -10,10 +10,10 @@ use crate::region::Block;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// A body for accelerators, which replays share.
+/// A body for accelerators that replays share.
 pub(crate) type ForDevices<A> = super::SharedDeviceBody<'static, A>;
 
-/// Accesses and bodies side by side; the bodies have shared parts, as other replays have them too.
+/// Accesses and bodies side by side. The bodies are shared, because other replays use them too.
 pub(crate) struct Staying<A: AccessList, F, R> {
     accesses: A,
     /// For CPU units.
@@ -46,10 +46,10 @@ where
 
     #[inline]
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
-        // SAFETY: the engine runs a body when its dependences are satisfied and its regions lie where `env` says; it is its
-        // owner's alone, and the views of the round before are gone.
+        // SAFETY: the engine runs a body once its dependences are satisfied, and its regions are where `env` says.
+        // The payload is its owner's alone, and the views of the previous round are gone.
         let views = unsafe { self.accesses.views(&mut Sites::new(env.sites)) };
-        let body = self.body.as_ref().expect("a task is run where it has a body for");
+        let body = self.body.as_ref().expect("a task runs only on units that it has a body for");
         body(env.context, views).into_outcome().map_err(|error| Box::new(Stop::Failed(error)))?;
         // SAFETY: the body has ended.
         unsafe { self.accesses.keep() };
@@ -57,34 +57,34 @@ where
     }
 
     fn enqueue(&self, launcher: &mut Launcher<'_>, sites: &[DeviceSite]) -> Result<(), BoxError> {
-        let body = self.for_devices.as_ref().expect("a task is enqueued where it has a body for");
+        let body = self.for_devices.as_ref().expect("a task is enqueued only on units that it has a body for");
         body(launcher, self.accesses.device_views(&mut DeviceSites::new(sites)))
     }
 
-    fn discard(&self) {} // the next replay may run it
+    fn discard(&self) {} // the next replay may run the body
 
     fn private(&self, access: usize) -> Option<(*mut u8, usize)> {
-        // SAFETY: the engine asks for it before it enqueues the body, and for no other reason.
+        // SAFETY: the engine calls this only before it enqueues the body.
         unsafe { self.accesses.at(access).private() }
     }
 
     fn combine(&self, access: usize, block: &Block) {
-        // SAFETY: the engine combines what a body has left when that has ended, in its turn.
+        // SAFETY: the engine combines a body's contribution after the body has ended, in its turn.
         unsafe { self.accesses.at(access).combine(block) }
     }
 
     fn replica(&self, access: usize) -> Option<(&[u8], Block)> {
-        // SAFETY: the body has ended, and while a replica is looked at its lane has it combined by nobody else.
+        // SAFETY: the body has ended, and while a replica is read its lane lets nothing else combine it.
         unsafe { self.accesses.at(access).replica() }
     }
 
     fn absorb(&self, access: usize, block: &Block, other: (&[u8], Block)) {
-        // SAFETY: the body has ended; the lane has one thread at a time, and the other replica is another task's.
+        // SAFETY: the body has ended; the lane admits one thread at a time, and the other replica is another task's.
         unsafe { self.accesses.at(access).absorb(block, other) }
     }
 
     fn retire(&self, access: usize) {
-        // SAFETY: `depend::reduction` retires a replica behind the last of its combinings.
+        // SAFETY: `depend::reduction` retires a replica after the last time it is combined.
         unsafe { self.accesses.at(access).retire() }
     }
 

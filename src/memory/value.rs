@@ -1,8 +1,8 @@
-//! Accesses to values and tokens, stored in their tasks: from a mode to the reference that the body gets.
+//! Accesses to values and tokens, stored in their tasks: from a mode to the reference that the body receives.
 //!
-//! A value is all or nothing: there are no regions, no shapes and no replicas, so an access is two addresses. What makes its
-//! reference sound are rules 2 and 3 of the module above, with the value for the data object's memory; the fourth has no
-//! place here, since a value was moved in by its owner.
+//! A value is accessed as a whole: there are no regions, no shapes and no replicas, so an access consists of two
+//! addresses. Rules 2 and 3 of the parent module make its reference sound, with the value instead of the data
+//! object's memory. Rule 4 does not apply, since a value was moved in by its owner.
 
 use super::access::Record;
 use super::{Access, DataCell, Replicated};
@@ -13,26 +13,26 @@ use crate::sealed::{Internal, Sealed};
 use std::convert::Infallible;
 use std::marker::PhantomData;
 
-/// How a task accesses a value: the mode for dependences, and what the body gets.
+/// The mode in which a task accesses a value: the mode for dependences, and the type that the body receives.
 ///
 /// ```
 /// use thalweg::memory::{Reads, Updates, ValueMode};
-/// /// What a body gets of a value that it updates.
+/// /// The view that a body receives for a value that it updates.
 /// type View<'a, T> = <Updates as ValueMode>::View<'a, T>;
 /// let mut words = vec!["one"];
 /// let view: View<'_, Vec<&str>> = &mut words;
 /// view.push("two");
 /// ```
 pub trait ValueMode: Sealed + Send + Sync + 'static {
-    /// What the body gets.
+    /// The view that the body receives.
     type View<'a, T: 'a>;
-    /// What a body for accelerators gets: nothing that exists, but of what it only comes after.
+    /// The view that a body for accelerators receives: an uninhabited type, except for modes that only order tasks.
     type DeviceView;
     #[doc(hidden)]
     const MODE: Mode;
 
     /// # Safety
-    /// Rules 2 and 3 of the module above hold for the value at this address and `'a`.
+    /// Rules 2 and 3 of the parent module hold for the value at this address and `'a`.
     #[doc(hidden)]
     unsafe fn view<'a, T: 'a>(at: *mut T) -> Self::View<'a, T>;
 
@@ -56,8 +56,8 @@ macro_rules! modes {
 
             #[inline]
             unsafe fn view<'a, T: 'a>($at: *mut T) -> Self::View<'a, T> {
-                // SAFETY: the value lives while the body runs (rule 3), and who could write it, or see it written, is
-                // kept away (rule 2): in this mode, as in the same mode of a region.
+                // SAFETY: the value lives while the body runs (rule 3), and tasks that could write it, or see it
+                // written, are kept away (rule 2): in this mode, as in the same mode of a region.
                 unsafe { $make }
             }
 
@@ -71,7 +71,7 @@ macro_rules! modes {
 modes! {
     /// `in`: gives `&T`.
     Reads, Mode::In, [&'a T], |at| &*at;
-    /// `out`: gives `&mut T`, whose content does not count.
+    /// `out`: gives `&mut T`, whose previous content is to be overwritten.
     Overwrites, Mode::Out, [&'a mut T], |at| &mut *at;
     /// `inout`: gives `&mut T`.
     Updates, Mode::Inout, [&'a mut T], |at| &mut *at;
@@ -106,11 +106,11 @@ macro_rules! modes_without_view {
 modes_without_view! {
     /// `after`: gives nothing.
     Follows, Mode::After;
-    /// The runtime's own: accepts the present content as good.
+    /// Internal to the runtime: accepts the present content as good.
     Accepts, Mode::Accept;
     /// Weak `in`: gives nothing; the task's children read.
     WeaklyReads, Mode::WeakIn;
-    /// Weak `inout`: gives nothing; the task's children use it as they like.
+    /// Weak `inout`: gives nothing; the task's children use the value in any mode.
     WeaklyUpdates, Mode::WeakInout;
 }
 
@@ -118,22 +118,23 @@ modes_without_view! {
 #[derive(Debug)]
 pub struct OfValue<T, M> {
     cell: *const DataCell,
-    /// Known here, so that a running task need not look at the cell.
+    /// Stored here so that a running task need not read the cell.
     value: *mut T,
     mode: PhantomData<fn() -> M>,
 }
 
-// SAFETY: the pointers are to a `Sync` cell that outlives the task (rule 3), and to what is in it, which is `Send` and `Sync`.
+// SAFETY: the pointers are to a `Sync` cell that outlives the task (rule 3), and to its content, which is `Send` and
+// `Sync`.
 unsafe impl<T: Send + Sync, M> Send for OfValue<T, M> {}
 
 impl<T, M> OfValue<T, M> {
-    /// An access to the value in `cell`, which is of type `T`.
+    /// Makes an access to the value in `cell`, which is of type `T`.
     #[inline]
     pub(crate) fn new(cell: &DataCell) -> Self {
         Self { cell, value: cell.base().cast(), mode: PhantomData }
     }
 
-    /// Where the value is.
+    /// Returns the address of the value.
     pub(super) fn address(&self) -> *mut T {
         self.value
     }
@@ -149,8 +150,8 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
 
     #[inline]
     unsafe fn view<'a>(&'a self, _: Option<Site>) -> Self::View<'a> {
-        // SAFETY: the engine runs the body when its dependences are satisfied: conflicting tasks are kept away meanwhile
-        // (rule 2). What gives the value up comes later (rule 3).
+        // SAFETY: the engine runs the body once its dependences are satisfied: no conflicting task runs meanwhile
+        // (rule 2). The task that gives the value up comes later (rule 3).
         unsafe { M::view(self.value) }
     }
 
@@ -160,7 +161,7 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
 
     #[inline]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        // SAFETY: the cell outlives the task that stores this access (rule 3).
         let cell = unsafe { &*self.cell };
         visit(Record(AccessRecord { datum: &cell.datum, block: &Block::ONE, mode: M::MODE }));
     }
@@ -170,8 +171,7 @@ impl<T: Send + Sync + 'static, M: ValueMode> Access for OfValue<T, M> {
     }
 }
 
-/// An access to all of a data object of which the body sees nothing, stored in its task: to a token, or one of the runtime's
-/// own.
+/// An access to an entire data object without a view, stored in its task: to a token, or by a task of the runtime.
 #[derive(Debug)]
 pub struct Unseen<M>(*const DataCell, PhantomData<fn() -> M>);
 
@@ -200,7 +200,7 @@ impl<M: ValueMode> Access for Unseen<M> {
 
     #[inline]
     fn visit(&self, visit: &mut dyn FnMut(Record<'_>)) {
-        // SAFETY: the cell outlives the task that this is stored in (rule 3).
+        // SAFETY: the cell outlives the task that stores this access (rule 3).
         let datum = unsafe { &(*self.0).datum };
         visit(Record(AccessRecord { datum, block: &datum.whole(), mode: M::MODE }));
     }

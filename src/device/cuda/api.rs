@@ -1,4 +1,4 @@
-//! One CUDA device behind the calls that [`Api`] asks for.
+//! One CUDA device: the implementation of [`Api`].
 
 use super::library::{self, GraphFunctions, UnifiedFunctions, call, functions};
 use super::types::{
@@ -16,11 +16,11 @@ pub(in crate::device) struct Cuda {
 }
 
 fn graphs() -> &'static GraphFunctions {
-    library::graph_functions().expect("graphs are asked for where there are some")
+    library::graph_functions().expect("graphs are used only if the driver has them")
 }
 
 fn unified() -> &'static UnifiedFunctions {
-    library::unified_functions().expect("unified memory is asked for where there is some")
+    library::unified_functions().expect("unified memory is used only if the driver has it")
 }
 
 fn kernel_node(KernelCall { function: Handle(function), groups, group, arguments }: KernelCall<'_>) -> KernelNode {
@@ -45,7 +45,7 @@ impl Cuda {
             ..
         } = *transfer;
         let (source, target) = (from as DevicePointer, to as DevicePointer);
-        // SAFETY: `copy` has both ends valid until the copy has ended.
+        // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended.
         unsafe {
             match direction {
                 Direction::In => call(
@@ -97,7 +97,8 @@ impl Cuda {
             height: rows,
             depth: slices,
         };
-        // SAFETY: `copy` has both ends valid until the copy has ended; the description is read before the call returns.
+        // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended; the description is read before
+        // the call returns.
         unsafe {
             if is_across {
                 return call("cuMemcpy3DPeerAsync", (functions().cuMemcpy3DPeerAsync)(&copy, stream));
@@ -109,7 +110,8 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        // SAFETY: retained once, when the device was opened; all that was in the context is gone.
+        // SAFETY: the context was retained once, when the device was opened; everything that was in the context is
+        // gone.
         let released =
             call("cuDevicePrimaryCtxRelease", unsafe { (functions().cuDevicePrimaryCtxRelease_v2)(self.device) });
         if let Err(ApiError { code, .. }) = released {
@@ -126,13 +128,13 @@ impl Api for Cuda {
     fn open(number: c_int) -> Result<Self, ApiError> {
         let device = library::device(number)?;
         let mut context = ptr::null_mut();
-        // SAFETY: the device exists; the result has a place.
+        // SAFETY: the device exists; the result pointer is valid.
         call("cuDevicePrimaryCtxRetain", unsafe { (functions().cuDevicePrimaryCtxRetain)(&mut context, device) })?;
         Ok(Self { device, context: Handle(context) })
     }
 
     fn domain(&self) -> usize {
-        0 // any two devices copy; without a direct way, through the host
+        0 // any two devices copy, through the host if there is no direct path
     }
 
     fn bind(&self) -> Result<(), ApiError> {
@@ -150,32 +152,32 @@ impl Api for Cuda {
 
     fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the results have places.
+        // SAFETY: the result pointers are valid.
         call("cuMemGetInfo", unsafe { (functions().cuMemGetInfo_v2)(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = 0;
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuMemAlloc", unsafe { (functions().cuMemAlloc_v2)(&mut address, bytes) })?;
         Ok(address as usize)
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
+        // SAFETY: the address comes from `allocate`; the recycler has only unused blocks, and frees each once.
         call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as DevicePointer) })
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuMemHostAlloc", unsafe { (functions().cuMemHostAlloc)(&mut address, bytes, PORTABLE) })?;
         Ok(address.expose_provenance())
     }
 
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
+        // SAFETY: the address comes from `allocate_host`; the recycler has only unused blocks, and frees each once.
         call("cuMemFreeHost", unsafe { (functions().cuMemFreeHost)(ptr::with_exposed_provenance_mut(base)) })
     }
 
@@ -186,14 +188,15 @@ impl Api for Cuda {
 
     fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = 0;
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuMemAllocManaged", unsafe { (unified().cuMemAllocManaged)(&mut address, bytes, ATTACH_GLOBAL) })?;
         Ok(address as usize)
     }
 
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
         let to = if to_host { CPU } else { self.device };
-        // SAFETY: the caller has the memory from `allocate_unified` until this has ended; its `Stream` keeps the stream.
+        // SAFETY: the caller keeps the memory from `allocate_unified` until this has ended; its `Stream` keeps the
+        // stream.
         call("cuMemPrefetchAsync", unsafe {
             (unified().cuMemPrefetchAsync)(first as DevicePointer, bytes, to, stream.0)
         })
@@ -205,25 +208,25 @@ impl Api for Cuda {
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `pin_memory` has locked it, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` has locked the memory, and its `PageLock` unlocks it once.
         call("cuMemHostUnregister", unsafe { (functions().cuMemHostUnregister)(first.cast()) })
     }
 
     fn create_stream(&self) -> Result<Handle, ApiError> {
         let mut stream = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuStreamCreate", unsafe { (functions().cuStreamCreate)(&mut stream, NON_BLOCKING) })?;
         Ok(Handle(stream))
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Stream`, the one owner, destroys it once.
+        // SAFETY: its `Stream`, the only owner, destroys it once.
         call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.0) })
     }
 
     fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuEventCreate", unsafe { (functions().cuEventCreate)(&mut event, BLOCKING_SYNC_WITHOUT_TIMING) })?;
         Ok(Handle(event))
     }
@@ -259,7 +262,7 @@ impl Api for Cuda {
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
         let mut context: Object = ptr::null_mut();
-        // SAFETY: this attribute is a context, which has a place.
+        // SAFETY: this attribute is a context, and the result pointer is valid for one.
         let asked = call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut context).cast(),
@@ -269,7 +272,7 @@ impl Api for Cuda {
         });
         match asked {
             Ok(()) if !context.is_null() => Ok(context.expose_provenance()),
-            // What others have from a pool, or have mapped, belongs to no context; plain copies reach it.
+            // Memory from other libraries' pools or mappings belongs to no context; plain copies reach it.
             // SAFETY: as for this call.
             _ => unsafe { self.device_of(address) }.map(|_| self.id()),
         }
@@ -277,7 +280,7 @@ impl Api for Cuda {
 
     unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
         let mut device: c_int = 0;
-        // SAFETY: this attribute is a device's number, which has a place.
+        // SAFETY: this attribute is a device's number, and the result pointer is valid for one.
         call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut device).cast(),
@@ -295,13 +298,14 @@ impl Api for Cuda {
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
         let peer = ptr::with_exposed_provenance_mut(peer);
-        // SAFETY: the context has memory that is being copied, so it is alive. It refuses where the hardware can't.
+        // SAFETY: the context has memory that is being copied, so it is alive. The call refuses if the hardware can't
+        // do it.
         call("cuCtxEnablePeerAccess", unsafe { (functions().cuCtxEnablePeerAccess)(peer, 0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
         let owner = ptr::with_exposed_provenance_mut(owner);
-        // SAFETY: the engine pins both replicas until the copy has ended, and nobody writes them meanwhile.
+        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes them meanwhile.
         unsafe {
             if transfer.is_flat() {
                 self.copy_flat(stream.0, transfer, owner)
@@ -313,19 +317,20 @@ impl Api for Cuda {
 
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
-        // SAFETY: code that says its own length, or text with a zero at its end; the result has a place.
+        // SAFETY: the image is code that contains its length, or text that ends with a zero; the result pointer is
+        // valid.
         call("cuModuleLoadData", unsafe { (functions().cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Module`, the one owner, unloads it once, when none of its kernels is in flight.
+        // SAFETY: its `Module`, the only owner, unloads it once, when none of its kernels is in flight.
         call("cuModuleUnload", unsafe { (functions().cuModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
-        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, the result has a place.
+        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, and the result pointer is valid.
         call("cuModuleGetFunction", unsafe {
             (functions().cuModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
@@ -335,8 +340,8 @@ impl Api for Cuda {
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
-        // the text), and the engine pins the replicas among them until the task has ended.
+        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types
+        // with the text), and the engine pins the replicas among them until the task has ended.
         call("cuLaunchKernel", unsafe {
             (functions().cuLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream.0, values, others)
         })
@@ -348,16 +353,17 @@ impl Api for Cuda {
 
     fn create_graph(&self) -> Result<Handle, ApiError> {
         let mut graph = ptr::null_mut();
-        // SAFETY: the result has a place; no flag is defined but 0.
+        // SAFETY: the result pointer is valid; 0 is the only defined flag.
         call("cuGraphCreate", unsafe { (graphs().cuGraphCreate)(&mut graph, 0) })?;
         Ok(Handle(graph))
     }
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
         let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
-        // A handle is an object's address, and laid out as one.
+        // A handle is an object's address, and has its layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
-        // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
+        // SAFETY: the caller keeps graph and nodes alive; the values are the kernel's, and copied; the result pointer
+        // is valid.
         call("cuGraphAddKernelNode", unsafe {
             (graphs().cuGraphAddKernelNode_v2)(&mut node, graph.0, first, count, &kernel)
         })?;
@@ -366,7 +372,7 @@ impl Api for Cuda {
 
     unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError> {
         let mut instance = ptr::null_mut();
-        // SAFETY: the caller has the graph alive; the result has a place.
+        // SAFETY: the caller keeps the graph alive; the result pointer is valid.
         call("cuGraphInstantiateWithFlags", unsafe {
             (graphs().cuGraphInstantiateWithFlags)(&mut instance, graph.0, 0)
         })?;
@@ -375,24 +381,24 @@ impl Api for Cuda {
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let kernel = kernel_node(kernel);
-        // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
+        // SAFETY: the caller keeps the graph alive; the values are the kernel's, and copied.
         call("cuGraphExecKernelNodeSetParams", unsafe {
             (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.0, node.0, &kernel)
         })
     }
 
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: the caller has both alive, and the memory among the nodes' values, until the graph has ended.
+        // SAFETY: the caller keeps both alive, and the memory among the nodes' values, until the graph has ended.
         call("cuGraphLaunch", unsafe { (graphs().cuGraphLaunch)(instance.0, stream.0) })
     }
 
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the one owner, destroys it once, when it is not in flight.
+        // SAFETY: its `Graph`, the only owner, destroys it once, when it is not in flight.
         call("cuGraphExecDestroy", unsafe { (graphs().cuGraphExecDestroy)(instance.0) })
     }
 
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the one owner, destroys it once.
+        // SAFETY: its `Graph`, the only owner, destroys it once.
         call("cuGraphDestroy", unsafe { (graphs().cuGraphDestroy)(graph.0) })
     }
 }

@@ -1,4 +1,4 @@
-//! The driver's library, with its functions.
+//! The driver's library and its functions.
 
 use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, KernelNode, NO_DEVICE, Object, STUB_LIBRARY};
 use crate::device::functions::{functions, open_first};
@@ -51,7 +51,7 @@ functions! { Functions {
     cuStreamWaitEvent(Object, Object, c_uint);
 } }
 
-// What drivers for CUDA 12 and newer have.
+// Functions of drivers for CUDA 12 and newer.
 functions! { GraphFunctions {
     cuGraphAddKernelNode_v2(*mut Object, Object, *const Object, usize, *const KernelNode);
     cuGraphCreate(*mut Object, c_uint);
@@ -62,18 +62,18 @@ functions! { GraphFunctions {
     cuGraphLaunch(Object, Object);
 } }
 
-// Of devices of which not all have unified memory.
+// Functions that only some devices support.
 functions! { UnifiedFunctions {
     cuMemAllocManaged(*mut DevicePointer, usize, c_uint);
     cuMemPrefetchAsync(DevicePointer, usize, DeviceNumber, Object);
 } }
 
-/// The library, with its functions.
+/// The library and its functions.
 struct Library {
     functions: Functions,
     unified: Option<UnifiedFunctions>,
     graphs: Option<GraphFunctions>,
-    /// Where they come from; never closed.
+    /// The source of the functions; never closed.
     _raw: libloading::Library,
 }
 
@@ -82,25 +82,25 @@ fn library() -> Result<&'static Library, &'static str> {
     LOADED.get_or_init(start).as_ref().map_err(String::as_str)
 }
 
-/// The library, opened and started once.
+/// Opens and initialises the library, once.
 ///
 /// # Errors
-/// Why it can't be used.
+/// Returns the reason why it can't be used.
 pub(super) fn load() -> Result<(), &'static str> {
     library().map(|_| ())
 }
 
-/// The functions of the library, where it has found devices.
+/// Returns the functions of the library, which must have been loaded.
 pub(super) fn functions() -> &'static Functions {
-    &library().expect("nothing is asked of a library that is not loaded").functions
+    &library().expect("functions are called only after the library is loaded").functions
 }
 
-/// Those for graphs, if the driver has them.
+/// Returns the functions for graphs, if the driver has them.
 pub(super) fn graph_functions() -> Option<&'static GraphFunctions> {
     library().ok()?.graphs.as_ref()
 }
 
-/// Those for unified memory, if the driver has them.
+/// Returns the functions for unified memory, if the driver has them.
 pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
     library().ok()?.unified.as_ref()
 }
@@ -108,21 +108,21 @@ pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
 fn start() -> Result<Library, String> {
     let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
         .ok_or("the driver's library (libcuda.so.1) is not installed")?;
-    // SAFETY: the types are those of the driver's manual: a function whose type changes gets another name. The library stays
-    // open as long as the process runs.
+    // SAFETY: the types are those of the driver's manual: a function whose type changes gets a new name. The library
+    // stays open as long as the process runs.
     let functions = unsafe { Functions::of(&raw) };
     let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
-    // SAFETY: as above.
+    // SAFETY: as for `Functions`.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
-    // SAFETY: as above.
+    // SAFETY: as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
-    // SAFETY: no flag is defined but 0.
+    // SAFETY: 0 is the only defined flag.
     let code = unsafe { (functions.cuInit)(0) };
     match code {
         0 => Ok(Library { functions, unified, graphs, _raw: raw }),
-        NO_DEVICE => Err("the driver is installed and finds no device".to_owned()),
+        NO_DEVICE => Err("the driver is installed but finds no device".to_owned()),
         STUB_LIBRARY => {
-            Err("the library found is the toolkit's stub, not the driver's: look at LD_LIBRARY_PATH".to_owned())
+            Err("the library found is the toolkit's stub, not the driver's; try another LD_LIBRARY_PATH".to_owned())
         }
         code => Err(format!("the driver does not start: {}", words(&functions, code as i32))),
     }
@@ -132,39 +132,39 @@ pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
     ApiError::unless_success(name, code as i32)
 }
 
-/// The device of this number.
+/// Returns the device with this number.
 pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
     let mut device = 0;
-    // SAFETY: the result has a place.
+    // SAFETY: the result pointer is valid.
     call("cuDeviceGet", unsafe { (functions().cuDeviceGet)(&mut device, number) })?;
     Ok(device)
 }
 
-/// An attribute of the device of this number.
+/// Returns an attribute of the device with this number.
 pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
     attribute_of(device(number)?, attribute)
 }
 
-/// An attribute of a device.
+/// Returns an attribute of a device.
 pub(super) fn attribute_of(device: DeviceNumber, attribute: Attribute) -> Result<c_int, ApiError> {
     let mut value = 0;
-    // SAFETY: the device comes from the driver; the result has a place.
+    // SAFETY: the device comes from the driver; the result pointer is valid.
     call("cuDeviceGetAttribute", unsafe { (functions().cuDeviceGetAttribute)(&mut value, attribute, device) })?;
     Ok(value)
 }
 
-/// A code of the driver, in words.
+/// Returns the driver's text for a code.
 pub(super) fn describe(code: i32) -> String {
     library().map_or_else(|_| format!("error {code}"), |library| words(&library.functions, code))
 }
 
 fn words(functions: &Functions, code: i32) -> String {
     let mut text = std::ptr::null();
-    // SAFETY: the result has a place; of a code that it does not know the driver says so.
+    // SAFETY: the result pointer is valid; the driver reports codes that it does not know.
     let known = unsafe { (functions.cuGetErrorString)(code, &mut text) } == 0;
     if !known || text.is_null() {
         return format!("error {code}");
     }
-    // SAFETY: the driver's own constant text.
+    // SAFETY: the text is a constant of the driver.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -1,10 +1,10 @@
-//! What a GPU has used since its driver was loaded, by NVIDIA's management library (NVML).
+//! Energy meter of a GPU by NVIDIA's management library (NVML), which counts from the loading of the driver.
 
 use crate::energy::{EnergyMeter, MeterError};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
-/// The library's functions that are needed; all return a code, 0 for success.
+/// The functions used from the library; all return a code, 0 for success.
 pub(super) struct Functions {
     init: unsafe extern "C" fn() -> c_uint,
     device_at: unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_uint,
@@ -13,19 +13,19 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Opens the library, once; it stays open.
+    /// Opens the library once; it stays open.
     fn load() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
         LOADED.get_or_init(Self::open).as_ref().map_err(Clone::clone)
     }
 
     fn open() -> Result<Self, String> {
-        // SAFETY: the library's own initialization is NVIDIA's matter.
+        // SAFETY: NVIDIA is responsible for the library's own initialisation.
         let raw = unsafe { libloading::Library::new("libnvidia-ml.so.1") }
             .map_err(|_| "NVIDIA's management library (libnvidia-ml.so.1) is not installed".to_owned())?;
         let lacks = |name: &'static str| move |_| format!("NVIDIA's management library has no {name}");
-        // SAFETY: the types are those of the library's manual, which a version's number in a name stands for; the library is
-        // never closed.
+        // SAFETY: the types are those of the library's manual, and a number at the end of a name identifies the
+        // type's version; the library is never closed.
         let functions = unsafe {
             Self {
                 init: *raw.get("nvmlInit_v2").map_err(lacks("nvmlInit_v2"))?,
@@ -40,7 +40,7 @@ impl Functions {
         };
         std::mem::forget(raw);
         functions.check("nvmlInit_v2", || {
-            // SAFETY: it may be called at any time, and more than once.
+            // SAFETY: this function may be called at any time, and more than once.
             unsafe { (functions.init)() }
         })?;
         Ok(functions)
@@ -50,7 +50,7 @@ impl Functions {
         match call() {
             0 => Ok(()),
             code => {
-                // SAFETY: the library gives a text that lives as long as it does, for any code.
+                // SAFETY: the library returns a text for any code, which lives as long as the library.
                 let text = unsafe { CStr::from_ptr((self.describe)(code)) };
                 Err(format!("{name}: error {code}: {}", text.to_string_lossy()))
             }
@@ -58,17 +58,18 @@ impl Functions {
     }
 }
 
-/// A GPU's counter.
+/// The energy counter of a GPU.
 struct NvmlMeter {
     functions: &'static Functions,
     device: *mut c_void,
     name: String,
 }
 
-// SAFETY: the library may be called from any thread, and a device's handle holds until it is shut down, which it never is.
+// SAFETY: the library may be called from any thread, and a device's handle is valid until the library is shut down,
+// which never happens.
 unsafe impl Send for NvmlMeter {}
 
-/// The counter of the GPU at this address on the PCI bus.
+/// Returns the energy counter of the GPU at this address on the PCI bus.
 pub(super) fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
     let error = |problem| MeterError { meter: name(pci), problem };
     meter_by(Functions::load().map_err(error)?, pci)
@@ -82,7 +83,7 @@ fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMe
     let error = |problem| MeterError { meter: name(pci), problem };
     let address = CString::new(pci).map_err(|problem| error(problem.to_string()))?;
     let mut device = std::ptr::null_mut();
-    // SAFETY: the address ends with a zero, and the result has a place.
+    // SAFETY: the address ends with a zero, and the result pointer is valid.
     let call = || unsafe { (functions.device_at)(address.as_ptr(), &mut device) };
     functions.check("nvmlDeviceGetHandleByPciBusId_v2", call).map_err(error)?;
     Ok(Box::new(NvmlMeter { functions, device, name: name(pci) }))
@@ -95,7 +96,7 @@ impl EnergyMeter for NvmlMeter {
 
     fn joules(&mut self) -> Result<f64, MeterError> {
         let mut millijoules = 0;
-        // SAFETY: the handle is the library's own, and the result has a place.
+        // SAFETY: the handle comes from the library, and the result pointer is valid.
         let call = || unsafe { (self.functions.energy_of)(self.device, &mut millijoules) };
         let read = self.functions.check("nvmlDeviceGetTotalEnergyConsumption", call);
         read.map_err(|problem| MeterError { meter: self.name(), problem })?;
@@ -111,16 +112,16 @@ mod tests {
         0
     }
 
-    /// One device, at one address.
+    /// Finds one device, at one address.
     unsafe extern "C" fn device_at(address: *const c_char, device: *mut *mut c_void) -> c_uint {
-        // SAFETY: the caller gives a text that ends with a zero, and a place.
+        // SAFETY: the caller passes a text that ends with a zero, and a valid pointer.
         let (address, device) = unsafe { (CStr::from_ptr(address), &mut *device) };
         *device = std::ptr::without_provenance_mut(7);
         if address == c"0000:3b:00.0" { 0 } else { 6 }
     }
 
     unsafe extern "C" fn energy_of(device: *mut c_void, millijoules: *mut c_ulonglong) -> c_uint {
-        // SAFETY: the caller gives a place.
+        // SAFETY: the caller passes a valid pointer.
         unsafe { *millijoules = 1500 * device.addr() as c_ulonglong }
         0
     }
@@ -132,7 +133,7 @@ mod tests {
     static STAND_IN: Functions = Functions { init, device_at, energy_of, describe };
 
     #[test]
-    fn a_counter_is_found_by_its_address_and_counts_millijoules() {
+    fn counter_is_found_by_address_and_counts_millijoules() {
         let mut meter = meter_by(&STAND_IN, "0000:3b:00.0").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((meter.name().as_str(), meter.joules()), ("NVML 0000:3b:00.0", Ok(10.5)));
         let error = meter_by(&STAND_IN, "0000:99:00.0").err().map(|error| error.to_string()).unwrap_or_default();

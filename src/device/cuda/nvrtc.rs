@@ -1,7 +1,7 @@
-//! NVRTC: makes code that an architecture runs, or PTX, which the driver compiles.
+//! NVRTC: compiles to code for an architecture, or to PTX, which the driver compiles.
 //!
-//! The driver takes code of any NVRTC of its major release, and PTX only of one that is not newer than itself. So PTX is for
-//! architectures newer than all that NVRTC knows, and for drivers that refuse the code.
+//! The driver accepts code from any NVRTC of its major release, but PTX only from an NVRTC that is not newer than
+//! itself. So PTX is for architectures newer than all that NVRTC knows, and for drivers that refuse the code.
 
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
@@ -28,13 +28,13 @@ functions! { Functions {
 /// Releases whose functions have these types.
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
 
-/// The library, with its version and the architectures that it compiles for.
+/// The library, with its version and the architectures that it supports.
 pub(in crate::device) struct Nvrtc {
     functions: Functions,
     major: c_int,
     minor: c_int,
     architectures: Vec<u32>,
-    /// Where the functions come from; never closed.
+    /// The source of the functions; never closed.
     _library: libloading::Library,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Nvrtc {
 
 fn look() -> Result<Nvrtc, String> {
     let library = open_first(&NAMES)
-        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found: look at LD_LIBRARY_PATH")?;
+        .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found; try another LD_LIBRARY_PATH")?;
     // SAFETY: the types are those of CUDA 12 and 13; the library stays open as long as the process runs.
     let functions = unsafe { Functions::of(&library) };
     let functions =
@@ -54,27 +54,28 @@ fn look() -> Result<Nvrtc, String> {
     let started =
         |code| if code == 0 { Ok(()) } else { Err(format!("its compiler NVRTC does not start (error {code})")) };
     let (mut major, mut minor, mut count) = (0, 0, 0);
-    // SAFETY: the results have places.
+    // SAFETY: the result pointers are valid.
     started(unsafe { (functions.nvrtcVersion)(&mut major, &mut minor) })?;
-    // SAFETY: the result has a place.
+    // SAFETY: the result pointer is valid.
     started(unsafe { (functions.nvrtcGetNumSupportedArchs)(&mut count) })?;
     let mut architectures = vec![0; count as usize];
-    // SAFETY: there are places for as many as were counted.
+    // SAFETY: there is room for as many architectures as were counted.
     started(unsafe { (functions.nvrtcGetSupportedArchs)(architectures.as_mut_ptr()) })?;
     let architectures = architectures.into_iter().map(|number| number as u32).collect();
     Ok(Nvrtc { functions, major, minor, architectures, _library: library })
 }
 
-/// What NVRTC is to make.
+/// The output of NVRTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// Code of this architecture.
+    /// Code for this architecture.
     Code(u32),
-    /// PTX of this one, which the driver compiles for a newer one.
+    /// PTX for this architecture, which the driver compiles for a newer one.
     Ptx(u32),
 }
 
-/// What runs on an architecture, the best first: its own code; or that of an older one of the same generation; or PTX.
+/// Returns the targets that run on an architecture, the best first: its own code, or that of an older one of the same
+/// generation, then PTX.
 fn targets(architecture: u32, known: &[u32]) -> Vec<Target> {
     let newest = known.iter().copied().filter(|known| *known <= architecture).max();
     let code = newest.filter(|newest| newest / 10 == architecture / 10).map(Target::Code);
@@ -99,7 +100,7 @@ impl Compiler for Nvrtc {
         let targets = targets(number, &self.architectures);
         if targets.is_empty() {
             let oldest = self.architectures.iter().min().copied().unwrap_or_default();
-            return Err(format!("{self} compiles for sm_{oldest} and newer; an older NVRTC may for sm_{number}"));
+            return Err(format!("{self} compiles for sm_{oldest} and newer; try an older NVRTC for sm_{number}"));
         }
         let option = |target| match target {
             Target::Code(number) => format!("--gpu-architecture=sm_{number}"),
@@ -110,7 +111,8 @@ impl Compiler for Nvrtc {
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
         let none = ptr::null();
-        // SAFETY: the caller has texts that end with a zero, and a place for the unit; there are no headers.
+        // SAFETY: the caller passes texts that end with a zero, and a valid pointer for the unit; there are no
+        // headers.
         unsafe { (self.functions.nvrtcCreateProgram)(unit, source, name, 0, none, none) as c_int }
     }
 
@@ -120,22 +122,22 @@ impl Compiler for Nvrtc {
     }
 
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
-        // SAFETY: the unit was created; the caller has that many options, each ending with a zero.
+        // SAFETY: the unit was created; the caller passes that many options, each ending with a zero.
         unsafe { (self.functions.nvrtcCompileProgram)(unit, count, options) as c_int }
     }
 
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was created; the result has a place.
+        // SAFETY: the unit was created; the result pointer is valid.
         unsafe { (self.functions.nvrtcGetProgramLogSize)(unit, bytes) as c_int }
     }
 
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was created; the caller's place has the size that `log_bytes` gave.
+        // SAFETY: the unit was created; the caller's buffer has the size that `log_bytes` returned.
         unsafe { (self.functions.nvrtcGetProgramLog)(unit, place) as c_int }
     }
 
     unsafe fn code_bytes(&self, unit: RawUnit, recipe: &Recipe, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was compiled to what the recipe says; the result has a place.
+        // SAFETY: the unit was compiled as the recipe says; the result pointer is valid.
         unsafe {
             match makes_ptx(recipe) {
                 true => (self.functions.nvrtcGetPTXSize)(unit, bytes) as c_int,
@@ -145,8 +147,8 @@ impl Compiler for Nvrtc {
     }
 
     unsafe fn code(&self, unit: RawUnit, recipe: &Recipe, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was compiled to what the recipe says; the caller's place has the size that `code_bytes`
-        // gave.
+        // SAFETY: the unit was compiled as the recipe says; the caller's buffer has the size that `code_bytes`
+        // returned.
         unsafe {
             match makes_ptx(recipe) {
                 true => (self.functions.nvrtcGetPTX)(unit, place) as c_int,
@@ -161,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_made_runs_on_the_device() {
+    fn targets_run_on_the_architecture() {
         let known = [75, 80, 86, 90, 100, 120];
         assert_eq!(targets(90, &known), [Target::Code(90), Target::Ptx(90)]);
         assert_eq!(targets(89, &known), [Target::Code(86), Target::Ptx(86)]);

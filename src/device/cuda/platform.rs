@@ -1,4 +1,4 @@
-//! What the driver says of its devices, before one is open.
+//! Properties that the driver reports about its devices before one is opened.
 
 use super::Cuda;
 use super::library::{self, attribute, call, functions};
@@ -25,7 +25,7 @@ impl Platform for Cuda {
 
     fn version() -> String {
         let mut version = 0;
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         match unsafe { (functions().cuDriverGetVersion)(&mut version) } {
             0 => format!("{}.{}", version / 1000, version % 1000 / 10),
             _ => "of an unknown version".to_owned(),
@@ -43,20 +43,20 @@ impl Platform for Cuda {
 
     fn count() -> Result<c_int, ApiError> {
         let mut count = 0;
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("cuDeviceGetCount", unsafe { (functions().cuDeviceGetCount)(&mut count) })?;
         Ok(count)
     }
 
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
         let device = library::device(number)?;
-        // SAFETY: the device was just returned; the text has a place of the size that is given.
+        // SAFETY: the device was just returned; the buffer has the size that is passed.
         call("cuDeviceGetName", unsafe {
             (functions().cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, device)
         })
     }
 
-    /// Its compute capability.
+    /// Returns the device's compute capability.
     fn architecture_of(number: c_int) -> Result<String, ApiError> {
         let major = attribute(number, COMPUTE_CAPABILITY_MAJOR)?;
         let minor = attribute(number, COMPUTE_CAPABILITY_MINOR)?;
@@ -65,7 +65,7 @@ impl Platform for Cuda {
 
     fn bytes_of(number: c_int) -> Result<usize, ApiError> {
         let (device, mut bytes) = (library::device(number)?, 0);
-        // SAFETY: the device was just returned; the result has a place.
+        // SAFETY: the device was just returned; the result pointer is valid.
         call("cuDeviceTotalMem", unsafe { (functions().cuDeviceTotalMem_v2)(&mut bytes, device) })?;
         Ok(bytes)
     }
@@ -76,7 +76,7 @@ impl Platform for Cuda {
 
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
         let (device, size) = (library::device(number)?, address.len() as c_int);
-        // SAFETY: the device was just returned; the text has a place of the size that is given.
+        // SAFETY: the device was just returned; the buffer has the size that is passed.
         call("cuDeviceGetPCIBusId", unsafe { (functions().cuDeviceGetPCIBusId)(address.as_mut_ptr(), size, device) })
     }
 
@@ -86,7 +86,7 @@ impl Platform for Cuda {
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
         let (one, other, mut reaches) = (library::device(number)?, library::device(peer)?, 0);
-        // SAFETY: both devices were just returned; the result has a place.
+        // SAFETY: both devices were just returned; the result pointer is valid.
         call("cuDeviceCanAccessPeer", unsafe { (functions().cuDeviceCanAccessPeer)(&mut reaches, one, other) })?;
         Ok(reaches != 0)
     }

@@ -1,8 +1,8 @@
-//! The types of CUDA's driver, as far as they are used here.
+//! The types of CUDA's driver that are used here.
 //!
-//! They are declared here so that no build needs CUDA's headers. Handles are opaque, and enumerations are numbers: a value
-//! that is newer than this list is one too. A test compares layouts and values with those of the crate cudarc, which are made
-//! from the headers.
+//! They are declared here so that no build needs CUDA's headers. Handles are opaque, and enumerations are numbers: a
+//! value that is newer than this list is valid too. A test compares layouts and values with those of the crate
+//! cudarc, which are generated from the headers.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -43,8 +43,8 @@ pub(super) const STUB_LIBRARY: c_uint = 34;
 /// `CUDA_ERROR_NO_DEVICE`
 pub(super) const NO_DEVICE: c_uint = 100;
 
-/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`, where the former reserves a field for what the latter
-/// has there.
+/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`. The former reserves the
+/// field in which the latter has a context.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct CopyEnd {
@@ -82,7 +82,7 @@ pub(super) struct KernelNode {
     pub(super) shared_bytes: c_uint,
     pub(super) values: *mut *mut c_void,
     pub(super) others: *mut *mut c_void,
-    /// Beside a function neither is used.
+    /// Unused if there is a function.
     pub(super) kernel: Object,
     pub(super) context: Object,
 }
@@ -94,7 +94,7 @@ mod tests {
     use std::mem::offset_of;
 
     #[test]
-    fn types_are_those_of_the_headers() {
+    fn types_match_the_headers() {
         macro_rules! same {
             ($theirs:ident: $($ours:ident . $field:ident = $their_field:ident;)*) => {
                 assert_eq!((size_of::<Copy3d>(), align_of::<Copy3d>()), (size_of::<sys::$theirs>(), align_of::<sys::$theirs>()));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_headers() {
+    fn values_match_the_headers() {
         use sys::CUdevice_attribute::*;
         let attributes = [
             MULTIPROCESSOR_COUNT,

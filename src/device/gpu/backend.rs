@@ -1,4 +1,4 @@
-//! The thin part that differs between CUDA, HIP and OpenCL: one call each.
+//! The thin layer that differs between CUDA, HIP and OpenCL, with one method per call.
 
 use super::graph::GraphNode;
 use super::slabs::Slab;
@@ -8,7 +8,7 @@ use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandl
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 
-/// A module that has no code for an interface.
+/// Returns the error of a module that has no code for an interface.
 pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
     DeviceError::NoCompiler {
         program: module.name().to_owned(),
@@ -19,17 +19,17 @@ pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
 
 /// A device of one interface.
 ///
-/// Streams do what they are given in order; different streams know nothing of each other but by events. All calls may come
-/// from any thread; calls with the same stream come one at a time.
+/// A stream executes its work in order; different streams are ordered only by events. All methods may be called from
+/// any thread; calls with the same stream come one at a time.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// What errors call the interface.
+    /// The name of the interface in errors.
     const API: &'static str;
     /// The kind of units that its devices make up.
     const KIND: UnitKind;
 
-    /// Owns device memory; freed when dropped, when nothing uses it any more.
+    /// Owns device memory; dropped, and so freed, when nothing uses it any more.
     type Memory: Send + Sync;
-    /// Owns page-locked host memory; for others when dropped.
+    /// Owns page-locked host memory; reused when dropped.
     type HostMemory: Send + Sync;
     type Stream: Send + Sync;
     /// A moment in a stream.
@@ -41,76 +41,76 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Kernels that are launched together; destroyed when dropped.
     type Graph: Send + Sync;
 
-    /// A graph's nodes can be given other values.
+    /// Whether a graph's nodes can be given new values.
     const NODES_CHANGE: bool = false;
 
-    /// The device's name.
+    /// Returns the device's name.
     fn name(&self) -> &str;
 
-    /// Tells apart the groups of devices that can copy among each other.
+    /// Returns the domain of the device: devices of one domain can copy between each other.
     fn domain(&self) -> usize;
 
-    /// Whether kernels reach memory of another device of its domain, by its handle.
+    /// Returns whether kernels reach memory of another device of its domain, by its handle.
     fn reach(&self, _base: usize) -> bool {
         true
     }
 
-    /// About how many threads run at once; 0 if that is not known.
+    /// Returns approximately how many threads run at once; 0 if unknown.
     fn threads_at_once(&self) -> u64 {
         0
     }
 
-    /// What a group can have.
+    /// Returns the limits of a group.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// The bytes that are free for the runtime.
+    /// Returns the number of bytes that the runtime may use.
     fn free_bytes(&self) -> u64;
 
-    /// How many bytes can be allocated at once, if the interface says so.
+    /// Returns how many bytes one allocation can have, if the interface says so.
     fn largest_buffer_bytes(&self) -> u64 {
         u64::MAX
     }
 
-    /// What DLPack calls the device's memory, where others can use that by address.
+    /// Returns DLPack's description of the device's memory, if other libraries can use it by address.
     fn dlpack(&self) -> Option<DlDevice> {
         None
     }
 
-    /// Whether these bytes, which others have made, are in the device's memory.
+    /// Returns whether these bytes, allocated by another library, are in the device's memory.
     fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
         let _ = (first, bytes);
         Ok(false)
     }
 
-    /// Waits for what others have enqueued on the interface's default stream.
+    /// Waits for the work that other libraries have enqueued on the interface's default stream.
     fn settle(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Device memory and its handle.
+    /// Allocates device memory, and returns it with its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 
-    /// The guard zones around memory, if it has any that the host can look at.
+    /// Returns the guard zones around memory, if it has any that the host can read.
     fn guards(&self, _memory: &Self::Memory) -> Option<Guards> {
         None
     }
 
-    /// Whether host and device may use unified memory at the same time.
+    /// Returns whether host and device may use unified memory at the same time.
     fn reaches_unified(&self) -> bool {
         false
     }
 
-    /// Unified memory, which its owner frees, and its address; only where it is reached.
+    /// Allocates unified memory, and returns its owner and its address. The device must reach unified memory.
     fn allocate_unified(&self, bytes: usize) -> Result<(Box<dyn Send + Sync>, usize), DeviceError> {
         unreachable!("{} has no unified memory for {bytes} bytes", self.name())
     }
 
-    /// Enqueues that pages of unified memory go to the device, or to the host.
+    /// Enqueues a move of pages of unified memory to the device, or to the host.
     ///
     /// # Safety
-    /// The memory is there until this has ended.
+    /// The memory exists until this has ended.
     unsafe fn prefetch(
         &self,
         stream: &Self::Stream,
@@ -122,22 +122,22 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Page-locked host memory and its address; none where copies from and to other memory hold nobody up, or where the
-    /// interface has none left.
+    /// Allocates page-locked host memory, and returns it with its address. Returns `None` if copies from and to other
+    /// memory do not block the caller, or if the interface has none left.
     fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {
         let _ = bytes;
         Ok(None)
     }
 
-    /// Whether host memory that is given can't be page-locked: then large copies go by way of [`Self::host_memory`] as well,
-    /// piece by piece.
+    /// Returns whether existing host memory can't be page-locked. In that case large copies go through
+    /// [`Self::host_memory`] as well, piece by piece.
     fn packs_large_copies(&self) -> bool {
         false
     }
 
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
 
-    /// Page-locks host memory for copies, where that helps; what it returns undoes that when dropped.
+    /// Page-locks host memory for copies, if that helps; dropping the returned lock undoes it.
     ///
     /// # Safety
     /// The memory is valid until then.
@@ -149,7 +149,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Enqueues a copy from host memory to device memory.
     ///
     /// # Safety
-    /// Both ends are valid until the copy has ended; until then nobody writes the one or touches the other.
+    /// Both ends are valid until the copy has ended; until then nothing writes the source or touches the destination.
     unsafe fn copy_in(&self, stream: &Self::Stream, from: *const u8, to: usize, slab: &Slab)
     -> Result<(), DeviceError>;
 
@@ -159,29 +159,29 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// As for [`Self::copy_in`].
     unsafe fn copy_out(&self, stream: &Self::Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError>;
 
-    /// Enqueues a copy between memories of this device, or from another one of its domain to it.
+    /// Enqueues a copy between memories of this device, or from another device of its domain to this one.
     ///
     /// # Safety
     /// As for [`Self::copy_in`].
     unsafe fn copy_across(&self, stream: &Self::Stream, from: usize, to: usize, slab: &Slab)
     -> Result<(), DeviceError>;
 
-    /// Compiles a program, or takes it from where compiled ones are kept.
+    /// Compiles a program, or takes its code from the cache.
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError>;
 
-    /// Compiles or loads what is written for this interface.
+    /// Compiles or loads a module written for this interface.
     fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError>;
 
-    /// A kernel of a module.
+    /// Returns a kernel of a module.
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
 
-    /// Refuses a launch that the interface can not make.
+    /// Refuses a launch that the interface cannot make.
     fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
         let _ = (kernel, groups);
         Ok(())
     }
 
-    /// Enqueues a kernel with as many threads in a group, and as many groups, as [`Self::check`] has passed.
+    /// Enqueues a kernel, with a group size and a number of groups that [`Self::check`] has accepted.
     ///
     /// # Safety
     /// The arguments are the kernel's, and memory among them is valid until it has ended.
@@ -194,13 +194,13 @@ pub(crate) trait Backend: Send + Sync + 'static {
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
 
-    /// Whether there are graphs, and it is faster to launch one than what is in it.
+    /// Returns whether there are graphs, and launching one is faster than its launches one by one.
     fn has_graphs(&self) -> bool {
         false
     }
 
-    /// A graph of these kernels, each of which comes behind those of lower numbers that its edges name. It may be launched while
-    /// it is in flight, to run once more behind that. There are graphs.
+    /// Makes a graph of these kernels, each of which runs after those of lower numbers that its edges name. The graph
+    /// may be launched while it is in flight, and then runs once more after that. Requires [`Self::has_graphs`].
     ///
     /// # Safety
     /// The arguments are the kernels'.
@@ -208,13 +208,13 @@ pub(crate) trait Backend: Send + Sync + 'static {
     where
         Self: Sized;
 
-    /// Whether all memory that a graph uses is still there, by the same handles.
+    /// Returns whether all memory that a graph uses still exists, by the same handles.
     fn is_usable(&self, graph: &Self::Graph) -> bool {
         let _ = graph;
         true
     }
 
-    /// Gives a node other values, where these can be given.
+    /// Gives a node new values. Requires [`Self::NODES_CHANGE`].
     ///
     /// # Safety
     /// As for [`Self::graph`]; the graph is not in flight, and the kernel is the same.
@@ -231,36 +231,39 @@ pub(crate) trait Backend: Send + Sync + 'static {
         unreachable!("nodes keep their values")
     }
 
-    /// Enqueues a graph, which is usable.
+    /// Enqueues a graph, which must be usable.
     ///
     /// # Safety
     /// Memory among its arguments, and the graph, are valid until it has ended.
     unsafe fn launch_graph(&self, stream: &Self::Stream, graph: &Self::Graph) -> Result<(), DeviceError>;
 
-    /// Makes the device the calling thread's; what it takes to call the interface with this stream.
+    /// Makes the device current on the calling thread, and returns the handles for calling the interface with this
+    /// stream.
     fn raw(&self, stream: &Self::Stream) -> Result<RawHandles, DeviceError>;
 
-    /// Others may have enqueued something on the stream, and have bound the calling thread to something else.
+    /// Called after user code may have enqueued work on the stream, and may have bound the calling thread to
+    /// something else.
     fn after_raw(&self, stream: &Self::Stream);
 
-    /// Sees to it that the device begins with what was enqueued.
+    /// Ensures that the device starts the enqueued work.
     fn flush(&self, stream: &Self::Stream) -> Result<(), DeviceError> {
         let _ = stream;
         Ok(())
     }
 
-    /// The moment when all that was enqueued so far has ended. Sees to it that the device begins.
+    /// Records an event that occurs when everything enqueued so far has ended. Ensures that the device starts the
+    /// work.
     fn record(&self, stream: &Self::Stream) -> Result<Self::Event, DeviceError>;
 
-    /// What is enqueued from here on waits for an event of another stream.
+    /// Makes work enqueued from here on wait for an event of another stream.
     fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DeviceError>;
 
-    /// Whether it has come.
+    /// Returns whether the event has occurred.
     fn is_complete(&self, event: &Self::Event) -> Result<bool, DeviceError>;
 
-    /// Has `then` called when it has come, from any thread.
+    /// Registers `then` to be called when the event has occurred, from any thread.
     fn notify(&self, event: &Self::Event, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError>;
 
-    /// Waits until it has come.
+    /// Waits until the event has occurred.
     fn synchronize(&self, event: &Self::Event) -> Result<(), DeviceError>;
 }

@@ -1,14 +1,14 @@
-//! Compiled programs on disk, so that a program compiles once on a machine and not once in a run.
+//! An on-disk cache of compiled programs, so that a program compiles once per machine rather than once per run.
 //!
-//! A file's name consists of two digests of all that determines its content: of target and source, and of compiler and
-//! options. So what was made for a target is found where there is no compiler, too. The file has the digest of its content in
-//! front. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache directory
-//! (`$XDG_CACHE_HOME`, or `~/.cache`).
+//! A file's name consists of two digests of everything that determines its content: one of target and source, and one
+//! of compiler and options. So code for a target is found even if there is no compiler. The file begins with the
+//! digest of its content. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache
+//! directory (`$XDG_CACHE_HOME`, or `~/.cache`).
 //!
-//! It never fails: what can't be read is compiled, and what can't be written is logged. It never removes files but its own
-//! bad ones, by replacing them. Invariants:
-//! 1. A file appears under its name complete: it is written under another and renamed. So writers may race.
-//! 2. What is read is what was written, or it counts as absent.
+//! The cache never fails: a program that can't be read is compiled, and a failed write is logged. It removes no files
+//! except its own damaged ones, which it replaces. Invariants:
+//! 1. A file appears under its name complete: it is written under another name and renamed. So writers may race.
+//! 2. A read returns exactly the content that was written, or the file counts as absent.
 
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -17,34 +17,34 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In front of a file; another format gets another one.
+/// The beginning of a file; another format has another one.
 const MAGIC: &[u8; 8] = b"thalweg1";
 const DIGEST_BYTES: usize = 32;
 
-/// Where compiled programs are kept, if anywhere.
+/// The folder for compiled programs, if there is one.
 #[derive(Debug)]
 pub(in crate::device) struct Cache {
     folder: Option<PathBuf>,
 }
 
-/// All that a compiled program depends on.
+/// Everything that a compiled program depends on, besides its source.
 #[derive(Debug, Clone)]
 pub(in crate::device) struct Recipe {
     /// The architecture.
     pub(in crate::device) target: String,
-    /// The compiler, with its version.
+    /// The compiler and its version.
     pub(in crate::device) compiler: String,
-    /// What it is told.
+    /// The compiler's options.
     pub(in crate::device) options: Vec<String>,
 }
 
 impl Cache {
-    /// The cache that the environment asks for.
+    /// Returns the cache that the environment configures.
     pub(in crate::device) fn from_environment() -> Self {
         Self::named(std::env::var_os("THALWEG_CACHE_DIR"))
     }
 
-    /// The cache in this folder, none if it has no name, or the user's own.
+    /// Returns the cache in this folder, no cache for an empty name, or the user's cache for `None`.
     pub(in crate::device) fn named(folder: Option<OsString>) -> Self {
         let folder = match folder {
             Some(folder) if folder.is_empty() => None,
@@ -54,7 +54,7 @@ impl Cache {
         Self { folder }
     }
 
-    /// A compiled program: from the cache, or compiled and put there.
+    /// Returns a compiled program: from the cache, or compiled and stored there.
     ///
     /// # Errors
     /// Only those of `compile`.
@@ -71,12 +71,12 @@ impl Cache {
         }
         let content = compile()?;
         if let Err(error) = write(folder, &path, &content) {
-            log!(debug, "{} is not kept: {error}", path.display());
+            log!(debug, "cannot write {}: {error}", path.display());
         }
         Ok(content)
     }
 
-    /// What some compiler has made of a program for a target, the newest.
+    /// Returns the newest code that any compiler has produced from a program for a target.
     pub(in crate::device) fn get_any(&self, target: &str, source: &str) -> Option<Vec<u8>> {
         let prefix = digest([target, source]);
         let files = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
@@ -88,7 +88,8 @@ impl Cache {
     }
 }
 
-/// The user's cache folder by the XDG Base Directory Specification, which ignores paths that are not absolute.
+/// Returns the user's cache folder by the XDG Base Directory Specification, which ignores paths that are not
+/// absolute.
 fn users_own(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     let xdg = xdg.map(PathBuf::from).filter(|path| path.is_absolute());
     let cache = xdg.or_else(|| home.filter(|path| path.is_absolute()).map(|home| home.join(".cache")));
@@ -100,7 +101,7 @@ fn name(recipe: &Recipe, source: &str) -> String {
     format!("{}-{}", digest([recipe.target.as_str(), source]), digest(made_by))
 }
 
-/// Lengths are hashed before texts, so that no two lists of texts look alike.
+/// Digests a list of texts. Lengths are hashed before texts, so that different lists have different inputs.
 fn digest<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = Sha256::new();
     for text in texts {
@@ -125,18 +126,18 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 fn write(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
-    // A process that was ended may have left such a name behind, and another machine that shares the folder may be using it.
+    // A killed process may have left such a name behind, and another machine that shares the folder may be using it.
     let names = (0..100).map(|_| format!("{}-{}.new", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
     let (mut file, new) = create_new(folder, names)?;
     let written = [MAGIC, &Sha256::digest(content)[..], content].into_iter().try_for_each(|part| file.write_all(part));
     let kept = written.and_then(|()| fs::rename(&new, path));
     if kept.is_err() {
-        let _ = fs::remove_file(&new); // the first error is the one that counts
+        let _ = fs::remove_file(&new); // the first error is returned
     }
     kept
 }
 
-/// A file that did not exist, under the first of these names that is free.
+/// Creates a new file, under the first of these names that is free.
 fn create_new(folder: &Path, names: impl Iterator<Item = String>) -> io::Result<(File, PathBuf)> {
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
     for name in names {
@@ -166,7 +167,7 @@ mod tests {
         Recipe { target, compiler: "compiler 1.0".to_owned(), options: options.iter().map(|&o| o.to_owned()).collect() }
     }
 
-    /// What the cache gives, and whether it compiled.
+    /// Returns the content that the cache gives, and whether it compiled.
     fn get(cache: &Cache, recipe: &Recipe, source: &str, compiled: &[u8]) -> (Vec<u8>, bool) {
         let mut called = false;
         let compile = || {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_is_the_one_named_or_the_users_own() {
+    fn folder_is_the_named_one_or_the_users() {
         assert_eq!(Cache::named(Some("here".into())).folder, Some("here".into()));
         assert_eq!(Cache::named(Some("".into())).folder, None);
         assert!(Cache::named(None).folder.is_none_or(|folder| folder.ends_with("thalweg")));
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_others_are_left_alone() {
+    fn existing_files_are_not_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let names = || ["a", "b"].map(str::to_owned).into_iter();
         for free in ["a", "b"] {
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(create_new(folder.path(), names()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(folder.path().join("a")).unwrap(), b"a");
 
-        // What cannot be renamed is not left behind either.
+        // A file that cannot be renamed is not left behind either.
         let target = folder.path().join("target");
         fs::create_dir_all(target.join("in the way")).unwrap();
         write(folder.path(), &target, b"content").unwrap_err();
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn compiles_once() {
+    fn cached_program_compiles_once() {
         let (_folder, cache) = cache();
         let recipe = recipe(&["sm_90"]);
         assert_eq!(get(&cache, &recipe, "source", b"object"), (b"object".to_vec(), true));
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_matters_makes_another_name() {
+    fn names_differ_by_target_source_compiler_and_options() {
         let one = name(&recipe(&["ab", "c"]), "source");
         assert_eq!(one, name(&recipe(&["ab", "c"]), "source"));
         assert_eq!(one.len(), 65);
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_any_compiler_has_made_is_found_without_one() {
+    fn cached_code_is_found_without_compiler() {
         let (_folder, cache) = cache();
         assert_eq!(cache.get_any("sm_90", "source"), None);
         get(&cache, &recipe(&["ab"]), "source", b"object");
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn writers_may_race() {
+    fn racing_writers_leave_complete_files() {
         let (_folder, cache) = cache();
         let recipe = recipe(&[]);
         let object: Vec<u8> = (0..1 << 16).map(|n| n as u8).collect();
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_it_compiles_every_time() {
+    fn cache_without_folder_compiles_every_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a file");
         fs::write(&file, "in the way").unwrap();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_passed_on_and_not_kept() {
+    fn compile_error_is_returned_and_not_cached() {
         let (_folder, cache) = cache();
         assert_eq!(cache.get_or_compile(&recipe(&[]), "source", || Err("no")), Err("no"));
         assert_eq!(get(&cache, &recipe(&[]), "source", b"object"), (b"object".to_vec(), true));

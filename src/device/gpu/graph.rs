@@ -1,43 +1,43 @@
-//! The launches of several tasks as one graph, which is kept and launched again.
+//! Launches of several tasks as one graph, which is kept and launched again.
 //!
-//! While a run of tasks is being enqueued, its launches are only written down ([`Capture`]), part by part: a part is what one
-//! task launches. Then they are compared with what was launched before ([`Known`]). If they are the same the graph of
-//! that time is launched once more; where values differ its nodes are given these first, if the interface does that. A graph
-//! is made when a run has had the same shape twice, or the same values where nodes keep theirs, since making one takes longer
-//! than launching what is in it.
+//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]), part by part: a part
+//! consists of the launches of one task. Then they are compared with earlier launches ([`Known`]). If they are the
+//! same, the earlier graph is launched once more; if values differ, its nodes are given the new ones first, if the
+//! interface supports that. A graph is made when a run has had the same shape twice, or the same values on interfaces
+//! whose nodes keep theirs, since making a graph takes longer than its launches.
 //!
 //! Invariants:
-//! 1. A graph's nodes have the values of the capture beside it.
-//! 2. A graph in flight is not changed, and not destroyed: who has it in flight has a share of it. One whose memory is gone is
-//!    not launched, even if the same handles stand for other memory by now.
-//! 3. Launches of one part follow each other. A part follows those that it was said to come behind, and the one before it
-//!    that used scratch memory if it uses such itself: they may have been given the same.
+//! 1. A graph's nodes have the values of the capture stored with it.
+//! 2. A graph in flight is neither changed nor destroyed: whoever has it in flight holds a reference to it. A graph
+//!    whose memory is gone is not launched, even if the same handles refer to other memory by now.
+//! 3. Launches of one part follow each other. A part follows the parts that were declared as its predecessors, and,
+//!    if it uses scratch memory, also the last part before it that used some: both may have been given the same.
 
 use super::Backend;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText};
 use std::sync::Arc;
 
-/// So many graphs of one run are kept, for values that change while others are in flight.
+/// The number of graphs of one run that are kept, for values that change while others are in flight.
 const MOST_KEPT: usize = 4;
 
 /// A kernel in a graph.
 pub(crate) struct GraphNode<'a, B: Backend> {
     pub(crate) function: &'a B::Function,
-    /// Threads of a group, and groups.
+    /// Threads per group, and groups.
     pub(crate) group: [u32; 3],
     pub(crate) groups: [u32; 3],
     pub(crate) arguments: &'a [ArgumentValue],
 }
 
-/// Launches that were written down.
+/// Recorded launches.
 pub(super) struct Capture<B: Backend> {
     launches: Vec<Launch<B>>,
     arguments: Vec<ArgumentValue>,
     parts: Vec<Part>,
-    /// No part of it has failed.
+    /// Whether no part of it has failed.
     is_whole: bool,
-    /// So many of the launches were made, one by one.
+    /// How many of the launches were made, one by one.
     launched: usize,
 }
 
@@ -45,26 +45,26 @@ struct Launch<B: Backend> {
     function: Arc<B::Function>,
     group: [u32; 3],
     groups: [u32; 3],
-    /// Where its arguments end, and those of the next begin.
+    /// Where its arguments end and those of the next launch begin.
     arguments_end: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
-    /// Where its launches begin.
+    /// The number of its first launch.
     first: usize,
     uses_scratch: bool,
 }
 
-/// What is known of one run on one device.
+/// The state kept for one run on one device.
 pub(super) struct Known<B: Backend> {
     backend: Arc<B>,
     graphs: Vec<Kept<B>>,
-    /// What was launched last, if that was not by a graph.
+    /// The last launches, if they were not made by a graph.
     latest: Option<Capture<B>>,
 }
 
-/// A graph, and what its nodes launch.
+/// A graph and the launches that its nodes make.
 struct Kept<B: Backend> {
     graph: Arc<B::Graph>,
     capture: Capture<B>,
@@ -77,12 +77,12 @@ impl<B: Backend> Default for Capture<B> {
 }
 
 impl<B: Backend> Capture<B> {
-    /// What is launched from here on is another part.
+    /// Begins a new part, to which the following launches belong.
     pub(super) fn begin_part(&mut self) {
         self.parts.push(Part { first: self.launches.len(), uses_scratch: false });
     }
 
-    /// The part has failed: nothing of it is launched.
+    /// Marks the part as failed: none of its launches is made.
     pub(super) fn drop_part(&mut self) {
         let first = self.parts.last().map_or(0, |part| part.first);
         self.launches.truncate(first);
@@ -90,7 +90,7 @@ impl<B: Backend> Capture<B> {
         self.is_whole = false;
     }
 
-    /// The part uses scratch memory.
+    /// Marks that the part uses scratch memory.
     pub(super) fn use_scratch(&mut self) {
         self.parts.last_mut().expect("launches belong to parts").uses_scratch = true;
     }
@@ -117,7 +117,7 @@ impl<B: Backend> Capture<B> {
         (0..self.launches.len()).map(|number| self.node(number))
     }
 
-    /// The nodes that are given other values by a capture of the same shape.
+    /// Returns the nodes whose values differ in a capture of the same shape.
     fn differences(&self, other: &Self) -> impl Iterator<Item = usize> {
         (0..self.launches.len()).filter(|number| {
             let (ours, theirs) = (self.node(*number), other.node(*number));
@@ -127,12 +127,13 @@ impl<B: Backend> Capture<B> {
         })
     }
 
-    /// Whether it is what another one is.
+    /// Returns whether both captures have the same launches and values.
     fn is_same_as(&self, other: &Self) -> bool {
         self.is_shaped_as(other) && self.differences(other).next().is_none()
     }
 
-    /// Whether it launches the same kernels in the same order and places, whatever their arguments.
+    /// Returns whether both captures launch the same kernels with the same groups in the same order and parts,
+    /// whatever their arguments.
     fn is_shaped_as(&self, other: &Self) -> bool {
         let alike = |(a, b): (&Launch<B>, &Launch<B>)| Arc::ptr_eq(&a.function, &b.function) && a.group == b.group;
         self.is_whole
@@ -142,10 +143,10 @@ impl<B: Backend> Capture<B> {
             && self.launches.iter().zip(&other.launches).all(alike)
     }
 
-    /// The nodes that each comes behind, by their numbers, if parts come `after` these parts.
+    /// Returns the predecessors of each node, by their numbers, if each part comes `after` these parts.
     fn edges(&self, after: &[Box<[u32]>]) -> Vec<Vec<u32>> {
         let mut edges = vec![Vec::new(); self.launches.len()];
-        // The nodes that stand at the end of each part; of one without launches, those of the parts before it.
+        // The last nodes of each part; if it has no launches, those of the parts before it.
         let mut ends: Vec<Vec<u32>> = Vec::with_capacity(self.parts.len());
         let mut last_scratch = None;
         for (number, part) in self.parts.iter().enumerate() {
@@ -175,11 +176,11 @@ impl<B: Backend> Known<B> {
         Arc::ptr_eq(&self.backend, backend)
     }
 
-    /// Launches what was captured, of which each part comes `after` these parts; the graph that does so, if it is one. Where it
-    /// was refused for want of memory, it goes on when it is called again.
+    /// Launches a capture, each part of which comes `after` these parts; returns the graph if one was launched. If
+    /// the launch was refused for lack of memory, another call continues it.
     ///
     /// # Safety
-    /// As for [`Backend::launch`], of each.
+    /// As for [`Backend::launch`], for each launch.
     pub(super) unsafe fn launch(
         &mut self,
         stream: &B::Stream,
@@ -190,9 +191,9 @@ impl<B: Backend> Known<B> {
             && let Some(at) = self.graph_of(capture, after)?
         {
             let kept = &mut self.graphs[at];
-            // SAFETY: its nodes have the values that were captured, for which the caller promises.
+            // SAFETY: its nodes have the values that were captured, for which the caller vouches.
             if let Err(refused) = unsafe { self.backend.launch_graph(stream, &kept.graph) } {
-                self.graphs.remove(at); // who calls again launches one by one
+                self.graphs.remove(at); // another call launches one by one
                 return Err(refused);
             }
             kept.capture = std::mem::take(capture);
@@ -200,7 +201,7 @@ impl<B: Backend> Known<B> {
         }
         while capture.launched < capture.launches.len() {
             let GraphNode { function, group, groups, arguments } = capture.node(capture.launched);
-            // SAFETY: the caller's promise. One behind the other is an order that all edges allow.
+            // SAFETY: the caller's promise. Sequential launches satisfy all edges.
             unsafe { self.backend.launch(stream, function, group, groups, arguments)? };
             capture.launched += 1;
         }
@@ -208,7 +209,8 @@ impl<B: Backend> Known<B> {
         Ok(None)
     }
 
-    /// The number of a graph that launches what was captured, if it is worth one; the capture is not beside it yet.
+    /// Returns the number of a graph that makes these launches, if it is worth one. The capture is not stored with it
+    /// yet.
     fn graph_of(&mut self, capture: &Capture<B>, after: &[Box<[u32]>]) -> Result<Option<usize>, DeviceError> {
         if !self.backend.has_graphs() || !capture.is_whole || capture.launches.len() < 2 {
             return Ok(None);
@@ -225,12 +227,12 @@ impl<B: Backend> Known<B> {
         let idle = graphs.iter().position(is_idle);
         if let (true, Some(at)) = (B::NODES_CHANGE, idle) {
             let Kept { graph, capture: known } = &mut graphs[at];
-            let graph = Arc::get_mut(graph).expect("who had it in flight has no share any more");
-            // SAFETY: nobody has it in flight, and the values are the kernel's own, as for a launch.
+            let graph = Arc::get_mut(graph).expect("a graph that is not in flight has no other reference");
+            // SAFETY: the graph is not in flight, and the values are the kernel's own, as for a launch.
             let set = |node| unsafe { backend.set_node(graph, node, &capture.node(node)) };
             let changed = known.differences(capture).try_for_each(set);
             if let Err(refused) = changed {
-                graphs.remove(at); // its values are of two captures now
+                graphs.remove(at); // its values are now a mix of two captures
                 return Err(refused);
             }
             return Ok(Some(at));

@@ -1,4 +1,4 @@
-//! A device's compiled kernels, each compiled once, when it is first launched.
+//! A device's kernels, each compiled once, when it is first launched.
 
 use super::Backend;
 use crate::error::DeviceError;
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 type Functions<B> = FxHashMap<(u64, &'static str), Arc<<B as Backend>::Function>>;
-/// What does not compile is not tried again.
+/// Includes failures: a program that does not compile is not tried again.
 type Modules<B> = FxHashMap<u64, Result<<B as Backend>::Module, DeviceError>>;
 
 /// Modules by program, functions by program and name.
@@ -24,7 +24,7 @@ impl<B: Backend> Default for Kernels<B> {
 }
 
 impl<B: Backend> Kernels<B> {
-    /// A kernel, compiled.
+    /// Returns a kernel, compiling it if necessary.
     pub(super) fn get(&self, backend: &B, kernel: &KernelText) -> Result<Arc<B::Function>, DeviceError> {
         let key = (kernel.source_key(), kernel.name);
         if let Some(function) = self.functions.read().get(&key) {

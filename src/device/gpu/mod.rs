@@ -1,22 +1,25 @@
-//! What accelerators share, written once: streams, what is in flight on them, compiled kernels, scratch memory.
+//! The common implementation of accelerators: streams and the work in flight on them, compiled kernels, scratch
+//! memory.
 //!
-//! [`Gpu`] makes an [`Accelerator`] of any [`Backend`]. It has several streams for kernels and one for copies in each
-//! direction, so that copies overlap kernels and independent small kernels overlap each other.
+//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has several streams for kernels and one for copies in
+//! each direction, so that copies overlap kernels and independent small kernels overlap each other.
 //!
 //! Invariants:
-//! 1. A stream's flights end in order; the oldest is looked at first.
-//! 2. A task goes to the stream of a task it comes after, if nothing else was enqueued there since, and waits for events of
-//!    the others: so a chain of tasks needs no event at all, and never the host; what branches off goes to another stream.
-//! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the last one is enqueued, because the
-//!    stream does one after the other.
+//! 1. A stream's flights end in order; the oldest is checked first.
+//! 2. A task goes to the stream of a task it comes after, if nothing else was enqueued there since, and waits for
+//!    events of the others. So a chain of tasks needs no event at all, and never the host; branches go to other
+//!    streams.
+//! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the last one is enqueued, because
+//!    the stream executes them one after the other.
 //! 4. No body is called under a lock (see [`streams`]).
-//! 5. An event is recorded when somebody is to wait for it, once for all that was enqueued before ([`streams::Moment`]); for
-//!    each task at its end only where that pays: it takes long, or several tasks wait for it.
-//! 6. The lock of one stream is held at a time; that of `tasks` inside it or alone.
-//! 7. What users keep with a stream is with its task while that is being enqueued. It goes before the stream does, when
-//!    nothing is in flight.
-//! 8. When something fails, everything in flight on the device is reported as failed: what came behind it may have worked
-//!    on nonsense.
+//! 5. An event is recorded when something is to wait for it, once for everything that was enqueued before
+//!    ([`streams::Moment`]); a task gets its own event at its end only if that pays: if it takes long, or several
+//!    tasks wait for it.
+//! 6. The lock of only one stream is held at a time; that of `tasks` is taken inside it or alone.
+//! 7. Objects that users keep with a stream are with its task while that is being enqueued. They are dropped before
+//!    the stream, when nothing is in flight.
+//! 8. When something fails, everything in flight on the device is reported as failed: later work may have used
+//!    invalid data.
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod addressed;
@@ -64,36 +67,37 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Streams for kernels; behind them those for copies.
+/// The number of streams for kernels; those for copies have the following numbers.
 const KERNEL_STREAMS: usize = 16;
 const COPIES_IN: usize = KERNEL_STREAMS;
 const COPIES_OUT: usize = KERNEL_STREAMS + 1;
 const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
 const STREAMS: usize = KERNEL_STREAMS + 3;
 
-/// Of a copy that is packed in pieces, so many are under way: one is packed while the device copies another.
+/// How many pieces of a packed copy are under way: one is packed while the device copies another.
 const PIECES_AT_ONCE: usize = 2;
 
-/// Of tasks that take longer each has an event of its own, which costs little then, and lets its end be seen at once.
+/// The duration in nanoseconds from which each task has its own event, whose cost is small then, and which reports
+/// its end at once.
 const LONG_NS: u64 = 10_000;
 
-/// An accelerator behind a backend.
+/// An accelerator on top of a backend.
 pub(super) struct Gpu<B: Backend> {
     backend: Arc<B>,
     capacity_bytes: u64,
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
-    /// The stream of every task in flight, and its number there.
+    /// The stream of every task in flight, and the number of its flight.
     tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
-    /// How long tasks took lately.
+    /// The moving average of the durations of recent tasks.
     mean_ns: AtomicU64,
 }
 
 impl<B: Backend> Gpu<B> {
-    /// The device behind a backend.
+    /// Creates the device for a backend.
     ///
     /// # Errors
-    /// If it gives no streams.
+    /// If the backend cannot create streams.
     pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
         let streams = (0..STREAMS).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
@@ -106,7 +110,7 @@ impl<B: Backend> Gpu<B> {
         })
     }
 
-    /// The stream for a task that comes after these, which has been told to wait for them.
+    /// Returns the stream for a task that comes after these, and makes it wait for them.
     fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
         let before: Vec<_> = {
             let tasks = self.tasks.lock();
@@ -120,13 +124,14 @@ impl<B: Backend> Gpu<B> {
         Ok(stream)
     }
 
-    /// The first of those streams that have least in flight: one that has nothing already keeps memory for the next task.
+    /// Returns the first of the least busy streams, because an early idle stream probably has memory for the next
+    /// task.
     fn least_busy(&self) -> usize {
         let in_flight = |n: &usize| self.streams[*n].state.lock().flights.len();
-        (0..KERNEL_STREAMS).min_by_key(in_flight).expect("there are some")
+        (0..KERNEL_STREAMS).min_by_key(in_flight).expect("there are kernel streams")
     }
 
-    /// Has a stream wait for a flight of another one, unless it has been told before.
+    /// Makes a stream wait for a flight of another one, unless it already does.
     fn wait_for(&self, stream: usize, other: usize, number: u64) -> Result<(), DeviceError> {
         let Stream { stream: waiting, state } = &self.streams[stream];
         if other == stream || state.lock().behind[other] > number {
@@ -147,12 +152,12 @@ impl<B: Backend> Gpu<B> {
         Ok(())
     }
 
-    /// Whether tasks take so long that each may have an event of its own.
+    /// Returns whether tasks take so long that each may have its own event.
     fn tasks_are_long(&self) -> bool {
         self.mean_ns.load(Ordering::Relaxed) >= LONG_NS
     }
 
-    /// Device memory. If there is none left, what streams keep for tasks to come is given up first.
+    /// Allocates device memory. If none is left, the memory that streams keep for future tasks is released first.
     fn allocate_memory(&self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
         match self.backend.allocate(bytes) {
             Err(DeviceError::OutOfMemory { .. }) if self.give_up_scratch()? => self.backend.allocate(bytes),
@@ -160,7 +165,7 @@ impl<B: Backend> Gpu<B> {
         }
     }
 
-    /// Gives up the memory that streams keep, once nothing uses it any more; whether there was any.
+    /// Releases the memory that streams keep, once nothing uses it any more, and returns whether there was any.
     fn give_up_scratch(&self) -> Result<bool, DeviceError> {
         let mut any = false;
         for Stream { stream, state } in &self.streams {
@@ -179,31 +184,31 @@ impl<B: Backend> Gpu<B> {
         Ok(any)
     }
 
-    /// Enqueues a copy; what it has of page-locked memory until it has ended.
+    /// Enqueues a copy, and returns its page-locked memory, which must be kept until the copy has ended.
     ///
     /// # Safety
     /// As for [`Device::copy`].
     unsafe fn enqueue_copy(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<Option<Staged<B>>, DeviceError> {
-        // SAFETY: the caller has the host's end valid and for us alone until the copy has ended.
+        // SAFETY: the caller keeps the host's end valid and exclusive until the copy has ended.
         let (staged, copy) = match unsafe { Staged::of(&*self.backend, copy)? } {
             Some((staged, copy)) => (Some(staged), copy),
             None => (None, *copy),
         };
-        // SAFETY: as for the whole; page-locked memory of ours is kept with what is returned.
+        // SAFETY: as for the whole copy; our page-locked memory is kept in the returned value.
         if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
-            // What was enqueued before still uses both ends.
+            // Work that was enqueued before the error still uses both ends.
             let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
             return Err(error);
         }
         Ok(staged)
     }
 
-    /// Whether a copy goes by way of page-locked memory piece by piece, which keeps a thread busy.
+    /// Returns whether a copy goes through page-locked memory piece by piece, which keeps a thread busy.
     fn is_packed_in_pieces(&self, copy: &DeviceCopy) -> bool {
         self.backend.packs_large_copies() && staging::is_large(copy)
     }
 
-    /// Enqueues a copy that somebody will wait for: what it has of page-locked memory, and its end.
+    /// Enqueues a copy that the caller will wait for, and returns its page-locked memory and its end.
     ///
     /// # Safety
     /// As for [`Device::copy`].
@@ -214,7 +219,7 @@ impl<B: Backend> Gpu<B> {
         Ok((unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?))
     }
 
-    /// Waits for the end of such a copy.
+    /// Waits for the end of a copy that was begun.
     fn finish(&self, (staged, end): (Option<Staged<B>>, B::Event)) -> Result<(), DeviceError> {
         self.backend.synchronize(&end)?;
         staged.into_iter().for_each(Staged::bring_back);
@@ -247,7 +252,7 @@ impl<B: Backend> Gpu<B> {
         Ok(())
     }
 
-    /// Ends everything in flight as failed, when it has stopped.
+    /// Reports everything in flight as failed, after it has stopped.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for Stream { stream, state } in &self.streams {
             let stopped = state.lock().stop(&self.backend, stream);
@@ -329,12 +334,12 @@ impl<B: Backend> Device for Gpu<B> {
 
     unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
         let Stream { stream, state } = &self.streams[if to_host { COPIES_OUT } else { COPIES_IN }];
-        let mut state = state.lock(); // from any thread, as copies
-        // SAFETY: the caller has the memory until this has ended.
+        let mut state = state.lock(); // any thread may call this
+        // SAFETY: the caller keeps the memory until this has ended.
         match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
             Err(error) if error.is_loss() => return Err(error),
             Err(refusal) => {
-                log!(debug, "pages come one by one: {refusal}");
+                log!(debug, "pages move on demand, without prefetching: {refusal}");
                 return Ok(Copying::Arrived);
             }
             Ok(()) => {}
@@ -359,7 +364,7 @@ impl<B: Backend> Device for Gpu<B> {
             return Ok(Copying::Apart);
         }
         let Stream { stream, state } = &self.streams[stream_of(copy)];
-        let mut state = state.lock(); // copies come from any thread
+        let mut state = state.lock(); // any thread may enqueue copies
         // SAFETY: the caller keeps both ends valid until the copy has ended (the engine pins their replicas).
         let staged = unsafe { self.enqueue_copy(stream, copy)? };
         let end = self.backend.record(stream)?;
@@ -370,7 +375,7 @@ impl<B: Backend> Device for Gpu<B> {
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
         if !self.is_packed_in_pieces(copy) {
-            // SAFETY: the caller keeps both ends valid until the copy has ended: before this returns.
+            // SAFETY: the caller keeps both ends valid until the copy has ended, which it has before this returns.
             return self.finish(unsafe { self.begin(copy)? });
         }
         let mut under_way = VecDeque::new();
@@ -378,11 +383,11 @@ impl<B: Backend> Device for Gpu<B> {
             if under_way.len() == PIECES_AT_ONCE {
                 under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece))?;
             }
-            // SAFETY: a part of the copy, which has ended before this returns as the whole has.
+            // SAFETY: a part of the copy, which has ended before this returns, like the whole.
             under_way.push_back(unsafe { self.begin(&piece)? });
             Ok(())
         });
-        // Also behind one that has failed: they use both ends.
+        // Even after a failure the other pieces must end: they use both ends.
         under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
     }
 }
@@ -437,7 +442,7 @@ impl<B: Backend> Accelerator for Gpu<B> {
             any = true;
             if asked.is_err() {
                 drop(state);
-                waker(); // whoever looks finds the error
+                waker(); // the next poll finds the error
             }
         }
         any
@@ -451,7 +456,7 @@ impl<B: Backend> Drop for Gpu<B> {
         for Stream { stream, state } in &self.streams {
             let mut kept = std::mem::take(&mut state.lock().kept);
             while let Some(one) = kept.pop() {
-                // Bound for each, since a destructor may leave the thread bound elsewhere. A device that is gone refuses.
+                // Bound for each, since a destructor may change the thread's binding. A lost device refuses.
                 let _ = self.backend.raw(stream);
                 drop_quietly(|| drop(one));
                 self.backend.after_raw(stream);

@@ -1,4 +1,4 @@
-//! One task on its stream: private replicas in, the body's kernels, private replicas out.
+//! One task on its stream: copies private replicas in, launches the body's kernels, copies private replicas out.
 
 use super::graph::{Capture, Known};
 use super::staging::Staged;
@@ -18,23 +18,23 @@ pub(super) struct Session<'a, B: Backend> {
     /// The number of its stream.
     number: usize,
     task: TaskId,
-    /// The stream's memory, and what of it this task has: back to the stream at the end.
+    /// The stream's memory, and the part of it that this task uses: both return to the stream at the end.
     free: Vec<(usize, B::Memory, usize)>,
     scratch: Vec<(usize, B::Memory, usize)>,
-    /// What users keep with the stream: goes back to it, too.
+    /// Objects that users keep with the stream; they return to it, too.
     kept: Kept,
-    /// The body calls the interface itself.
+    /// Whether the body calls the interface itself.
     is_raw: bool,
-    /// Memory of private replicas, here and on the way: kept until the task has ended.
+    /// Memory of private replicas, on the device and for staging; kept until the task has ended.
     memory: Vec<B::Memory>,
     staged: Vec<Staged<B>>,
-    /// Where these lie on the device and on the host, and their bytes.
+    /// The private replicas: handle on the device, address on the host, and size in bytes.
     privates: Vec<(usize, *mut u8, usize)>,
-    /// Of its largest launch.
+    /// The number of threads of its largest launch.
     threads: u64,
-    /// What is launched is written down here instead.
+    /// Records the launches, if they are to become a graph.
     capture: Option<Capture<B>>,
-    /// The graph that it was launched by.
+    /// The graph that the task was launched by.
     graph: Option<Arc<B::Graph>>,
     is_closed: bool,
 }
@@ -68,14 +68,14 @@ impl<'a, B: Backend> Session<'a, B> {
         &self.gpu.streams[self.number].stream
     }
 
-    /// The body has returned, whatever it has done to the stream and to the thread.
+    /// Called when the body has returned, whatever it has done to the stream and to the thread.
     fn leave_body(&mut self) {
         if std::mem::take(&mut self.is_raw) {
             self.gpu.backend.after_raw(self.stream());
         }
     }
 
-    /// Waits until all that was enqueued has stopped: it still uses the task's memory.
+    /// Waits until everything that was enqueued has stopped, since it still uses the task's memory.
     fn stop(&mut self) -> Result<(), DeviceError> {
         self.leave_body();
         self.is_closed = true;
@@ -83,7 +83,8 @@ impl<'a, B: Backend> Session<'a, B> {
         backend.record(self.stream()).and_then(|end| backend.synchronize(&end))
     }
 
-    /// Device memory. If there is none left, what the stream keeps for this task goes too, when nothing uses it any more.
+    /// Allocates device memory. If none is left, the memory that the stream keeps for this task is released too, once
+    /// nothing uses it any more.
     fn allocate(&mut self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
         match self.gpu.allocate_memory(bytes) {
             Err(DeviceError::OutOfMemory { .. }) if !self.free.is_empty() => {
@@ -99,16 +100,16 @@ impl<'a, B: Backend> Session<'a, B> {
     /// Enqueues a copy of a private replica.
     ///
     /// # Safety
-    /// Both ends are valid until the task has ended, and the task's alone.
+    /// Both ends are valid until the task has ended, and exclusive to the task.
     unsafe fn copy(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let copy = DeviceCopy { from, to, extents: [1, 1, 1, bytes], element_bytes: 1 };
-        // SAFETY: the caller promises as much.
+        // SAFETY: the caller's promise.
         self.staged.extend(unsafe { self.gpu.enqueue_copy(self.stream(), &copy)? });
         Ok(())
     }
 }
 
-/// A run of bytes, at either end.
+/// Returns a run of bytes as ends on the host and on the device.
 fn ends(base: usize, first: *mut u8, bytes: usize) -> (End, End) {
     let (extents, strides) = ([1, 1, 1, bytes], [bytes, bytes, bytes, 1]);
     let device = End::Device(DeviceSite { base, offset_bytes: 0, strides, extents });
@@ -120,7 +121,7 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         let (memory, base) = self.allocate(bytes.max(1))?;
         self.memory.push(memory);
         let (host, device) = ends(base, first, bytes);
-        // SAFETY: the task owns its private replicas until it has ended, and so do we theirs on the device.
+        // SAFETY: the task owns its private replicas until it has ended, and this session those on the device.
         unsafe { self.copy(host, device, bytes)? };
         self.privates.push((base, first, bytes));
         Ok(base)
@@ -130,13 +131,14 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         self.leave_body();
         for (base, first, bytes) in std::mem::take(&mut self.privates) {
             let (host, device) = ends(base, first, bytes);
-            // SAFETY: they stay until the task has ended: the host's are the task's, the device's are in `memory`.
+            // SAFETY: both ends stay until the task has ended: the host's are the task's, the device's are in
+            // `memory`.
             unsafe { self.copy(device, host, bytes)? };
         }
         let Gpu { backend, streams, tasks, .. } = self.gpu;
         let stream = &streams[self.number];
         let mut state = stream.state.lock();
-        // Else the next look asks for one moment of all that has been enqueued by then.
+        // Otherwise the next poll requests one moment for everything that has been enqueued by then.
         let at_once = forks || self.gpu.tasks_are_long();
         let event = if at_once { Some(backend.record(&stream.stream)?) } else { None };
         if event.is_none() {
@@ -169,7 +171,7 @@ impl<B: Backend> Drop for Session<'_, B> {
             state.scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
             state.kept.join(std::mem::take(&mut self.kept))
         };
-        // Of a task that was issued on this stream while this one's body ran.
+        // Duplicates from a task that was issued on this stream while this one's body ran.
         while let Some(one) = twice.pop() {
             drop_quietly(|| drop(one));
         }
@@ -214,7 +216,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let block = match tightest {
             Some(n) => free.swap_remove(n),
             None => {
-                // What has no next power of two is more than any device has, and refused by it.
+                // A size without a next power of two exceeds any device, which refuses it.
                 let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
                 let (memory, base) = self.allocate(capacity)?;
                 (capacity, memory, base)
@@ -235,7 +237,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
 
     fn raw(&mut self) -> Result<RawHandles, DeviceError> {
         self.is_raw = true;
-        self.threads = u64::MAX / 1000; // nobody knows how many: as if all
+        self.threads = u64::MAX / 1000; // the number is unknown: assume the whole device
         self.gpu.backend.raw(self.stream())
     }
 
@@ -248,7 +250,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn begin_part(&mut self) {
-        // Parts that use such memory follow each other.
+        // Parts that use the same scratch memory follow each other.
         self.free.append(&mut self.scratch);
         if let Some(capture) = &mut self.capture {
             capture.begin_part();
@@ -265,7 +267,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let Some(mut capture) = self.capture.take() else { return Ok(()) };
         let backend = &self.gpu.backend;
         let known = known.of(|known: &Known<B>| known.is_of(backend), || Known::new(backend));
-        // SAFETY: as for a launch, of each of those that were written down.
+        // SAFETY: as for a launch, for each recorded one.
         let mut launch = || unsafe { known.launch(self.stream(), &mut capture, after) };
         let launched = match launch() {
             Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
@@ -274,7 +276,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         match launched {
             Ok(graph) => self.graph = graph,
             Err(error) => {
-                self.capture = Some(capture); // where there is room now, it goes on
+                self.capture = Some(capture); // to continue when there is room
                 return Err(error);
             }
         }

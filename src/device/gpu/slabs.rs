@@ -1,8 +1,9 @@
-//! From a box of up to four dimensions to what interfaces can copy at once: rows of rows of bytes.
+//! Decomposition of a box of up to four dimensions into slabs that interfaces can copy at once: slices of rows of
+//! bytes.
 
 use crate::region::MAX_DIMS;
 
-/// Bytes in rows, rows in slices; offsets and pitches of both ends in bytes.
+/// A slab: bytes in rows, rows in slices; offsets and pitches of both ends in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slab {
     pub(crate) width_bytes: usize,
@@ -12,7 +13,7 @@ pub(crate) struct Slab {
     pub(crate) to: Pitches,
 }
 
-/// Where a slab lies at one end.
+/// The layout of a slab at one end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pitches {
     pub(crate) offset_bytes: usize,
@@ -21,13 +22,13 @@ pub(crate) struct Pitches {
 }
 
 impl Slab {
-    /// Whether it is one run of bytes.
+    /// Returns whether it is one run of bytes.
     pub(crate) fn is_flat(&self) -> bool {
         self.rows == 1 && self.slices == 1
     }
 }
 
-/// The slabs of a box with these strides (in elements) at both ends; none for an empty box.
+/// Returns the slabs of a box with these strides (in elements) at both ends; none for an empty box.
 pub(crate) fn slabs(
     extents: &[usize; MAX_DIMS],
     element_bytes: usize,
@@ -37,10 +38,10 @@ pub(crate) fn slabs(
     if extents.contains(&0) {
         return Vec::new();
     }
-    // Dimensions with more than one index, innermost first, merged where both ends are contiguous.
-    let mut levels: Vec<(usize, usize, usize)> = vec![(1, 1, 1)]; // count, stride at either end
+    // Dimensions with more than one index, innermost first, merged if both ends are contiguous.
+    let mut levels: Vec<(usize, usize, usize)> = vec![(1, 1, 1)]; // count, strides of both ends
     for d in (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1) {
-        let (count, from_stride, to_stride) = levels.last_mut().expect("there is one");
+        let (count, from_stride, to_stride) = levels.last_mut().expect("the innermost level exists");
         if *from_stride * *count == from[d] && *to_stride * *count == to[d] {
             *count *= extents[d];
         } else {
@@ -55,7 +56,8 @@ pub(crate) fn slabs(
     };
     let (rows, from_row, to_row) = level(1, (width_bytes, width_bytes));
     let behind = (rows * from_row, rows * to_row);
-    // Interfaces want slices of whole rows; the rows of a part of an array with steps need not be a divisor.
+    // Interfaces require slices of whole rows; with steps, the row pitch of a subarray need not divide the slice
+    // pitch.
     let of_rows = |slice: usize, row: usize| slice.is_multiple_of(row) && slice >= rows * row;
     let (slices, from_slice, to_slice) = match level(2, behind) {
         (slices, from, to) if of_rows(from, from_row) && of_rows(to, to_row) => (slices, from, to),
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_array_is_flat() {
+    fn whole_array_is_one_flat_slab() {
         let shape = [2, 3, 4, 5];
         let strides = strides_of(&shape);
         let slabs = slabs(&shape, 8, &strides, &strides);
@@ -109,7 +111,7 @@ mod tests {
             other in prop::array::uniform4(0..3usize),
             steps in prop::array::uniform3(1..4usize),
         ) {
-            // At one end it is a part of a larger array, of which it may have every second index, or third.
+            // One end is a part of a larger array, perhaps only every second or third index of it.
             let step = |d: usize| steps.get(d).copied().unwrap_or(1);
             let mut from = strides_of(&std::array::from_fn(|d| extents[d] * step(d) + wider[d]));
             (0..4).for_each(|d| from[d] *= step(d));

@@ -1,11 +1,12 @@
-//! Page-locked memory between a device and host memory that is not page-locked.
+//! Page-locked staging memory for copies between a device and host memory that is not page-locked.
 //!
-//! A copy from or to such memory would be made when the call returns, and so hold up the thread that asks for it until all
-//! that comes before it on its stream has ended. So small ones go by way of page-locked memory of ours, which is used again
-//! and again: packed into it before the copy in, and out of it when the copy out has been seen to have ended.
+//! A direct copy from or to such memory completes within the call, and so blocks the calling thread until all earlier
+//! work on its stream has ended. So small copies go through page-locked memory of ours, which is reused: data is
+//! packed into it before a copy in, and unpacked from it once a copy out is known to have ended.
 //!
-//! Where the interface can't page-lock memory that it is given (OpenCL), larger copies go the same way, in pieces of that size.
-//! That keeps a thread busy, which is one for this alone; the device copies one piece while it packs another.
+//! If the interface can't page-lock existing memory (OpenCL), larger copies go the same way, in pieces of that size.
+//! That keeps a thread busy, so a separate thread does it; the device copies one piece while the thread packs
+//! another.
 
 use super::Backend;
 use crate::depend::Site;
@@ -15,16 +16,18 @@ use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box, strides_of};
 use crate::region::MAX_DIMS;
 
-/// More is copied as it is, as packing it would take longer than to page-lock it; or, where that can't be, in pieces.
+/// The largest copy that is packed. A larger one is made directly, as packing would take longer than page-locking; or
+/// in pieces, if page-locking is impossible.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Whether a copy has memory at one end that is not page-locked, and is larger than what is packed at once.
+/// Returns whether a copy has unlocked host memory at one end, and is too large to be packed at once.
 pub(super) fn is_large(copy: &DeviceCopy) -> bool {
     let is_unlocked = |end: &End| matches!(end, End::Host { locked: false, .. });
     copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
 }
 
-/// A copy in pieces that are packed at once each: runs of indices of the outermost dimension of which not all fit.
+/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension that does
+/// not fit.
 pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + use<> {
     let copy = *copy;
     let inside = |d: usize| copy.extents[d + 1..].iter().product::<usize>() * copy.element_bytes;
@@ -60,19 +63,19 @@ pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + us
 
 /// Page-locked memory that a flight uses.
 pub(super) struct Staged<B: Backend> {
-    /// What is to be brought back when the flight has ended.
+    /// The copy to make when the flight has ended.
     back: Option<BoxCopy>,
     _memory: B::HostMemory,
 }
 
-// SAFETY: the addresses are those of a copy or a private replica, which are the flight's until it has ended.
+// SAFETY: the addresses are those of a copy or a private replica, which belong to the flight until it has ended.
 unsafe impl<B: Backend> Send for Staged<B> {}
 
 impl<B: Backend> Staged<B> {
-    /// The copy by way of page-locked memory; nothing if it is to be made as it is.
+    /// Returns a copy through page-locked memory; `None` if the copy is to be made directly.
     ///
     /// # Safety
-    /// The host's end is valid until the copy has ended, and nobody but this touches it.
+    /// The host's end is valid until the copy has ended, and only this copy touches it.
     pub(super) unsafe fn of(backend: &B, copy: &DeviceCopy) -> Result<Option<(Self, DeviceCopy)>, DeviceError> {
         let (host, is_in) = match (copy.from, copy.to) {
             (End::Host { first, strides, locked: false }, End::Device(_)) => (Site { first, strides }, true),
@@ -88,7 +91,8 @@ impl<B: Backend> Staged<B> {
         let DeviceCopy { extents, element_bytes, .. } = *copy;
         let between = |from, to| BoxCopy { from, to, extents, element_bytes };
         if is_in {
-            // SAFETY: the caller has the host's end valid and for us alone; what is packed has a place of its size.
+            // SAFETY: the caller keeps the host's end valid and exclusive; the staging memory has the size of the
+            // copy.
             unsafe { copy_box(&between(host, packed)) };
             return Ok(Some((Self { back: None, _memory: memory }, DeviceCopy { from: end, ..*copy })));
         }
@@ -96,11 +100,11 @@ impl<B: Backend> Staged<B> {
         Ok(Some((Self { back, _memory: memory }, DeviceCopy { to: end, ..*copy })))
     }
 
-    /// The flight has ended: what it has brought goes where it was asked for.
+    /// Copies data out of the staging memory, if there is any, after the flight has ended.
     pub(super) fn bring_back(self) {
         if let Some(back) = &self.back {
-            // SAFETY: the flight has ended without an error, and is reported after this: so its ends are still valid and
-            // ours alone.
+            // SAFETY: the flight has ended without an error, and is reported only afterwards; so its ends are still
+            // valid and exclusive.
             unsafe { copy_box(back) };
         }
     }
@@ -111,7 +115,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The addresses of the host's elements in the order of a box, and the offsets of the device's.
+    /// Returns the addresses of the host's elements in the order of a box, and the offsets of the device's.
     fn places(copy: &DeviceCopy) -> Vec<(usize, usize)> {
         let (End::Host { first, strides, .. }, End::Device(site)) = (copy.from, copy.to) else {
             panic!("into a device")
@@ -128,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_the_whole(
+        fn pieces_make_up_the_copy(
             extents in prop_oneof![
                 (1..3usize, 1..3usize, 1..3usize, 1..4000usize),
                 (1..3usize, 1..4usize, 1..300usize, 1..9usize),
@@ -144,7 +148,7 @@ mod tests {
             let copy = DeviceCopy { from, to, extents, element_bytes };
             let all: Vec<_> = pieces(&copy).collect();
             prop_assert!(all.iter().all(|piece| piece.bytes() <= MOST_BYTES || piece.extents == [1; MAX_DIMS]));
-            // As few as can be, but for those at the ends of runs.
+            // As few pieces as possible, except at the ends of runs.
             prop_assert!(all.len() as u64 <= 1 + 2 * copy.bytes() / MOST_BYTES + extents[..3].iter().product::<usize>() as u64);
             prop_assert_eq!(all.iter().flat_map(places).collect::<Vec<_>>(), places(&copy));
         }

@@ -1,13 +1,13 @@
-//! One stream, what is in flight on it, and the moments that were asked for.
+//! A stream, the work in flight on it, and the moments that were requested.
 //!
-//! What is in flight is locked for as long as it takes to look or to enqueue something of ours. A task's body, which enqueues
-//! what it likes, is called under no lock: it has the stream's scratch memory and what users keep with it for itself meanwhile, and
-//! the stream because one thread alone issues a device's tasks.
+//! The state of a stream is locked only while our own code inspects it or enqueues something. A task's body, which
+//! enqueues what it likes, is called under no lock. Meanwhile it owns the stream's scratch memory and the objects
+//! that users keep with the stream; it has the stream to itself because only one thread issues a device's tasks.
 //!
-//! Flights are numbered as they are enqueued. They end in this order, so an event that is recorded behind several of them
-//! stands for all: a [`Moment`]. Invariants:
-//! 1. A moment comes when all flights below its number have ended; moments come in order.
-//! 2. `behind` never says more than what the stream has been told to wait for.
+//! Flights are numbered as they are enqueued. They end in this order, so an event that is recorded after several of
+//! them stands for all: a [`Moment`]. Invariants:
+//! 1. A moment occurs when all flights below its number have ended; moments occur in order.
+//! 2. `behind` never claims more than what the stream waits for.
 
 use super::staging::Staged;
 use super::{Backend, STREAMS};
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Of each stream of a device: the flights below this number.
+/// For each stream of a device: work waits for the flights below this number.
 pub(super) type Behind = [u64; STREAMS];
 
 /// A stream of a device.
@@ -28,50 +28,50 @@ pub(super) struct Stream<B: Backend> {
     pub(super) state: Mutex<State<B>>,
 }
 
-/// What changes of a stream.
+/// The mutable state of a stream.
 pub(super) struct State<B: Backend> {
-    /// What has not been seen to have ended, the oldest first.
+    /// Flights that are not known to have ended, the oldest first.
     pub(super) flights: VecDeque<Flight<B>>,
-    /// What the next flight is numbered.
+    /// The number of the next flight.
     pub(super) next: u64,
-    /// Those that have not been seen to have come, the oldest first.
+    /// Moments that are not known to have occurred, the oldest first.
     pub(super) moments: VecDeque<Moment<B>>,
-    /// What of other streams everything that comes from now on is behind.
+    /// The flights of other streams that all future work on this stream waits for.
     pub(super) behind: Behind,
-    /// When a flight was last seen to have ended.
+    /// The time at which a flight was last found to have ended.
     pub(super) last_end: Instant,
     /// Memory for tasks on this stream: capacity, owner, handle.
     pub(super) scratch: Vec<(usize, B::Memory, usize)>,
-    /// What users keep with the stream.
+    /// Objects that users keep with the stream.
     pub(super) kept: Kept,
 }
 
-/// Something enqueued that has not been seen to have ended.
+/// Enqueued work that is not known to have ended.
 pub(super) struct Flight<B: Backend> {
     pub(super) mark: Mark,
     enqueued: Instant,
     /// Memory that it uses.
     _kept: Vec<B::Memory>,
-    /// What it has of page-locked memory.
+    /// The page-locked memory that it uses.
     staged: Vec<Staged<B>>,
     /// The graph that it is a launch of.
     _graph: Option<Arc<B::Graph>>,
 }
 
-/// An event behind some flights.
+/// An event that follows some flights.
 pub(super) struct Moment<B: Backend> {
-    /// When it comes, the flights below this number have ended.
+    /// When the moment occurs, the flights below this number have ended.
     pub(super) below: u64,
     pub(super) event: B::Event,
-    /// And of other streams, those that the stream was behind.
+    /// The flights of other streams that these waited for.
     pub(super) behind: Behind,
-    /// Somebody is told when it comes.
+    /// Whether a waker is called when it occurs.
     pub(super) armed: bool,
-    /// How often it was in vain that somebody might have asked.
+    /// The number of polls so far that may have checked it in vain.
     looks: u32,
 }
 
-/// With so much in flight behind a moment nobody is in a hurry: it is asked for ever less often.
+/// With more flights than this there is no hurry: the oldest moment is checked ever less often.
 const IN_NO_HURRY: usize = 4;
 
 impl<B: Backend> Stream<B> {
@@ -90,24 +90,24 @@ impl<B: Backend> Stream<B> {
 }
 
 impl<B: Backend> State<B> {
-    /// Takes a flight in; its number.
+    /// Adds a flight and returns its number.
     pub(super) fn add(&mut self, flight: Flight<B>) -> u64 {
         self.flights.push_back(flight);
         self.next += 1;
         self.next - 1
     }
 
-    /// Whether a flight is in flight, and the last one that was enqueued.
+    /// Returns whether a flight is in flight and is the last one that was enqueued.
     pub(super) fn is_last(&self, number: u64) -> bool {
         !self.flights.is_empty() && number + 1 == self.next
     }
 
-    /// The number of the oldest flight.
+    /// Returns the number of the oldest flight.
     fn first(&self) -> u64 {
         self.next - self.flights.len() as u64
     }
 
-    /// A moment by which a flight has ended: one that was asked for before, or else now, behind all that was enqueued.
+    /// Returns a moment by which a flight has ended: an earlier one, or a new one after everything that was enqueued.
     pub(super) fn moment_of(
         &mut self,
         backend: &B,
@@ -121,12 +121,12 @@ impl<B: Backend> State<B> {
         Ok(&mut self.moments[known])
     }
 
-    /// An event was recorded behind all that was enqueued.
+    /// Adds an event that was recorded after everything that was enqueued.
     pub(super) fn add_moment(&mut self, event: B::Event) {
         self.moments.push_back(Moment { below: self.next, event, behind: self.behind, armed: false, looks: 0 });
     }
 
-    /// The oldest moment of what is in flight; it is asked for if nobody has.
+    /// Returns the oldest moment of the work in flight; records one if there is none.
     pub(super) fn oldest(&mut self, backend: &B, stream: &B::Stream) -> Result<Option<&mut Moment<B>>, DeviceError> {
         match self.flights.is_empty() {
             true => Ok(None),
@@ -134,13 +134,13 @@ impl<B: Backend> State<B> {
         }
     }
 
-    /// Looks what has ended: the number of the oldest flights that have. Moments come in order, so a search by halves asks
-    /// about few of them.
+    /// Checks which of the oldest flights have ended, and returns their number. Moments occur in order, so a binary
+    /// search checks few of them.
     pub(super) fn look(&mut self, backend: &B, stream: &B::Stream) -> Result<usize, DeviceError> {
         let in_flight = self.flights.len();
         let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
         oldest.looks += 1;
-        // Whoever was told that an armed moment has come may be looking now.
+        // An armed moment may have woken this caller, so it is always checked.
         let patient = in_flight > IN_NO_HURRY && !oldest.armed && !oldest.looks.is_power_of_two();
         if patient || !backend.is_complete(&oldest.event)? {
             return Ok(0);
@@ -158,12 +158,12 @@ impl<B: Backend> State<B> {
         Ok(ended as usize)
     }
 
-    /// Lets go of the oldest flights, which have ended by now; how long each has had the stream.
+    /// Removes the oldest flights, which have ended, and reports how long each occupied the stream.
     pub(super) fn end(&mut self, ended: usize, mut each: impl FnMut(Mark, u64)) {
         let now = Instant::now();
         let began = self.flights[0].enqueued.max(self.last_end);
         self.last_end = now;
-        // What was seen to have ended together has taken equal parts, as far as anybody can tell.
+        // Flights found to have ended together are assumed to have taken equal times.
         let each_ns = (now - began).as_nanos() as u64 / ended as u64;
         for flight in self.flights.drain(..ended) {
             flight.staged.into_iter().for_each(Staged::bring_back);
@@ -171,21 +171,21 @@ impl<B: Backend> State<B> {
         }
     }
 
-    /// Waits until nothing of the stream is at work any more; what was in flight.
+    /// Waits until all work of the stream has stopped, and returns what was in flight.
     pub(super) fn stop(&mut self, backend: &B, stream: &B::Stream) -> Vec<Mark> {
         let last = self.next.checked_sub(1).filter(|_| !self.flights.is_empty());
         if let Some(Ok(moment)) = last.map(|last| self.moment_of(backend, stream, last)) {
-            let _ = backend.synchronize(&moment.event); // failed or not, it has stopped
+            let _ = backend.synchronize(&moment.event); // even after an error, the work has stopped
         }
         for moment in self.moments.drain(..) {
-            let _ = backend.synchronize(&moment.event); // as above
+            let _ = backend.synchronize(&moment.event); // likewise
         }
         self.flights.drain(..).map(|flight| flight.mark).collect()
     }
 }
 
 impl<B: Backend> Moment<B> {
-    /// Somebody is told when it comes, if the device has agreed.
+    /// Marks that a waker is called when it occurs, if the device has agreed.
     pub(super) fn arm(&mut self, agreed: bool) {
         self.armed = agreed;
     }

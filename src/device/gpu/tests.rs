@@ -1,4 +1,4 @@
-//! Streams and events, on a backend that writes down what it is told and ends what it is told to end.
+//! Streams and events, on a backend that records its calls and completes events on request.
 
 use super::*;
 use crate::kernel::{ArgumentValue, KernelText, Module, Program, RawHandles};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The n-th event of a stream.
 type Moment = (usize, usize);
 
-/// What the backend was told.
+/// A call of the backend.
 #[derive(Debug, Clone, PartialEq)]
 enum Call {
-    /// A moment on a stream was asked for.
+    /// A moment on a stream was recorded.
     Record(Moment),
-    /// What follows on the stream waits for the moment.
+    /// Later work on the stream waits for the moment.
     Wait(usize, Moment),
     /// The host waits for the moment.
     Synchronize(Moment),
@@ -29,7 +29,7 @@ impl Call {
 struct Scripted {
     streams: AtomicUsize,
     calls: Mutex<Vec<Call>>,
-    /// How much memory was asked for: the address of the next.
+    /// The amount of memory allocated so far, which is the address of the next allocation.
     allocated: AtomicUsize,
     complete: Mutex<BTreeSet<Moment>>,
 }
@@ -151,7 +151,7 @@ impl Bench {
         Self { gpu: Gpu::new(backend.clone()).unwrap(), backend }
     }
 
-    /// Issues a task; its stream, and the moments that this has been told to wait for.
+    /// Issues a task; returns its stream, and the moments that the stream was made to wait for.
     fn issue(&self, task: u64, after: &[u64], forks: bool) -> (usize, Vec<Moment>) {
         let after: Vec<_> = after.iter().map(|task| TaskId(*task)).collect();
         let before = self.backend.calls.lock().len();
@@ -160,7 +160,7 @@ impl Bench {
         let calls = self.backend.calls.lock();
         let wait = |call: &Call| match call {
             Call::Wait(on, event) => {
-                assert_eq!(*on, stream, "not on the task's own stream");
+                assert_eq!(*on, stream, "the wait is not on the task's own stream");
                 Some(*event)
             }
             _ => None,
@@ -168,12 +168,12 @@ impl Bench {
         (stream, calls[before..].iter().filter_map(wait).collect())
     }
 
-    /// How many events were recorded.
+    /// Returns how many events were recorded.
     fn recorded(&self) -> usize {
         self.backend.calls.lock().iter().filter(|call| matches!(call, Call::Record(_))).count()
     }
 
-    /// From now on no task counts as long.
+    /// Makes all tasks count as short from now on.
     fn with_short_tasks(self) -> Self {
         self.gpu.mean_ns.store(0, Ordering::Relaxed);
         self
@@ -181,29 +181,29 @@ impl Bench {
 }
 
 #[test]
-fn a_task_waits_for_the_events_of_those_before_it_on_other_streams() {
+fn task_waits_for_events_of_predecessors_on_other_streams() {
     let bench = Bench::new();
     let (one, _) = bench.issue(1, &[], false);
     let (other, _) = bench.issue(2, &[], false);
-    assert_ne!(one, other, "tasks that know nothing of each other go to different streams");
+    assert_ne!(one, other, "independent tasks go to different streams");
     let (third, waits) = bench.issue(3, &[1, 2], false);
-    assert_eq!((third, waits), (one, vec![(other, 0)]), "behind the first, after the event of the second");
     assert_eq!(
-        bench.issue(4, &[3, 2], false),
-        (one, vec![]),
-        "a chain needs no event, and what was waited for is not again"
+        (third, waits),
+        (one, vec![(other, 0)]),
+        "on the stream of the first task, after the event of the second"
     );
+    assert_eq!(bench.issue(4, &[3, 2], false), (one, vec![]), "a chain needs no event, and no wait is repeated");
 }
 
 #[test]
-fn what_branches_off_goes_to_streams_of_its_own() {
+fn branches_go_to_separate_streams() {
     let bench = Bench::new().with_short_tasks();
     let (one, _) = bench.issue(0, &[], true);
     let streams: BTreeSet<_> = (1..9).map(|task| bench.issue(task, &[0], false)).collect();
     assert_eq!(streams.len(), 8, "{streams:?}");
     for (stream, waits) in streams {
         let expected = if stream == one { vec![] } else { vec![(one, 0)] };
-        assert_eq!(waits, expected, "the event of the first alone, not of what came behind it on its stream");
+        assert_eq!(waits, expected, "the event of the first task only, not of later ones on its stream");
     }
     assert_eq!(bench.recorded(), 1);
 }
@@ -213,12 +213,16 @@ fn independent_tasks_go_to_all_streams() {
     let bench = Bench::new();
     let streams: Vec<_> = (0..2 * KERNEL_STREAMS as u64).map(|task| bench.issue(task, &[], false).0).collect();
     for turn in streams.chunks(KERNEL_STREAMS) {
-        assert_eq!(turn.iter().collect::<BTreeSet<_>>().len(), KERNEL_STREAMS, "each before one has two: {streams:?}");
+        assert_eq!(
+            turn.iter().collect::<BTreeSet<_>>().len(),
+            KERNEL_STREAMS,
+            "every stream is used before one is used twice: {streams:?}"
+        );
     }
 }
 
 #[test]
-fn a_chain_of_short_tasks_has_one_event_between_two_looks() {
+fn chain_of_short_tasks_has_one_event_per_poll() {
     let bench = Bench::new().with_short_tasks();
     for round in 0..3 {
         for task in 0..50u64 {
@@ -239,13 +243,13 @@ fn a_chain_of_short_tasks_has_one_event_between_two_looks() {
 }
 
 #[test]
-fn long_tasks_have_an_event_each() {
+fn each_long_task_has_an_event() {
     let bench = Bench::new();
     (1..5).for_each(|task| _ = bench.issue(task, if task > 1 { &[0] } else { &[] }, false));
     assert_eq!(bench.recorded(), 4);
 }
 
-/// Issues a task whose body uses its own device: it issues another, polls, and asks to be woken.
+/// Issues a task whose body uses its own device: it issues another task, polls, and arms a waker.
 fn issue_busy(gpu: &Gpu<Arc<Scripted>>, task: u64, nested: usize) {
     let mut session = gpu.open(TaskId(task), &[]).unwrap();
     let of_ours = session.scratch(1000).unwrap();
@@ -254,21 +258,21 @@ fn issue_busy(gpu: &Gpu<Arc<Scripted>>, task: u64, nested: usize) {
     }
     gpu.poll(&mut Vec::new());
     gpu.arm(&(Arc::new(|| ()) as Waker));
-    assert_ne!(session.scratch(1000).unwrap(), of_ours, "it is still in use");
+    assert_ne!(session.scratch(1000).unwrap(), of_ours, "the first block is still in use");
     session.close(false).unwrap();
 }
 
 #[test]
-fn a_body_may_use_its_own_device() {
+fn body_may_use_its_own_device() {
     let bench = Bench::new();
-    // More tasks inside each other than there are streams.
+    // More nested tasks than there are streams.
     issue_busy(&bench.gpu, 1, 2 * STREAMS);
     let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
-    assert_eq!(scratch, 2 * (2 * STREAMS + 1), "all is given back");
+    assert_eq!(scratch, 2 * (2 * STREAMS + 1), "all scratch memory is given back");
 }
 
 #[test]
-fn what_is_given_up_is_waited_for_and_not_in_flight() {
+fn dropped_session_is_waited_for_and_not_in_flight() {
     let bench = Bench::new();
     let mut session = bench.gpu.open(TaskId(1), &[]).unwrap();
     session.add_private([0u8; 8].as_mut_ptr(), 8).unwrap();
@@ -279,11 +283,11 @@ fn what_is_given_up_is_waited_for_and_not_in_flight() {
     assert!(!bench.gpu.arm(&(Arc::new(|| ()) as Waker)), "nothing is in flight");
     assert!(bench.issue(2, &[1], false).1.is_empty());
     let scratch: usize = bench.gpu.streams.iter().map(|stream| stream.state.lock().scratch.len()).sum();
-    assert_eq!(scratch, 1, "it is given back");
+    assert_eq!(scratch, 1, "the scratch memory is given back");
 }
 
 #[test]
-fn what_has_ended_is_reported_in_order_and_not_waited_for() {
+fn ended_tasks_are_reported_and_not_waited_for() {
     let bench = Bench::new();
     let (stream, _) = bench.issue(1, &[], false);
     let mut ended = Vec::new();
@@ -297,7 +301,7 @@ fn what_has_ended_is_reported_in_order_and_not_waited_for() {
 }
 
 #[test]
-fn who_is_told_of_an_end_finds_it_however_often_it_has_looked() {
+fn armed_moment_is_found_regardless_of_earlier_polls() {
     for looks_before in 0..6 {
         let bench = Bench::new().with_short_tasks();
         (0..9).for_each(|task| _ = bench.issue(task, if task > 0 { &[0] } else { &[] }, false));
@@ -307,7 +311,7 @@ fn who_is_told_of_an_end_finds_it_however_often_it_has_looked() {
         assert!(ended.is_empty());
         let recorded: Vec<_> = bench.backend.calls.lock().iter().filter_map(Call::recorded).collect();
         bench.backend.complete.lock().extend(recorded);
-        bench.gpu.poll(&mut ended); // as the waker asks for
-        assert!(!ended.is_empty(), "after {looks_before} looks");
+        bench.gpu.poll(&mut ended); // as a woken thread does
+        assert!(!ended.is_empty(), "after {looks_before} polls");
     }
 }

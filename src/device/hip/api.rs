@@ -1,4 +1,4 @@
-//! One HIP device behind the calls that [`Api`] asks for.
+//! One HIP device: the implementation of [`Api`].
 
 use super::library::{self, Functions, GraphFunctions, UnifiedFunctions, call};
 use super::types::{
@@ -23,11 +23,11 @@ impl Hip {
     }
 
     fn unified(&self) -> &UnifiedFunctions {
-        self.library.unified.as_ref().expect("unified memory is asked for where there is some")
+        self.library.unified.as_ref().expect("unified memory is used only if the runtime has it")
     }
 
     fn graphs(&self) -> &GraphFunctions {
-        self.library.graphs.as_ref().expect("graphs are asked for where there are some")
+        self.library.graphs.as_ref().expect("graphs are used only if the runtime has them")
     }
 }
 
@@ -50,7 +50,7 @@ impl Api for Hip {
     const DLPACK: i32 = 10;
 
     fn open(number: c_int) -> Result<Self, ApiError> {
-        // Where some do not reach the memory of others, all copy through the host.
+        // If some devices do not reach the memory of others, all copy through the host.
         let domain = if all_are_peers::<Self>() { 0 } else { 1 + number as usize };
         Ok(Self { library: library::loaded(), number, domain })
     }
@@ -74,39 +74,39 @@ impl Api for Hip {
 
     fn free_bytes(&self) -> Result<u64, ApiError> {
         let (mut free, mut total) = (0, 0);
-        // SAFETY: the results have places.
+        // SAFETY: the result pointers are valid.
         call("hipMemGetInfo", unsafe { (self.functions().hipMemGetInfo)(&mut free, &mut total) })?;
         Ok(free as u64)
     }
 
     fn allocate(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("hipMalloc", unsafe { (self.functions().hipMalloc)(&mut address, bytes) })?;
         Ok(address.expose_provenance())
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate`; the recycler has blocks that nobody uses, and frees each once.
+        // SAFETY: the address comes from `allocate`; the recycler has only unused blocks, and frees each once.
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
     fn allocate_host(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("hipHostMalloc", unsafe { (self.functions().hipHostMalloc)(&mut address, bytes, HOST_MALLOC_PORTABLE) })?;
         Ok(address.expose_provenance())
     }
 
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate_host`; the recycler has blocks that nobody uses, and frees each once.
+        // SAFETY: the address comes from `allocate_host`; the recycler has only unused blocks, and frees each once.
         call("hipHostFree", unsafe { (self.functions().hipHostFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
     fn reaches_unified(&self) -> Result<bool, ApiError> {
         let has = |attribute| {
             let mut value = 0;
-            // SAFETY: the device exists; the result has a place.
+            // SAFETY: the device exists; the result pointer is valid.
             call("hipDeviceGetAttribute", unsafe {
                 (self.functions().hipDeviceGetAttribute)(&mut value, attribute, self.number)
             })?;
@@ -117,14 +117,15 @@ impl Api for Hip {
 
     fn allocate_unified(&self, bytes: usize) -> Result<usize, ApiError> {
         let mut address = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("hipMallocManaged", unsafe { (self.unified().hipMallocManaged)(&mut address, bytes, ATTACH_GLOBAL) })?;
         Ok(address.expose_provenance())
     }
 
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
         let (first, to) = (ptr::with_exposed_provenance(first), if to_host { CPU } else { self.number });
-        // SAFETY: the caller has the memory from `allocate_unified` until this has ended; its `Stream` keeps the stream.
+        // SAFETY: the caller keeps the memory from `allocate_unified` until this has ended; its `Stream` keeps the
+        // stream.
         call("hipMemPrefetchAsync", unsafe { (self.unified().hipMemPrefetchAsync)(first, bytes, to, stream.0) })
     }
 
@@ -136,13 +137,13 @@ impl Api for Hip {
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `pin_memory` has locked it, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` has locked the memory, and its `PageLock` unlocks it once.
         call("hipHostUnregister", unsafe { (self.functions().hipHostUnregister)(first.cast()) })
     }
 
     fn create_stream(&self) -> Result<Handle, ApiError> {
         let mut stream = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("hipStreamCreateWithFlags", unsafe {
             (self.functions().hipStreamCreateWithFlags)(&mut stream, STREAM_NON_BLOCKING)
         })?;
@@ -150,13 +151,13 @@ impl Api for Hip {
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Stream`, the one owner, destroys it once.
+        // SAFETY: its `Stream`, the only owner, destroys it once.
         call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
     }
 
     fn create_event(&self) -> Result<Handle, ApiError> {
         let mut event = ptr::null_mut();
-        // SAFETY: the result has a place.
+        // SAFETY: the result pointer is valid.
         call("hipEventCreateWithFlags", unsafe {
             (self.functions().hipEventCreateWithFlags)(&mut event, EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING)
         })?;
@@ -199,7 +200,7 @@ impl Api for Hip {
 
     unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
         let mut owner: c_int = 0;
-        // SAFETY: this attribute is a device's number, which has a place.
+        // SAFETY: this attribute is a device's number, and the result pointer is valid for one.
         call("hipPointerGetAttribute", unsafe {
             (self.functions().hipPointerGetAttribute)(
                 ptr::from_mut(&mut owner).cast(),
@@ -216,14 +217,15 @@ impl Api for Hip {
     }
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
-        // SAFETY: the device has memory that is being copied, so it exists. It refuses where the hardware can't.
+        // SAFETY: the device has memory that is being copied, so it exists. The call refuses if the hardware can't do
+        // it.
         call("hipDeviceEnablePeerAccess", unsafe { (self.functions().hipDeviceEnablePeerAccess)(peer as c_int, 0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
         let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let (stream, owner) = (stream.0, owner as c_int);
-        // SAFETY: the engine pins both replicas until the copy has ended, and nobody writes them meanwhile.
+        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes them meanwhile.
         // Descriptions are read before the calls return.
         unsafe {
             if transfer.is_flat() {
@@ -260,19 +262,19 @@ impl Api for Hip {
 
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
-        // SAFETY: code that says its own length; the result has a place.
+        // SAFETY: the image is code that contains its length; the result pointer is valid.
         call("hipModuleLoadData", unsafe { (self.functions().hipModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Module`, the one owner, unloads it once, when none of its kernels is in flight.
+        // SAFETY: its `Module`, the only owner, unloads it once, when none of its kernels is in flight.
         call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
-        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, the result has a place.
+        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, and the result pointer is valid.
         call("hipModuleGetFunction", unsafe {
             (self.functions().hipModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
@@ -295,16 +297,17 @@ impl Api for Hip {
 
     fn create_graph(&self) -> Result<Handle, ApiError> {
         let mut graph = ptr::null_mut();
-        // SAFETY: the result has a place; no flag is defined but 0.
+        // SAFETY: the result pointer is valid; 0 is the only defined flag.
         call("hipGraphCreate", unsafe { (self.graphs().hipGraphCreate)(&mut graph, 0) })?;
         Ok(Handle(graph))
     }
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
         let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
-        // A handle is an object's address, and laid out as one.
+        // A handle is an object's address, and has its layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
-        // SAFETY: the caller has graph and nodes alive; the values are the kernel's, and copied; the result has a place.
+        // SAFETY: the caller keeps graph and nodes alive; the values are the kernel's, and copied; the result pointer
+        // is valid.
         call("hipGraphAddKernelNode", unsafe {
             (self.graphs().hipGraphAddKernelNode)(&mut node, graph.0, first, count, &kernel)
         })?;
@@ -313,7 +316,7 @@ impl Api for Hip {
 
     unsafe fn instantiate(&self, graph: Handle) -> Result<Handle, ApiError> {
         let mut instance = ptr::null_mut();
-        // SAFETY: the caller has the graph alive; the result has a place.
+        // SAFETY: the caller keeps the graph alive; the result pointer is valid.
         call("hipGraphInstantiateWithFlags", unsafe {
             (self.graphs().hipGraphInstantiateWithFlags)(&mut instance, graph.0, 0)
         })?;
@@ -322,24 +325,24 @@ impl Api for Hip {
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let kernel = kernel_node(kernel);
-        // SAFETY: the caller has the graph alive; the values are the kernel's, and copied.
+        // SAFETY: the caller keeps the graph alive; the values are the kernel's, and copied.
         call("hipGraphExecKernelNodeSetParams", unsafe {
             (self.graphs().hipGraphExecKernelNodeSetParams)(instance.0, node.0, &kernel)
         })
     }
 
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: the caller has both alive, and the memory among the nodes' values, until the graph has ended.
+        // SAFETY: the caller keeps both alive, and the memory among the nodes' values, until the graph has ended.
         call("hipGraphLaunch", unsafe { (self.graphs().hipGraphLaunch)(instance.0, stream.0) })
     }
 
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the one owner, destroys it once, when it is not in flight.
+        // SAFETY: its `Graph`, the only owner, destroys it once, when it is not in flight.
         call("hipGraphExecDestroy", unsafe { (self.graphs().hipGraphExecDestroy)(instance.0) })
     }
 
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the one owner, destroys it once.
+        // SAFETY: its `Graph`, the only owner, destroys it once.
         call("hipGraphDestroy", unsafe { (self.graphs().hipGraphDestroy)(graph.0) })
     }
 }

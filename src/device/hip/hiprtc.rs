@@ -1,10 +1,10 @@
-//! hipRTC.
+//! hipRTC, the compiler of HIP.
 //!
-//! It ends the process when it is asked for an architecture that it does not know. So it is only asked for those that its
-//! version is known to know, or that a device of this machine has.
+//! It ends the process if it is given an architecture that it does not know. So it is only given architectures that
+//! its version is known to support, or that a device of this machine has.
 //!
-//! It has no lock of its own around what LLVM has once a process: compiled by two threads at once, programs end the process
-//! (seen with HIP 5.2: "Option 'h' registered more than once", or a segmentation fault). So it compiles one at a time.
+//! It does not lock the global state of LLVM: if two threads compile at once, it ends the process (seen with HIP 5.2:
+//! "Option 'h' registered more than once", or a segmentation fault). So it compiles one program at a time.
 
 use super::library;
 use crate::device::functions::{functions, open_first};
@@ -28,7 +28,7 @@ functions! { Functions {
     hiprtcVersion(*mut c_int, *mut c_int);
 } }
 
-/// Architectures, and the version of ROCm from which on hipRTC knows them.
+/// Architectures, and the first version of ROCm whose hipRTC knows them.
 const KNOWN: [(&str, [c_int; 2]); 10] = [
     ("gfx900", [5, 0]),
     ("gfx906", [5, 0]),
@@ -45,11 +45,11 @@ const KNOWN: [(&str, [c_int; 2]); 10] = [
 /// hipRTC, with its version.
 pub(in crate::device) struct HipRtc {
     functions: Functions,
-    /// HIP's, which changes with every release; hipRTC's own does not.
+    /// HIP's version, which changes with every release; hipRTC's own does not.
     version: [c_int; 3],
     /// Held by the thread that compiles.
     alone: Mutex<()>,
-    /// Where the functions come from, if not from HIP's own library.
+    /// The source of the functions, if they are not in HIP's own library.
     _library: Option<Library>,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for HipRtc {
     }
 }
 
-/// It is in HIP's library; newer releases have one of its own besides.
+/// Loads hipRTC from HIP's library, or from its separate library in newer releases.
 fn look() -> Result<HipRtc, String> {
     let hip = library::load()?;
     // SAFETY: the types are those of ROCm 5 to 7; the libraries stay open as long as the process runs.
@@ -76,14 +76,14 @@ fn look() -> Result<HipRtc, String> {
         }
     };
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the results have places.
+    // SAFETY: the result pointers are valid.
     match unsafe { (functions.hiprtcVersion)(&mut major, &mut minor) } {
         0 => Ok(HipRtc { functions, version: hip.version, alone: Mutex::default(), _library: library }),
         code => Err(format!("its compiler hipRTC does not start (error {code})")),
     }
 }
 
-/// Whether hipRTC of this version knows an architecture.
+/// Returns whether hipRTC of this version knows an architecture.
 fn knows(architecture: &str, [major, minor, _]: [c_int; 3]) -> bool {
     KNOWN.iter().any(|(name, since)| *name == architecture && *since <= [major, minor])
 }
@@ -108,7 +108,8 @@ impl Compiler for HipRtc {
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
-        // SAFETY: the caller has texts that end with a zero, and a place for the unit; there are no headers.
+        // SAFETY: the caller passes texts that end with a zero, and a valid pointer for the unit; there are no
+        // headers.
         unsafe { (self.functions.hiprtcCreateProgram)(unit, source, name, 0, ptr::null(), ptr::null()) as c_int }
     }
 
@@ -118,27 +119,27 @@ impl Compiler for HipRtc {
     }
 
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
-        // SAFETY: the unit was created; the caller has that many options, each ending with a zero.
+        // SAFETY: the unit was created; the caller passes that many options, each ending with a zero.
         unsafe { (self.functions.hiprtcCompileProgram)(unit, count, options) as c_int }
     }
 
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was created; the result has a place.
+        // SAFETY: the unit was created; the result pointer is valid.
         unsafe { (self.functions.hiprtcGetProgramLogSize)(unit, bytes) as c_int }
     }
 
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was created; the caller's place has the size that `log_bytes` gave.
+        // SAFETY: the unit was created; the caller's buffer has the size that `log_bytes` returned.
         unsafe { (self.functions.hiprtcGetProgramLog)(unit, place) as c_int }
     }
 
     unsafe fn code_bytes(&self, unit: RawUnit, _: &Recipe, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was compiled; the result has a place.
+        // SAFETY: the unit was compiled; the result pointer is valid.
         unsafe { (self.functions.hiprtcGetCodeSize)(unit, bytes) as c_int }
     }
 
     unsafe fn code(&self, unit: RawUnit, _: &Recipe, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was compiled; the caller's place has the size that `code_bytes` gave.
+        // SAFETY: the unit was compiled; the caller's buffer has the size that `code_bytes` returned.
         unsafe { (self.functions.hiprtcGetCode)(unit, place) as c_int }
     }
 }
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_architectures_are_not_asked_for() {
+    fn architectures_are_known_by_version() {
         assert!(knows("gfx90a", [5, 2, 21153]) && knows("gfx942", [6, 2, 0]) && knows("gfx906", [6, 0, 0]));
         assert!(!knows("gfx942", [5, 7, 0]) && !knows("gfx1100", [5, 2, 0]) && !knows("gfx90", [6, 0, 0]));
     }

@@ -1,4 +1,4 @@
-//! The runtime's library, with its functions.
+//! The runtime's library and its functions.
 
 use super::types::{
     Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, KernelNode, Object, PointerAttribute,
@@ -47,7 +47,7 @@ functions! { Functions {
     hipStreamWaitEvent(Object, Object, c_uint);
 } }
 
-// What not every release has.
+// Functions that only some releases have.
 functions! { GraphFunctions {
     hipGraphAddKernelNode(*mut Object, Object, *const Object, usize, *const KernelNode);
     hipGraphCreate(*mut Object, c_uint);
@@ -58,17 +58,17 @@ functions! { GraphFunctions {
     hipGraphLaunch(Object, Object);
 } }
 
-// Of devices of which not all have unified memory.
+// Functions that only some devices support.
 functions! { UnifiedFunctions {
     hipMallocManaged(*mut *mut c_void, usize, c_uint);
     hipMemPrefetchAsync(*const c_void, usize, c_int, Object);
 } }
 
-/// Releases that are looked for, by their major numbers.
+/// Releases that are tried, by their major numbers.
 const OLDEST: c_int = 5;
 const NEWEST: c_int = 15;
 
-/// The library, with its functions.
+/// The library and its functions.
 pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
@@ -76,21 +76,21 @@ pub(super) struct Library {
     pub(super) unified: Option<UnifiedFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
-    /// Where the architecture is in what that fills.
+    /// The offset of the architecture in the structure that `properties` fills.
     pub(super) architecture_at: usize,
     /// Major, minor, patch.
     pub(super) version: [c_int; 3],
 }
 
 impl Library {
-    /// A code, in words.
+    /// Returns the library's text for a code.
     pub(super) fn describe(&self, code: i32) -> String {
-        // SAFETY: any code gives a constant text, or null.
+        // SAFETY: the function returns a constant text for any code, or null.
         let text = unsafe { (self.describe)(code as c_uint) };
         if text.is_null() {
             return format!("error {code}");
         }
-        // SAFETY: it is the library's own constant text, which ends with a zero; the library is never closed.
+        // SAFETY: the text is a constant of the library, which ends with a zero; the library is never closed.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
@@ -98,35 +98,36 @@ impl Library {
 /// Opens the library, once.
 ///
 /// # Errors
-/// Why it can't be used.
+/// Returns the reason why it can't be used.
 pub(super) fn load() -> Result<&'static Library, &'static str> {
     static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
     LOADED.get_or_init(open).as_ref().map_err(String::as_str)
 }
 
-/// The library, where it has found devices.
+/// Returns the library, which must have been loaded.
 pub(super) fn loaded() -> &'static Library {
-    load().expect("nothing is asked of a library that is not loaded")
+    load().expect("functions are called only after the library is loaded")
 }
 
 fn open() -> Result<Library, String> {
-    // Releases to come as well: what is missing in one is found out below.
+    // Includes future releases: functions that one lacks are detected below.
     let releases = (OLDEST..=NEWEST).rev().map(|release| format!("libamdhip64.so.{release}"));
     let names: Vec<_> = releases.chain(["libamdhip64.so".to_owned()]).collect();
     let raw = open_first(&names.iter().map(String::as_str).collect::<Vec<_>>())
         .ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
     let lacks = |symbol| format!("the runtime's library has no {symbol}");
-    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get
-    // another name, as those for properties did; the library stays open as long as the process runs.
+    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get a
+    // new name, as those for properties did; the library stays open as long as the process runs.
     let functions = unsafe { Functions::of(&raw) }.map_err(lacks)?;
-    // SAFETY: as above.
+    // SAFETY: as for `Functions`.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
-    // SAFETY: as above.
+    // SAFETY: as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
     // SAFETY: its type is the same in every release; the library stays open as long as the process runs.
     let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
-    // ROCm 6 put another structure under a new name, and keeps the old name for programs that were built with ROCm 5.
-    // SAFETY: each name goes with the place of the architecture in its structure; the library stays open.
+    // ROCm 6 gave the new structure a new function name, and keeps the old name for programs that were built with
+    // ROCm 5.
+    // SAFETY: each name goes with the offset of the architecture in its structure; the library stays open.
     let properties = unsafe {
         let of = |name: &str| raw.get::<GetProperties>(name).map(|function| *function);
         let newer = of("hipGetDevicePropertiesR0600").map(|function| (function, true));
@@ -134,7 +135,7 @@ fn open() -> Result<Library, String> {
     };
     let (properties, is_r0600) = properties.map_err(|_| lacks("hipGetDeviceProperties"))?;
     let mut number = 0;
-    // SAFETY: the result has a place. This needs no device.
+    // SAFETY: the result pointer is valid. This needs no device.
     let code = unsafe { (functions.hipRuntimeGetVersion)(&mut number) };
     if code != 0 {
         return Err(format!("the runtime does not start (error {code})"));

@@ -1,21 +1,21 @@
-//! What a GPU has used since its driver was loaded, by AMD's management library (ROCm SMI).
+//! Energy meter of a GPU by AMD's management library (ROCm SMI), which counts from the loading of the driver.
 
 use crate::device::functions::open_first;
 use crate::energy::{EnergyMeter, MeterError};
 use std::ffi::c_uint;
 use std::sync::OnceLock;
 
-/// The library's functions that are needed; all return a code, 0 for success.
+/// The functions used from the library; all return a code, 0 for success.
 pub(super) struct Functions {
     init: unsafe extern "C" fn(u64) -> c_uint,
     count: unsafe extern "C" fn(*mut u32) -> c_uint,
     address_of: unsafe extern "C" fn(u32, *mut u64) -> c_uint,
-    /// The counter, how many microjoules one of it is, and the time of the reading.
+    /// Returns the counter, its unit in microjoules, and the time of the reading.
     energy_of: unsafe extern "C" fn(u32, *mut u64, *mut f32, *mut u64) -> c_uint,
 }
 
 impl Functions {
-    /// Opens the library, once; it stays open.
+    /// Opens the library once; it stays open.
     fn load() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
         LOADED.get_or_init(Self::open).as_ref().map_err(Clone::clone)
@@ -37,7 +37,7 @@ impl Functions {
             }
         };
         std::mem::forget(raw);
-        // SAFETY: no flag is asked for; it may be called more than once.
+        // SAFETY: no flag is passed; this function may be called more than once.
         check("rsmi_init", unsafe { (functions.init)(0) })?;
         Ok(functions)
     }
@@ -47,14 +47,14 @@ fn check(name: &str, code: c_uint) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{name}: error {code}")) }
 }
 
-/// A GPU's counter.
+/// The energy counter of a GPU.
 struct SmiMeter {
     functions: &'static Functions,
     device: u32,
     name: String,
 }
 
-/// The counter of the GPU at this address on the PCI bus.
+/// Returns the energy counter of the GPU at this address on the PCI bus.
 pub(super) fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
     let error = |problem| MeterError { meter: name(pci), problem };
     meter_by(Functions::load().map_err(error)?, pci).map_err(error)
@@ -65,20 +65,21 @@ fn name(pci: &str) -> String {
 }
 
 fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMeter>, String> {
-    let wanted = number_of(pci).ok_or("this is no address on the PCI bus")?;
+    let wanted = number_of(pci).ok_or("this is not an address on the PCI bus")?;
     let mut count = 0;
-    // SAFETY: the result has a place.
+    // SAFETY: the result pointer is valid.
     check("rsmi_num_monitor_devices", unsafe { (functions.count)(&mut count) })?;
     let is_there = |device: &u32| {
         let mut address = 0;
-        // SAFETY: the number is below that of the devices; the result has a place. Above the address there may be more.
+        // SAFETY: the number is below that of the devices; the result pointer is valid. Bits 16 to 31 may be
+        // set.
         unsafe { (functions.address_of)(*device, &mut address) == 0 && address & 0xffff_ffff_0000_ffff == wanted }
     };
-    let device = (0..count).find(is_there).ok_or_else(|| format!("it is none of the library's {count} devices"))?;
+    let device = (0..count).find(is_there).ok_or_else(|| format!("it is not one of the library's {count} devices"))?;
     Ok(Box::new(SmiMeter { functions, device, name: name(pci) }))
 }
 
-/// `0000:3b:00.0` as the library has it: the domain above 32 bits, below them bus, device and function.
+/// Converts `0000:3b:00.0` to the library's format: the domain above 32 bits, below them bus, device and function.
 fn number_of(pci: &str) -> Option<u64> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let (rest, function) = pci.rsplit_once('.')?;
@@ -93,7 +94,7 @@ impl EnergyMeter for SmiMeter {
 
     fn joules(&mut self) -> Result<f64, MeterError> {
         let (mut counter, mut microjoules, mut timestamp) = (0, 0.0, 0);
-        // SAFETY: the number is a device's, and the results have places.
+        // SAFETY: the number is a device's, and the result pointers are valid.
         let code = unsafe { (self.functions.energy_of)(self.device, &mut counter, &mut microjoules, &mut timestamp) };
         let read = check("rsmi_dev_energy_count_get", code);
         read.map_err(|problem| MeterError { meter: self.name(), problem })?;
@@ -110,19 +111,19 @@ mod tests {
     }
 
     unsafe extern "C" fn count(devices: *mut u32) -> c_uint {
-        // SAFETY: the caller gives a place.
+        // SAFETY: the caller passes a valid pointer.
         unsafe { *devices = 2 }
         0
     }
 
     unsafe extern "C" fn address_of(device: u32, address: *mut u64) -> c_uint {
-        // SAFETY: the caller gives a place.
+        // SAFETY: the caller passes a valid pointer.
         unsafe { *address = (0x3b + u64::from(device)) << 8 }
         0
     }
 
     unsafe extern "C" fn energy_of(device: u32, counter: *mut u64, microjoules: *mut f32, _: *mut u64) -> c_uint {
-        // SAFETY: the caller gives places.
+        // SAFETY: the caller passes valid pointers.
         unsafe { (*counter, *microjoules) = (1_000_000 * u64::from(device), 15.5) }
         0
     }
@@ -130,11 +131,11 @@ mod tests {
     static STAND_IN: Functions = Functions { init, count, address_of, energy_of };
 
     #[test]
-    fn a_counter_is_found_by_its_address_and_counts_in_its_own_unit() {
+    fn counter_is_found_by_address_and_counts_in_its_unit() {
         let mut meter = meter_by(&STAND_IN, "0000:3c:00.0").unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((meter.name().as_str(), meter.joules()), ("ROCm SMI 0000:3c:00.0", Ok(15.5)));
         let error = meter_by(&STAND_IN, "0000:99:00.0").err().unwrap_or_default();
-        assert!(error.contains("none of the library's 2 devices"), "{error}");
+        assert!(error.contains("not one of the library's 2 devices"), "{error}");
         assert_eq!(number_of("0001:3b:1f.2"), Some(0x1_0000_3bfa));
         assert_eq!(number_of("3b:00.0"), None);
     }

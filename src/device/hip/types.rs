@@ -1,8 +1,9 @@
-//! HIP's types, as far as they are used here.
+//! The types of HIP that are used here.
 //!
-//! They are declared here so that no build needs ROCm's headers. Handles are opaque, and enumerations are numbers: a value
-//! that is newer than this list is one too. A test compares layouts and values with hip-runtime-sys, which was made from the
-//! headers of ROCm 5; ROCm 6 and 7 have kept them, but for the [properties](architecture_at) of a device.
+//! They are declared here so that no build needs ROCm's headers. Handles are opaque, and enumerations are numbers: a
+//! value that is newer than this list is valid too. A test compares layouts and values with hip-runtime-sys, which
+//! was generated from the headers of ROCm 5; ROCm 6 and 7 have kept them, except for the
+//! [properties](architecture_at) of a device.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -20,7 +21,7 @@ pub(super) type DeviceAttribute = c_uint;
 pub(super) const HOST_TO_DEVICE: CopyKind = 1;
 pub(super) const DEVICE_TO_HOST: CopyKind = 2;
 pub(super) const DEVICE_TO_DEVICE: CopyKind = 3;
-/// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the number of the device that memory lies on.
+/// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the number of the device that contains the memory.
 pub(super) const DEVICE_ORDINAL: PointerAttribute = 9;
 pub(super) const MULTIPROCESSOR_COUNT: DeviceAttribute = 63;
 pub(super) const CONCURRENT_MANAGED_ACCESS: DeviceAttribute = 9;
@@ -79,7 +80,7 @@ pub(super) struct Copy3d {
 /// `dim3`
 pub(super) type Triple = [c_uint; 3];
 
-/// `hipKernelNodeParams`; a function of a module stands where the manual has one of the program.
+/// `hipKernelNodeParams`; `function` is a module's function, while the manual has one of the program.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct KernelNode {
@@ -91,8 +92,8 @@ pub(super) struct KernelNode {
     pub(super) shared_bytes: c_uint,
 }
 
-/// Room for `hipDeviceProp_t` of any version: 792 bytes up to ROCm 5, 1472 from ROCm 6 on, which reserves bytes inside for
-/// what is to come. Of all that is in it only the architecture is used, which no other function tells.
+/// Room for `hipDeviceProp_t` of any version: 792 bytes up to ROCm 5, 1472 from ROCm 6 on, which reserves bytes for
+/// future fields. Only the architecture is used, which no other function returns.
 #[repr(C, align(16))]
 pub(super) struct Properties(pub(super) [u8; 4096]);
 
@@ -100,16 +101,16 @@ impl Properties {
     pub(super) const ZERO: Self = Self([0; 4096]);
 }
 
-/// How long the architecture may be, with the zero at its end.
+/// The size of the architecture's text, including the zero at its end.
 pub(super) const ARCHITECTURE_BYTES: usize = 256;
 
-/// Where `gcnArchName` lies in what `hipGetDevicePropertiesR0600` fills, which is there from ROCm 6 on; else in what
-/// `hipGetDeviceProperties` fills.
+/// Returns the offset of `gcnArchName` in the structure that `hipGetDevicePropertiesR0600` fills, which exists from
+/// ROCm 6 on, or else in the one that `hipGetDeviceProperties` fills.
 pub(super) const fn architecture_at(is_r0600: bool) -> usize {
     if is_r0600 { 1160 } else { 396 }
 }
 
-/// Asks for a device's properties.
+/// Reads a device's properties.
 pub(super) type GetProperties = unsafe extern "C" fn(*mut Properties, c_int) -> c_uint;
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -118,7 +119,7 @@ mod tests {
     use hip_runtime_sys as sys;
     use std::mem::{align_of, offset_of, size_of};
 
-    /// Asserts that types have the same size and alignment, and their fields the same places.
+    /// Asserts that types have the same size and alignment, and their fields the same offsets.
     macro_rules! same_layout {
         ($ours:ident = $theirs:ident { $($field:ident = $their_field:ident),* }) => {
             assert_eq!(size_of::<$ours>(), size_of::<sys::$theirs>(), stringify!($theirs));
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_are_those_of_the_headers() {
+    fn layouts_match_the_headers() {
         same_layout!(Position = hipPos { x = x, y = y, z = z });
         same_layout!(PitchedPointer = hipPitchedPtr { ptr = ptr, pitch = pitch, xsize = xsize, ysize = ysize });
         same_layout!(KernelNode = hipKernelNodeParams {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn handles_and_enumerations_are_as_large_as_those_of_the_headers() {
+    fn sizes_of_handles_and_enumerations_match_the_headers() {
         let pointers = [size_of::<sys::hipStream_t>(), size_of::<sys::hipEvent_t>(), size_of::<sys::hipModule_t>()];
         assert_eq!(pointers, [size_of::<Object>(); 3]);
         let more = [size_of::<sys::hipFunction_t>(), size_of::<sys::hipArray_t>(), size_of::<sys::hipDeviceptr_t>()];
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_headers() {
+    fn values_match_the_headers() {
         use sys::hipMemcpyKind::{hipMemcpyDeviceToDevice, hipMemcpyDeviceToHost, hipMemcpyHostToDevice};
         assert_eq!(HOST_TO_DEVICE, hipMemcpyHostToDevice as c_uint);
         assert_eq!(DEVICE_TO_HOST, hipMemcpyDeviceToHost as c_uint);

@@ -1,4 +1,4 @@
-//! One OpenCL device behind the calls that [`Backend`] asks for.
+//! One OpenCL device: the implementation of [`Backend`].
 
 use super::commands::{CommandBuffer, Commands, Node, Refusal};
 use super::fenced;
@@ -29,7 +29,7 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-/// What programs' kernels have in front of their names, which may be those of functions of OpenCL C.
+/// The prefix of the names of programs' kernels, which could otherwise be those of functions of OpenCL C.
 const PREFIX: &str = "thalweg_";
 
 const COMPLETE: cl_int = 0;
@@ -62,24 +62,24 @@ pub(in crate::device) struct OpenCl {
     platform: usize,
     name: String,
     memory_bytes: u64,
-    /// Of one buffer.
+    /// The largest size of one buffer.
     largest_buffer_bytes: u64,
     limits: Limits,
-    /// None where copies from and to any memory hold nobody up: on cores.
+    /// `None` if copies from and to any memory do not block the caller, as on CPUs.
     locked: Option<Arc<LockedMemory>>,
-    /// None where there are none, or where kernels one by one are faster.
+    /// `None` if the device has no command buffers, or single kernels are faster.
     commands: Option<Arc<Commands>>,
-    /// Kernels can write anywhere in this process, so buffers get guard zones.
+    /// Whether buffers get guard zones, because kernels can write anywhere in this process.
     fences: bool,
     turns: Turns,
 }
 
-// SAFETY: OpenCL's objects may be used from any thread, but for setting arguments, which a lock guards.
+// SAFETY: OpenCL's objects may be used from any thread, except for setting arguments, which a lock guards.
 unsafe impl Send for OpenCl {}
-// SAFETY: OpenCL's objects may be used by several threads at once, but for setting arguments, which a lock guards.
+// SAFETY: OpenCL's objects may be used by several threads at once, except for setting arguments, which a lock guards.
 unsafe impl Sync for OpenCl {}
 
-/// An in-order queue, and the event of what was enqueued last.
+/// An in-order queue, and the event of the work that was enqueued last.
 pub(in crate::device) struct Stream {
     queue: InTurn<CommandQueue>,
     last: Mutex<Option<Arc<InTurn<Event>>>>,
@@ -97,12 +97,12 @@ pub(in crate::device) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the buffer is alive, and its memory with it.
+        // SAFETY: the buffer is alive, and so is its memory.
         if let Some(Overrun { bytes, side }) = self.guards.and_then(|guards| unsafe { guards.overrun() }) {
             log!(
                 error,
-                "a kernel wrote outside of a buffer that is freed: {bytes} bytes {side} its memory have changed; try checking \
-                 the indices of kernels that used it, or of its neighbours"
+                "a kernel wrote outside of a freed buffer: {bytes} bytes {side} its memory have changed; try checking the \
+                 indices of kernels that used it or its neighbours"
             );
         }
         if let Some(commands) = &self.commands {
@@ -112,10 +112,10 @@ impl Drop for Memory {
 }
 
 impl OpenCl {
-    /// A device that was found.
+    /// Opens a device that was found.
     ///
     /// # Errors
-    /// If it gives no stream.
+    /// If it cannot create a stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
         Ok(Box::new(Gpu::new(Self::new(found)?)?))
     }
@@ -145,7 +145,7 @@ impl OpenCl {
         let (threads, local_bytes) = limits.map_err(|error| device.failed("clGetDeviceInfo", error))?;
         device.limits = Limits { threads_per_group: threads as u64, local_bytes };
         let total = asked.global_mem_size();
-        // The rest is for scratch memory and for whoever else computes there.
+        // Leaves a quarter for scratch memory and for other users of the device.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
         let largest = asked.max_mem_alloc_size();
         device.largest_buffer_bytes = largest.map_err(|error| device.failed("clGetDeviceInfo", error))?;
@@ -155,7 +155,7 @@ impl OpenCl {
     fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
         let ClError(code) = error.into();
         match code {
-            // What was valid is not so any more only if the device is gone, or the interface has given it up.
+            // A valid handle becomes invalid only if the device is lost, or the interface has given it up.
             DEVICE_NOT_AVAILABLE | INVALID_CONTEXT | INVALID_COMMAND_QUEUE => {
                 DeviceError::Lost { device: self.name.clone(), what: format!("{call}: OpenCL error {code}") }
             }
@@ -169,7 +169,7 @@ impl OpenCl {
         }
     }
 
-    /// Compiles a program that was made.
+    /// Builds a program object.
     fn built(
         &self,
         mut module: opencl3::program::Program,
@@ -187,10 +187,11 @@ impl OpenCl {
         Ok(InTurn::new(module, self.turns))
     }
 
-    /// Notes what was enqueued, which uses these buffers.
+    /// Records the event of enqueued work that uses these buffers, or converts its error.
     ///
-    /// Where a driver gives a buffer memory when it is first used, that is refused here, before anything was enqueued. The
-    /// second of the codes may also say that a kernel wants more registers than there are; it is refused again then.
+    /// If a driver allocates a buffer's memory at its first use, it reports failures here, before anything was
+    /// enqueued. The second of the codes may also mean that a kernel needs more registers than there are; in that
+    /// case it is refused again.
     fn enqueued(
         &self,
         stream: &Stream,
@@ -212,7 +213,7 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Sets a kernel's arguments, which nobody else does meanwhile.
+    /// Sets a kernel's arguments. No other thread may do so meanwhile.
     fn set_arguments(&self, kernel: cl_kernel, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         let mut index = 0;
         let mut set = |size: usize, value: *const c_void| {
@@ -244,7 +245,7 @@ fn mem(handle: usize) -> cl_mem {
     ptr::with_exposed_provenance_mut(handle)
 }
 
-/// The buffers among arguments.
+/// Returns the buffers among the arguments.
 fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<usize> {
     let buffer = |ArgumentValue(value): &ArgumentValue| match value {
         Value::Memory { base, .. } => Some(*base),
@@ -256,7 +257,7 @@ fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<us
     buffers
 }
 
-/// All threads, and those of a group.
+/// Returns the number of all threads, and of those in a group.
 fn geometry(group: [u32; 3], groups: [u32; 3]) -> ([usize; 3], [usize; 3]) {
     let group = group.map(|n| n as usize);
     (std::array::from_fn(|d| group[d] * groups[d] as usize), group)
@@ -307,7 +308,7 @@ impl Backend for OpenCl {
         let made = if self.fences && bytes as u64 <= self.largest_buffer_bytes {
             fenced::create(&self.context, bytes)
         } else {
-            // SAFETY: no host memory is given.
+            // SAFETY: no host memory is passed.
             let buffer = unsafe { Buffer::<u8>::create(&self.context, CL_MEM_READ_WRITE, bytes, ptr::null_mut()) };
             buffer.map(|buffer| (buffer, None))
         };
@@ -511,8 +512,8 @@ impl Backend for OpenCl {
         let object = function.0.lock();
         self.set_arguments(object.get(), arguments)?;
         let (threads, group) = geometry(group, groups);
-        // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; they are set, and
-        // the lock keeps others from setting them.
+        // SAFETY: the caller passes the kernel's own arguments, whose memory stays until it has ended; they are set,
+        // and the lock keeps other threads from setting them.
         let event = unsafe {
             enqueue_nd_range_kernel(
                 stream.queue.get(),
@@ -536,7 +537,7 @@ impl Backend for OpenCl {
     }
 
     unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], _: &[Vec<u32>]) -> Result<Arc<CommandBuffer>, DeviceError> {
-        let commands = self.commands.as_ref().expect("a graph is asked for where there are some");
+        let commands = self.commands.as_ref().expect("graphs are made only if the device has command buffers");
         let mut made = Vec::with_capacity(nodes.len());
         for GraphNode { function: Function(object, name), group, groups, arguments } in nodes {
             let program = object.lock().program().map_err(|error| self.failed("clGetKernelInfo", error))?;
@@ -572,7 +573,7 @@ impl Backend for OpenCl {
 
     fn after_raw(&self, stream: &Stream) {
         let _turn = self.turns.take();
-        *stream.last.lock() = None; // that there is something behind it, no event of ours says
+        *stream.last.lock() = None; // the body may have enqueued work after it
     }
 
     fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {
@@ -583,7 +584,7 @@ impl Backend for OpenCl {
     fn record(&self, stream: &Stream) -> Result<Arc<InTurn<Event>>, DeviceError> {
         let _turn = self.turns.take();
         if stream.last.lock().is_none() {
-            // SAFETY: the queue is alive, and no event is waited for.
+            // SAFETY: the queue is alive, and the list of events to wait for is empty.
             let marker = unsafe { enqueue_marker_with_wait_list(stream.queue.get(), 0, ptr::null()) };
             self.enqueued(stream, "clEnqueueMarkerWithWaitList", marker, &[])?;
         }
@@ -604,8 +605,8 @@ impl Backend for OpenCl {
         let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
         match status.0 {
             COMPLETE => Ok(true),
-            // The manual has no promise for what comes behind a command that was terminated abnormally, and drivers for GPUs
-            // have none either. That a buffer found no memory is another matter.
+            // The manual makes no promise for work after a command that was terminated abnormally, and drivers for
+            // GPUs make none either. A buffer without memory is not such a case.
             code if code < 0 && code != MEM_OBJECT_ALLOCATION_FAILURE => Err(DeviceError::Lost {
                 device: self.name.clone(),
                 what: format!("a command: OpenCL error {code}: {}", error_text(code)),
@@ -617,7 +618,7 @@ impl Backend for OpenCl {
 
     fn notify(&self, event: &Arc<InTurn<Event>>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         extern "C" fn called(_: cl_event, _: cl_int, then: *mut c_void) {
-            // SAFETY: made below, and an event calls back once.
+            // SAFETY: the pointer was made below, and an event calls back once.
             let then = unsafe { Box::from_raw(then.cast::<Box<dyn FnOnce() + Send>>()) };
             then();
         }

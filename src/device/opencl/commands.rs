@@ -1,14 +1,14 @@
-//! Kernels that are enqueued as one: command buffers, of the extension `cl_khr_command_buffer`.
+//! Command buffers of the extension `cl_khr_command_buffer`: kernels that are enqueued as one.
 //!
-//! Of the extension only what all its revisions have in common is used: a buffer for one queue in order, kernels, and that it
-//! may be in flight several times. Its nodes are not given other values (that is another extension): one with other values
-//! is made anew.
+//! Only features that all revisions of the extension share are used: a buffer for one in-order queue, kernels, and
+//! simultaneous use. Nodes cannot be given new values, which takes another extension: a graph with other values is
+//! built again.
 //!
 //! Invariants:
-//! 1. Each node has a kernel object of its own, whose arguments are set once. The manual says that a buffer keeps the arguments
-//!    of the time when it was made; PoCL 3.1 takes those that the objects have when it is enqueued.
-//! 2. A buffer of commands goes when the first memory goes that it uses. What happens to that otherwise is not the same
-//!    everywhere: PoCL keeps it as long as the commands, Intel's does not.
+//! 1. Each node has a separate kernel object, whose arguments are set once. The manual says that a buffer keeps the
+//!    arguments of the time when it was made; PoCL 3.1 uses those that the objects have when it is enqueued.
+//! 2. A command buffer is released when the first memory that it uses is freed. Otherwise the fate of that memory
+//!    depends on the platform: PoCL keeps it as long as the commands, Intel's does not.
 
 use cl3::device::get_device_info;
 use cl3::ext::{CL_COMMAND_BUFFER_FLAGS_KHR, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, cl_command_buffer_khr};
@@ -27,22 +27,22 @@ use std::sync::{Arc, Weak};
 
 const NAME: &str = "cl_khr_command_buffer";
 const INVALID_COMMAND_BUFFER: cl_int = -1138;
-/// Of a buffer: it may be in flight several times; and that a device can have such.
+/// Flag of a buffer that it may be in flight several times, and the device's capability for it.
 const SIMULTANEOUS_USE: u64 = 1 << 0;
 const HAS_SIMULTANEOUS_USE: u64 = 1 << 2;
 
-/// A device's command buffers.
+/// A device's support for command buffers, and those that exist.
 pub(super) struct Commands {
     functions: Functions,
-    /// Made for this queue, enqueued on others like it.
+    /// The queue for which they are made; they are enqueued on others like it.
     queue: CommandQueue,
-    /// Which use a memory.
+    /// The command buffers that use each memory.
     users: Mutex<FxHashMap<usize, Vec<Weak<CommandBuffer>>>>,
 }
 
 // SAFETY: OpenCL's objects may be used from any thread.
 unsafe impl Send for Commands {}
-// SAFETY: as above; the table is under a lock.
+// SAFETY: as for `Send`; the table is under a lock.
 unsafe impl Sync for Commands {}
 
 struct Functions {
@@ -78,33 +78,33 @@ type AddKernel = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> cl_int;
 
-/// A call of the extension, and the code that it was refused with.
+/// A refused call of the extension, and its code.
 pub(super) struct Refusal(pub(super) &'static str, pub(super) cl_int);
 
 /// Kernels that are enqueued together.
 pub(in crate::device) struct CommandBuffer {
     commands: Arc<Commands>,
-    /// Nothing when memory that it uses is gone.
+    /// `None` once memory that it uses is gone.
     raw: Mutex<Option<Raw>>,
     /// The memories that it uses.
     pub(super) memories: Vec<usize>,
 }
 
-/// A kernel that is to be a node: its arguments are set.
+/// A future node: a kernel whose arguments are set.
 pub(super) struct Node {
     pub(super) kernel: Kernel,
     pub(super) threads: [usize; 3],
     pub(super) group: [usize; 3],
 }
 
-/// Owns a buffer of commands, and its nodes.
+/// Owns a command buffer, and its nodes.
 struct Raw(cl_command_buffer_khr, Vec<Node>);
 
 // SAFETY: OpenCL's objects may be used from any thread.
 unsafe impl Send for Raw {}
 
 impl Commands {
-    /// Those of a device, if it has any that can be used here and are faster than what is in them.
+    /// Returns the device's command buffers, if it supports those used here and they are faster than single kernels.
     pub(super) fn of(context: &Context, id: cl_device_id) -> Option<Self> {
         let device = Device::new(id);
         if !device.extensions().ok()?.split(' ').any(|name| name == NAME) {
@@ -130,7 +130,8 @@ impl Commands {
                 kernel: transmute::<*mut c_void, AddKernel>(address(c"clCommandNDRangeKernelKHR")?),
             }
         };
-        // PoCL's threads take single kernels from a list, and it puts those of a buffer there one by one, in more time.
+        // PoCL's threads take single kernels from a list. It puts those of a command buffer there one by one, which
+        // takes longer.
         let is_pocl = platform.name().is_ok_and(|name| name == "Portable Computing Language");
         if is_pocl && device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0) {
             return None;
@@ -141,7 +142,7 @@ impl Commands {
         Some(Self { functions, queue, users: Mutex::default() })
     }
 
-    /// Kernels as one, in this order, which use these memories.
+    /// Combines kernels into one command buffer, in this order, which uses these memories.
     ///
     /// # Safety
     /// Their arguments are set, and are theirs.
@@ -156,10 +157,11 @@ impl Commands {
         // SAFETY: the queue is alive; the list of properties ends with a zero.
         let raw = unsafe { (self.functions.create)(1, &queue, properties.as_ptr(), &mut code) };
         checked("clCreateCommandBufferKHR", code)?;
-        // Released when dropped, from here on.
+        // From here on, dropping the value releases the buffer.
         let mut buffer = CommandBuffer { commands: self.clone(), raw: Mutex::new(Some(Raw(raw, nodes))), memories };
         for Node { kernel, threads, group } in buffer.raw.get_mut().iter().flat_map(|Raw(_, nodes)| nodes) {
-            // SAFETY: buffer and kernel are alive; its arguments are set. The buffer's queue is meant, and all in its order.
+            // SAFETY: buffer and kernel are alive; the kernel's arguments are set. The null queue means the buffer's
+            // own, which executes in order.
             let code = unsafe {
                 (self.functions.kernel)(
                     raw,
@@ -190,7 +192,7 @@ impl Commands {
         Ok(buffer)
     }
 
-    /// The memory goes, which nothing in flight uses.
+    /// Releases the users of a memory that is freed, and that nothing in flight uses.
     pub(super) fn forget(&self, memory: usize) {
         let users = self.users.lock().remove(&memory);
         for user in users.into_iter().flatten().filter_map(|user| user.upgrade()) {
@@ -200,15 +202,15 @@ impl Commands {
 }
 
 impl CommandBuffer {
-    /// Whether all memory that it uses is still there.
+    /// Returns whether all memory that it uses still exists.
     pub(super) fn is_whole(&self) -> bool {
         self.raw.lock().is_some()
     }
 
-    /// Enqueues it.
+    /// Enqueues the command buffer.
     ///
     /// # Safety
-    /// The memory that it uses stays until it has ended, and so does it.
+    /// The memory that it uses, and the command buffer, stay until it has ended.
     pub(super) unsafe fn enqueue(&self, queue: &CommandQueue) -> Result<cl_event, cl_int> {
         let raw = self.raw.lock();
         let Some(Raw(raw, _)) = &*raw else { return Err(INVALID_COMMAND_BUFFER) };
@@ -219,9 +221,9 @@ impl CommandBuffer {
     }
 
     fn release(&self) {
-        // The nodes go behind it.
+        // The nodes are dropped after the command buffer.
         if let Some(Raw(raw, _nodes)) = self.raw.lock().take() {
-            // SAFETY: it is ours, and not used any more.
+            // SAFETY: this is its owner, and nothing uses it any more.
             unsafe { (self.commands.functions.release)(raw) };
         }
     }

@@ -1,4 +1,4 @@
-//! Which devices there are, if there is OpenCL at all.
+//! Discovery of OpenCL devices, if an OpenCL library is installed.
 
 use super::turns::Turns;
 use crate::device::survey::{DeviceFacts, Interface};
@@ -12,11 +12,11 @@ use opencl3::platform::get_platforms;
 use opencl3::types::cl_device_type;
 use std::sync::{Arc, OnceLock};
 
-/// A device that is there, not yet opened.
+/// A device that was found, not yet opened.
 pub(in crate::device) struct Found {
     pub(super) id: cl_device_id,
     pub(super) context: Arc<Context>,
-    /// The number of its platform, whose devices copy among each other.
+    /// The number of its platform, whose devices copy between each other.
     pub(super) platform: usize,
     pub(super) name: String,
     pub(super) turns: Turns,
@@ -24,23 +24,23 @@ pub(in crate::device) struct Found {
     driver: String,
 }
 
-// SAFETY: a device's id is a name, which every thread may use.
+// SAFETY: a device's id is an opaque value, which every thread may use.
 unsafe impl Send for Found {}
-// SAFETY: a shared reference gives the id, and nothing more.
+// SAFETY: a shared reference gives only the id.
 unsafe impl Sync for Found {}
 
 impl Found {
-    /// Its name, with what it is in words: GPU, CPU or accelerator.
+    /// Returns its name and its kind in words: GPU, CPU or accelerator.
     pub(super) fn description(&self) -> String {
         format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
     }
 
-    /// Whether it is a CPU, whose kernels run in this process.
+    /// Returns whether it is a CPU, whose kernels run in this process.
     pub(super) fn is_cpu(&self) -> bool {
         self.kind & CL_DEVICE_TYPE_CPU != 0
     }
 
-    /// Whether units of this kind may have it.
+    /// Returns whether units of this kind may have it.
     pub(super) fn suits(&self, kind: UnitKind) -> bool {
         match kind {
             UnitKind::Fpga => self.kind & CL_DEVICE_TYPE_ACCELERATOR != 0,
@@ -50,11 +50,11 @@ impl Found {
     }
 }
 
-/// All devices that compute with doubles. They are looked for once in a process, since platforms do not all bear it twice at
-/// a time.
+/// Returns all devices that compute with doubles. The search runs once per process, since some platforms do not
+/// support two searches at a time.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason why there are none.
 pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
     static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
     FOUND.get_or_init(look).as_deref().map_err(String::as_str)
@@ -81,7 +81,7 @@ fn look() -> Result<Vec<Found>, String> {
         let context = match Context::from_devices(&ids, &[], None, std::ptr::null_mut()) {
             Ok(context) => Arc::new(context),
             Err(error) => {
-                log!(warn, "an OpenCL platform gives no context (error {})", error.0);
+                log!(warn, "an OpenCL platform creates no context (error {})", error.0);
                 continue;
             }
         };
@@ -101,7 +101,7 @@ fn look() -> Result<Vec<Found>, String> {
     if found.is_empty() { Err("no OpenCL device computes with doubles".to_owned()) } else { Ok(found) }
 }
 
-/// What is here, for people to read.
+/// Describes OpenCL and its devices, for display.
 pub(in crate::device) fn survey() -> Interface {
     let all = match find() {
         Ok(all) => all,

@@ -1,8 +1,8 @@
-//! Page-locked host memory, used again and again: what copies from and to GPUs go by.
+//! Page-locked host memory, reused for copies from and to GPUs.
 //!
-//! OpenCL page-locks no memory that it is given. What vendors advise is a buffer that the driver allocates in host memory
-//! (`CL_MEM_ALLOC_HOST_PTR`), and its mapped address as the host's end of copies (NVIDIA, *OpenCL Best Practices Guide*,
-//! section 3.1.1).
+//! OpenCL does not page-lock existing memory. Vendors advise a buffer that the driver allocates in host memory
+//! (`CL_MEM_ALLOC_HOST_PTR`), and its mapped address as the host's end of copies (NVIDIA, *OpenCL Best Practices
+//! Guide*, section 3.1.1).
 //!
 //! Invariants:
 //! 1. A block is mapped from when it is made until it is freed, with its pool.
@@ -20,38 +20,38 @@ use parking_lot::Mutex;
 use std::ptr;
 use std::sync::Arc;
 
-/// Blocks have powers of two of bytes, from this on.
+/// The least size of a block; sizes are powers of two.
 const LEAST_BYTES: usize = 4096;
 
 /// The free blocks of a device, by the power of two.
 pub(super) struct LockedMemory {
     context: Arc<Context>,
-    /// For mapping alone.
+    /// Used only for mapping.
     queue: InTurn<CommandQueue>,
     turns: Turns,
     free: Mutex<Vec<Vec<Block>>>,
 }
 
-/// A buffer and where it is mapped.
+/// A buffer and the address where it is mapped.
 struct Block {
     buffer: InTurn<Buffer<u8>>,
     first: cl_mem,
 }
 
-/// A block in use; for others when dropped.
+/// A block in use; free again when dropped.
 pub(in crate::device) struct Locked {
     memory: Arc<LockedMemory>,
     class: usize,
     block: Option<Block>,
 }
 
-// SAFETY: OpenCL's objects may be used from any thread; the address is used by whoever has the block.
+// SAFETY: OpenCL's objects may be used from any thread; only the holder of a block uses its address.
 unsafe impl Send for LockedMemory {}
-// SAFETY: as above; the lists are under a lock.
+// SAFETY: as for `Send`; the lists are under a lock.
 unsafe impl Sync for LockedMemory {}
-// SAFETY: as above.
+// SAFETY: as for `LockedMemory`.
 unsafe impl Send for Locked {}
-// SAFETY: a shared reference gives nothing.
+// SAFETY: a shared reference gives no access.
 unsafe impl Sync for Locked {}
 
 impl LockedMemory {
@@ -62,7 +62,7 @@ impl LockedMemory {
         Ok(Self { context, queue: InTurn::new(queue, turns), turns, free: Mutex::default() })
     }
 
-    /// A block of at least so many bytes, and its address; nothing if there is no such memory left.
+    /// Returns a block of at least `bytes` bytes, and its address; `None` if no such memory is left.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<(Locked, *mut u8)> {
         let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
         let class = bytes.trailing_zeros() as usize;
@@ -77,14 +77,14 @@ impl LockedMemory {
 
     fn make(&self, bytes: usize) -> Option<Block> {
         let flags = CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR;
-        // SAFETY: no host memory is given.
+        // SAFETY: no host memory is passed.
         let buffer = unsafe { Buffer::<u8>::create(&self.context, flags, bytes, ptr::null_mut()) }.ok()?;
         let (mut first, access) = (ptr::null_mut(), CL_MAP_READ | CL_MAP_WRITE);
         let (queue, handle) = (self.queue.get(), buffer.get());
         // SAFETY: queue and buffer are alive, and the whole buffer is mapped.
         let mapped =
             unsafe { enqueue_map_buffer(queue, handle, CL_BLOCKING, access, 0, bytes, &mut first, 0, ptr::null()) };
-        // SAFETY: the event is ours, and nobody waits for it.
+        // SAFETY: the event is owned here, and nothing waits for it.
         let _ = unsafe { release_event(mapped.ok()?) };
         Some(Block { buffer: InTurn::new(buffer, self.turns), first })
     }
@@ -95,7 +95,7 @@ impl Drop for LockedMemory {
         let _turn = self.turns.take();
         for block in self.free.get_mut().drain(..).flatten() {
             let (queue, handle) = (self.queue.get(), block.buffer.get());
-            // SAFETY: the buffer is mapped there, and nobody uses the block; the event is ours.
+            // SAFETY: the buffer is mapped there, and nothing uses the block; the event is owned here.
             unsafe {
                 if let Ok(event) = enqueue_unmap_mem_object(queue, handle, block.first, 0, ptr::null()) {
                     let _ = release_event(event);

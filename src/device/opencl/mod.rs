@@ -1,7 +1,7 @@
 //! OpenCL devices, through a library that is opened at run time.
 //!
-//! Kernels are compiled by the device's own compiler, which keeps what it has compiled (PoCL and NVIDIA do). Memory has no
-//! addresses here: a buffer is a handle, and kernels get an offset beside it.
+//! The device's own compiler compiles kernels, and caches them itself (PoCL and NVIDIA do). Memory has no addresses
+//! here: a buffer is a handle, and kernels get an offset in addition.
 
 mod backend;
 mod commands;

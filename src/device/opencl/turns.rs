@@ -1,47 +1,49 @@
-//! Calls one at a time, for platforms that cannot bear several at once.
+//! Serialisation of calls, for platforms that do not support concurrent ones.
 //!
-//! OpenCL's calls may come from any thread at any time, but for the one that sets a kernel's argument (OpenCL 1.2, appendix
-//! A.2). Oclgrind keeps what is enqueued in maps without locks, and computes in whichever thread waits or flushes: with two
-//! threads its heap breaks sooner or later. There each call of this backend takes a turn; elsewhere there are no turns, and
-//! nothing is locked. A body that calls OpenCL itself takes no turn: under such a platform nothing else may use it meanwhile.
+//! OpenCL's calls may come from any thread at any time, except for the one that sets a kernel's argument (OpenCL 1.2,
+//! appendix A.2). Oclgrind keeps enqueued work in maps without locks, and computes in whichever thread waits or
+//! flushes: with two threads its heap breaks sooner or later. On such a platform each call of this backend takes a
+//! turn; on others there are no turns, and nothing is locked. A body that calls OpenCL itself takes no turn: on such
+//! a platform nothing else may use it meanwhile.
 //!
 //! Invariants:
-//! 1. A turn is taken before any lock of this backend, and within one no lock is awaited that is held across calls: so turns
-//!    and locks cannot wait for each other.
+//! 1. A turn is taken before any lock of this backend, and within a turn no lock is awaited that is held across
+//!    calls: so turns and locks cannot wait for each other.
 //! 2. Nothing of the platform calls back within a turn: events are waited for instead.
-//! 3. Handles are released in turn: each that this backend makes is an [`InTurn`], but for those in buffers of commands, which no
-//!    such platform has.
+//! 3. Handles are released in turn: each that this backend makes is an [`InTurn`], except those in command buffers,
+//!    which no such platform has.
 
 use opencl3::platform::Platform;
 use parking_lot::{ReentrantMutex, ReentrantMutexGuard, const_reentrant_mutex};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-/// One for all devices: platforms that need it share maps among theirs.
+/// One for all devices: platforms that need it share maps among their devices.
 static TURN: ReentrantMutex<()> = const_reentrant_mutex(());
 
-/// Whether there are turns.
+/// Whether calls take turns.
 #[derive(Clone, Copy)]
 pub(super) struct Turns(bool);
 
 impl Turns {
-    /// Those of a platform.
+    /// Returns whether a platform needs turns.
     pub(super) fn of(platform: &Platform) -> Self {
         Self(platform.name().is_ok_and(|name| name.trim() == "Oclgrind"))
     }
 
-    /// Whether only one call at a time is borne.
+    /// Returns whether only one call at a time is supported.
     pub(super) fn are_taken(self) -> bool {
         self.0
     }
 
-    /// Waits for this thread's turn, which may have come already; until the result is dropped.
+    /// Waits for this thread's turn, and holds it until the result is dropped. A thread that has its turn does not
+    /// wait.
     pub(super) fn take(self) -> Option<ReentrantMutexGuard<'static, ()>> {
         self.0.then(|| TURN.lock())
     }
 }
 
-/// A handle that is released when it is this thread's turn.
+/// A handle that is released in a turn.
 pub(in crate::device) struct InTurn<T> {
     handle: ManuallyDrop<T>,
     turns: Turns,
@@ -64,7 +66,7 @@ impl<T> Deref for InTurn<T> {
 impl<T> Drop for InTurn<T> {
     fn drop(&mut self) {
         let _turn = self.turns.take();
-        // SAFETY: dropped here alone, and not used any more.
+        // SAFETY: dropped only here, and not used any more.
         unsafe { ManuallyDrop::drop(&mut self.handle) };
     }
 }

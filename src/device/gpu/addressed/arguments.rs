@@ -1,10 +1,10 @@
-//! A kernel's arguments, as CUDA and HIP take them: an array of pointers to values.
+//! A kernel's arguments in the format of CUDA and HIP: an array of pointers to values.
 
 use crate::kernel::{ArgumentValue, MOST_PARAMETERS, Value};
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
-/// The values: 8 bytes, of an address or with a scalar in the first of them; or a structure where it lies.
+/// The values: 8 bytes that hold an address, or begin with a scalar; or a reference to a structure.
 pub(super) struct Arguments<'a>(ArrayVec<Place<'a>, MOST_PARAMETERS>);
 
 enum Place<'a> {
@@ -13,7 +13,7 @@ enum Place<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Memory becomes the address of its first element.
+    /// Converts the arguments. Memory becomes the address of its first element.
     ///
     /// # Panics
     /// If there are more than a kernel may have.
@@ -26,11 +26,11 @@ impl<'a> Arguments<'a> {
         Self(arguments.iter().map(value).collect())
     }
 
-    /// Pointers to the values, which are read while a kernel is being launched.
+    /// Returns pointers to the values, which are read while a kernel is being launched.
     pub(super) fn pointers(&mut self) -> ArrayVec<*mut c_void, MOST_PARAMETERS> {
         let place = |value: &mut Place<'_>| match value {
             Place::Here(bytes) => bytes.as_mut_ptr().cast(),
-            Place::There(words) => words.as_ptr().cast_mut().cast(), // nobody writes there
+            Place::There(words) => words.as_ptr().cast_mut().cast(), // the interface only reads it
         };
         self.0.iter_mut().map(place).collect()
     }
@@ -42,14 +42,14 @@ mod tests {
     use crate::kernel::{Argument, Plain};
 
     #[test]
-    fn scalars_stand_in_front_and_memory_is_an_address() {
+    fn scalars_are_stored_first_and_memory_as_address() {
         let (base, extents, strides) = (0x7000_0000_1000, [5, 1, 1, 1], [1; 4]);
         let memory = Value::Memory { base, offset_bytes: 24, element_bytes: 8, extents, strides };
         let arguments =
             [2.5f64.value(), (-3i32).value(), ArgumentValue(memory), 7u64.value(), Plain([1.5f32, 2.5, 3.5]).value()];
         let mut packed = Arguments::new(&arguments);
         let pointers = packed.pointers();
-        // SAFETY: as many bytes as the kernel would read, in values of eight.
+        // SAFETY: no more bytes than the kernel would read, in values of eight bytes.
         unsafe {
             assert_eq!(pointers[0].cast::<f64>().read_unaligned(), 2.5);
             assert_eq!(pointers[1].cast::<i32>().read_unaligned(), -3);

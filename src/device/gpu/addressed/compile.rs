@@ -1,4 +1,4 @@
-//! From a program's text to code for a device, by the compiler that comes with the interface.
+//! Compilation of a program's text to code for a device, by the compiler that comes with the interface.
 //!
 //! Invariant: a program in the compiler ([`Unit`]) is destroyed once, by its owner.
 
@@ -10,8 +10,8 @@ use crate::kernel::Program;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// How programs are compiled for an architecture, the best way first. Errors call what can't be compiled `program`, and the
-/// target `device`.
+/// Returns how programs are compiled for an architecture, the best recipe first. Errors call the text that can't be
+/// compiled `program`, and the target `device`.
 pub(super) fn recipes<A: Platform>(
     architecture: &str,
     is_there: bool,
@@ -33,17 +33,17 @@ pub(super) fn recipes<A: Platform>(
     })
 }
 
-/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. No device is needed.
+/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. This needs no device.
 pub(in crate::device) fn compile_for<A: Platform>(
     program: &Program,
     architecture: &str,
 ) -> Result<Vec<u8>, DeviceError> {
     let recipes = recipes::<A>(architecture, false, program.name(), architecture)?;
-    let recipe = recipes.first().expect("there is one way at least");
+    let recipe = recipes.first().expect("there is at least one recipe");
     compile::<A>(program.name(), &program.source(), recipe, architecture)
 }
 
-/// Compiles a text; errors call it `name`, and the target `device`.
+/// Compiles a text. Errors call it `name`, and the target `device`.
 pub(super) fn compile<A: Platform>(
     name: &str,
     source: &str,
@@ -68,7 +68,7 @@ fn compile_with<C: Compiler>(name: &str, source: &str, recipe: &Recipe) -> Resul
     // SAFETY: the unit was created, and the options live until the call returns.
     let compiled = unsafe { compiler.compile(unit.raw, options.len() as c_int, options.as_ptr()) };
     check(compiler, compiled).map_err(|error| unit.log().unwrap_or(error))?;
-    // SAFETY: the unit is compiled; the code has a place of the size that was given.
+    // SAFETY: the unit is compiled; the buffer for the code has the size that was returned.
     unit.read(
         |bytes| unsafe { compiler.code_bytes(unit.raw, recipe, bytes) },
         |place| unsafe { compiler.code(unit.raw, recipe, place) },
@@ -93,10 +93,10 @@ impl<C: Compiler> Unit<C> {
         Ok(Self { compiler, raw })
     }
 
-    /// What the compiler said, if it said anything.
+    /// Returns the compiler's messages, if there are any.
     fn log(&self) -> Option<String> {
         let Self { compiler, raw } = self;
-        // SAFETY: the unit was created; the log has a place of the size that was given.
+        // SAFETY: the unit was created; the buffer for the log has the size that was returned.
         let log =
             self.read(|bytes| unsafe { compiler.log_bytes(*raw, bytes) }, |place| unsafe { compiler.log(*raw, place) });
         let log = log.ok()?;
@@ -104,7 +104,7 @@ impl<C: Compiler> Unit<C> {
         (!log.is_empty()).then_some(log)
     }
 
-    /// What the compiler has: asked for its size, then for itself.
+    /// Reads an output of the compiler: first its size, then its content.
     fn read(
         &self,
         size: impl FnOnce(&mut usize) -> c_int,
@@ -120,9 +120,9 @@ impl<C: Compiler> Unit<C> {
 
 impl<C: Compiler> Drop for Unit<C> {
     fn drop(&mut self) {
-        // SAFETY: created by `new`, and destroyed here alone.
+        // SAFETY: created by `new`, and destroyed only here.
         if let Err(error) = check(self.compiler, unsafe { self.compiler.destroy(&mut self.raw) }) {
-            log!(debug, "a compiled program is not destroyed: {error}");
+            log!(debug, "cannot destroy a compiled program: {error}");
         }
     }
 }

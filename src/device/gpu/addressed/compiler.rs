@@ -1,4 +1,4 @@
-//! The compiler that comes with an interface, NVRTC or hipRTC: one call each.
+//! The calls of the compiler that comes with an interface (NVRTC or hipRTC), one method each.
 
 use crate::device::gpu::Recipe;
 use parking_lot::MutexGuard;
@@ -8,30 +8,30 @@ use std::fmt::Display;
 /// A program in a compiler.
 pub(in crate::device) type RawUnit = *mut c_void;
 
-/// One call each of a compiler. It shows itself with its version.
+/// The calls of a compiler, one method each. Its `Display` shows its name and version.
 pub(in crate::device) trait Compiler: Display + Sized + 'static {
-    /// What errors call it.
+    /// The compiler's name in errors.
     const NAME: &'static str;
 
-    /// The library, opened once.
+    /// Opens the library, once.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// Returns the reason why it can't be used.
     fn load() -> Result<&'static Self, &'static str>;
 
-    /// What it is told so that it compiles for an architecture, which a device `is_there` of or perhaps not: one way at
-    /// least, and further ones for devices that refuse what came of those before.
+    /// Returns the options for an architecture: at least one set, followed by sets for devices that refuse the code
+    /// of the previous ones. `is_there` says that a device of this architecture is present.
     ///
     /// # Errors
-    /// Why it does not compile for it.
+    /// Returns the reason why it can't compile for the architecture.
     fn options(&self, architecture: &str, is_there: bool) -> Result<Vec<Vec<String>>, String>;
 
-    /// Held as long as a unit lives, by a library that can't work for two threads at once.
+    /// Locks the compiler for the lifetime of a unit, if the library can't be used by two threads at once.
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         None
     }
 
-    /// A code, in words.
+    /// Returns the text for a code.
     fn describe(&self, code: c_int) -> String {
         format!("{} error {code}", Self::NAME)
     }
@@ -45,7 +45,7 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     unsafe fn destroy(&self, unit: &mut RawUnit) -> c_int;
 
     /// # Safety
-    /// The unit was created; there are so many options, each of which ends with a zero.
+    /// The unit was created; there are `count` options, each of which ends with a zero.
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int;
 
     /// # Safety
@@ -53,7 +53,7 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int;
 
     /// # Safety
-    /// The unit was created; there is a place of [`Self::log_bytes`].
+    /// The unit was created; the buffer has the size that [`Self::log_bytes`] returned.
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int;
 
     /// # Safety
@@ -61,6 +61,7 @@ pub(in crate::device) trait Compiler: Display + Sized + 'static {
     unsafe fn code_bytes(&self, unit: RawUnit, recipe: &Recipe, bytes: &mut usize) -> c_int;
 
     /// # Safety
-    /// The unit was compiled with the options of this recipe; there is a place of [`Self::code_bytes`].
+    /// The unit was compiled with the options of this recipe; the buffer has the size that [`Self::code_bytes`]
+    /// returned.
     unsafe fn code(&self, unit: RawUnit, recipe: &Recipe, place: *mut c_char) -> c_int;
 }

@@ -1,6 +1,6 @@
-//! Which devices an interface finds, and how one of them is opened: CUDA and HIP are asked the same questions.
+//! Discovery and opening of an interface's devices, shared by CUDA and HIP.
 //!
-//! What never happens here: no device is opened to look at it. All of them are looked for once in a process.
+//! No device is opened to inspect it. Each interface searches for its devices once per process.
 
 use super::compile;
 use super::compiler::Compiler;
@@ -14,20 +14,20 @@ use crate::error::DeviceError;
 use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 
-/// All devices of an interface.
+/// Returns all devices of an interface.
 ///
 /// # Errors
-/// Why there is none.
+/// Returns the reason why there are none.
 pub(in crate::device) fn find<A: Api>() -> Result<&'static [Found], &'static str> {
     A::found().get_or_init(look::<A>).as_deref().map_err(String::as_str)
 }
 
-/// Whether every device of an interface reaches the memory of every other.
+/// Returns whether every device of an interface reaches the memory of every other.
 pub(in crate::device) fn all_are_peers<A: Api>() -> bool {
     find::<A>().unwrap_or_default().iter().all(|found| !found.facts.peers.contains(&false))
 }
 
-/// What there is of an interface.
+/// Describes an interface and its devices.
 pub(in crate::device) fn survey<A: Api>() -> Interface {
     let found = find::<A>();
     let compiler = || A::Compiler::load().map_or_else(str::to_owned, ToString::to_string);
@@ -41,7 +41,7 @@ pub(in crate::device) fn survey<A: Api>() -> Interface {
 
 fn look<A: Api>() -> Result<Vec<Found>, String> {
     A::load()?;
-    let none = || format!("{} is installed and finds no device", A::LAYER);
+    let none = || format!("{} is installed but finds no device", A::LAYER);
     let answer = |ApiError { code, .. }| match code {
         NO_DEVICE | INVALID_DEVICE => none(),
         code => format!("{} answers: {}", A::LAYER, A::describe(code)),
@@ -52,9 +52,7 @@ fn look<A: Api>() -> Result<Vec<Found>, String> {
         facts.iter().enumerate().find(|(_, facts)| !facts.architecture.starts_with(A::ARCHITECTURES))
     {
         let name = A::NAME;
-        return Err(format!(
-            "device {number} says that its architecture is `{architecture}`, which is none of {name}'s"
-        ));
+        return Err(format!("device {number} reports the architecture `{architecture}`, which is not one of {name}'s"));
     }
     let found = facts.into_iter().enumerate().map(|(n, facts)| Found {
         number: n as c_int,
@@ -81,7 +79,7 @@ fn look_at<A: Api>(number: c_int, count: c_int) -> Result<DeviceFacts, ApiError>
     })
 }
 
-/// A text that ends with its first zero.
+/// Converts a text that ends with its first zero.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).trim().to_owned()
@@ -90,10 +88,10 @@ fn text(chars: &[c_char]) -> String {
 /// Opens a device.
 ///
 /// # Errors
-/// If it gives no context or stream.
+/// If it cannot create a context or stream.
 fn open<A: Api>(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
     let DeviceFacts { name, architecture, processors, .. } = &found.facts;
-    // Without a compiler, programs that were compiled before still run.
+    // Without a compiler, programs that were compiled earlier still run.
     let recipes = compile::recipes::<A>(architecture, true, "kernels", name);
     let api = A::open(found.number).map_err(|refusal| A::error(refusal, name))?;
     Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), *processors, architecture, recipes)?)?))
@@ -104,9 +102,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_ends_with_its_first_zero() {
+    fn text_ends_with_first_zero_or_buffer() {
         let chars = b" A100 \0junk".map(|byte| byte as c_char);
         assert_eq!(text(&chars), "A100");
-        assert_eq!(text(&chars[..3]), "A1", "or with the place that it has");
+        assert_eq!(text(&chars[..3]), "A1", "or with its buffer");
     }
 }

@@ -1,6 +1,6 @@
-//! What CUDA and HIP refuse calls with.
+//! Errors of refused CUDA and HIP calls.
 
-/// A call that the interface refused, with its code. HIP has CUDA's codes, as far as they matter here.
+/// A call that the interface refused, with its code. HIP uses CUDA's codes, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct ApiError {
     pub(in crate::device) call: &'static str,
@@ -9,7 +9,7 @@ pub(in crate::device) struct ApiError {
 
 pub(super) const INVALID_VALUE: i32 = 1;
 pub(super) const OUT_OF_MEMORY: i32 = 2;
-/// That there is no device; which of both says so depends on the version.
+/// There is no device. Which of these two codes reports it depends on the version.
 pub(super) const NO_DEVICE: i32 = 100;
 pub(super) const INVALID_DEVICE: i32 = 101;
 pub(super) const INVALID_CONTEXT: i32 = 201;
@@ -18,20 +18,21 @@ pub(super) const NOT_READY: i32 = 600;
 pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
 impl ApiError {
-    /// `Ok` for code 0.
+    /// Returns `Ok` for code 0.
     pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
         if code == 0 { Ok(()) } else { Err(Self { call, code }) }
     }
 
-    /// Whether code was refused that another compiler, or another way to compile, may make better: an image that is not valid,
-    /// no code for the device, PTX that is not valid, or newer than the driver.
+    /// Returns whether the error refuses code that another compiler, or other options, may make acceptable: an
+    /// invalid image, no code for the device, or PTX that is invalid or newer than the driver.
     pub(super) fn refuses_code(self) -> bool {
         matches!(self.code, 200 | 209 | 218 | 222)
     }
 
-    /// Whether nothing on the device can be used after this any more. In the order of the codes: deinitialized, device
-    /// unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion, stack, illegal
-    /// instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's memory and others.
+    /// Returns whether nothing on the device can be used after this error. In the order of the codes: deinitialized,
+    /// device unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion,
+    /// stack, illegal instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's
+    /// memory and others.
     pub(super) fn is_loss(self) -> bool {
         matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
     }

@@ -1,4 +1,4 @@
-//! Graphs of kernels, as CUDA and HIP have them: made node by node, and instantiated once.
+//! Graphs of kernels in CUDA and HIP: built node by node, and instantiated once.
 
 use super::arguments::Arguments;
 use super::{Addressed, Api, Device, GraphNode, Handle, KernelCall};
@@ -6,12 +6,12 @@ use crate::error::DeviceError;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A graph, with the nodes that it was made of: values are given to the instance by these.
+/// A graph and its nodes, by which the instance is given new values.
 pub(in crate::device) struct Graph<A: Api> {
     device: Arc<Device<A>>,
     raw: Handle,
     nodes: Vec<Handle>,
-    /// None while it is being made.
+    /// `None` while the graph is being built.
     instance: Option<Handle>,
 }
 
@@ -28,8 +28,8 @@ impl<A: Api> Graph<A> {
         for (node, before) in nodes.iter().zip(edges) {
             let before: Vec<_> = before.iter().map(|node| graph.nodes[*node as usize]).collect();
             let mut arguments = Arguments::new(node.arguments);
-            // SAFETY: graph, nodes and function are alive, the latter by its module; the values are the kernel's own, and are
-            // read before the call returns.
+            // SAFETY: graph, nodes and function are alive, the latter by its module; the values are the kernel's own,
+            // and are read before the call returns.
             let node = device.call_stream(|api| unsafe {
                 api.add_kernel(graph.raw, &before, call(node, &mut arguments.pointers()))
             })?;
@@ -41,13 +41,13 @@ impl<A: Api> Graph<A> {
     }
 
     fn instance(&self) -> Handle {
-        self.instance.expect("a graph that was made has an instance")
+        self.instance.expect("a finished graph has an instance")
     }
 
-    /// Gives a node other values.
+    /// Gives a node new values.
     ///
     /// # Safety
-    /// They are its kernel's, and it is not in flight.
+    /// The values are its kernel's, and the graph is not in flight.
     pub(super) unsafe fn set(&mut self, number: usize, node: &GraphNode<'_, Addressed<A>>) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(node.arguments);
         // SAFETY: graph and function are alive; the values are the kernel's own, and are read before the call returns.
@@ -72,7 +72,7 @@ fn call<'a, A: Api>(node: &GraphNode<'_, Addressed<A>>, arguments: &'a mut [*mut
 impl<A: Api> Drop for Graph<A> {
     fn drop(&mut self) {
         if let Some(instance) = self.instance {
-            // SAFETY: who has it in flight has a share of it.
+            // SAFETY: a graph in flight is shared, so this one is not.
             self.device.clean_up(|api| unsafe { api.destroy_instance(instance) });
         }
         // SAFETY: its owner is gone.

@@ -1,10 +1,10 @@
 //! A [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ in names.
 //!
-//! Memory is used again rather than freed, events as well; a thread per stream waits for those that somebody wants to be
-//! told of. Compiled programs are kept on disk. Invariants:
-//! 1. Every call to the interface comes behind [`Api::bind`] on the same thread. Calls with a stream or an event trust that
-//!    it still holds what it was bound to last, since the interface refuses them otherwise; all others bind again.
-//! 2. A raw object is destroyed by the one owner of it here, and each owner keeps the device open.
+//! Memory and events are reused rather than freed. A thread per stream waits for the events with registered
+//! callbacks. Compiled programs are cached on disk. Invariants:
+//! 1. Every call to the interface comes after [`Api::bind`] on the same thread. Calls with a stream or an event rely
+//!    on the last binding, since the interface refuses them otherwise; all others bind again.
+//! 2. A raw object is destroyed by its only owner here, and each owner keeps the device open.
 
 mod api;
 mod arguments;
@@ -47,37 +47,37 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device behind the calls that [`Backend`] asks for.
+/// A device of an interface: the implementation of [`Backend`].
 pub(in crate::device) struct Addressed<A: Api> {
     device: Arc<Device<A>>,
     free_bytes: u64,
     threads_at_once: u64,
     reaches_unified: bool,
-    /// The architecture, and how to compile for it: the best way first, or why there is none.
+    /// The architecture, and the recipes that compile for it, the best first, or why there are none.
     target: String,
     recipes: Result<Vec<Recipe>, DeviceError>,
     cache: Cache,
     peers: Peers,
 }
 
-/// That a multiprocessor of either vendor has room for, in the largest.
+/// The number of threads of the largest multiprocessor of either vendor.
 const THREADS_OF_A_PROCESSOR: u64 = 2048;
 
 thread_local! {
-    /// The device that the thread was bound to last, by our own numbers; 0 for none.
+    /// The device that the thread was bound to last, by our own numbering; 0 for none.
     static BOUND: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An open device, for as long as anything of it is left.
+/// An open device, alive as long as any of its objects is.
 struct Device<A: Api> {
     api: A,
-    /// No other device has had it in this process.
+    /// Unique within this process.
     number: u64,
     name: String,
     memory: Recycler,
     /// Page-locked host memory.
     host_memory: Recycler,
-    /// Events that nobody has.
+    /// Unused events.
     events: Mutex<Vec<Handle>>,
 }
 
@@ -147,7 +147,7 @@ impl<A: Api> Device<A> {
             self.bind()?;
         }
         match call(&self.api) {
-            // Somebody else's code has bound the thread meanwhile.
+            // Other code has bound the thread meanwhile.
             Err(ApiError { code: INVALID_CONTEXT | INVALID_HANDLE, .. }) => {
                 self.bind()?;
                 call(&self.api)
@@ -156,7 +156,7 @@ impl<A: Api> Device<A> {
         }
     }
 
-    /// Calls the interface where nobody can be told that it refuses.
+    /// Calls the interface when there is no caller to return an error to.
     fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), ApiError>) {
         if let Err(refusal) = self.try_call(call) {
             log!(debug, "{}", self.error(refusal));
@@ -168,12 +168,12 @@ impl<A: Api> Device<A> {
     }
 
     fn free(&self, base: usize) {
-        // SAFETY: the recycler has blocks that nobody uses, each once.
+        // SAFETY: the recycler passes each unused block once.
         self.clean_up(|api| unsafe { api.free(base) });
     }
 
     fn free_host(&self, base: usize) {
-        // SAFETY: as above.
+        // SAFETY: the recycler passes each unused block once.
         self.clean_up(|api| unsafe { api.free_host(base) });
     }
 }
@@ -183,7 +183,7 @@ impl<A: Api> Drop for Device<A> {
         self.memory.clear(|base| self.free(base));
         self.host_memory.clear(|base| self.free_host(base));
         for event in self.events.lock().drain(..) {
-            // SAFETY: nobody has the event.
+            // SAFETY: no `Event` has this event.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
         }
     }
@@ -216,27 +216,27 @@ impl<A: Api> Drop for Stream<A> {
 
 impl<A: Api> Drop for Event<A> {
     fn drop(&mut self) {
-        // What waits for it waits for what was recorded then, so it may be recorded again.
+        // A wait is for the work recorded at its time, so the event may be recorded again.
         self.device.events.lock().push(self.raw);
     }
 }
 
 impl<A: Api> Drop for Module<A> {
     fn drop(&mut self) {
-        // SAFETY: the module's owner is gone; what was launched has ended before the runtime lets go of its kernels.
+        // SAFETY: the module's owner is gone; launches have ended before the runtime drops their kernels.
         self.device.clean_up(|api| unsafe { api.unload_module(self.raw) });
     }
 }
 
 impl<A: Api> Drop for PageLock<A> {
     fn drop(&mut self) {
-        // SAFETY: locked by us, and still valid.
+        // SAFETY: locked by this value, and still valid.
         self.device.clean_up(|api| unsafe { api.page_unlock(self.first.0.cast()) });
     }
 }
 
 impl<A: Api> Addressed<A> {
-    /// A device that was found.
+    /// Opens a device that was found.
     fn open(
         api: A,
         name: String,
@@ -270,13 +270,13 @@ impl<A: Api> Addressed<A> {
         })
     }
 
-    /// Loads code that says its own length, or a text that ends with a zero.
+    /// Loads code that contains its length, or a text that ends with a zero.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
         Ok(Arc::new(Module { device: self.device.clone(), raw }))
     }
 
-    /// A text, compiled now or by an earlier run.
+    /// Returns the module of a text, compiled now or by an earlier run.
     fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
         let device = &self.device;
         let recipes = match &self.recipes {
@@ -295,7 +295,7 @@ impl<A: Api> Addressed<A> {
                     let (layer, name, version) = (A::LAYER, A::NAME, A::version());
                     let (compiler, what) = (&recipe.compiler, A::describe(refusal.code));
                     refused = format!(
-                        "{layer} ({name} {version}) refuses what {compiler} makes: {what} (error {}); try a compiler \
+                        "{layer} ({name} {version}) refuses the code of {compiler}: {what} (error {}); try a compiler \
                          that is not newer than {layer}, by LD_LIBRARY_PATH",
                         refusal.code
                     );
@@ -320,16 +320,17 @@ impl<A: Api> Addressed<A> {
         self.device.call(|api| {
             let mut owner = api.id();
             if direction == Direction::Across {
-                // SAFETY: the caller has both ends valid until the copy has ended, so the memory's device is open.
+                // SAFETY: the caller keeps both ends valid until the copy has ended, so the memory's device is open.
                 unsafe {
                     owner = api.owner(from)?;
                     if owner != api.id() {
-                        let _ = self.peers.reach(api, &self.device.name, owner); // else it goes through the host
+                        let _ = self.peers.reach(api, &self.device.name, owner); // if not, through the host
                     }
                 }
             }
             for transfer in transfers(direction, from, to, slab) {
-                // SAFETY: the transfer is a part of the slab, whose ends the caller has valid until the copy has ended.
+                // SAFETY: the transfer is a part of the slab, whose ends the caller keeps valid until the copy has
+                // ended.
                 match unsafe { api.copy(stream.raw, &transfer, owner) } {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
@@ -354,7 +355,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
-    /// With its module, which has to stay.
+    /// With its module, which must stay loaded.
     type Function = (Handle, Arc<Module<A>>);
     type Graph = Graph<A>;
 
@@ -370,7 +371,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn reach(&self, base: usize) -> bool {
         let reached = self.device.try_call(|api| {
-            // SAFETY: it is a region's of a task that is being enqueued, so the memory's device is open.
+            // SAFETY: the region belongs to a task that is being enqueued, so the memory's device is open.
             unsafe {
                 let owner = api.owner(base)?;
                 Ok(owner == api.id() || self.peers.reach(api, &self.device.name, owner))
@@ -384,7 +385,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn free_bytes(&self) -> u64 {
-        self.free_bytes / 4 * 3 // the rest is for scratch memory
+        self.free_bytes / 4 * 3 // leaves a quarter for scratch memory
     }
 
     fn dlpack(&self) -> Option<DlDevice> {
@@ -393,7 +394,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
         let number = self.device.api.number();
-        // SAFETY: the interface knows of every address whether it has it.
+        // SAFETY: the interface accepts any address and says whether it knows it.
         let is_ours = |address| match self.device.try_call(|api| unsafe { api.device_of(address) }) {
             Ok(device) => Ok(device == number),
             Err(ApiError { code: INVALID_VALUE, .. }) => Ok(false),
@@ -440,7 +441,7 @@ impl<A: Api> Backend for Addressed<A> {
         bytes: usize,
         to_host: bool,
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller has the memory until this has ended.
+        // SAFETY: the caller keeps the memory until this has ended.
         self.device.call_stream(|api| unsafe { api.prefetch(stream.raw, first, bytes, to_host) })
     }
 
@@ -452,14 +453,14 @@ impl<A: Api> Backend for Addressed<A> {
                 let memory = HostMemory { device: device.clone(), base, bytes };
                 Ok(Some((memory, std::ptr::with_exposed_provenance_mut(base))))
             }
-            Err(ApiError { code: OUT_OF_MEMORY, .. }) => Ok(None), // a system may limit what is locked
+            Err(ApiError { code: OUT_OF_MEMORY, .. }) => Ok(None), // the system may limit page-locked memory
             Err(refusal) => Err(device.error(refusal)),
         }
     }
 
     fn stream(&self) -> Result<Stream<A>, DeviceError> {
         let watch = Watch::spawn(|event: &Arc<Event<A>>| {
-            // SAFETY: the event is alive. If it fails, whoever is told will see that.
+            // SAFETY: the event is alive. A failure shows when the notified thread queries the event.
             let _ = event.device.try_call_stream(|api| unsafe { api.synchronize(event.raw) });
         });
         let watch = watch.map_err(|error| DeviceError::Call {
@@ -507,7 +508,7 @@ impl<A: Api> Backend for Addressed<A> {
         let loaded = match module.code(A::KIND) {
             Some(Code::Text(text)) => return self.compiled(module.name(), text),
             Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
-            // Copied, since drivers may look at it in words.
+            // Copied to align it, since drivers may read it in words.
             Some(Code::Image(image)) if !image.is_empty() => {
                 let mut words = vec![0u64; image.len().div_ceil(size_of::<u64>())];
                 bytemuck::cast_slice_mut(&mut words)[..image.len()].copy_from_slice(image);
@@ -562,8 +563,8 @@ impl<A: Api> Backend for Addressed<A> {
     ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
         self.device.call_stream(|api| {
-            // SAFETY: the caller has the kernel's own arguments, whose memory stays until it has ended; the values are
-            // read before the call returns.
+            // SAFETY: the caller passes the kernel's own arguments, whose memory stays until it has ended; the values
+            // are read before the call returns.
             unsafe {
                 let arguments = &mut arguments.pointers();
                 api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
@@ -621,7 +622,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn is_complete(&self, event: &Arc<Event<A>>) -> Result<bool, DeviceError> {
-        // SAFETY: it is alive.
+        // SAFETY: the event is alive.
         match self.device.try_call_stream(|api| unsafe { api.query(event.raw) }) {
             Err(ApiError { code: NOT_READY, .. }) => Ok(false),
             result => result.map(|()| true).map_err(|refusal| self.device.error(refusal)),
@@ -634,7 +635,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     fn synchronize(&self, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
-        // SAFETY: it is alive.
+        // SAFETY: the event is alive.
         self.device.call_stream(|api| unsafe { api.synchronize(event.raw) })
     }
 }

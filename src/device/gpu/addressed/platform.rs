@@ -1,4 +1,4 @@
-//! What CUDA and HIP say before any of their devices is open: one call each.
+//! Queries of CUDA and HIP before any of their devices is open, one method each.
 
 use super::compiler::Compiler;
 use super::error::ApiError;
@@ -11,18 +11,18 @@ use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
-/// What an interface says before any of its devices is open.
+/// Queries of an interface before any of its devices is open.
 ///
-/// But for [`Self::load`] and [`Self::version`], all is asked of a library that is loaded; numbers are below
+/// All except [`Self::load`] and [`Self::version`] require that the library is loaded; device numbers are below
 /// [`Self::count`].
 pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
-    /// What people call the interface.
+    /// The name of the interface in messages.
     const NAME: &'static str;
-    /// What answers: its driver or its runtime.
+    /// The layer that answers: its driver or its runtime.
     const LAYER: &'static str;
-    /// The kind of unit that its devices are, besides [`UnitKind::Gpu`].
+    /// The kind of unit that its devices serve, in addition to [`UnitKind::Gpu`].
     const KIND: UnitKind;
-    /// How the names of its architectures begin.
+    /// The prefix of its architectures' names.
     const ARCHITECTURES: &'static str;
 
     /// Its compiler.
@@ -31,16 +31,16 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
     /// Opens the library, once.
     ///
     /// # Errors
-    /// Why it can't be used.
+    /// Returns the reason why it can't be used.
     fn load() -> Result<(), &'static str>;
-    /// The newest release that the library is for: `12.4`.
+    /// Returns the newest release that the library supports, such as `12.4`.
     fn version() -> String;
-    /// What was found, once it was looked for.
+    /// Returns the devices that were found, once the search is done.
     fn found() -> &'static OnceLock<Result<Vec<Found>, String>>;
-    /// A code, in words.
+    /// Returns the text for a code.
     fn describe(code: i32) -> String;
 
-    /// A refused call as an error of a device.
+    /// Converts a refused call into an error of a device.
     fn error(refusal: ApiError, device: &str) -> DeviceError {
         let (ApiError { call, code }, device, what) = (refusal, device.to_owned(), Self::describe(refusal.code));
         if refusal.is_loss() {
@@ -49,30 +49,30 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
         DeviceError::Call { device, call, api: Self::NAME, code, what }
     }
 
-    /// How many devices there are.
+    /// Returns the number of devices.
     fn count() -> Result<c_int, ApiError>;
-    /// Writes a device's name, and a zero behind it.
+    /// Writes a device's name, followed by a zero.
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError>;
-    /// As its compiler calls it.
+    /// Returns the architecture, by its compiler's name for it.
     fn architecture_of(number: c_int) -> Result<String, ApiError>;
-    /// All of its memory.
+    /// Returns the size of its memory.
     fn bytes_of(number: c_int) -> Result<usize, ApiError>;
-    /// How many multiprocessors it has.
+    /// Returns the number of its multiprocessors.
     fn processors_of(number: c_int) -> Result<c_int, ApiError>;
-    /// Writes its address on the PCI bus, and a zero behind it.
+    /// Writes its address on the PCI bus, followed by a zero.
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError>;
-    /// The meter of the device at this address.
+    /// Returns the meter of the device at this address.
     ///
     /// # Errors
     /// If it has none, or none that can be read.
     fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
         Err(MeterError { meter: pci.to_owned(), problem: format!("{} has none", Self::NAME) })
     }
-    /// Whether it reaches another one's memory directly.
+    /// Returns whether it reaches another one's memory directly.
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError>;
 }
 
-/// A device that is there, not yet opened.
+/// A device that was found, not yet opened.
 #[derive(Debug)]
 pub(in crate::device) struct Found {
     pub(super) number: c_int,

@@ -1,12 +1,12 @@
-//! Device memory that is used again instead of being freed, since freeing waits for all that the device does.
+//! Device memory that is reused rather than freed, since freeing waits for everything that the device does.
 //!
-//! Why not the interfaces' own pools? HIP's lose or spoil memory in several of its versions, and CUDA's need their own
-//! granting of access to peers; what tasks allocate comes again and again in few sizes, which needs no more than this.
+//! The interfaces' own pools are not used: HIP's lose or corrupt memory in several of its versions, and CUDA's need
+//! separate grants of peer access. Tasks repeatedly allocate a few sizes, for which this module suffices.
 //!
-//! Blocks come back when nothing uses them any more, so they may go to anybody at once. Invariants:
+//! Blocks are given back when nothing uses them any more, so any task may get them at once. Invariants:
 //! 1. A block is used or free, never both.
-//! 2. What is asked for gets a block of at most an eighth more.
-//! 3. Only what could not be had while blocks were free is refused.
+//! 2. A request gets a block that is larger by at most an eighth.
+//! 3. A request is refused only if it fails while no blocks are free.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -21,9 +21,10 @@ pub(super) struct Recycler {
 }
 
 impl Recycler {
-    /// A block of at least so many bytes: its address and its size.
+    /// Returns a block of at least `bytes` bytes: its address and its size.
     ///
-    /// If there is none free, `allocate` makes one; if it can't, all free ones are given to `free` before it is asked again.
+    /// If no free block fits, `allocate` makes one. If it fails, all free blocks are passed to `free` before it is
+    /// called again.
     pub(super) fn take<E>(
         &self,
         bytes: usize,
@@ -53,7 +54,7 @@ impl Recycler {
         self.free.lock().entry(bytes).or_default().push(address);
     }
 
-    /// Gives all free blocks to `free`; whether there were any.
+    /// Passes all free blocks to `free`, and returns whether there were any.
     pub(super) fn clear(&self, free: impl Fn(usize)) -> bool {
         let blocks = std::mem::take(&mut *self.free.lock());
         blocks.values().flatten().for_each(|address| free(*address));
@@ -67,7 +68,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
-    /// A heap of so many bytes, and what is allocated in it.
+    /// A heap with this capacity, and its allocated blocks.
     struct Heap {
         capacity: usize,
         blocks: RefCell<BTreeMap<usize, usize>>,
@@ -91,7 +92,7 @@ mod tests {
         }
 
         fn free(&self, address: usize) {
-            assert!(self.blocks.borrow_mut().remove(&address).is_some(), "freed once");
+            assert!(self.blocks.borrow_mut().remove(&address).is_some(), "a block is freed once");
         }
 
         fn take(&self, recycler: &Recycler, bytes: usize) -> Result<(usize, usize), &'static str> {
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_size_is_allocated_once() {
+    fn blocks_of_same_size_are_reused() {
         let (heap, recycler) = (Heap::new(1 << 20), Recycler::default());
         for _ in 0..10 {
             let (address, bytes) = heap.take(&recycler, 1000).unwrap();
@@ -108,11 +109,11 @@ mod tests {
         }
         assert_eq!(*heap.allocations.borrow(), 1);
         let (_, bytes) = heap.take(&recycler, 400).unwrap();
-        assert_eq!((bytes, *heap.allocations.borrow()), (512, 2), "a block twice as large is not spent on it");
+        assert_eq!((bytes, *heap.allocations.borrow()), (512, 2), "a block twice as large is not used for it");
     }
 
     #[test]
-    fn what_is_free_makes_room() {
+    fn free_blocks_are_released_when_memory_is_full() {
         let (heap, recycler) = (Heap::new(4096), Recycler::default());
         let blocks: Vec<_> = (0..4).map(|_| heap.take(&recycler, 1024).unwrap()).collect();
         assert_eq!(heap.take(&recycler, 512), Err("full"));
@@ -125,7 +126,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_used_by_one(steps in prop::collection::vec((1..5000usize, any::<bool>()), 1..200)) {
+        fn blocks_have_one_user(steps in prop::collection::vec((1..5000usize, any::<bool>()), 1..200)) {
             let (heap, recycler) = (Heap::new(100_000), Recycler::default());
             let mut used: BTreeMap<usize, usize> = BTreeMap::new();
             for (bytes, takes) in steps {

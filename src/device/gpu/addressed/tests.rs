@@ -1,4 +1,4 @@
-//! What is compiled when, and what becomes of it, on an interface that can do nothing but compile.
+//! When programs are compiled, and the fate of the result, on an interface that can only compile.
 
 use super::*;
 use crate::machine::UnitKind;
@@ -8,13 +8,13 @@ use std::fmt;
 use std::ptr;
 use std::sync::OnceLock;
 
-/// A compiler whose code is the name of what it compiles, and whose units are marks on the heap.
+/// A compiler whose code is the name of the program, and which counts its units.
 struct Echo;
 
 thread_local! {
-    /// How many programs were compiled, on this thread.
+    /// The number of programs compiled on this thread.
     static COMPILED: Cell<usize> = const { Cell::new(0) };
-    /// How many are in the compiler.
+    /// The number of units in the compiler.
     static UNITS: Cell<isize> = const { Cell::new(0) };
     static NAME: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
@@ -27,9 +27,9 @@ impl fmt::Display for Echo {
     }
 }
 
-/// Writes a text where there is a place for it.
+/// Writes a text into a buffer.
 fn put(text: &[u8], place: *mut c_char) -> c_int {
-    // SAFETY: the place has the size that was given for this text just before.
+    // SAFETY: the buffer has the size that was returned for this text just before.
     unsafe { ptr::copy_nonoverlapping(text.as_ptr(), place.cast(), text.len()) };
     0
 }
@@ -82,10 +82,10 @@ impl Compiler for Echo {
     }
 }
 
-/// The interface around it.
+/// The interface with this compiler.
 struct Compiling;
 
-#[rustfmt::skip] // what is not called here, in a line each
+#[rustfmt::skip] // one line for each method that is not called here
 impl Platform for Compiling {
     const NAME: &'static str = "compiling";
     const LAYER: &'static str = "the test";
@@ -107,7 +107,7 @@ impl Platform for Compiling {
     fn reaches(_: c_int, _: c_int) -> Result<bool, ApiError> { unreachable!() }
 }
 
-#[rustfmt::skip] // what is not called here, in a line each
+#[rustfmt::skip] // one line for each method that is not called here
 impl Api for Compiling {
     const MOST_GROUPS: [u32; 3] = [1; 3];
     const MOST_THREADS: u64 = 1;
@@ -147,7 +147,7 @@ impl Api for Compiling {
     unsafe fn copy(&self, _: Handle, _: &Transfer, _: usize) -> Result<(), ApiError> { unreachable!() }
 
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
-        assert_eq!(image, b"one.cl", "what was compiled is what is loaded");
+        assert_eq!(image, b"one.cl", "the compiled code is loaded");
         Ok(Handle(std::ptr::null_mut()))
     }
 
@@ -176,7 +176,7 @@ fn program(name: &'static str) -> Program {
 }
 
 #[test]
-fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
+fn program_is_compiled_once_per_compiler_across_runs() {
     let folder = tempfile::tempdir().unwrap();
     let run = |compiler: &str| {
         let device = Addressed::open(Compiling, "one".to_owned(), 1, "c1", Ok(vec![recipe(compiler)])).unwrap();
@@ -186,19 +186,19 @@ fn a_program_is_compiled_once_in_two_runs_and_anew_for_another_compiler() {
     };
     assert_eq!((run("1.0"), run("1.0")), (1, 1));
     assert_eq!((run("1.1"), run("1.0")), (2, 2));
-    assert_eq!(UNITS.get(), 0, "each is destroyed");
+    assert_eq!(UNITS.get(), 0, "each unit is destroyed");
 }
 
 #[test]
-fn what_does_not_compile_comes_back_with_what_the_compiler_said() {
+fn compilation_error_contains_compiler_messages() {
     let error = compile::compile::<Compiling>("bad.cl", "text", &recipe("1.0"), "one").unwrap_err();
     let DeviceError::Compilation { program, device, log } = error else { panic!("{error}") };
     assert_eq!((program.as_str(), device.as_str(), log.as_str()), ("bad.cl", "one", "line 1: no"));
-    assert_eq!(UNITS.get(), 0, "it is destroyed all the same");
+    assert_eq!(UNITS.get(), 0, "the unit is destroyed despite the error");
 }
 
 #[test]
-fn a_recipe_is_the_compilers_options_and_ours() {
+fn recipe_has_compiler_options_and_ours() {
     let recipes = compile::recipes::<Compiling>("c1", true, "kernels", "one").unwrap();
     let [recipe] = &recipes[..] else { panic!("{recipes:?}") };
     assert_eq!(

@@ -1,13 +1,14 @@
-//! From slabs to what CUDA and HIP copy at once: runs of bytes, and boxes whose slices are whole numbers of rows apart.
+//! Splitting of slabs into single copies of CUDA and HIP: runs of bytes, and boxes whose slices are a whole number of
+//! rows apart.
 
 use crate::device::gpu::{Pitches, Slab};
 
-/// The longest pitch that CUDA copies boxes with on any device (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`); HIP takes more.
+/// The longest pitch with which CUDA copies boxes on any device (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`); HIP allows more.
 const MOST_PITCH_BYTES: usize = i32::MAX as usize;
-/// Host memory is locked by pages of this size, or of multiples of it.
+/// Host memory is locked in pages of this size, or of multiples of it.
 const PAGE_BYTES: usize = 4096;
 
-/// Which ends of a copy are the host's.
+/// The direction of a copy, which determines the ends in host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) enum Direction {
     In,
@@ -19,13 +20,13 @@ pub(in crate::device) enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Pitched {
     pub(in crate::device) address: usize,
-    /// From row to row.
+    /// The distance between rows.
     pub(in crate::device) pitch_bytes: usize,
-    /// From slice to slice, in rows.
+    /// The distance between slices, in rows.
     pub(in crate::device) height: usize,
 }
 
-/// What is copied by one call.
+/// The box of one copy call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Transfer {
     pub(in crate::device) direction: Direction,
@@ -37,7 +38,7 @@ pub(in crate::device) struct Transfer {
 }
 
 impl Transfer {
-    /// A run of bytes.
+    /// Makes a run of bytes.
     fn flat(direction: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
         let end = |address| Pitched { address, pitch_bytes: width_bytes, height: 1 };
         Self { direction, width_bytes, rows: 1, slices: 1, from: end(from), to: end(to) }
@@ -47,10 +48,11 @@ impl Transfer {
         self.rows == 1 && self.slices == 1
     }
 
-    /// The same in runs of bytes, none of which has part of the first or the last page of its row and more.
+    /// Splits the transfer into runs of bytes, such that none combines part of the first or the last page of its row
+    /// with more.
     ///
-    /// Neither interface copies host memory that is page-locked in part. That happens where an array has its first or its
-    /// last page in common with another one, which is locked.
+    /// Neither interface copies host memory that is only partly page-locked. That happens if an array shares its
+    /// first or its last page with another array, which is locked.
     pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
         let this = *self;
         let host = if this.direction == Direction::Out { this.to } else { this.from };
@@ -69,7 +71,7 @@ impl Transfer {
     }
 }
 
-/// The transfers that make up a slab: one if the interfaces take it as it is, else one per slice or per row.
+/// Returns the transfers that make up a slab: one if the interfaces support it, otherwise one per slice or per row.
 pub(super) fn transfers(direction: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
     let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
     let end = |base: usize, pitches: &Pitches, slice: usize, height: usize| Pitched {
@@ -112,7 +114,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The pairs of bytes that a slab copies.
+    /// Returns the pairs of source and target bytes that a slab copies.
     fn of_slab(from: usize, to: usize, slab: &Slab) -> Vec<(usize, usize)> {
         let rows = (0..slab.slices).flat_map(|s| (0..slab.rows).map(move |r| (s, r)));
         let at = |p: &Pitches, s: usize, r: usize| p.offset_bytes + s * p.slice_bytes + r * p.row_bytes;
@@ -123,7 +125,7 @@ mod tests {
         pairs.collect()
     }
 
-    /// Those that an interface would copy.
+    /// Returns the pairs of bytes that an interface would copy.
     fn of_transfers(transfers: impl IntoIterator<Item = Transfer>) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
         for t in transfers {
@@ -186,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn no_piece_has_part_of_an_outer_page_and_more(first in 0..20_000usize, len in 1..20_000usize, direction in 0..2usize) {
+        fn pieces_end_at_outer_page_boundaries(first in 0..20_000usize, len in 1..20_000usize, direction in 0..2usize) {
             let direction = [Direction::In, Direction::Out][direction];
             let end = first + len;
             let boundaries = [first.next_multiple_of(PAGE_BYTES), end / PAGE_BYTES * PAGE_BYTES];
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pitch_that_is_too_long_makes_rows() {
+    fn too_long_pitch_is_split_into_rows() {
         let far = Pitches { offset_bytes: 8, row_bytes: MOST_PITCH_BYTES + 1, slice_bytes: 4 * (MOST_PITCH_BYTES + 1) };
         let near = Pitches { offset_bytes: 0, row_bytes: 16, slice_bytes: 32 };
         let slab = Slab { width_bytes: 16, rows: 2, slices: 2, from: far, to: near };
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_slices_are_one_box() {
+    fn slices_of_whole_rows_are_one_box() {
         let end = |rows: usize| Pitches { offset_bytes: 0, row_bytes: 64, slice_bytes: 64 * rows };
         let slab = Slab { width_bytes: 32, rows: 3, slices: 5, from: end(3), to: end(7) };
         let transfers = transfers(Direction::Across, 0, 1 << 20, &slab);

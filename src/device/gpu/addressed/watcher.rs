@@ -1,23 +1,22 @@
-//! A thread that waits for events of one stream and calls back.
+//! A thread that waits for events of one stream and runs callbacks.
 //!
-//! Why not a host function behind the event, as CUDA and HIP have them? It would not be called after an error, which is when
-//! somebody has to be woken; and a stream for host functions takes one of few hardware queues, where its waiting holds up
-//! the kernels of other streams. One thread per stream, because events of one stream come in order, so that the thread never
-//! sleeps on one while another has come.
-
+//! CUDA's and HIP's host functions are not used for this. They are not called after an error, which is when a thread
+//! must be woken; and a stream for host functions takes one of few hardware queues, where its waiting blocks the
+//! kernels of other streams. One thread per stream is enough: events of one stream occur in order, so the thread
+//! never sleeps on one event while another has already occurred.
 //!
-//! Invariants: what waits in its queue is called before the thread ends, and the thread has ended when its owner is gone, with
-//! all that it had of a device: nothing of a runtime outlives the runtime.
+//! Invariants: callbacks in its queue are called before the thread ends, and the thread has ended when its owner is
+//! dropped, along with everything that it held of a device: nothing of a runtime outlives the runtime.
 
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 type Job<E> = (E, Box<dyn FnOnce() + Send>);
 
-/// Gives work to the thread.
+/// Sends work to the thread.
 pub(super) struct Watcher<E>(Sender<Option<Job<E>>>);
 
-/// The thread, which ends with this.
+/// The thread, which ends when this is dropped.
 pub(super) struct Watch<E: Send + 'static> {
     watcher: Watcher<E>,
     thread: Option<JoinHandle<()>>,
@@ -30,7 +29,8 @@ impl<E> Clone for Watcher<E> {
 }
 
 impl<E> Watcher<E> {
-    /// Has `then` called when the event has come; at once if the thread has ended, as nothing of its stream is at work then.
+    /// Registers `then` to be called when the event has occurred. If the thread has ended, `then` is called at once,
+    /// since nothing of its stream is running then.
     pub(super) fn watch(&self, event: E, then: Box<dyn FnOnce() + Send>) {
         if let Err(SendError(Some((event, then)))) = self.0.send(Some((event, then))) {
             drop(event);
@@ -40,16 +40,16 @@ impl<E> Watcher<E> {
 }
 
 impl<E: Send + 'static> Watch<E> {
-    /// Starts the thread. `wait` returns when an event has come, or never will.
+    /// Starts the thread. `wait` must return when an event has occurred, or never will.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(super) fn spawn(wait: impl Fn(&E) + Send + 'static) -> std::io::Result<Self> {
         let (sender, jobs) = channel::<Option<Job<E>>>();
         let watch = move || {
             let call = |(event, then): Job<E>| {
                 wait(&event);
-                drop(event); // who is told may be about to end what it is of
+                drop(event); // the callback may drop the event's device
                 then();
             };
             jobs.iter().map_while(|job| job).for_each(call);
@@ -59,7 +59,7 @@ impl<E: Send + 'static> Watch<E> {
         Ok(Self { watcher: Watcher(sender), thread: Some(thread) })
     }
 
-    /// What gives it work.
+    /// Returns a sender of work to the thread.
     pub(super) fn watcher(&self) -> Watcher<E> {
         self.watcher.clone()
     }
@@ -67,9 +67,9 @@ impl<E: Send + 'static> Watch<E> {
 
 impl<E: Send + 'static> Drop for Watch<E> {
     fn drop(&mut self) {
-        let _ = self.watcher.0.send(None); // a thread that is gone has ended
+        let _ = self.watcher.0.send(None); // fails only if the thread has ended
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != thread::current().id()) {
-            let _ = thread.join(); // what it died of has been printed
+            let _ = thread.join(); // its panic has been printed already
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn calls_in_the_order_of_events() {
+    fn callbacks_run_in_order_of_events() {
         let (come, wait_for): (Sender<u32>, Receiver<u32>) = channel();
         let watch = Watch::spawn(move |event| assert_eq!(wait_for.recv().unwrap(), *event)).unwrap();
         let watcher = watch.watcher();
@@ -100,10 +100,10 @@ mod tests {
     }
 
     #[allow(dead_code)]
-    struct Event(Watcher<Event>, Arc<()>); // as events hold the means to be waited for
+    struct Event(Watcher<Event>, Arc<()>); // like real events, it holds a watcher
 
     #[test]
-    fn has_nothing_left_when_its_owner_is_gone() {
+    fn dropped_watch_has_run_all_callbacks() {
         let device = Arc::new(());
         let watch = Watch::spawn(|_: &Event| thread::sleep(Duration::from_millis(1))).unwrap();
         let called = Arc::new(AtomicUsize::new(0));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_told_finds_the_event_gone() {
+    fn event_is_dropped_before_callback() {
         let device = Arc::new(());
         let watch = Watch::spawn(|_: &Event| ()).unwrap();
         let (told, holders) = channel();
@@ -132,8 +132,8 @@ mod tests {
     }
 
     #[test]
-    fn calls_at_once_when_its_thread_has_ended() {
-        let watch = Watch::spawn(|_: &Event| unreachable!("it has ended")).unwrap();
+    fn callback_runs_at_once_after_thread_has_ended() {
+        let watch = Watch::spawn(|_: &Event| unreachable!("the thread has ended")).unwrap();
         let (watcher, (told, calls)) = (watch.watcher(), channel());
         drop(watch);
         watcher.watch(Event(watcher.clone(), Arc::default()), Box::new(move || told.send(()).unwrap()));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn may_be_dropped_by_what_it_calls() {
+    fn watch_may_be_dropped_by_callback() {
         let watch = Watch::spawn(|_: &Event| ()).unwrap();
         let (watcher, (told, calls)) = (watch.watcher(), channel());
         let then = move || {
