@@ -115,7 +115,7 @@ impl Sliced {
 
     fn push_slice(&mut self, matrix: &Matrix, first: usize, slice: &[(usize, Range<usize>)]) {
         let length = slice.iter().map(|(_, entries)| entries.len()).max().unwrap_or(0);
-        self.lengths.push(u32::try_from(length).expect("a window's columns"));
+        self.lengths.push(u32::try_from(length).expect("a window's columns fit into 32 bits"));
         let row = |lane: usize| slice.get(lane);
         self.places.extend((0..LANES).map(|lane| row(lane).map_or(NOWHERE, |(place, _)| *place as u16)));
         for n in 0..length {

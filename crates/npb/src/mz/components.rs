@@ -191,5 +191,5 @@ fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
         seconds.push(second);
         first
     });
-    (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
+    (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("every pair has a second")))
 }

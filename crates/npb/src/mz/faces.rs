@@ -68,7 +68,7 @@ impl Sent {
 pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let (_, nz, ny, nx) = u.dim();
     assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
-    let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
+    let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are contiguous"));
     let across_x = west.chunks_exact_mut(ny - 2).zip(east.chunks_exact_mut(ny - 2));
     let across_y = south.chunks_exact_mut(nx).zip(north.chunks_exact_mut(nx));
     let u = components(u);
@@ -117,8 +117,8 @@ impl<'a> Halo<'a> {
     /// # Panics
     /// If a face has another shape, or is not contiguous.
     pub fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
-        assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "what a zone receives");
-        Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
+        assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "faces that a zone receives");
+        Self { faces: faces.map(|face| face.to_slice().expect("faces are contiguous")), shape }
     }
 
     /// Returns the received values around the interior plane `k`, per component: in the west and the east, a number

@@ -21,5 +21,5 @@ pub fn placed_zeros(shape: [usize; 4], number: usize) -> Array4<f64> {
     let to_line = memory.as_ptr().addr().next_multiple_of(LINE) - memory.as_ptr().addr();
     let first = to_line / size_of::<f64>() + number * 17 % (LINES - 1) * per_line;
     let array = memory.slice_move(s![first..first + len]).into_shape_with_order(shape);
-    array.expect("an interval of an array has its elements side by side")
+    array.expect("an interval of an array is contiguous")
 }

@@ -200,7 +200,7 @@ impl<'rt> Program<'rt> {
         let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
             return Err(
-                "cannot time the periods of replayed steps: nothing waits within a replay; try without one".into()
+                "cannot time the periods of replayed steps: a replay contains no waits; try without replay".into()
             );
         }
         if waits && fuse == Fuse::Whole {
@@ -349,7 +349,7 @@ impl<'rt> Program<'rt> {
         let mut result = None;
         let body = |arrays: Vec<ArrayViewMut4<'_, f64>>| {
             let mut arrays = arrays.into_iter();
-            let mut next = || arrays.next().expect("every field of every zone is held");
+            let mut next = || arrays.next().expect("the task accesses every field of every zone");
             let zone = |Zone { mesh, w, .. }: &Zone| ZoneMut {
                 mesh: *mesh,
                 u: next(),
@@ -358,7 +358,7 @@ impl<'rt> Program<'rt> {
                 w: w.is_some().then(&mut next),
             };
             let zones = self.zones.iter().map(zone).collect();
-            let mut next = || arrays.next().expect("every face of every zone is held");
+            let mut next = || arrays.next().expect("the task accesses every face of every zone");
             let mut set = || self.zones.iter().map(|_| [next(), next(), next(), next()]).collect();
             let (sets, mut sent) = ([set(), set()], self.faces.sent());
             let faces = plain_loop::Faces { sets, sent: &mut sent };

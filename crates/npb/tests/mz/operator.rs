@@ -102,7 +102,7 @@ fn initial_scratch_contents_do_not_change_residual() {
 }
 
 #[test]
-#[should_panic(expected = "cannot take fourth differences of a zone of 8 x 7 x 5 points: try 6 or more")]
+#[should_panic(expected = "cannot take fourth differences of a zone of 8 x 7 x 5 points; try 6 or more")]
 fn thin_zones_are_refused() {
     let mesh = Mesh::new(Benchmark::Lu, Shape { nx: 8, ny: 7, nz: 5 }, [32, 28, 5], [4, 4], 0.01);
     let (u, none) = (exact_state(&mesh), Array4::zeros(mesh.shape.array()));

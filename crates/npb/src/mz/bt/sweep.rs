@@ -236,8 +236,8 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     }
 }
 
-/// Prefetches a point of the arrays that are read and written, or an address beyond their ends, if a vector begins
-/// a cache line there.
+/// Prefetches a point of the arrays that are read and written, or an address beyond their ends, if the vector there
+/// issues prefetches ([`asks_for_line`]).
 #[inline(always)]
 fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
     if !asks_for_line::<S>(at) {

@@ -39,7 +39,7 @@ pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mu
 /// If `u` is not a field of the mesh, or a face belongs to a zone of another shape.
 pub fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
-    assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "what a zone receives");
+    assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "faces that a zone receives");
     let [west, east, south, north] = faces;
     k.launch(&RECEIVE, threads(mesh), (west, east, south, north, u, nx, ny, nz))
 }

@@ -136,7 +136,7 @@ fn interior(Mesh { shape: Shape { nx, ny, nz }, .. }: &Mesh) -> [usize; 3] {
 fn numbers(mesh: &Mesh, field: &Writes<'_>) -> ([i32; 3], [f64; 3]) {
     let Shape { nx, ny, nz } = mesh.shape;
     assert_eq!(field.extents(), mesh.shape.array(), "shape of a zone's array");
-    assert_eq!(field.strides(), [nx * ny * nz, nx * ny, nx, 1], "a zone's array lies in one piece");
+    assert_eq!(field.strides(), [nx * ny * nz, nx * ny, nx, 1], "a zone's array is contiguous");
     (integers(mesh), mesh.h.map(|h| 1.0 / h))
 }
 

@@ -64,7 +64,7 @@ impl<'a> Planes<'a> {
         zeros.fill(Block::default());
         let mut planes = planes.chunks_exact_mut(distance);
         let planes = std::array::from_fn(|_| {
-            let plane = &mut planes.next().expect("room for as many")[..Self::blocks(shape)];
+            let plane = &mut planes.next().expect("the scratch has room for all planes")[..Self::blocks(shape)];
             (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
             plane
         });
@@ -106,7 +106,7 @@ impl<'a> Planes<'a> {
     pub(super) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
         let (pitch, zeros) = (pitch(self.shape), self.zeros);
         let places = [k % KEPT, (k + 3) % KEPT, (k + 2) % KEPT];
-        let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are others");
+        let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are distinct");
         Around {
             here: &plane[(j - 1) * pitch..j * pitch + 2],
             y: [

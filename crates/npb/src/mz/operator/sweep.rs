@@ -56,7 +56,7 @@ impl<'a, S: Simd> Operator<'a, S> {
         let Shape { nx, ny, nz } = mesh.shape;
         assert!(
             nx.min(ny).min(nz) >= 6,
-            "cannot take fourth differences of a zone of {nx} x {ny} x {nz} points: try 6 or more in each direction"
+            "cannot take fourth differences of a zone of {nx} x {ny} x {nz} points; try 6 or more in each direction"
         );
         let (of_planes, of_sums) = scratch.split_at_mut(Planes::numbers(mesh.shape));
         let mut operator = Self {

@@ -59,7 +59,7 @@ struct Planes<'p, 'a, 'r, const ADD: bool> {
 }
 
 impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
-    /// Prefetches plane `k` at a point, if a vector begins a cache line there.
+    /// Prefetches plane `k` at a point, if the vector there issues prefetches ([`asks_for_line`]).
     #[inline(always)]
     fn prefetch<S: Simd>(&self, k: usize, point: usize) {
         if !asks_for_line::<S>(point) {
