@@ -1,4 +1,5 @@
-//! `thalweg doctor`: what is here, how fast it is reached, and what is missing.
+//! `thalweg doctor`: shows the cores and devices of this machine, their measured speed, and why others are
+//! unavailable.
 
 use clap::Args;
 use serde::Serialize;
@@ -11,12 +12,12 @@ pub(super) struct Options {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// Measure nothing: bandwidth and latency are left out
+    /// Skip the measurements of bandwidth and latency
     #[arg(long)]
     quick: bool,
 }
 
-/// All that is shown.
+/// The whole report.
 #[derive(Debug, Serialize)]
 struct Report {
     thalweg: &'static str,
@@ -25,7 +26,7 @@ struct Report {
     interfaces: Vec<Examined>,
 }
 
-/// An interface, with what was found out about each of its devices.
+/// An interface, with the report on each of its devices.
 #[derive(Debug, Serialize)]
 struct Examined {
     name: &'static str,
@@ -34,7 +35,7 @@ struct Examined {
     devices: Vec<Patient>,
 }
 
-/// A device: what its interface says of it ([`DeviceFacts`]), and what is found out besides.
+/// A device: the facts that its interface provides ([`DeviceFacts`]), and the results of the examination.
 #[derive(Debug, Serialize)]
 struct Patient {
     name: String,
@@ -45,7 +46,7 @@ struct Patient {
     processors: u32,
     pci: Option<String>,
     peers: Vec<bool>,
-    /// The cores of its side of the machine, as the system writes them (`0-31`), if it says so.
+    /// The cores nearest to the device, as the system writes them (`0-31`), if it provides them.
     nearest_cores: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     measured: Option<Measured>,
@@ -113,7 +114,7 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "thalweg {}", report.thalweg)?;
     let quota = report.cpu_quota.map_or(String::new(), |quota| format!(", with a quota of {quota}"));
     writeln!(out, "CPU     {} cores{quota}", report.cores)?;
-    writeln!(out, "EMU     always there: emulated in host memory")?;
+    writeln!(out, "EMU     always available: emulated in host memory")?;
     for interface in &report.interfaces {
         match (&interface.version, &interface.absent) {
             (Some(version), Some(why)) => writeln!(out, "{:<7} no device: {why} ({version})", interface.name)?,
@@ -144,7 +145,7 @@ fn print_device(number: usize, device: &Patient, out: &mut impl Write) -> io::Re
         let rate = |bytes_per_s: f64| format!("{:.1} GB/s", bytes_per_s / 1e9);
         writeln!(
             out,
-            "     copies            {} there, {} back",
+            "     copies            {} to the device, {} back",
             rate(measured.to_device_bytes_per_s),
             rate(measured.from_device_bytes_per_s)
         )?;

@@ -1,4 +1,4 @@
-//! The `thalweg` program: what a user asks of the runtime from a shell.
+//! The `thalweg` program: command-line tools for users of the runtime.
 
 mod doctor;
 mod kernel;
@@ -17,11 +17,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows the cores and devices of this machine, how fast they are reached, and why others are not there
+    /// Shows the cores and devices of this machine, measures the devices, and explains why others are unavailable
     Doctor(doctor::Options),
-    /// Prints the kernels that an annotated function becomes
+    /// Prints the kernels generated from an annotated function
     Kernel(kernel::Options),
-    /// Shows physical and logical cores, NUMA nodes and accelerators, and which cores units would get
+    /// Shows physical and logical cores, NUMA nodes and accelerators, and the cores that units would get
     Topo(topo::Options),
 }
 

@@ -1,4 +1,5 @@
-//! `thalweg topo`: cores, their order and their nodes, accelerators with the cores near to them, and which cores units get.
+//! `thalweg topo`: shows cores with their order and nodes, accelerators with their nearest cores, and the cores of
+//! units.
 
 use clap::Args;
 use std::error::Error;
@@ -8,10 +9,10 @@ use thalweg::machine::{AcceleratorKind, ComputeUnit, Machine, MappingScheme, Top
 
 #[derive(Debug, Args)]
 pub(super) struct Options {
-    /// Units to show the cores of, such as 1:CPU:62,2:CUDA:1
+    /// Also show the cores of these units, such as 1:CPU:62,2:CUDA:1
     #[arg(long, value_name = "LIST")]
     units: Option<UnitConfig>,
-    /// A copy of another machine's /sys, all of whose cores may be used
+    /// Read a copy of another machine's /sys instead; all of its cores count as usable
     #[arg(long, value_name = "FOLDER")]
     sys: Option<PathBuf>,
 }
@@ -26,7 +27,7 @@ pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     options.units.as_ref().map_or(Ok(()), |units| print_units(&topology, units, out))
 }
 
-/// The logical cores that a copy of `/sys` has.
+/// Returns the logical cores in a copy of `/sys`.
 fn all_cores(sys: &std::path::Path) -> Result<Vec<usize>, Box<dyn Error>> {
     let folder = sys.join("devices/system/cpu");
     let entries = std::fs::read_dir(&folder).map_err(|problem| format!("{}: {problem}", folder.display()))?;
@@ -39,10 +40,10 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
     let quota = topology.cpu_quota().map_or(String::new(), |quota| format!(", with a quota of {quota}"));
     writeln!(out, "cores           {logical} logical on {physical} physical{quota}")?;
     let order = match topology.mapping_scheme() {
-        _ if !topology.is_smt() => "one thread for each core",
+        _ if !topology.is_smt() => "one thread per core",
         MappingScheme::RoundRobin => "round-robin: the first threads of all cores, then the second",
         MappingScheme::Linear => "linear: socket by socket",
-        _ => "of its own",
+        _ => "other",
     };
     writeln!(out, "order           {order}")?;
     for (node, cores) in topology.numa_nodes() {
@@ -66,7 +67,7 @@ fn print(topology: &Topology, out: &mut impl Write) -> std::io::Result<()> {
     writeln!(out, "free cores      {}", list(&topology.free_cores(&hosting)))
 }
 
-/// Which cores units get by themselves, and how these would be written for programs that are not ours.
+/// Prints the cores that units get by default, and the same as `OMP_PLACES` for other programs.
 fn print_units(topology: &Topology, units: &UnitConfig, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     let (machine, warnings) = Machine::plan(units, None, topology)?;
     writeln!(out, "{units}")?;
@@ -85,7 +86,7 @@ fn print_units(topology: &Topology, units: &UnitConfig, out: &mut impl Write) ->
     Ok(())
 }
 
-/// Cores as Linux writes them: `0-3,8`.
+/// Formats cores as Linux does: `0-3,8`.
 fn list(cores: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for core in cores {
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_shown_with_the_units_that_are_asked_for() {
+    fn topo_shows_this_machine_and_requested_units() {
         let (topology, mut text) = (Topology::detect(), Vec::new());
         print(&topology, &mut text).unwrap();
         print_units(&topology, &"1:CPU:1,1:EMU:1".parse().unwrap(), &mut text).unwrap();

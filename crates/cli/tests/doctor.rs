@@ -1,4 +1,4 @@
-//! `thalweg doctor` as a user runs it.
+//! `thalweg doctor`, run as a user runs it.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ fn doctor(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn says_of_every_interface_what_is_there_or_why_not() {
+fn doctor_lists_devices_or_reason_for_every_interface() {
     let output = doctor(&["--json", "--quick"]);
     assert!(output.status.success(), "{output:?}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -29,7 +29,7 @@ fn says_of_every_interface_what_is_there_or_why_not() {
 }
 
 #[test]
-fn measures_what_is_there() {
+fn doctor_measures_every_device() {
     let output = doctor(&["--json"]);
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     for interface in report["interfaces"].as_array().unwrap() {
@@ -43,7 +43,7 @@ fn measures_what_is_there() {
 }
 
 #[test]
-fn knows_no_other_options() {
+fn doctor_rejects_unknown_options() {
     let output = doctor(&["--nonsense"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("--nonsense"));

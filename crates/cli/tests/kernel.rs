@@ -1,4 +1,4 @@
-//! `thalweg kernel` as a user runs it.
+//! `thalweg kernel`, run as a user runs it.
 
 use std::process::{Command, Output};
 
@@ -8,15 +8,15 @@ fn kernel(place: &str) -> Output {
 }
 
 #[test]
-fn prints_the_kernels_of_a_function() {
+fn kernel_prints_kernels_of_a_function() {
     let output = kernel("vecadd.rs:vecadd");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && text.starts_with("KERNEL(TEAM_X, TEAM_Y, TEAM_Z) vecadd_loop("), "{text}");
 }
 
-/// A text is complete: constants that it needs stand in front.
+/// The source is complete: it begins with the constants that the kernels need.
 #[test]
-fn prints_the_constants_that_kernels_need() {
+fn kernel_prints_constants_that_kernels_need() {
     let output = kernel("dg.rs:advance");
     let text = String::from_utf8(output.stdout).unwrap();
     let head = text.find("KERNEL(").unwrap();
@@ -26,7 +26,7 @@ fn prints_the_constants_that_kernels_need() {
 }
 
 #[test]
-fn says_what_is_not_there() {
+fn kernel_names_missing_function_or_file() {
     for (place, words) in [
         ("vecadd.rs:main", "no function `main` with the attribute `target`"),
         ("nothing.rs:vecadd", "cannot read"),

@@ -1,11 +1,11 @@
-/* The phases of NPB's conjugate gradients (src/cg, whose solver.rs and kernels.rs are the counterparts; source:
- * NASA report RNR-94-007, section 2.4).
+/* The phases of NPB's conjugate gradients. Counterparts: src/solver.rs and src/kernels.rs. Source: NASA report
+ * RNR-94-007, section 2.4.
  *
- * Vectors are a block of rows each, but for those that a matrix is multiplied with. The iteration's scalars are
- * buffers, as the tasks that follow need them where they are; a kernel that says `sum` adds to them.
- * Needs csr.h and reduce.h. */
+ * A vector argument is one block of rows, except for the vector that a matrix is multiplied by. The scalars of the
+ * iteration are in buffers, so that the tasks that follow find them in device memory. Kernels add their part to a
+ * scalar named `sum`. Needs csr.h and reduce.h. */
 
-/* The sum of all threads' parts is added to `sum`. */
+/* Adds the sum of all threads' parts to `sum`. */
 #define ADD_TO(sum, part)                                                                                              \
     do {                                                                                                               \
         double of_group = sum_of_threads(numbers, LOCAL_ID(0), 256, part);                                             \

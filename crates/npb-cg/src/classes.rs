@@ -25,12 +25,12 @@ pub enum Class {
     C,
 }
 
-/// What a class prescribes.
+/// Parameters and reference value of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem {
     /// Order of the matrix.
     pub rows: usize,
-    /// Random entries of each sparse vector that the matrix is made of.
+    /// Random entries of each sparse vector that contributes to the matrix.
     pub entries_per_vector: usize,
     /// Timed steps of the inverse power iteration.
     pub iterations: usize,
@@ -46,11 +46,11 @@ pub(crate) const RCOND: f64 = 0.1;
 /// Conjugate gradient iterations per solve; their number is fixed, there is no convergence test.
 pub const CG_ITERATIONS: usize = 25;
 
-/// A run is verified when ζ agrees with the official value to this relative error.
+/// Maximum relative error of ζ in a verified run.
 pub const EPSILON: f64 = 1e-10;
 
 impl Class {
-    /// The sizes and the reference value of this class.
+    /// Returns the sizes and the reference value of this class.
     pub fn problem(self) -> Problem {
         let (rows, entries_per_vector, iterations, shift, zeta) = match self {
             Self::S => (1_400, 7, 15, 10.0, 8.5971775078648),
@@ -64,14 +64,14 @@ impl Class {
 }
 
 impl Problem {
-    /// The work of the timed part by NPB's own count, in floating point operations.
+    /// Returns the work of the timed part by NPB's own count, in floating point operations.
     pub fn operations(&self) -> f64 {
         let row = (self.entries_per_vector * (self.entries_per_vector + 1)) as f64;
         let solve = 3.0 + row + CG_ITERATIONS as f64 * (5.0 + row) + 3.0;
         2.0 * self.iterations as f64 * self.rows as f64 * solve
     }
 
-    /// The relative error of a computed ζ.
+    /// Returns the relative error of a computed ζ.
     pub fn relative_error(&self, zeta: f64) -> f64 {
         (zeta - self.zeta).abs() / self.zeta
     }

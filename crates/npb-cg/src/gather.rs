@@ -1,8 +1,9 @@
-//! How the elements of a vector that a slice's entries need get together: by the instruction that gathers eight, or by loads of
-//! one each. The numbers are the same.
+//! Two ways to gather the elements of a vector for a slice's entries: the AVX-512 gather instruction, which gathers
+//! eight, or scalar loads. Both give identical results.
 //!
-//! Processors differ: on Zen 4, where the instruction is a small program, loads take two thirds of its time (0.30 ns an
-//! entry, not 0.45); elsewhere it is the other way round. So it is measured, once in a process.
+//! Processors differ. On Zen 4, which implements the instruction in microcode, loads take two thirds of its time
+//! (0.30 ns per entry instead of 0.45); elsewhere the instruction is faster. So the choice is measured, once per
+//! process.
 
 #[cfg(target_arch = "x86_64")]
 use {
@@ -13,21 +14,21 @@ use {
     std::time::{Duration, Instant},
 };
 
-/// By what a product with slices gathers.
+/// The way in which a product with slices gathers.
 #[derive(Clone, Copy, Debug)]
 pub enum Gather {
-    /// The instruction, with AVX-512.
+    /// The gather instruction, with AVX-512.
     #[cfg(target_arch = "x86_64")]
     Instruction(V4),
-    /// Loads, with AVX2: with more, compilers would take the instruction for them.
+    /// Scalar loads, with AVX2: with AVX-512, compilers would replace them by the gather instruction.
     #[cfg(target_arch = "x86_64")]
     Loads(V3),
-    /// Loads, whatever the processor.
+    /// Scalar loads on any processor.
     Plain,
 }
 
 impl Gather {
-    /// The fastest one here.
+    /// Returns the fastest way on this processor.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn fastest() -> Self {
         static FASTEST: OnceLock<Gather> = OnceLock::new();
@@ -43,7 +44,7 @@ impl Gather {
         Self::Plain
     }
 
-    /// All that there are here.
+    /// Returns all ways that this processor supports.
     pub fn all() -> Vec<Self> {
         #[cfg(target_arch = "x86_64")]
         let wide = V3::try_new().map(Self::Loads).into_iter().chain(V4::try_new().map(Self::Instruction));
@@ -52,7 +53,7 @@ impl Gather {
         wide.into_iter().chain([Self::Plain]).collect()
     }
 
-    /// How long a product takes with a slice of entries from all of a window.
+    /// Measures a product with a slice whose entries are spread over a whole window.
     #[cfg(target_arch = "x86_64")]
     fn time(self) -> Duration {
         const ENTRIES: usize = 1024;

@@ -1,15 +1,15 @@
-//! The arithmetic of the tasks: plain functions on slices, which know nothing of the runtime. The bench `roofline` calls
+//! The arithmetic of the tasks: plain functions on slices, which do not use the runtime. The bench `roofline` calls
 //! them in a plain loop.
 //!
-//! Each works on one block of rows. The sparse product is where the time goes: it streams values
-//! and columns once and gathers from the vector, which stays in a cache. Here are rows as accelerators
-//! take them too; `sliced` has the same for cores alone.
+//! Each works on one block of rows. The sparse product takes most of the time: it streams values and columns once
+//! and gathers from the vector, which stays in a cache. This module has the product with rows, a storage that
+//! accelerators use too; `sliced` has the products for cores only.
 
-/// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts
-/// from the first entry of the whole matrix, not of the block.
+/// A block of rows of the matrix. `offsets` has one more element than the block has rows and counts from the first
+/// entry of the whole matrix, not of the block.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'a> {
-    /// Where the entries of each row start.
+    /// Index of the first entry of each row.
     pub offsets: &'a [u32],
     /// Column of each entry of the block.
     pub columns: &'a [u32],
@@ -17,9 +17,10 @@ pub struct Rows<'a> {
     pub values: &'a [f64],
 }
 
-/// A block of rows of the matrix, however its entries are stored.
+/// A block of rows of the matrix, in any storage.
 pub trait Product: Copy {
-    /// The products of the rows with a whole vector; of one triangle's rows, the block's share of a product.
+    /// Computes the products of the rows with a whole vector; for one triangle's rows, the block's share of a
+    /// product.
     fn times(self, vector: &[f64], product: &mut [f64]);
 }
 
@@ -33,11 +34,11 @@ impl Product for Rows<'_> {
     }
 }
 
-/// How many sums a dot product is split into, so that additions need not wait for one another.
-/// Measured best of 1, 2, 4 and 8 in classes W and A; 1.5 times as fast as one sum in class W.
+/// Partial sums of a dot product, so that additions need not wait for one another. Measured best of 1, 2, 4 and 8
+/// in classes W and A; 1.5 times as fast as one sum in class W.
 const LANES: usize = 8;
 
-/// Σ values[k] · vector[columns[k]].
+/// Computes Σ values[k] · vector[columns[k]].
 fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
     let (value_chunks, value_rest) = values.as_chunks::<LANES>();
     let (column_chunks, column_rest) = columns.as_chunks::<LANES>();
@@ -52,13 +53,14 @@ fn sparse_dot(values: &[f64], columns: &[u32], vector: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// `q = A p` on a block of rows; returns the block's part of p · q. `own` is the part of `p` that goes with `q`.
+/// Computes `q = A p` on a block of rows; returns the block's part of p · q. `own` is the part of `p` that
+/// corresponds to `q`.
 pub fn multiply(rows: impl Product, p: &[f64], own: &[f64], q: &mut [f64]) -> f64 {
     rows.times(p, q);
     dot(own, q)
 }
 
-/// `r -= α q`; returns r · r.
+/// Computes `r -= α q`; returns r · r.
 pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
     let ((r_chunks, r_rest), (q_chunks, q_rest)) = (r.as_chunks_mut::<LANES>(), q.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];
@@ -75,7 +77,8 @@ pub fn update_residual(alpha: f64, q: &[f64], r: &mut [f64]) -> f64 {
     sums.iter().sum()
 }
 
-/// The same with a q that shares add up to. Each begins with the first of these rows; the last one has them all.
+/// Does the same as [`update_residual`], with a q that is the sum of shares. Each share begins with the first of
+/// these rows; the last share has all of them.
 pub fn update_residual_by_shares<'a>(
     alpha: f64,
     mut shares: impl DoubleEndedIterator<Item = &'a [f64]>,
@@ -88,7 +91,7 @@ pub fn update_residual_by_shares<'a>(
     update_residual(alpha, last, r)
 }
 
-/// `z += α p` and `next = r + β p`: one pass, because both read p.
+/// Computes `z += α p` and `next = r + β p` in one pass, because both read p.
 pub fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &[f64], next: &mut [f64]) {
     for (((z, p), r), next) in z.iter_mut().zip(p).zip(r).zip(next) {
         *z += alpha * p;
@@ -96,7 +99,7 @@ pub fn advance(alpha: f64, beta: f64, r: &[f64], z: &mut [f64], p: &[f64], next:
     }
 }
 
-/// What is asked of a solution z of A z = x, as sums over a block of rows.
+/// The sums over a block of rows that verify a solution z of A z = x.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Norms {
     /// (x − A z)²
@@ -107,14 +110,14 @@ pub struct Norms {
     pub z_dot_z: f64,
 }
 
-/// The norms on a block of rows. `own` is the block's part of `z`.
+/// Computes the norms on a block of rows. `own` is the block's part of `z`.
 pub fn norms(rows: impl Product, x: &[f64], z: &[f64], own: &[f64]) -> Norms {
     let mut products = vec![0.0; own.len()];
     rows.times(z, &mut products);
     norms_of(&products, x, own)
 }
 
-/// The same with products that shares add up to, as in [`update_residual_by_shares`].
+/// Does the same as [`norms`], with products that are sums of shares, as in [`update_residual_by_shares`].
 pub fn norms_by_shares<'a>(shares: impl Iterator<Item = &'a [f64]>, x: &[f64], own: &[f64]) -> Norms {
     let mut products = vec![0.0; own.len()];
     for share in shares {
@@ -133,12 +136,12 @@ fn norms_of(products: &[f64], x: &[f64], own: &[f64]) -> Norms {
     norms
 }
 
-/// The dot product of a vector with itself.
+/// Returns the dot product of a vector with itself.
 pub fn square(x: &[f64]) -> f64 {
     dot(x, x)
 }
 
-/// The dot product of two vectors of one length, split into as many sums as a sparse one.
+/// Returns the dot product of two vectors of equal length, with as many partial sums as a sparse one.
 pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     let ((x_chunks, x_rest), (y_chunks, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
     let mut sums = [0.0; LANES];

@@ -1,25 +1,25 @@
 //! NPB CG: the smallest eigenvalue of a sparse matrix by inverse power iteration, as tasks.
 //!
-//! The NAS Parallel Benchmark that stresses irregular memory access and global sums.
+//! This is the NAS Parallel Benchmark that stresses irregular memory access and global sums.
 //!
-//! | files | what is in them |
+//! | files | contents |
 //! | --- | --- |
-//! | `solver`, `front` | the run as tasks, which are submitted or recorded: the only part that knows of the runtime |
-//! | `kernels` | a phase of the iteration on a block of rows |
+//! | `solver`, `front` | the run as tasks, which are submitted or recorded: the only part that uses the runtime |
+//! | `kernels` | the phases of the iteration on a block of rows |
 //! | `gpu` | the same on accelerators: the calls of `cg.cl` |
 //! | `matrix`, `random` | the benchmark's matrix, as rows |
-//! | `sliced`, `gather` | the same in slices, for cores; by which instructions |
-//! | `symmetric` | one triangle of it in slices |
-//! | `storage` | as data of the runtime, in the way that is faster |
+//! | `sliced`, `gather` | the matrix in slices, for cores; the instructions that gather |
+//! | `symmetric` | one triangle of the matrix in slices |
+//! | `storage` | the matrix as data of the runtime, in the way that is faster |
 //! | `classes` | problem sizes and reference values |
 //!
-//! Tests are in `tests/cg`, among them the same as a plain program.
+//! Tests are in `tests/cg`, including the same benchmark as a plain program.
 
 pub mod kernels;
 pub mod sliced;
 pub mod symmetric;
 
-// The modules below are public for `tests/cg` only, and hidden from the documentation.
+// The modules below are public only for `tests/cg`, and hidden from the documentation.
 #[doc(hidden)]
 pub mod classes;
 #[doc(hidden)]

@@ -1,13 +1,12 @@
 //! The sparse matrix of NPB CG, in compressed rows.
 //!
-//! A = Σᵢ wᵢ xᵢ xᵢᵀ + (rcond − shift) I, where the xᵢ are sparse random vectors and the weights wᵢ
-//! fall geometrically from 1 to rcond (NASA report RNR-94-007, section 2.4). It is built row by
-//! row with a sparse accumulator: row r is the sum of the vectors that have an entry in r, each
-//! scaled by that entry. So no triplets are stored, sorted or merged: besides the result there are
-//! only the vectors and one dense row.
+//! A = Σᵢ wᵢ xᵢ xᵢᵀ + (rcond − shift) I, where the xᵢ are sparse random vectors and the weights wᵢ fall
+//! geometrically from 1 to rcond (NASA report RNR-94-007, section 2.4). It is built row by row with a sparse
+//! accumulator: row r is the sum of the vectors that have an entry in r, each scaled by that entry. So no triplets
+//! are stored, sorted or merged; the only temporary storage is the vectors and one dense row.
 //!
-//! Invariants: columns ascend strictly within a row; every duplicate is summed in the order of i,
-//! which makes the matrix the same to the last bit on every machine.
+//! Invariants: columns ascend strictly within a row; every duplicate is summed in the order of i, which makes the
+//! matrix the same to the last bit on every machine.
 
 use std::ops::Range;
 
@@ -18,7 +17,7 @@ use super::random::Random;
 /// A square sparse matrix in compressed row storage.
 #[derive(Debug)]
 pub struct Matrix {
-    /// Where the entries of each row start; one more than there are rows.
+    /// Index of the first entry of each row; one more element than there are rows.
     pub offsets: Vec<u32>,
     /// The column of each entry.
     pub columns: Vec<u32>,
@@ -73,35 +72,36 @@ impl Matrix {
         matrix
     }
 
-    /// The order of the matrix.
+    /// Returns the order of the matrix.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// The number of stored entries.
+    /// Returns the number of stored entries.
     pub fn nonzeros(&self) -> usize {
         self.values.len()
     }
 
-    /// Where the entries of a range of rows lie in `columns` and `values`.
+    /// Returns the range of a range of rows' entries in `columns` and `values`.
     pub fn entries(&self, rows: &Range<usize>) -> Range<usize> {
         self.offsets[rows.start] as usize..self.offsets[rows.end] as usize
     }
 
-    /// A range of rows.
+    /// Returns a range of rows.
     pub fn block(&self, rows: &Range<usize>) -> Rows<'_> {
         let entries = self.entries(rows);
         let (columns, values) = (&self.columns[entries.clone()], &self.values[entries]);
         Rows { offsets: &self.offsets[rows.start..=rows.end], columns, values }
     }
 
-    /// Cuts the rows into at most `blocks` ranges with about equally many entries; none is empty.
+    /// Divides the rows into at most `blocks` ranges with about equally many entries; none is empty.
     pub fn row_blocks(&self, blocks: usize) -> Vec<Range<usize>> {
         cut(&self.offsets, blocks)
     }
 }
 
-/// Cuts rows whose entries start there into at most `blocks` ranges with about equally many; none is empty.
+/// Divides rows into at most `blocks` ranges with about equally many entries; none is empty. `offsets` has the
+/// start of each row's entries.
 pub(crate) fn cut(offsets: &[u32], blocks: usize) -> Vec<Range<usize>> {
     let entries = u64::from(offsets[offsets.len() - 1]);
     let cut = |block: usize| {
@@ -117,8 +117,8 @@ type SparseVector = Vec<(u32, f64)>;
 
 /// Draws the n sparse vectors: `entries` random positions each, then ½ at the vector's own index.
 ///
-/// Two numbers are drawn for each attempt, the value and then the position, and stay consumed when
-/// the position is out of range or taken.
+/// Each attempt draws two numbers, the value and then the position. They stay consumed if the position is out of
+/// range or taken.
 pub fn sparse_vectors(n: usize, entries: usize) -> Vec<SparseVector> {
     let positions = n.next_power_of_two().max(2) as f64;
     let mut random = Random::default();
@@ -141,7 +141,7 @@ pub fn sparse_vectors(n: usize, entries: usize) -> Vec<SparseVector> {
     (0..n).map(draw_vector).collect()
 }
 
-/// The same entries by position: which vectors have an entry there, in ascending order.
+/// The same entries by position: the vectors that have an entry there, in ascending order.
 struct Transpose {
     starts: Vec<usize>,
     entries: Vec<(u32, f64)>,

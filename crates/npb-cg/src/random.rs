@@ -19,7 +19,7 @@ impl Random {
     const MULTIPLIER: u64 = 1_220_703_125; // 5¹³
     const MODULUS: u64 = 1 << 46;
 
-    /// The next number, in the open interval from 0 to 1.
+    /// Returns the next number, in the open interval from 0 to 1.
     pub fn draw(&mut self) -> f64 {
         // Wrapping at 2⁶⁴ is exact modulo 2⁴⁶.
         self.0 = self.0.wrapping_mul(Self::MULTIPLIER) % Self::MODULUS;

@@ -1,18 +1,19 @@
-//! The matrix in slices, for cores: eight rows side by side, whose sums are a vector, and in turn no more columns than fit
-//! into the nearest cache.
+//! The matrix in slices, for cores: eight rows side by side, whose sums are a vector, within windows of as many
+//! columns as fit into the nearest cache.
 //!
-//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip, within
-//! windows of [`WINDOW`] columns. A block's entries come strip by strip of its rows; within a strip, window by window of the
-//! columns; within a window, slice by slice. The rows of a strip are sorted by how many entries they have in the window, so
-//! that those of a slice are about equally long; what is missing is filled up with zeros. Columns count from the window's
-//! first and so fit into 16 bits. The last window ends with the vector and so overlaps the one before, unless there is only
-//! one.
+//! This is SELL-C-σ (Kreutzer et al. 2014, section 3) with C = [`LANES`] and σ = 4096, a strip, within windows of
+//! [`WINDOW`] columns. A block's entries are ordered by strips of its rows; within a strip, by windows of the
+//! columns; within a window, by slices. The rows of a strip are sorted by their number of entries in the window, so
+//! that the rows of a slice are about equally long; shorter ones are padded with zeros. Columns count from the
+//! window's first and so fit into 16 bits. The last window ends with the vector and so overlaps the previous one,
+//! unless there is only one.
 //!
-//! What is streamed is asked for ahead of time. Measured on two AVX-512 cores, by turns with the program before: class A is
-//! 1.07 times as fast, B 1.3 times. How the vector's elements get together is chosen in `gather.rs`.
+//! Streamed data are prefetched. Measured on two AVX-512 cores, alternating with the previous version: class A is
+//! 1.07 times as fast, B 1.3 times. `gather.rs` chooses how the vector's elements are gathered.
 //!
-//! Invariants: a block's slices and entries are contiguous, so that they are regions of arrays; a row's entries stay in the
-//! order of their columns, and what a row's sum is does not depend on where blocks are cut, nor on which machine.
+//! Invariants: a block's slices and entries are contiguous, so that they are regions of arrays; a row's entries
+//! stay in the order of their columns, and a row's sum depends neither on the division into blocks nor on the
+//! machine.
 
 use std::ops::Range;
 
@@ -22,31 +23,31 @@ use super::matrix::Matrix;
 
 /// Rows of a slice.
 pub const LANES: usize = 8;
-/// Columns of a window: 16 KiB of the vector, so that in a first-level cache of 32 KiB there is room for entries as well, or for
-/// as much of a second vector. With 4096, classes W and A have about 0.95 times the rate on Zen 4.
+/// Columns of a window: 16 KiB of the vector, so that a first-level cache of 32 KiB also has room for entries, or
+/// for as much of a second vector. With 4096, classes W and A run at about 0.95 times the rate on Zen 4.
 pub const WINDOW: usize = 2048;
-/// Rows of a strip: few enough that their sums stay near.
+/// Rows of a strip: few enough that their sums stay in a near cache.
 pub const STRIP: usize = 4096;
-/// How many entries ahead of their use values and columns are asked for: 2 KiB of values. From half to twice as many are about
-/// as good.
+/// Prefetch distance of values and columns, in entries: 2 KiB of values. Half to twice this distance is about as
+/// good.
 const AHEAD: usize = 256;
-/// The place of a row that a strip's last slice does not have.
+/// The place of a missing row in a strip's last slice.
 const NOWHERE: u16 = u16::MAX;
 
 /// Slices of all blocks.
 #[derive(Debug, Default)]
 pub struct Sliced {
-    /// How many entries the rows of each slice have.
+    /// Number of entries in the rows of each slice.
     pub lengths: Vec<u32>,
-    /// For each slice, which of its strip's rows they are; 65,535 where there is none.
+    /// For each slice, the numbers of its rows within the strip; 65,535 if there is no row.
     pub places: Vec<u16>,
-    /// Entry by entry of each slice, one column per row, counted from the window's first.
+    /// The columns, entry by entry of each slice, one per row, counted from the window's first.
     pub columns: Vec<u16>,
-    /// Values likewise.
+    /// The values, likewise.
     pub values: Vec<f64>,
 }
 
-/// Where a block's part of [`Sliced`] lies.
+/// Position of a block's part in [`Sliced`].
 #[derive(Clone, Debug)]
 pub struct Part {
     slices: Range<usize>,
@@ -54,24 +55,24 @@ pub struct Part {
 }
 
 impl Part {
-    /// Within `lengths`.
+    /// Returns its range within `lengths`.
     pub fn lengths(&self) -> Range<usize> {
         self.slices.clone()
     }
 
-    /// Within `places`.
+    /// Returns its range within `places`.
     pub fn places(&self) -> Range<usize> {
         LANES * self.slices.start..LANES * self.slices.end
     }
 
-    /// Within `columns` and `values`.
+    /// Returns its range within `columns` and `values`.
     pub fn entries(&self) -> Range<usize> {
         self.entries.clone()
     }
 }
 
 impl Sliced {
-    /// Adds a block of rows.
+    /// Adds a block of rows; returns its position.
     pub fn push(&mut self, matrix: &Matrix, rows: Range<usize>) -> Part {
         let begin = self.end();
         let end = rows.end;
@@ -82,17 +83,18 @@ impl Sliced {
         self.part(begin)
     }
 
-    /// How many slices and entries there are: where the next block will begin.
+    /// Returns the numbers of slices and entries, which is where the next block will begin.
     pub(crate) fn end(&self) -> (usize, usize) {
         (self.lengths.len(), self.values.len())
     }
 
-    /// What was added since there were so many.
+    /// Returns the position of everything that was added since there were `slices` slices and `entries` entries.
     pub fn part(&self, (slices, entries): (usize, usize)) -> Part {
         Part { slices: slices..self.lengths.len(), entries: entries..self.values.len() }
     }
 
-    /// Adds the entries of a strip's rows that are left of them: those in these windows of columns.
+    /// Adds the entries in these windows of columns of a strip's rows. `left` has the entries of each row that have
+    /// not been added yet.
     pub(crate) fn push_strip(
         &mut self,
         matrix: &Matrix,
@@ -113,7 +115,7 @@ impl Sliced {
 
     fn push_slice(&mut self, matrix: &Matrix, first: usize, slice: &[(usize, Range<usize>)]) {
         let length = slice.iter().map(|(_, entries)| entries.len()).max().unwrap_or(0);
-        self.lengths.push(u32::try_from(length).expect("a window's columns"));
+        self.lengths.push(u32::try_from(length).expect("a window's columns fit into 32 bits"));
         let row = |lane: usize| slice.get(lane);
         self.places.extend((0..LANES).map(|lane| row(lane).map_or(NOWHERE, |(place, _)| *place as u16)));
         for n in 0..length {
@@ -124,7 +126,7 @@ impl Sliced {
         }
     }
 
-    /// A block's part.
+    /// Returns a block's part.
     pub fn slices(&self, part: &Part) -> Slices<'_> {
         Slices {
             lengths: &self.lengths[part.lengths()],
@@ -135,8 +137,8 @@ impl Sliced {
     }
 }
 
-/// Windows that cover the first `columns` of a vector of `length`: the last one ends with the vector and so overlaps the one
-/// before, unless there is only one.
+/// Returns windows that cover the first `columns` elements of a vector of `length`. The last one ends with the
+/// vector if it would exceed it, and so overlaps the previous one, unless there is only one.
 pub(crate) fn windows(columns: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
     (0..columns).step_by(WINDOW).map(move |first| {
         let end = length.min(first + WINDOW);
@@ -147,13 +149,13 @@ pub(crate) fn windows(columns: usize, length: usize) -> impl Iterator<Item = Ran
 /// A block's part of [`Sliced`].
 #[derive(Clone, Copy, Debug)]
 pub struct Slices<'a> {
-    /// How many entries the rows of each slice have.
+    /// Number of entries in the rows of each slice.
     pub lengths: &'a [u32],
-    /// Which rows of its strip each slice has.
+    /// The numbers of each slice's rows within its strip.
     pub places: &'a [u16],
-    /// The columns of entries.
+    /// The columns of the entries.
     pub columns: &'a [u16],
-    /// Their values.
+    /// The values of the entries.
     pub values: &'a [f64],
 }
 
@@ -164,7 +166,7 @@ impl Product for Slices<'_> {
 }
 
 impl<'a> Slices<'a> {
-    /// [`Product::times`], gathering by this.
+    /// Computes [`Product::times`], gathering in the given way.
     pub fn times_by(self, gather: Gather, vector: &[f64], product: &mut [f64]) {
         match gather {
             #[cfg(target_arch = "x86_64")]
@@ -181,12 +183,13 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// [`Product::times`] with whatever instructions it is inlined into, by loads if so told, else as compilers like. There is no
-    /// contraction to fused multiply-adds, so all of them give the same numbers.
+    /// Computes [`Product::times`] with the instructions of the function it is inlined into: with scalar loads if
+    /// `LOADS`, else as compilers choose. Nothing is contracted to fused multiply-adds, so all variants give the
+    /// same numbers.
     #[inline(always)]
     fn compute<const LOADS: bool>(self, vector: &[f64], product: &mut [f64]) {
         let mut slices = self.each();
-        // All windows have a length that is known: no index has to be compared with it. A vector of less is filled up.
+        // All windows have a constant length, so no index needs a bounds check. A shorter vector is padded.
         let (windows, rest) = vector.as_chunks::<WINDOW>();
         let mut only = [0.0; WINDOW];
         let last = vector.last_chunk().unwrap_or_else(|| {
@@ -205,7 +208,7 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// One slice after the other.
+    /// Returns an iterator over the slices.
     #[inline(always)]
     pub(crate) fn each(self) -> Each<'a> {
         let (places, _) = self.places.as_chunks();
@@ -217,15 +220,15 @@ impl<'a> Slices<'a> {
 /// Eight rows within a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slice<'a> {
-    /// Which rows of its strip.
+    /// The numbers of its rows within the strip.
     pub(crate) places: &'a [u16; LANES],
-    /// Of each entry, the columns, counted from the window's first.
+    /// The columns of each entry, counted from the window's first.
     pub(crate) columns: &'a [[u16; LANES]],
-    /// Values likewise.
+    /// The values, likewise.
     pub(crate) values: &'a [[f64; LANES]],
 }
 
-/// The slices that are left.
+/// Iterator over the slices that are left.
 pub(crate) struct Each<'a> {
     lengths: &'a [u32],
     places: &'a [[u16; LANES]],
@@ -246,7 +249,7 @@ impl<'a> Iterator for Each<'a> {
 }
 
 impl Slice<'_> {
-    /// Adds a sum for each row, where the rows are in their strip of the product.
+    /// Adds a sum for each row to the product of its strip.
     #[inline(always)]
     pub(crate) fn add(&self, sums: [f64; LANES], strip: &mut [f64]) {
         for (&place, sum) in self.places.iter().zip(sums) {
@@ -256,7 +259,7 @@ impl Slice<'_> {
         }
     }
 
-    /// Of each entry, the columns and the values. What comes some entries later is asked for.
+    /// Returns the columns and the values of each entry, and prefetches those [`AHEAD`] entries later.
     #[inline(always)]
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&[u16; LANES], &[f64; LANES])> {
         self.columns.iter().zip(self.values).inspect(|(columns, values)| {
@@ -266,7 +269,7 @@ impl Slice<'_> {
     }
 }
 
-/// The sums of a slice's rows within a window.
+/// Returns the sums of a slice's rows within a window.
 #[inline(always)]
 fn sums<const LOADS: bool>(slice: Slice<'_>, window: &[f64; WINDOW]) -> [f64; LANES] {
     let mut sums = [0.0; LANES];
@@ -280,26 +283,26 @@ fn sums<const LOADS: bool>(slice: Slice<'_>, window: &[f64; WINDOW]) -> [f64; LA
     sums
 }
 
-/// Eight columns, which two loads bring.
+/// Returns eight columns in two words, each of which takes one load.
 #[inline(always)]
 pub(crate) fn words(columns: &[u16; LANES]) -> [u64; 2] {
     let (fours, _) = columns.as_chunks();
     [four(fours[0]), four(fours[1])]
 }
 
-/// One of the columns, in the low bits.
+/// Returns one of the columns in the low bits; the other bits are arbitrary.
 #[inline(always)]
 pub(crate) fn in_words(words: [u64; 2], lane: usize) -> u64 {
     words[lane / 4] >> (16 * (lane % 4))
 }
 
-/// Four columns, which one load brings.
+/// Returns four columns in one word, which takes one load.
 #[inline(always)]
 fn four(columns: [u16; 4]) -> u64 {
     columns.into_iter().rev().fold(0, |word, column| word << 16 | u64::from(column))
 }
 
-/// Has a cache line brought to the nearest cache, if the processor likes to; has no other effect.
+/// Hints that a cache line should be brought to the nearest cache; has no other effect.
 #[inline(always)]
 #[allow(unsafe_code)]
 fn prefetch<T>(address: *const T) {

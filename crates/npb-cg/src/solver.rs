@@ -1,16 +1,16 @@
 //! The benchmark as tasks: an inverse power iteration whose every step is a conjugate gradient solve.
 //!
-//! One task per block of rows and phase. The scalars of the iteration (ρ, p·q, …) are data of the
-//! runtime like the vectors: reductions add them up, and the next phase's tasks take them as inputs
-//! and form α and β themselves. So nothing waits: a whole step of the power iteration, some 80 tasks
-//! per block, is submitted while an earlier one still runs.
+//! Each phase is one task per block of rows. The scalars of the iteration (ρ, p·q, …) are data of the runtime like
+//! the vectors: reductions add them up, and the next phase's tasks take them as inputs and compute α and β
+//! themselves. So the submitting thread never waits: a whole step of the power iteration, some 80 tasks per block,
+//! is submitted while an earlier one still runs.
 //!
-//! Every scalar of the 25 CG iterations has an element of its own, so that no task waits for a
-//! scalar to be free; one task per step clears them all.
+//! Every scalar of the 25 CG iterations has its own element, so that no task waits for a scalar to become free; one
+//! task per step clears them all.
 //!
-//! Source of the algorithm: NASA report RNR-94-007, section 2.4. Two fusions save passes over
-//! memory: the update of z moved behind that of r, where p is read anyway, and the three sums that
-//! follow the solve share the matrix product of its residual.
+//! Source of the algorithm: NASA report RNR-94-007, section 2.4. Two fusions save passes over memory: z is updated
+//! after r, where p is read anyway, and the three sums that follow the solve share the matrix product of its
+//! residual.
 
 mod product;
 
@@ -25,7 +25,7 @@ use super::kernels;
 use super::matrix::Matrix;
 use super::storage::{Entries, Storage};
 
-/// A range of rows and how many entries they have.
+/// A range of rows and the number of their entries.
 #[derive(Clone, Debug)]
 struct Block {
     rows: Range<usize>,
@@ -33,13 +33,13 @@ struct Block {
 }
 
 impl Block {
-    /// What a product with its rows costs.
+    /// Returns the cost of a product with its rows.
     fn cost(&self) -> f64 {
         2.0 * self.entries as f64
     }
 }
 
-/// The matrix, vectors and scalars in the runtime's hands.
+/// The matrix, vectors and scalars as data of the runtime.
 pub struct Solver<'rt> {
     rt: &'rt Runtime,
     shift: f64,
@@ -48,9 +48,10 @@ pub struct Solver<'rt> {
     x: Data<f64>,
     z: Data<f64>,
     r: Data<f64>,
-    /// The direction, by turns in one and the other: nobody writes what all others still have in their caches.
+    /// The direction, alternating between two vectors: so no task writes a vector that all others still have in
+    /// their caches.
     p: [Data<f64>; 2],
-    /// A p; as one triangle's shares, one after the other, A z as well.
+    /// A p; with one triangle, its shares one after the other, and also those of A z.
     q: Data<f64>,
     /// r · r before each CG iteration and after the last.
     rho: Data<f64>,
@@ -65,8 +66,9 @@ pub struct Solver<'rt> {
 }
 
 impl<'rt> Solver<'rt> {
-    /// Registers the problem with the runtime, cut into about `blocks` blocks of rows. The matrix is stored in this way, or
-    /// else in one that all units can take: as one triangle if it is large, else in the way that is faster here.
+    /// Registers the problem with the runtime, divided into about `blocks` blocks of rows. Without a `storage`, the
+    /// matrix is stored in a way that all units support: as one triangle if it is large, else in the way that is
+    /// faster on this machine.
     ///
     /// # Errors
     /// If the runtime is ending.
@@ -103,17 +105,17 @@ impl<'rt> Solver<'rt> {
         })
     }
 
-    /// How the matrix is stored.
+    /// Returns how the matrix is stored.
     pub fn storage(&self) -> Storage {
         self.entries.storage()
     }
 
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> usize {
         self.blocks.len()
     }
 
-    /// Submits x = (1, …, 1), where the power iteration starts.
+    /// Submits x = (1, …, 1), the start of the power iteration.
     pub fn reset(&self) -> Result<(), SubmitError> {
         for block in &self.blocks {
             self.rt
@@ -131,12 +133,12 @@ impl<'rt> Solver<'rt> {
         self.finish(step)
     }
 
-    /// The solve of a step, recorded: what [`replayed_step`](Self::replayed_step) replays.
+    /// Records the solve of a step, for [`replayed_step`](Self::replayed_step).
     pub fn record(&self) -> Result<Recording, SubmitError> {
         self.rt.record(|recorder| self.solve(recorder))
     }
 
-    /// As [`step`](Self::step), with a solve that was recorded from this solver.
+    /// Does the same as [`step`](Self::step), but replays a solve that was recorded from this solver.
     pub fn replayed_step(&self, solve: &mut Recording, step: usize) -> Result<(), SubmitError> {
         solve.replay()?;
         self.finish(step)
@@ -147,13 +149,13 @@ impl<'rt> Solver<'rt> {
         (0..CG_ITERATIONS).try_for_each(|iteration| self.iterate(front, iteration))
     }
 
-    /// Waits for a step; its ζ and the norm of its solve's residual.
+    /// Waits for a step; returns its ζ and the norm of its solve's residual.
     pub fn outcome(&self, step: usize) -> Result<(f64, f64), RunError> {
         let outcome = self.rt.read(&self.history.slice(2 * step..2 * step + 2))?;
         Ok((outcome[0], outcome[1]))
     }
 
-    /// z = 0, r = p = x, ρ₀ = x · x, and all other scalars zero.
+    /// Sets z = 0, r = p = x, ρ₀ = x · x, and all other scalars to zero.
     fn begin(&self, front: &impl Front) -> Result<(), SubmitError> {
         let scalars = (
             self.rho.output(),
@@ -199,7 +201,7 @@ impl<'rt> Solver<'rt> {
         Ok(())
     }
 
-    /// One CG iteration: three phases, each a task per block.
+    /// Submits or records one CG iteration: three phases with a task per block each.
     fn iterate(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         self.multiply(front, k)?;
         self.update_residual(front, k)?;
@@ -226,7 +228,7 @@ impl<'rt> Solver<'rt> {
         Ok(())
     }
 
-    /// The norms of the solution, ζ, and the next x.
+    /// Submits the computation of the solution's norms, ζ, and the next x.
     fn finish(&self, step: usize) -> Result<(), SubmitError> {
         self.norms()?;
         let accesses =

@@ -1,11 +1,12 @@
-//! How the matrix is stored: as rows, which cores and accelerators take, or for cores as slices, or as slices of one triangle.
+//! Storage of the matrix: as rows, for cores and accelerators; or for cores only, as slices, or as slices of one
+//! triangle.
 //!
-//! Which is taken if nobody says so: rows where a unit is an accelerator; one triangle if the matrix is large, by a rule; else
-//! what is faster here of rows and slices, by measurement.
+//! The default is rows if a unit is an accelerator; one triangle if the matrix is large, by a fixed rule; else rows
+//! or slices, whichever a measurement on this machine finds faster.
 //!
-//! With rows and with slices a product gives the same numbers for every number of blocks and on all cores; they add up in
-//! different orders, so that the last digits depend on which it is. With one triangle those depend on the number of blocks
-//! too, hence the rule: it asks for nothing but the matrix and the number of blocks.
+//! With rows and with slices, a product gives the same numbers for every number of blocks and on all cores. The two
+//! add up in different orders, so the last digits depend on the storage. With one triangle, they also depend on the
+//! number of blocks. Hence the fixed rule, which considers only the matrix and the number of blocks.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -20,20 +21,20 @@ use super::matrix::Matrix;
 use super::sliced::{Part, Sliced};
 use super::symmetric::{self, Symmetric};
 
-/// How a matrix is stored.
+/// Storage of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Storage {
     /// Row by row, for cores and accelerators
     Rows,
-    /// Eight rows side by side, in windows of columns, for cores alone
+    /// Eight rows side by side, in windows of columns, for cores only
     Sliced,
-    /// The diagonal and what is below it, in such slices, for cores alone: half of the bytes; the last digits depend on the number
-    /// of blocks
+    /// The diagonal and the entries below it, in such slices, for cores only: half of the bytes, but the last
+    /// digits depend on the number of blocks
     Symmetric,
 }
 
 impl Storage {
-    /// Rows or slices: what is faster for products with these rows on this core, by measurement.
+    /// Measures whether products with these rows are faster with rows or with slices on this core.
     fn faster(matrix: &Matrix, rows: Range<usize>) -> Self {
         const LEAST: Duration = Duration::from_millis(5);
         const TURNS: usize = 5;
@@ -53,7 +54,8 @@ impl Storage {
         if best[0] < best[1] { Self::Rows } else { Self::Sliced }
     }
 
-    /// What all of a runtime's units can take and is likely to be fastest, for these blocks of rows.
+    /// Returns the storage that all of a runtime's units support and that is likely to be fastest for these blocks
+    /// of rows.
     pub fn of(rt: &Runtime, matrix: &Matrix, blocks: &[Range<usize>]) -> Self {
         let is_core = |units: &str| units.contains("CPU") || units.contains("EMU");
         if rt.is_simulated() || !rt.configuration().split(',').all(is_core) {
@@ -66,8 +68,9 @@ impl Storage {
     }
 }
 
-/// Whether a product waits for memory, so that half of the bytes take less time, and blocks are so few that their shares of the
-/// product, which are written and read, are few bytes in comparison.
+/// Returns whether one triangle is likely to be faster: if a product is bound by memory, so that half of the bytes
+/// take less time; and if there are so few blocks that reading and writing their shares of the product costs little
+/// in comparison.
 pub fn is_large(rows: usize, entries: usize, blocks: usize) -> bool {
     const CACHE: usize = 64 << 20;
     let slices = (size_of::<f64>() + size_of::<u16>()) * entries;
@@ -81,7 +84,7 @@ fn time(rows: impl Product, vector: &[f64], product: &mut [f64]) -> Duration {
     start.elapsed()
 }
 
-/// The matrix in the runtime's hands, in blocks of rows.
+/// The matrix as data of the runtime, in blocks of rows.
 pub(crate) enum Entries {
     Rows(AsRows),
     Sliced(AsSlices),
@@ -128,7 +131,8 @@ impl Entries {
         }
     }
 
-    /// How long a product with a vector of so many elements is: as long, or as all shares of it are together.
+    /// Returns the length of the array for a product with a vector of `rows` elements: that of the vector, or of
+    /// all shares together.
     pub(crate) fn product(&self, rows: usize) -> usize {
         match self {
             Self::Rows(_) | Self::Sliced(_) => rows,
@@ -141,7 +145,7 @@ type In<'d, T> = Input<'d, T, Ix1>;
 
 /// See [`Rows`](super::kernels::Rows).
 pub(crate) struct AsRows {
-    /// Where each block lies: in `offsets`, and in the others.
+    /// The ranges of each block: in `offsets`, and in the other arrays.
     blocks: Vec<(Range<usize>, Range<usize>)>,
     offsets: Data<u32>,
     columns: Data<u32>,
@@ -149,7 +153,7 @@ pub(crate) struct AsRows {
 }
 
 impl AsRows {
-    /// A block's offsets, columns and values.
+    /// Returns a block's offsets, columns and values.
     pub(crate) fn block(&self, block: usize) -> (In<'_, u32>, In<'_, u32>, In<'_, f64>) {
         let (offsets, entries) = &self.blocks[block];
         (
@@ -176,13 +180,13 @@ impl AsSlices {
             blocks,
             lengths: rt.data(lengths).named("lengths"),
             places: rt.data(places).named("places"),
-            // Copied into memory that lies in huge pages, near to the units.
+            // Copied into memory in huge pages, near to the units.
             columns: rt.data_with(columns.len(), move |entry| columns[entry])?.named("columns"),
             values: rt.data_with(values.len(), move |entry| values[entry])?.named("values"),
         })
     }
 
-    /// A block's lengths, places, columns and values.
+    /// Returns a block's lengths, places, columns and values.
     pub(crate) fn block(&self, block: usize) -> (In<'_, u32>, In<'_, u16>, In<'_, u16>, In<'_, f64>) {
         let part = &self.blocks[block];
         (
@@ -196,35 +200,36 @@ impl AsSlices {
 
 /// See [`Symmetric`].
 pub(crate) struct AsTriangle {
-    /// The rows of each block. With its share of a product, each goes from the first row to its last one.
+    /// The rows of each block. A block's share of a product goes from the first row of the matrix to the block's
+    /// last one.
     rows: Vec<Range<usize>>,
     diagonal: Data<f64>,
     below: AsSlices,
 }
 
 impl AsTriangle {
-    /// How many blocks there are.
+    /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.rows.len()
     }
 
-    /// A block's diagonal, and lengths, places, columns and values of what is below.
+    /// Returns a block's diagonal, and the lengths, places, columns and values of the entries below it.
     pub(crate) fn block(&self, block: usize) -> (In<'_, f64>, (In<'_, u32>, In<'_, u16>, In<'_, u16>, In<'_, f64>)) {
         (self.diagonal.slice(self.rows[block].clone()).input(), self.below.block(block))
     }
 
-    /// What a product with a block costs: each entry below the diagonal counts twice.
+    /// Returns the cost of a product with a block: each entry below the diagonal counts twice.
     pub(crate) fn cost(&self, block: usize) -> f64 {
         4.0 * self.below.blocks[block].entries().len() as f64
     }
 
-    /// Where a block's share lies among all of them, one after the other.
+    /// Returns the range of a block's share in the array of all shares.
     pub(crate) fn share(&self, block: usize) -> Range<usize> {
         let first = self.rows[..block].iter().map(|rows| rows.end).sum();
         first..first + self.rows[block].end
     }
 
-    /// The blocks whose shares have something for these rows.
+    /// Returns the blocks whose shares contribute to these rows.
     pub(crate) fn blocks_for(&self, rows: &Range<usize>) -> Range<usize> {
         self.rows.partition_point(|block| block.end <= rows.start)..self.rows.len()
     }

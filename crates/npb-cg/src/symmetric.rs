@@ -1,25 +1,27 @@
-//! The matrix as one triangle, for cores: a symmetric matrix has each entry beside its diagonal twice, and here it stands once,
-//! below. So a product reads half of the bytes: what counts where the matrix comes from memory.
+//! The matrix as one triangle, for cores. A symmetric matrix has each entry off its diagonal twice; here only the
+//! one below the diagonal is stored. So a product reads half of the bytes, which pays if the matrix comes from
+//! memory.
 //!
-//! An entry at (i, j) adds to element i of the product, and with the same value to element j. The diagonal is an array of its
-//! own; what is below it lies in slices (`sliced.rs`), whose sums are those of rows as ever, while each entry adds to its
-//! column's element at once.
+//! An entry at (i, j) contributes to element i of the product, and with the same value to element j. The diagonal
+//! is a separate array. The entries below it are in slices (`sliced.rs`): row sums are computed as usual, and each
+//! entry also adds to its column's element at once.
 //!
-//! A block of rows adds to elements of all rows before it as well. So that blocks need not wait for each other, each writes a
-//! vector of its own, the block's *share* of the product, which ends with the block's last row. Who needs the product adds the
-//! shares up, in the order of the blocks. That is a price: with b blocks of a matrix of order n, about 2/3 b n numbers are
-//! written and read.
+//! A block of rows also contributes to elements of all earlier rows. So that blocks need not wait for each other,
+//! each writes a separate vector, the block's *share* of the product, which ends with the block's last row. Code
+//! that uses the product adds up the shares, in the order of the blocks. This has a cost: with b blocks of a matrix
+//! of order n, about 2/3 b n numbers are written and read.
 //!
-//! Measured on two Zen 4 cores with 32 MiB of cache that both share, a block each, against slices of the whole matrix: class B,
-//! whose slices have 140 MB, takes 0.26 ns an entry, not 0.40, and on one core 0.52, not 0.84. Where a cache holds the matrix
-//! there is little to gain, because an entry that is also stored to takes as long as two that are not: class W has 0.8 times the
-//! rate, class A 0.9 times on two cores and as much on one. Therefore `storage.rs` takes it for large matrices only; and by a
-//! rule, because shares depend on where blocks are cut, and so do the last digits of the product.
+//! Measured on two Zen 4 cores that share 32 MiB of cache, one block each, compared with slices of the whole
+//! matrix: class B, whose slices have 140 MB, takes 0.26 ns per entry, down from 0.40, and on one core 0.52, down
+//! from 0.84. If a cache holds the matrix there is little to gain, because an entry that is also stored to takes as
+//! long as two that are not: class W runs at 0.8 times the rate, class A at 0.9 times on two cores and at the same
+//! rate on one. Therefore `storage.rs` uses one triangle only for large matrices. It does so by a fixed rule,
+//! because shares depend on the division into blocks, and so do the last digits of the product.
 //!
-//! Of NPB's matrix, which is symmetric but for the rounding of sums, what is above the diagonal is not read.
+//! NPB's matrix is symmetric except for the rounding of sums; its entries above the diagonal are not read.
 //!
-//! Invariants: a block's slices, entries and diagonal are contiguous; a share depends on the block's rows alone, not on which
-//! machine or unit.
+//! Invariants: a block's slices, entries and diagonal are contiguous; a share depends only on the block's rows, not
+//! on the machine or unit.
 
 use std::ops::Range;
 
@@ -31,13 +33,15 @@ use super::sliced::{LANES, Part, STRIP, Slice, Sliced, Slices, WINDOW, in_words,
 #[derive(Debug, Default)]
 pub struct Symmetric {
     /// The diagonal's entries.
+    /// The diagonal's entries.
     pub diagonal: Vec<f64>,
-    /// Those below.
+    /// The entries below the diagonal.
     pub below: Sliced,
 }
 
 impl Symmetric {
-    /// Adds the next block of rows; where its slices lie. Its part of the diagonal is at its rows.
+    /// Adds the next block of rows; returns the position of its slices. Its part of the diagonal is at the indices
+    /// of its rows.
     pub fn push(&mut self, matrix: &Matrix, rows: Range<usize>) -> Part {
         let begin = self.below.end();
         for first in rows.clone().step_by(STRIP) {
@@ -49,13 +53,13 @@ impl Symmetric {
         self.below.part(begin)
     }
 
-    /// The block with these rows, whose slices lie there.
+    /// Returns the block with these rows, whose slices are at `part`.
     pub fn block(&self, rows: &Range<usize>, part: &Part) -> Triangle<'_> {
         Triangle { diagonal: &self.diagonal[rows.clone()], below: self.below.slices(part) }
     }
 }
 
-/// Where a row's entries below the diagonal lie, and the value of the one on it.
+/// Returns the range of a row's entries below the diagonal, and the value of the entry on it.
 pub fn below_diagonal(matrix: &Matrix, row: usize) -> (Range<usize>, f64) {
     let entries = matrix.entries(&(row..row + 1));
     let columns = &matrix.columns[entries.clone()];
@@ -64,7 +68,8 @@ pub fn below_diagonal(matrix: &Matrix, row: usize) -> (Range<usize>, f64) {
     (entries.start..end, if on { matrix.values[end] } else { 0.0 })
 }
 
-/// Cuts a matrix's rows into at most `blocks` ranges with about equally many entries on the diagonal and below; none is empty.
+/// Divides a matrix's rows into at most `blocks` ranges with about equally many entries on the diagonal and below;
+/// none is empty.
 pub fn row_blocks(matrix: &Matrix, blocks: usize) -> Vec<Range<usize>> {
     let mut offsets = vec![0];
     offsets.extend((0..matrix.rows()).scan(0, |end, row| {
@@ -77,9 +82,9 @@ pub fn row_blocks(matrix: &Matrix, blocks: usize) -> Vec<Range<usize>> {
 /// A block's part of [`Symmetric`].
 #[derive(Clone, Copy, Debug)]
 pub struct Triangle<'a> {
-    /// The diagonal's entries, as many as there are rows.
+    /// The diagonal's entries, one per row.
     pub diagonal: &'a [f64],
-    /// Those below.
+    /// The entries below the diagonal.
     pub below: Slices<'a>,
 }
 
@@ -91,7 +96,7 @@ impl Product for Triangle<'_> {
         if end >= WINDOW {
             return self.compute(rows, vector, product);
         }
-        // Filled up, so that there is a window.
+        // The vectors are padded to a whole window.
         let [mut of_vector, mut of_product] = [[0.0; WINDOW]; 2];
         of_vector[..end].copy_from_slice(vector);
         self.compute(rows, &of_vector, &mut of_product);
@@ -100,7 +105,7 @@ impl Product for Triangle<'_> {
 }
 
 impl Triangle<'_> {
-    /// [`Product::times`] for the block with these rows and vectors of at least a window.
+    /// Computes [`Product::times`] for the block with these rows and vectors of at least a window.
     fn compute(self, rows: Range<usize>, vector: &[f64], product: &mut [f64]) {
         product[..rows.start].fill(0.0);
         for ((product, on), x) in product[rows.clone()].iter_mut().zip(self.diagonal).zip(&vector[rows.clone()]) {
@@ -121,11 +126,12 @@ impl Triangle<'_> {
     }
 }
 
-/// Adds what a slice's entries add to a window of the product; the sums of the slice's rows within the window of the vector.
+/// Adds the contributions of a slice's entries to a window of the product; returns the sums of the slice's rows
+/// within the window of the vector.
 ///
-/// Half of the rows at a time: their numbers and sums stay in registers, of which all processors have as many as that takes.
-/// Compiled for AVX2 it is no faster, and for AVX-512, where compilers take the instruction that gathers, it takes 1.4 times
-/// as long.
+/// It processes half of the rows at a time, so that their numbers and sums stay in registers; all processors have
+/// enough for that. Compiled for AVX2 it is no faster. Compiled for AVX-512, it takes 1.4 times as long, since
+/// compilers use the gather instruction.
 #[inline(always)]
 fn add(slice: Slice<'_>, strip: &[f64], vector: &[f64; WINDOW], product: &mut [f64; WINDOW]) -> [f64; LANES] {
     let own = slice.places.map(|place| strip.get(place as usize).copied().unwrap_or(0.0));

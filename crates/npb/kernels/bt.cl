@@ -1,33 +1,35 @@
-/* BT-MZ's sweeps: block-tridiagonal systems along the lines of a zone, a thread per line.
+/* BT-MZ's sweeps: block-tridiagonal systems along the lines of a zone, one thread per line.
  *
- * Block Thomas elimination without pivoting. The blocks are formed from the state as elimination passes, and never
- * stored; per point it leaves for substitution one block and one vector in scratch, in which the lines of neighbouring
- * threads are neighbours. The state is only read; the right-hand side r is replaced by the solution, on the interior.
+ * Block Thomas elimination without pivoting. Elimination forms the blocks from the state as it passes, and never
+ * stores them. For each point it stores one block and one vector in scratch for substitution; the lines of
+ * neighbouring threads are adjacent there. The state is only read; the solution replaces the right-hand side r in
+ * the interior.
  *
- * Within a line components are in the order of its direction: density, the two transverse momenta, the normal momentum,
- * energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to density, to itself
- * and to the normal momentum: of the 25 entries of a block, 7 are always zero and are neither kept nor multiplied.
+ * Within a line components are in the order of its direction: density, the two transverse momenta, the normal
+ * momentum, energy. So the formulas are the same in x, y and z. A flux couples a transverse momentum only to
+ * density, to itself and to the normal momentum. Of the 25 entries of a block, 7 are always zero; they are neither
+ * stored nor multiplied.
  *
- * Residual and addition of a step are in operator.cl, the exchange in pack.cl. Counterparts: src/mz/bt,
- * jacobian.rs, block5.rs, tridiagonal.rs, sweep.rs. Source: NASA report RNR-94-007, section 4.3.1, and the derivatives
- * of the fluxes given there; the elimination is the textbook's. Needs npb_common.h. */
+ * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/bt,
+ * jacobian.rs, block5.rs, tridiagonal.rs, sweep.rs. Source: NASA report RNR-94-007, section 4.3.1, and the
+ * derivatives of the fluxes given there; the elimination is the textbook's. Needs npb_common.h. */
 
 /* Numbers per point in scratch: the columns of a block, and a vector. */
 #define STORED 30
 
-/* The component in place m of direction d's order. */
+/* The component at position m in the order of direction d. */
 #define IN_ORDER(d, m) ((m) == 0 || (m) == 4 ? (m) : (d + (m)) % 3 + 1)
 
-/* Of a direction: dt / 2h, dt c34 / h^2, dt D / h^2. */
+/* Weights of a direction: dt / 2h, dt c34 / h^2, dt D / h^2. */
 typedef struct {
     double inviscid;
     double viscous;
     double dissipation;
 } Weights;
 
-/* A block that couples a point to the next of its line, without its zeros: the coefficients of density and normal
- * momentum for density; of density, itself and normal momentum for each transverse momentum; of all for the other
- * two. */
+/* A block that couples a point to the next point of its line, without the zeros. Density depends on density and
+ * normal momentum; each transverse momentum on density, itself and normal momentum; the other two components on all
+ * five. */
 typedef struct {
     double density[2];
     double transverse[2][3];
@@ -35,16 +37,16 @@ typedef struct {
     double energy[5];
 } Coupling;
 
-/* What elimination takes from a point to the next: the factors of its block, its right-hand side, and the negative of
- * the coefficients in the next point's equations. */
+/* State that elimination carries from a point to the next: the factors of its block, its right-hand side, and the
+ * negative of the coefficients in the next point's equations. */
 typedef struct {
     double factors[5][5];
     double y[5];
     Coupling to_next;
 } Front;
 
-/* What a point contributes to the system of its line, with the weighted inviscid and viscous Jacobians A and N, N with
- * the dissipation on its diagonal: A + N, A - N, and the columns of I + 2 N. */
+/* Computes a point's blocks in the system of its line, from the weighted inviscid and viscous Jacobians A and N (N
+ * with the dissipation on its diagonal): A + N, A - N, and the columns of I + 2 N. */
 DEVICE void form_blocks(Weights weights, const double *u, Coupling *to_next, Coupling *to_previous, double own[5][5])
 {
     double inverse = 1.0 / u[0];
@@ -114,7 +116,7 @@ DEVICE void add_product(Coupling block, const double *x, double *sum)
     }
 }
 
-/* A column of a block, with its zeros. */
+/* Returns a column of a block with its zeros. */
 DEVICE void column_of(Coupling block, int column, double *x)
 {
     x[0] = column == 0 ? block.density[0] : column == 3 ? block.density[1] : 0.0;
@@ -128,7 +130,7 @@ DEVICE void column_of(Coupling block, int column, double *x)
     x[4] = block.energy[column];
 }
 
-/* The triangular factors of a block of columns, in its place; on the diagonal the reciprocals of the pivots. */
+/* Replaces a block of columns by its triangular factors; the reciprocals of the pivots are on the diagonal. */
 DEVICE void factor(double block[5][5])
 {
     UNROLL for (int pivot = 0; pivot < 5; pivot++) {
@@ -141,7 +143,7 @@ DEVICE void factor(double block[5][5])
     }
 }
 
-/* Replaces a right-hand side by the solution with it. Its numbers before the one in place `first` are zero. */
+/* Replaces a right-hand side by its solution. The right-hand side is zero before position `first`. */
 DEVICE void solve(const double factors[5][5], double *x, int first)
 {
     UNROLL for (int column = 0; column < 4; column++)
@@ -153,7 +155,7 @@ DEVICE void solve(const double factors[5][5], double *x, int first)
     }
 }
 
-/* Nothing before the first point: no coupling to it, and factors of a block that leaves everything as it is. */
+/* The front before the first point: no coupling, and the factors of the identity. */
 DEVICE Front no_front(void)
 {
     Front none;
@@ -168,8 +170,8 @@ DEVICE Front no_front(void)
     return none;
 }
 
-/* Elimination arrives at point l of its line, with the state u and the right-hand side `right`. What substitution needs
- * of a point is `lines` numbers apart in `stored`, and STORED times that from the next point. */
+/* Eliminates point l of a line, with the state u and the right-hand side `right`. The numbers that substitution
+ * needs of a point are `lines` apart in `stored`; successive points are STORED times that apart. */
 DEVICE void eliminate(Front *front, Weights weights, int l, const double *u, const double *right,
                       GLOBAL double *stored, int lines)
 {
@@ -197,8 +199,8 @@ DEVICE void eliminate(Front *front, Weights weights, int l, const double *u, con
     front->to_next = to_next;
 }
 
-/* Substitution arrives at point l, the last if `last`: replaces the solution x at the point after it by that at the
- * point. */
+/* Substitutes at point l, which is the last one if `last` is set. Replaces x, the solution at the next point, by
+ * the solution at this one. */
 DEVICE void substitute(double *x, int l, int last, GLOBAL const double *stored, int lines)
 {
     double here[5];

@@ -1,11 +1,12 @@
-/* The faces that zones send each other, as arrays of their own. Counterpart: src/mz/faces.rs.
+/* Packing and unpacking of the face arrays that zones send each other. Counterpart: src/mz/faces.rs.
  *
- * Faces across x are [5][nz - 2][ny - 2] numbers, of each interior row one; those across y are [5][nz - 2][nx], whole
- * rows, of which the ends count for nothing.
+ * Faces across x are [5][nz - 2][ny - 2] numbers, one for each interior row; faces across y are [5][nz - 2][nx]:
+ * whole rows, but their ends are not used.
  *
  * Threads: the larger of nx and ny, 5 (nz - 2). */
 
-/* A zone's faces from its state. What a neighbour receives in its west lies in the east here. */
+/* Sets a zone's faces from its state. The face that a neighbour receives at its west side is at the east side here.
+ * */
 KERNEL(32, 4, 1) send(IN(double, u, [5][nz][ny][nx]), OUT(double, west, [5][nz - 2][ny - 2]),
                       OUT(double, east, [5][nz - 2][ny - 2]), OUT(double, south, [5][nz - 2][nx]),
                       OUT(double, north, [5][nz - 2][nx]), int nx, int ny, int nz)
@@ -25,7 +26,7 @@ KERNEL(32, 4, 1) send(IN(double, u, [5][nz][ny][nx]), OUT(double, west, [5][nz -
     }
 }
 
-/* A zone's outer faces from what it has received. */
+/* Sets a zone's outer faces from the received faces. */
 KERNEL(32, 4, 1) receive(IN(double, west, [5][nz - 2][ny - 2]), IN(double, east, [5][nz - 2][ny - 2]),
                          IN(double, south, [5][nz - 2][nx]), IN(double, north, [5][nz - 2][nx]),
                          INOUT(double, u, [5][nz][ny][nx]), int nx, int ny, int nz)

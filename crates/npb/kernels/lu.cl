@@ -1,35 +1,35 @@
-/* LU-MZ's sweeps: symmetric successive over-relaxation, wave after wave of blocks.
+/* LU-MZ's sweeps: symmetric successive over-relaxation, front after front of blocks.
  *
- * Forward, w <- D^-1 (dt r + contributions of the points before); backward, w <- w + D^-1 (contributions of the points
- * after). The points of a plane i + j + k = const do not wait for each other. A launch per such plane would be
- * hundreds; so a zone is cut into blocks of BLOCK_X x BLOCK_Y x BLOCK_Z points, and a launch sweeps those with the same
- * sum of block coordinates, its `front`, a group each. In a block a thread walks along one row, in x, a point behind
- * each of the threads before it in y and in z; it carries along what its point contributes to the next one of its row,
- * and finds what its two other neighbours do from their state and their w. The launches for one front have to follow
- * those for the front before.
+ * Forward, w <- D^-1 (dt r + contributions of the points before); backward, w <- w + D^-1 (contributions of the
+ * points after). The points of a plane i + j + k = const do not depend on each other. One launch per such plane
+ * would take hundreds of launches. So a zone is divided into blocks of BLOCK_X x BLOCK_Y x BLOCK_Z points. A launch
+ * sweeps the blocks whose coordinates have the same sum, its `front`, with one thread group per block. In a block a
+ * thread walks along one row, in x, one point behind each of the previous threads in y and in z. It carries its
+ * point's contribution to the next point of its row, and computes the contributions of the two other previous
+ * points from their state and their w. The launches for a front have to follow those for the previous front.
  *
- * The backward sweep is the forward one in mirrored coordinates, with the convection's sign reversed. The matrices are
- * applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian with w is the
- * change of the flux, and that of a viscous one the change of the stress. The diagonal block D is lower triangular, so
- * it is only substituted. Couplings to the boundary vanish, since w is zero there; it is neither read nor written.
+ * The backward sweep is the forward one in mirrored coordinates, with the convection's sign reversed. The matrices
+ * are applied to vectors without being formed: with s_c = w_c+1 - v_c w_0, the product of a flux Jacobian with w is
+ * the change of the flux, and the product of a viscous Jacobian with w is the change of the stress. The diagonal
+ * block D is lower triangular, so substitution is enough to solve it. Couplings to the boundary vanish, since w is
+ * zero there; it is neither read nor written.
  *
- * Residual and addition of a step are in operator.cl, the exchange in pack.cl.
- * Counterparts: src/mz/lu, jacobian.rs, ssor.rs. Source: NASA report RNR-94-007, section 3.3. Needs
- * npb_common.h. */
+ * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/lu,
+ * jacobian.rs, ssor.rs. Source: NASA report RNR-94-007, section 3.3. Needs npb_common.h. */
 
 /* Over-relaxation. */
 #define OMEGA 1.2
 
-/* Points of a block. In x the host says how many; in y and z those are the threads of a group. */
+/* Points of a block. The host defines the number in x; in y and z there is one per thread of a group. */
 #ifndef BLOCK_X
 #error "BLOCK_X has to be defined"
 #endif
 #define BLOCK_Y 16
 #define BLOCK_Z 8
 
-/* What the matrices of a sweep have in common at all points: omega dt times +-1 / 2h, 1 / h^2, and the dissipation /
- * h^2, by direction; the constant part of the diagonal, and its factors of 1 / density for the momenta and for
- * energy. */
+/* Coefficients of a sweep's matrices, which are the same at all points. By direction: omega dt times +-1 / 2h, 1 /
+ * h^2, and the dissipation / h^2. Then the constant part of the diagonal, and its factors of 1 / density for the
+ * momenta and for energy. */
 typedef struct {
     double advection[3];
     double diffusion[3];
@@ -92,8 +92,8 @@ DEVICE void solve(Coefficients c, Flow flow, double *b)
     b[4] = energy / (c.diagonal + conductive);
 }
 
-/* Adds what w at a point with this flow contributes to the next point in direction d: omega dt (+-A / 2h + (N + D) /
- * h^2) w with the Jacobians A and N of the inviscid flux and the viscous terms, and the dissipation D. */
+/* Adds the contribution of w at a point with this flow to the next point in direction d: omega dt (+-A / 2h + (N +
+ * D) / h^2) w with the Jacobians A and N of the inviscid flux and the viscous terms, and the dissipation D. */
 DEVICE void contribute(Coefficients c, Flow flow, const double *w, int d, double *sum)
 {
     double change[3], work = 0.0;
@@ -114,7 +114,7 @@ DEVICE void contribute(Coefficients c, Flow flow, const double *w, int d, double
               speed * pressure;
 }
 
-/* Adds what the point `at` contributes to the next one in direction d. */
+/* Adds the contribution of the point `at` to the next one in direction d. */
 DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const double *w, INT64 points, INT64 at,
                             int d, double *sum)
 {
@@ -123,19 +123,19 @@ DEVICE void contribute_from(Coefficients c, GLOBAL const double *u, GLOBAL const
     contribute(c, flow_at(u, points, at), here, d, sum);
 }
 
-/* A sweep of a group's block. `way` is 1 forward, -1 backward; r is read forward only. */
+/* Sweeps a group's block. `way` is 1 forward, -1 backward; r is read only in the forward sweep. */
 DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double *w, int way, int front, double tx,
                   double ty, double tz, double dt, int nx, int ny, int nz)
 {
     const Coefficients c = coefficients_of(tx, ty, tz, dt, way);
     const INT64 points = (INT64)nx * ny * nz;
-    /* Coordinates from the first point of the sweep on, and how far the next point of each direction is. */
+    /* Coordinates count from the first point of the sweep; strides lead to the next point of each direction. */
     const int stride_x = way, stride_y = way * nx, stride_z = way * nx * ny;
     const int lag = LOCAL_ID(0) + LOCAL_ID(1), j = GLOBAL_ID(0), k = GLOBAL_ID(1);
     const int begin = BLOCK_X * (front - GROUP_ID(0) - GROUP_ID(1));
     const int end = begin + BLOCK_X < nx - 2 ? begin + BLOCK_X : nx - 2;
     const int is_row = j < ny - 2 && k < nz - 2 && begin >= 0 && begin < end;
-    /* Until the last row's thread is at its end; the same for the whole group. */
+    /* Steps until the last row's thread is at its end; the number is the same for the whole group. */
     const int rows_y = ny - 2 - BLOCK_Y * GROUP_ID(0), rows_z = nz - 2 - BLOCK_Z * GROUP_ID(1);
     const int last = (rows_y < BLOCK_Y ? rows_y : BLOCK_Y) + (rows_z < BLOCK_Z ? rows_z : BLOCK_Z) - 2;
     const int steps = begin >= 0 && begin < end ? end - begin + last : 0;
@@ -164,8 +164,9 @@ DEVICE void sweep(GLOBAL const double *u, GLOBAL const double *r, GLOBAL double 
     }
 }
 
-/* The forward sweep of one front: w from the residual r, on the interior. tx, ty, tz are the inverse mesh widths.
- * Threads: ny - 2, nz - 2. The fronts are 0 .. bx + by + bz - 3, if bx is the number of blocks in x, and so on. */
+/* The forward sweep of one front: computes w from the residual r, on the interior. tx, ty, tz are the inverse mesh
+ * widths. Threads: ny - 2, nz - 2. The fronts are 0 .. bx + by + bz - 3, where bx is the number of blocks in x, and
+ * so on. */
 KERNEL(16, 8, 1) forward(IN(double, u, [5][nz][ny][nx]), IN(double, r, [5][nz][ny][nx]),
                          INOUT(double, w, [5][nz][ny][nx]), int front, double tx, double ty, double tz, double dt,
                          int nx, int ny, int nz)

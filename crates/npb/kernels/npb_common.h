@@ -1,14 +1,14 @@
-/* What the kernels of the three multi-zone NAS benchmarks share: constants of the physics, the layout of a zone's
- * fields, and how lines in x are read. It has no kernels itself.
+/* Definitions that the kernels of the three multi-zone NAS benchmarks share: constants of the physics, the layout
+ * of a zone's fields, and access to lines in x. This file has no kernels itself.
  *
- * A field is [5][nz][ny][nx] numbers, x fastest: five components of `points` numbers each. Components are density, the
- * momenta in x, y, z, and energy. Directions are 0 (x), 1 (y), 2 (z); a point is its place within a component. Interior
- * points are 1 .. n - 2 in each direction. Mesh widths come as their inverses, tx, ty, tz.
+ * A field is [5][nz][ny][nx] numbers, x fastest: five components of `points` numbers each. Components are density,
+ * the momenta in x, y, z, and energy. Directions are 0 (x), 1 (y), 2 (z); a point is its index within a component.
+ * Interior points are 1 .. n - 2 in each direction. Mesh widths are passed as their inverses, tx, ty, tz.
  *
  * Counterpart: src/mz/physics.rs. Source: NASA report RNR-94-007, section 3. */
 
-/* Ratio of specific heats, the same less 1, viscosity, ratio of specific heats over the Prandtl number, both times each
- * other, and the weight of the viscosity of the velocity along a direction. */
+/* Ratio of specific heats, the same less 1, viscosity, ratio of specific heats over the Prandtl number, the product
+ * of the last two, and the weight of the viscosity of the velocity along a direction. */
 #define C1 1.4
 #define C2 0.4
 #define C34 0.1
@@ -19,7 +19,7 @@
 #define DISSIPATION(d) ((d) == 2 ? 1.0 : 0.75)
 #define EPS4 0.25
 
-/* The components of a field at a point. */
+/* Loads the components of a field at a point. */
 DEVICE void load_components(GLOBAL const double *field, INT64 points, INT64 at, double *values)
 {
     UNROLL for (int m = 0; m < 5; m++) values[m] = field[m * points + at];
@@ -32,22 +32,23 @@ DEVICE void store_components(GLOBAL double *field, INT64 points, INT64 at, const
 
 /* Lines in x, one per thread.
  *
- * Neighbouring threads have neighbouring rows, whose points are nx numbers apart; so a group of ROWS threads moves a
- * tile of TILE points of all its rows at a time, along the rows, by way of local memory. A tile has five fields per
- * field that is moved, each of ROWS rows, which are one number longer than TILE so that a column meets all banks. */
+ * Neighbouring threads have neighbouring rows, whose points are nx numbers apart. So a group of ROWS threads moves
+ * a tile of TILE points of all its rows at a time, along the rows, through local memory. A tile has five fields for
+ * each field that is moved. Each has ROWS rows, which are one number longer than TILE so that a column touches all
+ * banks. */
 #define ROWS 32
 #define TILE 8
 #define TILE_SIZE(fields) ((fields) * ROWS * (TILE + 1))
 #define IN_TILE(field, row, l) (((field) * ROWS + (row)) * (TILE + 1) + (l))
 
-/* The first interior point of row `line` of the (ny - 2) (nz - 2) interior rows. */
+/* Returns the first interior point of row `line` of the (ny - 2) (nz - 2) interior rows. */
 DEVICE int start_of_row(int line, int nx, int ny)
 {
     return 1 + nx * (1 + line % (ny - 2)) + nx * ny * (1 + line / (ny - 2));
 }
 
-/* Reads points first .. first + TILE - 1 of the group's rows, as far as there are, from `field` to the tile's fields
- * from `to` on. The rows begin with row `line` of `lines`, and have `length` interior points. */
+/* Reads points first .. first + TILE - 1 of the group's rows, as far as they exist, from `field` to the tile's
+ * fields from `to` on. The rows begin with row `line` of `lines`, and have `length` interior points. */
 DEVICE void load_tile(SHARED double *tile, int to, GLOBAL const double *field, int line, int lines, int first,
                       int length, int nx, int ny, INT64 points)
 {
@@ -60,7 +61,7 @@ DEVICE void load_tile(SHARED double *tile, int to, GLOBAL const double *field, i
     }
 }
 
-/* The way back, from the tile's first five fields. */
+/* Writes the tile's first five fields back to `field`. */
 DEVICE void store_tile(SHARED const double *tile, GLOBAL double *field, int line, int lines, int first, int length,
                        int nx, int ny, INT64 points)
 {

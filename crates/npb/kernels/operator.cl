@@ -1,15 +1,16 @@
 /* The spatial operator of the multi-zone NAS benchmarks, r = scale (S(u) + forcing), and the addition of a step's
  * result.
  *
- * S(u) is the sum over the directions of central differences of the inviscid fluxes, the viscous terms, and second and
- * fourth differences of u as artificial dissipation. A thread per interior point; it finds what it needs of its
- * neighbours from their states, since that costs less than to keep it. Only the interior of a result is written.
- *
- * Counterparts: src/mz/operator.rs and stencil.rs. Source: NASA report RNR-94-007, sections 3.2 and 4.2.
- * Needs npb_common.h. */
+  * S(u) is the sum over the directions of central differences of the inviscid fluxes, the viscous terms, and second
+  * and fourth differences of u as artificial dissipation. There is one thread per interior point. It derives the
+  * quantities that it needs of its neighbours from their states, since that costs less than storing them. Only the
+  * interior of a result is written.
+  *
+  * Counterparts: src/mz/operator/mod.rs and stencil.rs. Source: NASA report RNR-94-007, sections 3.2 and 4.2. Needs
+  * npb_common.h. */
 
-/* The state at a point and what follows from it: velocities, pressure, and (1 - c1 c5) q + c1 c5 E / rho, whose second
- * difference conducts heat. */
+/* The state at a point and the quantities derived from it: velocities, pressure, and (1 - c1 c5) q + c1 c5 E / rho,
+ * whose second difference conducts heat. */
 typedef struct {
     double u[5];
     double v[3];
@@ -39,14 +40,14 @@ DEVICE void add_flux(double *sum, Point p, int d, double weight)
     sum[4] += carried * (p.u[4] + p.pressure);
 }
 
-/* Adds `weight` times what the viscous terms take differences of along direction d. */
+/* Adds `weight` times the quantities whose differences along direction d are the viscous terms. */
 DEVICE void add_stress(double *sum, Point p, int d, double weight)
 {
     UNROLL for (int c = 0; c < 3; c++) sum[c + 1] += (c == d ? CON43 * weight : weight) * p.v[c];
     sum[4] += weight * (p.heat + p.v[d] * p.v[d] / 6.0);
 }
 
-/* Adds the terms of direction d, in which the point `at` is the l-th of n on its line, and `stride` from the next. */
+/* Adds the terms of direction d. The point `at` is the l-th of n on its line, and `stride` from the next. */
 DEVICE void add_direction(double *sum, GLOBAL const double *u, INT64 points, INT64 at, Point here, int d, int stride,
                           int l, int n, double t)
 {
@@ -58,7 +59,7 @@ DEVICE void add_direction(double *sum, GLOBAL const double *u, INT64 points, INT
     add_stress(sum, here, d, -2.0 * viscous);
     add_stress(sum, after, d, viscous);
 
-    /* The fourth difference takes another form beside the boundary, whose points have no part in it. */
+    /* The fourth difference takes another form near the boundary, whose points do not contribute to it. */
     double fourth_before = l > 1 ? 4.0 * EPS4 : 0.0, fourth_after = l < n - 2 ? 4.0 * EPS4 : 0.0;
     double fourth_here = l == 1 || l == n - 2 ? -5.0 * EPS4 : -6.0 * EPS4;
     double far_before = l > 2 ? -EPS4 : 0.0, far_after = l < n - 3 ? -EPS4 : 0.0;

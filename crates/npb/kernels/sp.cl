@@ -1,15 +1,15 @@
-/* SP-MZ's transform into waves and its sweeps: scalar pentadiagonal systems along the lines of a zone, a thread per
- * line.
+/* SP-MZ's transform into waves and its sweeps: scalar pentadiagonal systems along the lines of a zone, one thread
+ * per line.
  *
- * In the eigenvectors of a direction the three waves that move with the flow are components 0, 1, 2, and those of sound
- * components 3 and 4. So a line has three matrices: one that components 0, 1, 2 share, and one each for the others.
- * Rows are eliminated without pivoting as they come along; the transform that follows a sweep is applied to each point
- * of the solution on its way out. The right-hand side r is replaced, on the interior.
+ * In the eigenvectors of a direction the three waves that move with the flow are components 0, 1, 2, and the sound
+ * waves are components 3 and 4. So a line has three matrices: one that components 0, 1, 2 share, and one for each
+ * of the others. Rows are eliminated without pivoting as they come. The transform that follows a sweep is applied
+ * to each point of the solution before it is stored. The right-hand side r is replaced in the interior.
  *
- * Couplings to the boundary's points, whose unknowns are zero, vanish: backwards since two rows of nothing come before
- * the first, forwards since the way back begins with zeros.
+ * Couplings to the boundary's points, whose unknowns are zero, vanish: in elimination since two empty rows precede
+ * the first, in substitution since it begins with zeros.
  *
- * Residual and addition of a step are in operator.cl, the exchange in pack.cl. Counterparts: src/mz/sp,
+ * The residual and the addition of a step are in operator.cl, the exchange is in pack.cl. Counterparts: src/mz/sp,
  * penta.rs, transforms.rs, sweep.rs. Source: NASA reports RNR-94-007, section 4.4, and NAS-03-010; Pulliam and
  * Chaussee, J. Comput. Phys. 39, 1981, derive the transforms. Needs npb_common.h. */
 
@@ -20,8 +20,8 @@
 /* The matrix of component m. */
 #define MATRIX(m) ((m) < 3 ? 0 : (m) - 2)
 
-/* The flow at a point: density and its inverse, velocities, half the square of the speed, energy that is not kinetic,
- * the speed of sound and its square. */
+/* The flow at a point: density and its inverse, velocities, half the square of the speed, internal energy, the
+ * speed of sound and its square. */
 typedef struct {
     double density;
     double volume;
@@ -46,7 +46,7 @@ DEVICE Flow flow_of(const double *u)
     return flow;
 }
 
-/* From the conserved quantities to the waves in x ("txinvr"). */
+/* Transforms the conserved quantities to the waves in x ("txinvr"). */
 DEVICE void enter(Flow flow, double *r)
 {
     double r0 = r[0], r1 = r[1], r2 = r[2], r3 = r[3], r4 = r[4];
@@ -62,7 +62,7 @@ DEVICE void enter(Flow flow, double *r)
     r[4] = t3 + t2;
 }
 
-/* From the waves in x to those in y ("ninvr"). */
+/* Transforms the waves in x to those in y ("ninvr"). */
 DEVICE void from_x_to_y(double *r)
 {
     double r0 = r[0], r1 = r[1], across = ROOT_HALF * r[2], mean = 0.5 * (r[3] + r[4]), difference = r[3] - r[4];
@@ -73,7 +73,7 @@ DEVICE void from_x_to_y(double *r)
     r[4] = mean + across;
 }
 
-/* From the waves in y to those in z ("pinvr"). */
+/* Transforms the waves in y to those in z ("pinvr"). */
 DEVICE void from_y_to_z(double *r)
 {
     double r1 = r[1], r2 = r[2], across = ROOT_HALF * r[0], mean = 0.5 * (r[3] + r[4]), difference = r[3] - r[4];
@@ -84,7 +84,7 @@ DEVICE void from_y_to_z(double *r)
     r[4] = mean + across;
 }
 
-/* From the waves in z back to the conserved quantities ("tzetar"). */
+/* Transforms the waves in z back to the conserved quantities ("tzetar"). */
 DEVICE void leave(Flow flow, double *r)
 {
     double r0 = r[0], r1 = r[1], weight = ROOT_HALF * flow.density;
@@ -97,8 +97,8 @@ DEVICE void leave(Flow flow, double *r)
     r[4] = flow.kinetic * t2 + (flow.v[2] * t3 + turn) + 1.0 / C2 * flow.sound_squared * t1;
 }
 
-/* Of a direction: dt / 2h; the diagonals beside the main one without convection, as a constant and a factor of
- * 1 / density; the outermost diagonals. */
+/* Weights of a direction: dt / 2h; the two diagonals next to the main one without convection, as a constant and a
+ * factor of 1 / density; the outermost diagonals. */
 typedef struct {
     double convection;
     double beside;
@@ -116,8 +116,8 @@ DEVICE Weights weights_of(int d, double t, double dt)
     return weights;
 }
 
-/* A point's part in the matrices, from the flow and its velocity along the line: the even part of the diagonals beside
- * the main one, and what couples the row before and the row after to the point. */
+/* A point's entries in the matrices, from the flow and its velocity along the line: the even part of the two
+ * diagonals next to the main one, and the couplings of the previous and the next row to the point. */
 typedef struct {
     double beside;
     double above[3];
@@ -147,8 +147,8 @@ typedef struct {
     double y[5];
 } Row;
 
-/* What elimination carries along: the two rows before, how they are coupled to, and the row that waits to know the
- * point after it. */
+/* State that elimination carries along: the two previous rows, the coupling to the last of them, and the pending
+ * row, which still needs the next point. */
 typedef struct {
     Row second;
     Row first;
@@ -169,12 +169,12 @@ DEVICE Front no_front(void)
     return none;
 }
 
-/* Eliminates row l of `length`, the one that waits, with what the point after it contributes. What substitution needs
- * of a row is `lines` numbers apart in `stored`, and STORED times that from the next row. */
+/* Eliminates row l of `length`, the pending one, with the coupling `above` to the next point. The numbers that
+ * substitution needs of a row are `lines` apart in `stored`; successive rows are STORED times that apart. */
 DEVICE void eliminate(Front *front, Weights weights, int l, int length, const double *above, GLOBAL double *stored,
                       int lines)
 {
-    /* 1 + 6 outer, of which 8 are in twice `beside`; 5 at both ends. */
+    /* 1 + 6 outer, of which 8 are already in twice `beside`; 5 outer at both ends. */
     double diagonal = 1.0 - (l == 0 || l == length - 1 ? 3.0 : 2.0) * weights.outer - 2.0 * front->here.beside;
     double lower[3], inverse[3];
     Row row;
@@ -200,7 +200,8 @@ DEVICE void eliminate(Front *front, Weights weights, int l, int length, const do
     front->first = row;
 }
 
-/* Elimination arrives at point l of its line, which contributes `part` and has the right-hand side `right`. */
+/* Accepts point l of a line, with the entries `part` and the right-hand side `right`; eliminates the previous row.
+ * */
 DEVICE void arrive(Front *front, Weights weights, Part part, int l, int length, const double *right,
                    GLOBAL double *stored, int lines)
 {
@@ -209,7 +210,8 @@ DEVICE void arrive(Front *front, Weights weights, Part part, int l, int length, 
     UNROLL for (int m = 0; m < 5; m++) front->right[m] = right[m];
 }
 
-/* Substitution arrives at row l: x, the solution at the next point, and `after`, that at the one after it, move on. */
+/* Substitutes at row l: moves x from the solution at the next point to that at this one, and `after` to the next.
+ * */
 DEVICE void substitute(double *x, double *after, int l, GLOBAL const double *stored, int lines)
 {
     stored += (INT64)l * STORED * lines;
@@ -281,9 +283,9 @@ KERNEL(32, 1, 1) sweep_x(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz
     }
 }
 
-/* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes conserved
- * quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2). `scratch` as
- * above. */
+/* Solves all lines in y (direction 1), whose solution becomes waves in z, or in z (2), whose solution becomes
+ * conserved quantities. t is the inverse mesh width in the direction. Threads: (nx - 2) times (nz - 2) or (ny - 2).
+ * `scratch` as above. */
 KERNEL(64, 1, 1) sweep_yz(IN(double, u, [5][nz][ny][nx]), INOUT(double, r, [5][nz][ny][nx]),
                           INOUT(double, scratch, [11][nz - 2][ny - 2][nx - 2]), int direction, double t, double dt,
                           int nx, int ny, int nz)

@@ -1,8 +1,8 @@
-//! Where tasks go: to the runtime at once, or into a recording, to be replayed. A step is described once for both.
+//! Common interface for tasks that are submitted at once or recorded for replay. A step is described once for both.
 //!
-//! (Part of `npb-cg` as well, which includes this file.)
+//! `npb-cg` includes this file as well.
 
-#![allow(dead_code)] // each of the two has its part
+#![allow(dead_code)] // each of the two crates uses a part of it
 
 use std::borrow::Cow;
 
@@ -11,32 +11,32 @@ use thalweg::memory::{AccessList, IntoOutcome};
 use thalweg::prelude::*;
 use thalweg::task::{Accesses, IterationSpace};
 
-/// What is said of a task beside its accesses and its bodies.
+/// Hints for a task, in addition to its accesses and bodies.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hints<'a> {
-    /// Its work, in whatever unit all tasks have.
+    /// The task's work, in any unit that all tasks share.
     pub(crate) cost: Option<f64>,
-    /// Where it stands in an iteration space.
+    /// The task's position in an iteration space.
     pub(crate) place: Option<Place<'a>>,
 }
 
 impl Hints<'_> {
-    /// Of a task that is so much work.
+    /// Hints that only give the task's work.
     pub(crate) fn cost(cost: f64) -> Self {
         Self { cost: Some(cost), place: None }
     }
 }
 
-/// Where a task stands in an iteration space.
+/// A task's position relative to an iteration space.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
-    /// It is this index.
+    /// The task is this index.
     At(&'a IterationSpace, usize),
-    /// It runs where this index does, and is not shared out.
+    /// The task runs on the unit of this index, and is not distributed itself.
     Beside(&'a IterationSpace, usize),
 }
 
-/// Who takes tasks.
+/// Accepts tasks: a runtime, or a recorder.
 pub(crate) trait Front {
     /// Begins the next instance of an iteration space.
     fn begin(&self, space: &IterationSpace);
@@ -62,7 +62,7 @@ pub(crate) trait Front {
             + Sync
             + 'static;
 
-    /// Submits or records a task for cores alone.
+    /// Submits or records a task with a body for cores only.
     #[track_caller]
     fn on_cores<A, C>(
         &self,

@@ -1,9 +1,9 @@
-//! The multi-zone NAS Parallel Benchmarks that Thalweg's examples, benches and tests stand on. (CG is in `npb-cg`.)
+//! The multi-zone NAS Parallel Benchmarks, which Thalweg's examples, benches and tests use. (CG is in `npb-cg`.)
 //!
-//! Programs with flags and output are not here but in `examples/`.
+//! The programs with flags and output are in `examples/`.
 
 mod front;
 pub mod mz;
 
-/// What a run may fail with: a refused task, or a failed one.
+/// Result of a run, which fails if a task is refused or fails.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -1,10 +1,10 @@
-//! Every width of vectors that this processor has computes the same, but for rounding, and the same from run to run.
+//! Results at every vector width of this processor: they differ only by rounding, and are the same from run to run.
 //!
-//! One test, since the width is the process's. Whole runs are verified at every width by `.ci/run`.
+//! There is only one test, since the width is a setting of the process. `.ci/run` verifies whole runs at every width.
 
 use npb::mz::{Benchmark, Class, Fuse, Norms, lanes, limit_lanes, run_serially};
 
-/// Norms after a few steps of class S.
+/// Returns the norms after a few steps of class S.
 fn norms(benchmark: Benchmark) -> Norms {
     run_serially(benchmark, &benchmark.problem(Class::S), 2, 1, Fuse::Step).norms
 }
@@ -14,7 +14,7 @@ fn numbers(norms: &Norms) -> Vec<f64> {
 }
 
 #[test]
-fn every_width_computes_the_same() {
+fn every_width_computes_same_up_to_rounding() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
         limit_lanes(1);
         assert_eq!(lanes(), 1);

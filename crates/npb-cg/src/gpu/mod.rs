@@ -1,7 +1,6 @@
 //! The phases of the iteration on accelerators: `kernels/cg.cl`, the counterpart of [`super::kernels`].
 //!
-//! What is enqueued adds to sums in the order in which groups of threads end: ζ may differ in its last digits from run to
-//! run.
+//! Kernels add to sums in the order in which thread groups end, so ζ may differ in its last digits from run to run.
 
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::DeviceError;
@@ -10,14 +9,14 @@ use thalweg::prelude::DeviceError;
 const LANES: usize = 8;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch what is theirs by row or index, which they compare with `rows` and `n`, and what offsets and
-// columns lead to, which they compare with `entries` and `width`.
+// SAFETY: a kernel's thread touches only the elements of its row or index, which it compares with `rows` and `n`,
+// and the elements that offsets and columns refer to, which it compares with `entries` and `width`.
 const CG: Program = unsafe { Program::new("cg.cl", include_str!("../../kernels/cg.cl")) }
     .header("csr.h", include_str!("../../../../kernels/csr.h"))
     .header("reduce.h", include_str!("../../../../kernels/reduce.h"))
     .define("LANES", LANES as i64);
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+// SAFETY: a kernel's thread touches only the element of its index, which it compares with `n`.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../../kernels/reduce.h"));
 
@@ -25,7 +24,7 @@ const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../..
 type Reads<'a> = &'a DeviceView<'a, f64>;
 /// A region that a task writes.
 type Writes<'a, 'b> = &'a mut DeviceViewMut<'b, f64>;
-/// Whether everything could be enqueued.
+/// Success if all work could be enqueued.
 pub type Enqueued = Result<(), DeviceError>;
 
 /// Parameters of kernels.
@@ -46,10 +45,10 @@ static NORMS: Kernel<Norms> = Kernel::new(&CG, "norms");
 static ZETA: Kernel<(Rd, Rd, Wr, f64)> = Kernel::new(&CG, "zeta");
 static NORMALISE: Kernel<(Rd, Rd, Wr, i32)> = Kernel::new(&CG, "normalise");
 
-/// A block of rows of the matrix, as [`super::kernels::Rows`].
+/// A block of rows of the matrix; see [`super::kernels::Rows`].
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
-    /// Where the entries of each row start.
+    /// Index of the first entry of each row.
     pub offsets: &'a DeviceView<'a, u32>,
     /// Column of each entry of the block.
     pub columns: &'a DeviceView<'a, u32>,
@@ -65,18 +64,18 @@ impl Rows<'_> {
     }
 }
 
-/// Every element of `x` becomes `value`.
+/// Sets every element of `x` to `value`.
 pub fn fill(k: &mut Launcher<'_>, x: Writes<'_, '_>, value: f64) -> Enqueued {
     let n = x.len();
     k.launch(&FILL, n, (x, value, number(n)))
 }
 
-/// `z = 0`, `r = p = x`; adds x · x to `rho`.
+/// Sets `z = 0`, `r = p = x`; adds x · x to `rho`.
 pub fn begin(k: &mut Launcher<'_>, x: Reads<'_>, [z, r, p]: [Writes<'_, '_>; 3], rho: Writes<'_, '_>) -> Enqueued {
     k.launch(&BEGIN, x.len(), (x, z, r, p, rho, number(x.len())))
 }
 
-/// `q = A p` on a block of rows; adds the block's part of p · q to `p_dot_q`.
+/// Computes `q = A p` on a block of rows; adds the block's part of p · q to `p_dot_q`.
 pub fn multiply(
     k: &mut Launcher<'_>,
     rows: Rows<'_>,
@@ -90,7 +89,7 @@ pub fn multiply(
     k.launch(&MULTIPLY, LANES * rows.count(), arguments)
 }
 
-/// `r -= α q` with α = `rho` / `p_dot_q`; adds r · r to `next_rho`.
+/// Computes `r -= α q` with α = `rho` / `p_dot_q`; adds r · r to `next_rho`.
 pub fn update_residual(
     k: &mut Launcher<'_>,
     [rho, p_dot_q]: [Reads<'_>; 2],
@@ -101,7 +100,7 @@ pub fn update_residual(
     k.launch(&UPDATE_RESIDUAL, q.len(), (rho, p_dot_q, q, r, next_rho, number(q.len())))
 }
 
-/// `z += α p` and `next = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
+/// Computes `z += α p` and `next = r + β p`, with α = `rho[0]` / `p_dot_q` and β = `rho[1]` / `rho[0]`.
 pub fn advance(
     k: &mut Launcher<'_>,
     [rho, p_dot_q]: [Reads<'_>; 2],
@@ -126,7 +125,7 @@ pub fn norms(
     k.launch(&NORMS, LANES * rows.count(), arguments)
 }
 
-/// ζ and the norm of the residual.
+/// Computes ζ and the norm of the residual.
 pub fn zeta(
     k: &mut Launcher<'_>,
     [residual, x_dot_z]: [Reads<'_>; 2],
@@ -136,12 +135,12 @@ pub fn zeta(
     k.launch(&ZETA, 1, (residual, x_dot_z, outcome, shift))
 }
 
-/// `x = z / ‖z‖`.
+/// Computes `x = z / ‖z‖`.
 pub fn normalise(k: &mut Launcher<'_>, [z_dot_z, z]: [Reads<'_>; 2], x: Writes<'_, '_>) -> Enqueued {
     k.launch(&NORMALISE, z.len(), (z_dot_z, z, x, number(z.len())))
 }
 
-/// A number of elements, as kernels take it.
+/// Converts a number of elements to the type that kernels take.
 fn number(n: usize) -> i32 {
     i32::try_from(n).expect("rows that 32 bits can count")
 }

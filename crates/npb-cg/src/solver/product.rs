@@ -1,8 +1,9 @@
-//! The phases that compute a product with the matrix, and those that use it at once, by how the matrix is stored.
+//! The phases that compute a product with the matrix, and those that use it, for each storage of the matrix.
 //!
-//! With rows and with slices, each block of rows has its own part of the product. With one triangle, each block has a share
-//! of it, which goes from the first row to the block's last one (see `symmetric.rs`), and who uses the product adds up the
-//! shares, in the order of blocks. The sum p · q needs no product that is added up: a block's part of it is its share times p.
+//! With rows and with slices, each block of rows has its own part of the product. With one triangle, each block has
+//! a share of it, which goes from the first row to the block's last one (see `symmetric.rs`); tasks that use the
+//! product add up the shares, in the order of blocks. The sum p · q does not need the added-up product: a block's
+//! part of it is its share times p.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ use super::super::symmetric::Triangle;
 use super::{Block, Solver};
 
 impl Solver<'_> {
-    /// q = A p and p · q.
+    /// Computes q = A p and p · q.
     pub(super) fn multiply(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         let (p, p_dot_q) = (&self.p[k % 2], self.p_dot_q.slice(k..k + 1));
         let vectors = |q: Range<usize>| (p.input(), self.q.slice(q).output(), p_dot_q.reduction(Sum));
@@ -67,7 +68,7 @@ impl Solver<'_> {
         }
     }
 
-    /// r -= α q and r · r.
+    /// Computes r -= α q and r · r.
     pub(super) fn update_residual(&self, front: &impl Front, k: usize) -> Result<(), SubmitError> {
         let (rho, p_dot_q) = (self.rho.slice(k..k + 1), self.p_dot_q.slice(k..k + 1));
         for Block { rows, .. } in &self.blocks {
@@ -103,7 +104,7 @@ impl Solver<'_> {
         Ok(())
     }
 
-    /// ‖x − A z‖², x · z and z · z.
+    /// Computes ‖x − A z‖², x · z and z · z.
     pub(super) fn norms(&self) -> Result<(), SubmitError> {
         if let Entries::Symmetric(matrix) = &self.entries {
             self.multiply_solution(matrix)?;
@@ -148,7 +149,7 @@ impl Solver<'_> {
         Ok(())
     }
 
-    /// q = A z, in shares.
+    /// Computes q = A z, in shares.
     fn multiply_solution(&self, matrix: &AsTriangle) -> Result<(), SubmitError> {
         (0..matrix.blocks()).try_for_each(|block| {
             self.rt.on_cores(
@@ -163,13 +164,13 @@ impl Solver<'_> {
         })
     }
 
-    /// The shares that have something for these rows, in the order of blocks.
+    /// Returns the shares that contribute to these rows, in the order of blocks.
     fn shares_for(&self, matrix: &AsTriangle, rows: &Range<usize>) -> Vec<Input<'_, f64, Ix1>> {
         matrix.blocks_for(rows).map(|block| self.q.slice(matrix.share(block)).input()).collect()
     }
 }
 
-/// What shares have for these rows.
+/// Returns the parts of shares that belong to these rows.
 fn within<'a>(shares: &[&'a [f64]], rows: &Range<usize>) -> impl DoubleEndedIterator<Item = &'a [f64]> {
     shares.iter().map(|share| &share[rows.start..rows.end.min(share.len())])
 }

@@ -1,6 +1,7 @@
-//! Every kernel against its counterpart on the rows of a real matrix, then whole runs on accelerators.
+//! Every kernel compared with the corresponding Rust function on the rows of a real matrix; then whole runs on
+//! accelerators.
 //!
-//! Vectors are whole arrays on the accelerator, of which kernels get a block; what is beside it has to stay as it is.
+//! Vectors are whole arrays on the accelerator. Kernels get a block of them; the rest has to stay unchanged.
 
 use std::ops::Range;
 
@@ -10,9 +11,9 @@ use thalweg::prelude::*;
 
 use crate::testing::accelerated;
 
-/// All in one test: the kernels are compiled one after the other, before runs launch some at once.
+/// All in one test, so that the kernels are compiled one after the other before runs launch some at the same time.
 #[test]
-fn kernels_do_what_the_bodies_do() {
+fn kernels_match_host_functions() {
     let Some(rt) = accelerated("1:OPENCL:1") else { return };
     let problem = Class::S.problem();
     let matrix = Matrix::generate(&problem);
@@ -27,7 +28,7 @@ fn kernels_do_what_the_bodies_do() {
     }
 }
 
-/// The same with so few rows that a simulator of a device can see to them.
+/// The same with so few rows that a device simulator can run it.
 #[test]
 #[ignore = "run under Oclgrind by another test"]
 fn kernels_on_few_rows() {
@@ -151,7 +152,7 @@ fn run_is_verified(problem: &Problem, units: &str) {
     assert!(problem.relative_error(zeta) < 1e-12 && residual < 1e-10, "{units}: {zeta}, {residual}");
 }
 
-/// An array, all of it on the accelerator.
+/// Creates an array, all of it on the accelerator.
 fn placed<T: Element>(rt: &Runtime, array: Vec<T>) -> Data<T> {
     let data = rt.data(array);
     rt.task("place", (data.inout(),)).gpu(|_, _| -> Enqueued { Ok(()) }).submit().unwrap();

@@ -1,7 +1,8 @@
-//! CG's numerics: matrix, kernels and tasks, against published and independent values and a plain program.
+//! Tests of CG's numerics: matrix, kernels and tasks, compared with published and independent values and a plain
+//! program.
 //!
-//! Outside of the library for the reason that `npb`'s tests are. Run by `cargo test --release --test cg_numerics`, and not by
-//! `cargo test` alone.
+//! The tests are outside of the library for the same reason as `npb`'s. Run by
+//! `cargo test --release --test cg_numerics`, not by a plain `cargo test`.
 
 mod gpu;
 mod matrix;

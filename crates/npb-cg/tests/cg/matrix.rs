@@ -1,11 +1,11 @@
-//! The matrix, against numbers of an independent implementation of the specification.
+//! The matrix, compared with numbers of an independent implementation of the specification.
 
 use npb_cg::matrix::sparse_vectors;
 use npb_cg::{Class, Matrix, Problem};
 
 /// All numbers are from an independent implementation of the specification.
 #[test]
-fn the_first_vector_of_class_s() {
+fn first_vector_of_class_s_matches_reference() {
     let Problem { rows, entries_per_vector, .. } = Class::S.problem();
     let first = &sparse_vectors(rows, entries_per_vector)[0];
     let columns: Vec<u32> = first.iter().map(|entry| entry.0 + 1).collect();
@@ -25,7 +25,7 @@ fn the_first_vector_of_class_s() {
 }
 
 #[test]
-fn the_matrix_of_class_s() {
+fn matrix_of_class_s_matches_reference() {
     let matrix = Matrix::generate(&Class::S.problem());
     assert_eq!((matrix.rows(), matrix.nonzeros()), (1_400, 78_148));
     assert_eq!(matrix.offsets[1], 43);
@@ -40,7 +40,7 @@ fn the_matrix_of_class_s() {
 }
 
 #[test]
-fn rows_ascend_and_the_matrix_is_symmetric() {
+fn rows_ascend_and_matrix_is_symmetric() {
     let matrix = Matrix::generate(&Class::S.problem());
     let row = |row: usize| matrix.entries(&(row..row + 1));
     let entry = |at: usize, column: u32| {
@@ -57,7 +57,7 @@ fn rows_ascend_and_the_matrix_is_symmetric() {
 }
 
 #[test]
-fn blocks_cover_the_rows_in_order_and_evenly() {
+fn blocks_cover_rows_in_order_and_evenly() {
     let matrix = Matrix::generate(&Class::S.problem());
     for count in [1, 3, 8, 5_000] {
         let blocks = matrix.row_blocks(count);

@@ -1,4 +1,4 @@
-//! Operation counts, pseudorandom numbers, and sizes that decide about the storage.
+//! Operation counts, pseudorandom numbers, and the rule that chooses the storage by size.
 
 use npb_cg::Class;
 use npb_cg::random::Random;
@@ -6,7 +6,7 @@ use npb_cg::storage::is_large;
 
 /// The official operation counts, in millions (NPB's own printout of a run).
 #[test]
-fn operation_counts_are_the_official_ones() {
+fn operation_counts_match_official_ones() {
     for (class, millions) in
         [(Class::S, 66.654), (Class::W, 420.63), (Class::A, 1496.46), (Class::B, 54708.7), (Class::C, 143347.0)]
     {
@@ -15,9 +15,9 @@ fn operation_counts_are_the_official_ones() {
     }
 }
 
-/// Against the recurrence in arithmetic that cannot overflow.
+/// Compares with the recurrence in arithmetic that cannot overflow.
 #[test]
-fn the_sequence_is_the_specified_one() {
+fn random_sequence_matches_specification() {
     let mut random = Random::default();
     let mut state = 314_159_265_u128;
     for _ in 0..10_000 {
@@ -28,7 +28,7 @@ fn the_sequence_is_the_specified_one() {
 
 /// Classes W, A, B and C.
 #[test]
-fn one_triangle_is_for_large_matrices_in_few_blocks() {
+fn one_triangle_is_chosen_for_large_matrices_in_few_blocks() {
     let with_blocks = |blocks| {
         [(7_000, 508_402), (14_000, 1_853_104), (75_000, 13_708_072), (150_000, 36_121_058)]
             .map(|(rows, entries)| is_large(rows, entries, blocks))

@@ -1,4 +1,4 @@
-//! The matrix, the kernels and the tasks, against published and independent values.
+//! The matrix, the kernels and the tasks, compared with published and independent values.
 
 use npb_cg::{Class, EPSILON, Matrix, Problem, Solver, Storage, kernels};
 use thalweg::Runtime;
@@ -20,7 +20,7 @@ fn assert_close(got: f64, expected: f64, tolerance: f64) {
 
 /// Entry counts and ζ after the first three steps, from an independent implementation.
 #[test]
-fn the_serial_method_reproduces_the_first_steps() {
+fn serial_method_reproduces_first_steps() {
     for (name, entries, zetas) in [
         (Class::S, 78_148, [9.9986441579140, 8.5733279203222, 8.5954510374058]),
         (Class::W, 508_402, [11.9997003727381, 10.3457275664058, 10.3617880137963]),
@@ -34,14 +34,14 @@ fn the_serial_method_reproduces_the_first_steps() {
 }
 
 #[test]
-fn the_serial_method_is_verified_in_class_s() {
+fn serial_method_is_verified_in_class_s() {
     let (problem, matrix) = class(Class::S);
     let zetas = serial::zetas(&problem, &matrix, problem.iterations);
     assert_close(zetas[problem.iterations - 1], problem.zeta, EPSILON);
 }
 
 #[test]
-fn kernels_agree_with_the_plain_product_on_every_block() {
+fn kernels_match_plain_product_on_every_block() {
     let (problem, matrix) = class(Class::S);
     let p: Vec<f64> = (0..problem.rows).map(|i| (i as f64).sin()).collect();
     let x: Vec<f64> = (0..problem.rows).map(|i| (i as f64).cos()).collect();
@@ -66,14 +66,14 @@ fn kernels_agree_with_the_plain_product_on_every_block() {
     }
 }
 
-/// How the tasks of a step get to the runtime.
+/// Whether the tasks of a step are submitted or replayed.
 #[derive(Clone, Copy, Debug)]
 enum Steps {
     Submitted,
     Replayed,
 }
 
-/// ζ and the residual of every step of class S as tasks.
+/// Returns ζ and the residual of every step of class S, computed by tasks.
 fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(f64, f64)> {
     let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
     let (problem, matrix) = class(Class::S);
@@ -91,7 +91,7 @@ fn by_tasks(units: &str, blocks: usize, steps: Steps, storage: Storage) -> Vec<(
 }
 
 #[test]
-fn tasks_agree_with_the_serial_method_at_every_step() {
+fn tasks_match_serial_method_at_every_step() {
     let (problem, matrix) = class(Class::S);
     let expected = serial::zetas(&problem, &matrix, problem.iterations);
     for (blocks, storage) in STORAGES.into_iter().flat_map(|storage| [(1, storage), (5, storage)]) {
@@ -104,7 +104,7 @@ fn tasks_agree_with_the_serial_method_at_every_step() {
 }
 
 #[test]
-fn every_machine_gives_the_same_bits_replayed_too() {
+fn submitted_and_replayed_steps_give_same_bits_on_any_units() {
     for storage in STORAGES {
         let expected = by_tasks("2:CPU:1", 6, Steps::Submitted, storage);
         assert_close(expected[14].0, Class::S.problem().zeta, EPSILON);

@@ -1,12 +1,12 @@
 //! The same benchmark without tasks: one thread, whole vectors, one statement after the other.
 //!
-//! It is the oracle of the tests. It uses the program's matrix, because that has tests of its own,
-//! but none of its kernels.
+//! The tests compare results with it. It uses the program's matrix, because that has its own tests, but none of its
+//! kernels.
 
 use npb_cg::classes::CG_ITERATIONS;
 use npb_cg::{Matrix, Problem};
 
-/// ζ after each of the first `iterations` steps of the power iteration.
+/// Returns ζ after each of the first `iterations` steps of the power iteration.
 pub(crate) fn zetas(problem: &Problem, matrix: &Matrix, iterations: usize) -> Vec<f64> {
     let mut x = vec![1.0; problem.rows];
     let step = |_| {
@@ -19,7 +19,7 @@ pub(crate) fn zetas(problem: &Problem, matrix: &Matrix, iterations: usize) -> Ve
     (0..iterations).map(step).collect()
 }
 
-/// An approximate solution of A z = x by conjugate gradients.
+/// Returns an approximate solution of A z = x by conjugate gradients.
 fn solve(matrix: &Matrix, x: &[f64]) -> Vec<f64> {
     let mut z = vec![0.0; x.len()];
     let (mut r, mut p) = (x.to_vec(), x.to_vec());
@@ -40,7 +40,7 @@ fn solve(matrix: &Matrix, x: &[f64]) -> Vec<f64> {
     z
 }
 
-/// A p.
+/// Returns A p.
 pub(crate) fn multiply(matrix: &Matrix, p: &[f64]) -> Vec<f64> {
     let row =
         |row: usize| matrix.entries(&(row..row + 1)).map(|k| matrix.values[k] * p[matrix.columns[k] as usize]).sum();

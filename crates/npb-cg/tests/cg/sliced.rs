@@ -7,12 +7,12 @@ use npb_cg::{Class, Matrix};
 
 use crate::serial;
 
-/// A matrix of so many rows, whose row `r` has so many entries.
+/// Creates a matrix of `rows` rows, where row `r` has `entries(r)` entries.
 fn matrix(rows: usize, entries: impl Fn(usize) -> usize) -> Matrix {
     let mut matrix = Matrix { offsets: vec![0], columns: vec![], values: vec![] };
     for row in 0..rows {
         let count = entries(row).min(rows);
-        // Spread over all columns, and each only once.
+        // Spread over all columns, each of which occurs only once.
         let mut columns: Vec<u32> = (0..count).map(|n| ((n * rows / count.max(1) + row) % rows) as u32).collect();
         columns.sort_unstable();
         matrix.values.extend(columns.iter().map(|&column| f64::from(column).sin() + row as f64 / rows as f64));
@@ -23,11 +23,11 @@ fn matrix(rows: usize, entries: impl Fn(usize) -> usize) -> Matrix {
 }
 
 #[test]
-fn slices_are_the_rows() {
+fn sliced_products_match_plain_products() {
     let empty = |_| 0;
     let uneven = |row: usize| if row.is_multiple_of(97) { row } else { row % 13 };
     let matrices = [matrix(1, |_| 1), matrix(7, |row| row), matrix(9, empty), matrix(STRIP + 1, uneven)];
-    // A window and one column, two windows, many strips.
+    // One window and one column, two windows, many strips.
     for matrix in matrices.into_iter().chain([WINDOW + 1, 2 * WINDOW, 10_000].map(|rows| matrix(rows, uneven))) {
         let vector: Vec<f64> = (0..matrix.rows()).map(|row| (row as f64).cos()).collect();
         let expected = serial::multiply(&matrix, &vector);
@@ -53,14 +53,14 @@ fn slices_are_the_rows() {
                 }
                 one = product;
             } else {
-                assert_eq!(product, one, "cutting changes sums");
+                assert_eq!(product, one, "the division into blocks changes sums");
             }
         }
     }
 }
 
 #[test]
-fn little_is_filled_up() {
+fn padding_is_at_most_three_percent() {
     let matrix = Matrix::generate(&Class::S.problem());
     let mut sliced = Sliced::default();
     sliced.push(&matrix, 0..matrix.rows());

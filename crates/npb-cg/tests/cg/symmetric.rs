@@ -9,18 +9,18 @@ use npb_cg::{Class, Matrix};
 
 use crate::serial;
 
-/// A symmetric matrix of so many rows, whose row `r` has so many entries below the diagonal.
+/// Creates a symmetric matrix of `rows` rows, where row `r` has `below(r)` entries below the diagonal.
 fn matrix(rows: usize, below: impl Fn(usize) -> usize) -> Matrix {
     let mut entries = vec![Vec::new(); rows];
     for row in 0..rows {
         let count = below(row).min(row);
-        // Spread over all columns, and each only once.
+        // Spread over all columns, each of which occurs only once.
         for column in (0..count).map(|n| n * row / count) {
             let value = (column as f64).sin() + row as f64 / rows as f64;
             entries[row].push((column as u32, value));
             entries[column].push((row as u32, value));
         }
-        // Some rows have none on the diagonal.
+        // Some rows have no entry on the diagonal.
         if !row.is_multiple_of(3) {
             entries[row].push((row as u32, row as f64));
         }
@@ -36,7 +36,7 @@ fn matrix(rows: usize, below: impl Fn(usize) -> usize) -> Matrix {
     matrix
 }
 
-/// The shares that blocks have of a product, added up.
+/// Returns the sum of the blocks' shares of a product.
 fn product(matrix: &Matrix, blocks: &[Range<usize>], vector: &[f64]) -> Vec<f64> {
     let mut symmetric = Symmetric::default();
     let parts: Vec<_> = blocks.iter().map(|rows| symmetric.push(matrix, rows.clone())).collect();
@@ -50,16 +50,16 @@ fn product(matrix: &Matrix, blocks: &[Range<usize>], vector: &[f64]) -> Vec<f64>
 }
 
 #[test]
-fn shares_add_up_to_the_product() {
+fn shares_add_up_to_product() {
     let empty = |_| 0;
     let uneven = |row: usize| if row.is_multiple_of(97) { row / 2 } else { row % 13 };
     let matrices = [matrix(1, empty), matrix(7, |row| row), matrix(9, empty), matrix(STRIP + 1, uneven)];
-    // A window, and one column more, two windows, many strips.
+    // One window, one column more, two windows, many strips.
     let sizes = [WINDOW, WINDOW + 1, 2 * WINDOW, 10_000];
     for mut matrix in matrices.into_iter().chain(sizes.map(|rows| matrix(rows, uneven))) {
         let vector: Vec<f64> = (0..matrix.rows()).map(|row| (row as f64).cos()).collect();
         let expected = serial::multiply(&matrix, &vector);
-        // What is above the diagonal is not read.
+        // Entries above the diagonal are not read.
         for row in 0..matrix.rows() {
             for entry in matrix.entries(&(row..row + 1)) {
                 if matrix.columns[entry] as usize > row {
@@ -77,7 +77,7 @@ fn shares_add_up_to_the_product() {
 }
 
 #[test]
-fn blocks_cover_the_rows_in_order_and_evenly() {
+fn blocks_cover_rows_in_order_and_evenly() {
     let matrix = Matrix::generate(&Class::S.problem());
     for count in [1, 3, 8, 5_000] {
         let blocks = row_blocks(&matrix, count);

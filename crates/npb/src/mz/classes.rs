@@ -1,6 +1,6 @@
 //! The three benchmarks, their problem classes, and the values that verify a run.
 //!
-//! The figures are in `reference.toml`, which names their source; nothing here repeats them.
+//! The figures and their source are in `reference.toml` only.
 
 use std::collections::BTreeMap;
 
@@ -51,21 +51,21 @@ pub enum Class {
     F,
 }
 
-/// How many pieces a zone's step is: tasks, or intervals of the clock.
+/// How a zone's step is divided into tasks, or into intervals of the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fuse {
     /// One per stage: residual, sweeps, update.
     Stages,
-    /// One, the exchange included: zones send each other their faces as arrays of their own.
+    /// One for the whole step, including the exchange: zones send each other their faces as separate arrays.
     Whole,
     /// One after the exchange.
     Step,
-    /// One, whose children compute chunks of planes, and then of rows. CPU units and emulated devices run them, whatever
-    /// else a machine has. A simulation, which runs no bodies, knows of no children.
+    /// One whose children compute chunks of planes, then chunks of rows. Only CPU units and emulated devices run
+    /// them, even if the machine has others. A simulation runs no bodies and so sees no children.
     Planes,
 }
 
-/// What a class of a benchmark prescribes.
+/// Parameters and reference values of one class of a benchmark.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Problem {
@@ -73,7 +73,7 @@ pub struct Problem {
     pub points: [usize; 3],
     /// Zones in x and y.
     pub zones: [usize; 2],
-    /// Of the largest to the smallest zone's width, in each direction.
+    /// Ratio of the largest zone's width to the smallest zone's, in each direction.
     pub ratio: f64,
     /// Time steps of a full run.
     pub steps: usize,
@@ -83,11 +83,11 @@ pub struct Problem {
     pub residual: [f64; COMPONENTS],
     /// Reference: error norms.
     pub error: [f64; COMPONENTS],
-    /// Reference: the surface integral, of LU alone.
+    /// Reference: the surface integral, for LU only.
     pub surface: Option<f64>,
-    /// The zones' widths in x as published, which the formulas have to give.
+    /// The zones' published widths in x, which the formulas must reproduce.
     pub x_sizes: Vec<usize>,
-    /// Their widths in y likewise.
+    /// The zones' published widths in y, likewise.
     pub y_sizes: Vec<usize>,
 }
 
@@ -100,7 +100,7 @@ impl Benchmark {
         problem.expect("every benchmark has every class")
     }
 
-    /// Millions of operations of one step on a zone, by NPB's own count.
+    /// Returns the operations of one step on a zone, in millions, by NPB's own count.
     pub fn operations(self, Shape { nx, ny, nz }: Shape) -> f64 {
         let [nx, ny, nz] = [nx, ny, nz].map(|n| n as f64);
         let volume = nx * ny * nz;
@@ -115,7 +115,7 @@ impl Benchmark {
 }
 
 impl Problem {
-    /// The zones' meshes, in the order of their numbers.
+    /// Returns the zones' meshes, in the order of the zones' numbers.
     pub fn meshes(&self, benchmark: Benchmark) -> Vec<Mesh> {
         let [gx, gy, nz] = self.points;
         let columns = widths(gx, self.zones[0], self.ratio);
@@ -124,13 +124,13 @@ impl Problem {
         shapes.map(|shape| Mesh::new(benchmark, shape, self.points, self.zones, self.dt)).collect()
     }
 
-    /// Millions of operations of `steps` steps on all zones, by NPB's own count.
+    /// Returns the operations of `steps` steps on all zones, in millions, by NPB's own count.
     pub fn operations(&self, benchmark: Benchmark, steps: usize) -> f64 {
         let step: f64 = self.meshes(benchmark).iter().map(|mesh| benchmark.operations(mesh.shape)).sum();
         step * steps as f64
     }
 
-    /// Each zone's neighbours, in the order of the zones' numbers.
+    /// Returns each zone's neighbours, in the order of the zones' numbers.
     pub fn neighbours(&self) -> Vec<Neighbours> {
         (0..self.zones[0] * self.zones[1]).map(|zone| Neighbours::of(zone, self.zones)).collect()
     }

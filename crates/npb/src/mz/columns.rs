@@ -1,8 +1,9 @@
-//! Columns side by side, one in every lane: lines in y and in z, which are solved where they are.
+//! Columns of grid points, one per lane: lines in y and z, which are solved in place.
 //!
-//! Neighbouring columns are a vector in memory. They come in rows: those in y have one in each plane, those in z one for each y. Where
-//! a row's fill no vectors, its last ones share one with the first ones of the next row: two vectors are read, and each gives its
-//! lanes. Nothing but these columns is ever changed.
+//! Neighbouring columns form a vector in memory. Columns come in rows: columns in y have one row in each plane,
+//! columns in z one for each y. If a row's columns do not fill whole vectors, its last columns share one with the
+//! first columns of the next row: both vectors are read, and each provides some of the lanes. No other columns are
+//! ever changed.
 
 use std::ops::Range;
 
@@ -10,32 +11,33 @@ use pulp::Simd;
 
 use crate::mz::lanes::Lane;
 
-/// A column in every lane. Both functions take how far a point is from the first one of its column.
+/// A bundle of columns, one per lane. In `load` and `store`, `point` is a point's distance from the first point of
+/// its column.
 pub trait Columns: Copy {
-    /// The first column's first point.
+    /// Returns the index of the first column's first point.
     fn first(self) -> usize;
 
-    /// A point of each column.
+    /// Loads a point of each column.
     ///
     /// # Panics
-    /// If the columns are not in `from`.
+    /// If the columns are not within `from`.
     fn load<S: Simd>(self, simd: S, from: &[f64], point: usize) -> Lane<S>;
 
     /// Sets a point of each column.
     ///
     /// # Panics
-    /// If the columns are not in `to`.
+    /// If the columns are not within `to`.
     fn store<S: Simd>(self, lanes: Lane<S>, to: &mut [f64], point: usize);
 }
 
-/// Side by side, as many as there are lanes.
+/// Adjacent columns, one for every lane.
 #[derive(Clone, Copy)]
 pub struct Together {
     /// The first column's first point.
     pub first: usize,
 }
 
-/// Side by side, fewer than there are lanes; the others hold zeros.
+/// Adjacent columns, fewer than there are lanes; the other lanes hold zeros.
 #[derive(Clone, Copy)]
 pub struct Few {
     /// The first column's first point.
@@ -43,14 +45,14 @@ pub struct Few {
     pub count: usize,
 }
 
-/// The last ones of a row, and the first ones of the next.
+/// The last columns of a row and the first columns of the next.
 #[derive(Clone, Copy)]
 pub struct Divided {
     /// The first column's first point.
     pub first: usize,
-    /// How many are in the first row.
+    /// Number of columns in the first row.
     pub count: usize,
-    /// What the first column's first point would be if all of them were in the second row.
+    /// Index that the first column's first point would have if all columns were in the second row.
     pub second: usize,
 }
 
@@ -108,15 +110,15 @@ impl Columns for Divided {
     }
 }
 
-/// As many columns as there are lanes, or what is left of them.
+/// One column per lane, or the columns that are left.
 pub enum Bundle {
     Together(Together),
     Divided(Divided),
     Few(Few),
 }
 
-/// Does `$work` with the columns of a bundle. Each kind is code of its own: the choice at every point would cost more than what it is
-/// about.
+/// Does `$work` with the columns of a bundle. Each kind gets its own copy of the code: a branch at every point
+/// would cost more than the work of the point.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! with_columns {
@@ -128,7 +130,8 @@ macro_rules! with_columns {
         }
     };
 }
-/// The columns of `rows` rows that lie `apart` points from one another, of each the columns `columns`, bundle by bundle.
+/// Returns the columns `columns` of each of `rows` rows, bundle by bundle. The rows are `apart` points from one
+/// another.
 ///
 /// # Panics
 /// If a row has fewer columns than there are lanes.
@@ -153,7 +156,8 @@ pub fn bundles<S: Simd>(rows: usize, apart: usize, columns: Range<usize>) -> imp
     )
 }
 
-/// The columns of a row that are solved: with those at the boundary if that makes them fill vectors.
+/// Returns the columns of a row that are solved. They include the boundary columns if the columns then fill whole
+/// vectors.
 #[inline(always)]
 pub(crate) fn solved<S: Simd>(nx: usize) -> Range<usize> {
     let whole = (nx - 2).next_multiple_of(S::F64_LANES);

@@ -1,8 +1,8 @@
-//! The arrays of a zone as the stages walk them: one flat slice per component, divided among threads.
+//! A zone's arrays as one flat slice per component, divided among threads.
 //!
-//! Arrays have the shape `[5, nz, ny, nx]`, x contiguous. A stage needs each component contiguous; how far the
-//! components lie apart is free. To work on several threads, planes of constant z are dealt out in contiguous
-//! ranges, without any copying. With one thread no thread pool is ever touched.
+//! Arrays have the shape `[5, nz, ny, nx]`, x contiguous. The stages require each component to be contiguous; the
+//! distance between components is free. To work on several threads, planes of constant z are dealt out in
+//! contiguous ranges, without any copying. With one thread, the thread pool is never used.
 
 use std::ops::Range;
 
@@ -13,22 +13,22 @@ use super::physics::COMPONENTS;
 
 /// A flat slice per component.
 pub(crate) type Components<'a> = [&'a [f64]; COMPONENTS];
-/// A flat slice per component, to be written.
+/// A mutable flat slice per component.
 pub(crate) type ComponentsMut<'a> = [&'a mut [f64]; COMPONENTS];
 
-/// The components of an array.
+/// Returns the components of an array.
 ///
 /// # Panics
-/// If there are not five, or one is not contiguous.
+/// If there are not five components, or one of them is not contiguous.
 pub(crate) fn components<'a>(array: &ArrayView4<'a, f64>) -> Components<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
     std::array::from_fn(|m| (*array).index_axis_move(Axis(0), m).to_slice().expect("each component is contiguous"))
 }
 
-/// The components of an array, to be written.
+/// Returns the components of an array, mutably.
 ///
 /// # Panics
-/// If there are not five, or one is not contiguous.
+/// If there are not five components, or one of them is not contiguous.
 pub fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
     assert_eq!(array.len_of(Axis(0)), COMPONENTS, "components of a zone's array");
     let (first, rest) = array.split_at(Axis(0), 1);
@@ -38,8 +38,8 @@ pub fn components_mut<'a>(array: ArrayViewMut4<'a, f64>) -> ComponentsMut<'a> {
     [first, second, third, fourth, fifth].map(|one| one.into_slice().expect("each component is contiguous"))
 }
 
-/// Runs `work` on the planes `planes` (of constant z) of `target`, divided among `threads` threads. It is given a
-/// range of planes and, per component, these planes' points, of `plane` each.
+/// Runs `work` on the planes `planes` (of constant z) of `target`, divided among `threads` threads. `work` receives
+/// a range of planes and, per component, the points of these planes. A plane has `plane` points.
 ///
 /// # Panics
 /// If the components do not have these planes, or `work` panics.
@@ -68,7 +68,7 @@ pub(crate) fn over_planes(
     shares.into_par_iter().for_each(|(range, part)| work(range, part));
 }
 
-/// Calls `work` with each plane of `target`, of `plane` points, and its number; the first is number `first`.
+/// Calls `work` with each plane of `target` and its number, starting at `first`. A plane has `plane` points.
 #[inline(always)]
 pub fn for_planes(
     plane: usize,
@@ -82,8 +82,8 @@ pub fn for_planes(
     }
 }
 
-/// Calls `work` with up to `together` planes of `target` at a time, of `plane` points each, and their numbers; the first is number
-/// `first`.
+/// Calls `work` with up to `together` planes of `target` at a time and their numbers, starting at `first`. A plane
+/// has `plane` points.
 #[inline(always)]
 pub(crate) fn for_slabs(
     plane: usize,
@@ -98,8 +98,8 @@ pub(crate) fn for_slabs(
     }
 }
 
-/// What `of` makes of each component. The standard library's `each_mut` and `map` may become calls of their own, which cost more than a
-/// row of a small zone has room for.
+/// Applies `of` to each component. The standard library's `each_mut` and `map` may not be inlined, and a call costs
+/// too much for a row of a small zone.
 #[inline(always)]
 pub(crate) fn each_mut<'a, 'r, T>(
     r: &'a mut ComponentsMut<'r>,
@@ -109,27 +109,27 @@ pub(crate) fn each_mut<'a, 'r, T>(
     [of(a), of(b), of(c), of(d), of(e)]
 }
 
-/// The first `points` points of each component. What walks several components does so first: then one comparison of an index, not one for
-/// each, is enough.
+/// Returns the first `points` points of each component. Code that walks several components calls this first, so
+/// that the compiler needs only one bounds check per index instead of one for each component.
 ///
 /// # Panics
-/// If there are fewer.
+/// If a component has fewer points.
 #[inline(always)]
 pub(crate) fn cut<const K: usize>(components: [&[f64]; K], points: usize) -> [&[f64]; K] {
     tabulate!(|m| &components[m][..points])
 }
 
-/// [`cut`], to be written.
+/// Returns the first `points` points of each component, mutably; see [`cut`].
 ///
 /// # Panics
-/// If there are fewer.
+/// If a component has fewer points.
 #[inline(always)]
 pub(crate) fn cut_mut<const K: usize>(mut components: [&mut [f64]; K], points: usize) -> [&mut [f64]; K] {
     unroll!(K, |m| components[m] = &mut std::mem::take(&mut components[m])[..points]);
     components
 }
 
-/// The same components, for as long as they are lent.
+/// Reborrows the components.
 #[inline(always)]
 pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {
     each_mut(
@@ -139,7 +139,7 @@ pub(crate) fn reborrow<'a>(r: &'a mut ComponentsMut<'_>) -> ComponentsMut<'a> {
     )
 }
 
-/// Plane number `n` of `points` points of each component.
+/// Returns plane number `n` of each component. A plane has `points` points.
 #[inline(always)]
 pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usize) -> ComponentsMut<'a> {
     each_mut(
@@ -149,7 +149,7 @@ pub(crate) fn plane_mut<'a>(r: &'a mut ComponentsMut<'_>, n: usize, points: usiz
     )
 }
 
-/// Neighbouring planes of a zone, which know their numbers: all of an array, or what a task has of it.
+/// Consecutive planes of a zone and the number of the first: a whole array, or the part that a task accesses.
 #[derive(Clone, Copy)]
 pub struct Slab<'a> {
     /// The number of the first plane.
@@ -163,18 +163,18 @@ impl<'a> Slab<'a> {
     /// The planes of an array, from number `first` on.
     ///
     /// # Panics
-    /// As [`components`].
+    /// See [`components`].
     pub fn new(first: usize, array: &ArrayView4<'a, f64>) -> Self {
         Self { first, points: array.len_of(Axis(2)) * array.len_of(Axis(3)), components: components(array) }
     }
 
-    /// Plane number `k` of each component.
+    /// Returns plane number `k` of each component.
     #[inline(always)]
     pub(crate) fn plane(&self, k: usize) -> Components<'a> {
         self.planes(k..k + 1)
     }
 
-    /// The planes `planes` of each component.
+    /// Returns the planes `planes` of each component.
     #[inline(always)]
     pub(crate) fn planes(&self, planes: Range<usize>) -> Components<'a> {
         self.components.map(
@@ -184,12 +184,12 @@ impl<'a> Slab<'a> {
     }
 }
 
-/// Both halves of pairs.
+/// Splits pairs into their halves.
 fn unzip<T, const N: usize>(pairs: [(T, T); N]) -> ([T; N], [T; N]) {
     let mut seconds = Vec::with_capacity(N);
     let firsts = pairs.map(|(first, second)| {
         seconds.push(second);
         first
     });
-    (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("as many seconds as firsts")))
+    (firsts, seconds.try_into().unwrap_or_else(|_| unreachable!("every pair has a second")))
 }

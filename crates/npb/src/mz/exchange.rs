@@ -1,7 +1,7 @@
-//! The exchange between zones: each zone's outer faces in x and y are copied from its neighbours' inner ones.
+//! The exchange between zones: copies the neighbours' inner faces in x and y to each zone's outer faces.
 //!
-//! What is copied is interior where it comes from and boundary where it goes to, so the order of the copies does not
-//! matter. Edges and the planes of constant z are never touched (NASA report NAS-03-010, section 4).
+//! Copies read only interior points and write only boundary points, so their order does not matter. Edges and the
+//! planes of constant z are never touched (NASA report NAS-03-010, section 4).
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Side {
 /// A face as the ranges of a zone's array: components, z, y, x.
 pub type Face = (Range<usize>, Range<usize>, Range<usize>, Range<usize>);
 
-/// The boundary plane at a `side` of a zone, without its edges.
+/// Returns the boundary plane at a `side` of a zone, without its edges.
 pub fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (0..1, 1..ny - 1),
@@ -42,7 +42,7 @@ pub fn outer_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// The plane that a zone's neighbour receives from it, if it lies at `side` of that neighbour.
+/// Returns the plane of a zone that its neighbour receives, if the zone is on that neighbour's `side`.
 pub fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     let (x, y) = match side {
         Side::West => (nx - 2..nx - 1, 1..ny - 1),
@@ -53,18 +53,18 @@ pub fn inner_face(Shape { nx, ny, nz }: Shape, side: Side) -> Face {
     (0..COMPONENTS, 1..nz - 1, y, x)
 }
 
-/// Copies a zone's outer faces from its neighbours' inner ones, both in the order of [`Side::ALL`]. Each is a box with one index
-/// along the axis across it.
+/// Copies the neighbours' inner faces (`from`) to a zone's outer faces (`to`), both in the order of [`Side::ALL`].
+/// Each is a box with a single index along its normal axis.
 ///
 /// # Panics
-/// If a face differs in shape from what it is copied from.
+/// If a face differs in shape from its source.
 pub(crate) fn receive(to: [ArrayViewMut4<'_, f64>; 4], from: [ArrayView4<'_, f64>; 4]) {
-    // Loops go along the last axis, which a face in x does not have.
+    // Drop the normal axis: loops run along the last axis, along which a face in x has only one point.
     let [west, east, south, north] = to;
     let [mut west, mut east] = [west, east].map(|face| face.index_axis_move(Axis(3), 0));
     let [from_west, from_east, from_south, from_north] = from;
     let [from_west, from_east] = [from_west, from_east].map(|face| face.index_axis_move(Axis(3), 0));
-    // The end of a row and the beginning of the next are side by side in memory, so both are written at a time.
+    // The end of a row and the beginning of the next are adjacent in memory, so both faces in x are written together.
     let both = Zip::from(&mut west).and(&from_west).and(&mut east).and(&from_east);
     both.for_each(|west, &from_west, east, &from_east| (*west, *east) = (from_west, from_east));
     for (face, from) in [(south, from_south), (north, from_north)] {

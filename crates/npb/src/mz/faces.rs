@@ -1,16 +1,18 @@
-//! The faces that a zone sends its neighbours, as arrays of their own: what a step needs of other zones.
+//! Face arrays, which carry everything that a step needs of other zones.
 //!
-//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use, and twice: where
-//! it is read, and where it is copied to. Here a face is in one piece. A step that reads those of its neighbours, and ends by
-//! writing its own, takes nothing else from other zones and writes no array but its zone's: so it is one task. There are two sets
-//! of faces, since a neighbour's step may come before or after: it reads the set that the step before wrote, and writes the
-//! other.
+//! A face across x has one point in each row of a zone's array, in a cache line that holds little else of use. A
+//! copy between zones' arrays pays for this twice: at its source and at its destination. A face array is
+//! contiguous. A step that reads its neighbours' face arrays, and ends by writing its own, needs nothing else from
+//! other zones and writes no other zone's data. So it is one task. There are two sets of faces, since a neighbour's
+//! step may come before or after: a step reads the set that the previous step wrote, and writes the other.
 //!
-//! What is received need not be copied to the zone's array, either: the spatial operator, which alone uses it, has it from where
-//! it is ([`State`]). Only who looks at a zone's array after such a step wants it there ([`receive`], [`Sent`]).
+//! Received faces need not be copied to the zone's array: only the spatial operator uses them, and it reads them
+//! from the face arrays ([`State`]). Code that looks at a zone's array after such a step must copy them first
+//! ([`receive`], [`Sent`]).
 //!
-//! Faces are named, and ordered, by the side at which they are received. Those across x are `[5, nz − 2, ny − 2, 1]`, those
-//! across y, whole rows, `[5, nz − 2, 1, nx]`. Of the rows the ends count for nothing.
+//! Faces are named, and ordered, by the side at which they are received. Faces across x are
+//! `[5, nz − 2, ny − 2, 1]`; faces across y are whole rows, `[5, nz − 2, 1, nx]`, but the ends of these rows are not
+//! used.
 //!
 //! Invariant: numbers are copied, never computed with. So a step gives the same bits whichever way its faces come.
 
@@ -20,18 +22,18 @@ use super::components::{Components, Slab, components, components_mut};
 use super::physics::COMPONENTS;
 use super::zones::{Neighbours, Shape};
 
-/// Shapes of a zone's faces, in the order of [`Side::ALL`](super::exchange::Side::ALL).
+/// Returns the shapes of a zone's faces, in the order of [`Side::ALL`](super::exchange::Side::ALL).
 pub fn shapes(Shape { nx, ny, nz }: Shape) -> [[usize; 4]; 4] {
     let (across_x, across_y) = ([COMPONENTS, nz - 2, ny - 2, 1], [COMPONENTS, nz - 2, 1, nx]);
     [across_x, across_x, across_y, across_y]
 }
 
-/// Bytes of a zone's faces, in both sets.
+/// Returns the bytes of a zone's faces, in both sets.
 pub(crate) fn bytes(shape: Shape) -> usize {
     2 * size_of::<f64>() * shapes(shape).iter().map(|shape| shape.iter().product::<usize>()).sum::<usize>()
 }
 
-/// Of the faces of all zones, those that one receives.
+/// Selects the faces that a zone receives from the faces of all zones.
 pub(crate) fn received<'f, F>(neighbours: &Neighbours, faces: &'f [[F; 4]]) -> [&'f F; 4] {
     let Neighbours { west, east, south, north } = *neighbours;
     [&faces[west][0], &faces[east][1], &faces[south][2], &faces[north][3]]
@@ -40,17 +42,17 @@ pub(crate) fn received<'f, F>(neighbours: &Neighbours, faces: &'f [[F; 4]]) -> [
 /// Which set of faces is current.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// None: zones' arrays have all there is.
+    /// None: zones' arrays are complete.
     #[default]
     Nothing,
-    /// This one has the zones' inner faces.
+    /// This set has the zones' inner faces.
     Set(usize),
-    /// The same, and the last step read what zones' arrays lack, their outer faces, from the other one.
+    /// The same, and the last step read the zones' outer faces from the other set, so their arrays lack them.
     Stepped(usize),
 }
 
 impl Sent {
-    /// The set that has the zones' inner faces.
+    /// Returns the set that has the zones' inner faces.
     pub(crate) fn set(self) -> Option<usize> {
         match self {
             Self::Nothing => None,
@@ -59,20 +61,20 @@ impl Sent {
     }
 }
 
-/// Sets a zone's faces to what its neighbours are to receive.
+/// Sets a zone's faces to the values that its neighbours are to receive.
 ///
 /// # Panics
-/// If an array is not of the zone's, or not contiguous.
+/// If an array does not belong to a zone of this shape, or is not contiguous.
 pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     let (_, nz, ny, nx) = u.dim();
     assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(Shape { nx, ny, nz }).each_ref(), "a zone's faces");
-    let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are in one piece"));
+    let [west, east, south, north] = faces.map(|face| face.into_slice().expect("faces are contiguous"));
     let across_x = west.chunks_exact_mut(ny - 2).zip(east.chunks_exact_mut(ny - 2));
     let across_y = south.chunks_exact_mut(nx).zip(north.chunks_exact_mut(nx));
     let u = components(u);
     let planes = u.iter().flat_map(|component| component.chunks_exact(ny * nx).take(nz - 1).skip(1));
     for ((plane, (west, east)), (south, north)) in planes.zip(across_x).zip(across_y) {
-        // What a neighbour receives in its west lies in the east here.
+        // The face that a neighbour receives at its west side is at the east side here.
         for ((row, west), east) in plane[nx..].chunks_exact(nx).zip(west).zip(east) {
             (*west, *east) = (row[nx - 2], row[1]);
         }
@@ -81,7 +83,7 @@ pub fn send(u: &ArrayView4<'_, f64>, faces: [ArrayViewMut4<'_, f64>; 4]) {
     }
 }
 
-/// Sets the outer faces of a zone's array to what it has received.
+/// Copies the received faces to the outer faces of a zone's array.
 ///
 /// # Panics
 /// If a component of the array is not contiguous.
@@ -104,7 +106,7 @@ pub fn receive(u: ArrayViewMut4<'_, f64>, halo: Halo<'_>) {
 /// The faces that a zone has received.
 #[derive(Clone, Copy, Debug)]
 pub struct Halo<'a> {
-    /// Of each face the planes of each component.
+    /// The planes of each component, for each face.
     faces: [&'a [f64]; 4],
     shape: Shape,
 }
@@ -115,12 +117,12 @@ impl<'a> Halo<'a> {
     /// # Panics
     /// If a face has another shape, or is not contiguous.
     pub fn new(shape: Shape, faces: [ArrayView4<'a, f64>; 4]) -> Self {
-        assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "what a zone receives");
-        Self { faces: faces.map(|face| face.to_slice().expect("faces are in one piece")), shape }
+        assert_eq!(faces.each_ref().map(|face| face.shape()), shapes(shape).each_ref(), "faces that a zone receives");
+        Self { faces: faces.map(|face| face.to_slice().expect("faces are contiguous")), shape }
     }
 
-    /// What is received beside the interior plane `k`: of each component a number for each interior row in the west and in the
-    /// east, and a row in the south and in the north.
+    /// Returns the received values around the interior plane `k`, per component: in the west and the east, a number
+    /// for each interior row; in the south and the north, a row.
     #[inline(always)]
     pub(crate) fn in_plane(&self, k: usize) -> [Components<'a>; 4] {
         let Shape { nx, ny, nz } = self.shape;
@@ -131,7 +133,8 @@ impl<'a> Halo<'a> {
     }
 }
 
-/// A zone's state as the spatial operator reads it: the array, whose outer faces are elsewhere if there is a halo.
+/// A zone's state as the spatial operator reads it: the zone's array and, if there is one, a halo with its outer
+/// faces.
 #[derive(Clone, Copy, Debug)]
 pub struct State<'a> {
     pub(crate) u: ArrayView4<'a, f64>,
@@ -139,12 +142,12 @@ pub struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    /// The array, and what has been received beside it.
+    /// Combines the array with the faces received for it.
     pub fn new(u: ArrayView4<'a, f64>, halo: Option<Halo<'a>>) -> Self {
         Self { u, halo }
     }
 
-    /// The state plane by plane.
+    /// Returns the state plane by plane.
     ///
     /// # Panics
     /// If a component of the array is not contiguous.
@@ -162,7 +165,7 @@ impl<'a> From<&ArrayView4<'a, f64>> for State<'a> {
 /// The planes of a zone's state.
 #[derive(Clone, Copy)]
 pub struct StatePlanes<'a> {
-    /// Without the halo.
+    /// The planes without the halo.
     pub(crate) slab: Slab<'a>,
     halo: Option<Halo<'a>>,
 }
@@ -170,14 +173,14 @@ pub struct StatePlanes<'a> {
 /// A plane of a zone's state.
 #[derive(Clone, Copy)]
 pub(crate) struct StatePlane<'a> {
-    /// The array's.
+    /// The plane of the array.
     pub(crate) u: Components<'a>,
-    /// What is received beside it, as [`Halo::in_plane`] has it.
+    /// The received values around it, as returned by [`Halo::in_plane`].
     pub(crate) halo: Option<[Components<'a>; 4]>,
 }
 
 impl<'a> StatePlanes<'a> {
-    /// Plane `k`. Nothing is ever received beside the first one and the last.
+    /// Returns plane `k`. The first and the last plane have no halo.
     #[inline(always)]
     pub(crate) fn plane(&self, k: usize) -> StatePlane<'a> {
         let halo = match &self.halo {

@@ -1,7 +1,7 @@
-//! The sweep in z of BT and SP: the lines through rows of constant y, which are dealt out to threads.
+//! The sweep in z of BT and SP: solves the lines through rows of constant y, which are divided among threads.
 //!
-//! What is the same in both is here: how the arrays are cut, and how the sweep ends, in the right-hand side or in the state. How lines are
-//! solved is the method's own business ([`InZ`]).
+//! This module has the code that both methods share: it divides the arrays, and stores the solution in the
+//! right-hand side or adds it to the state. How lines are solved is up to the method ([`InZ`]).
 
 use std::ops::Range;
 
@@ -17,24 +17,24 @@ use super::zones::Shape;
 
 /// A method that solves lines in z.
 pub(crate) trait InZ: Copy + Sync {
-    /// Solves those of `rows` rows.
+    /// Solves the lines of `rows` rows.
     fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch);
 }
 
-/// Where a sweep in z reads and writes, per plane from the first interior one on.
+/// Arrays that a sweep in z reads and writes, per plane from the first interior one on.
 pub(crate) enum Rows<'a, 'r> {
-    /// The state is read, the right-hand side replaced: a stage of its own.
+    /// The state is read and the right-hand side replaced, as a separate stage.
     Replace {
-        /// The state's points from the first row on, planes a plane of the zone apart.
+        /// The state's points from the first row on; planes follow at the distance of the zone's planes.
         u: Components<'a>,
         /// The right-hand side.
         r: &'a mut [ComponentsMut<'r>],
     },
-    /// The right-hand side is read, and the solution added to the state: the end of a step.
+    /// The right-hand side is read and the solution is added to the state, as the end of a step.
     Add {
         /// The state.
         u: &'a mut [ComponentsMut<'r>],
-        /// The right-hand side's points from the first row on, planes a plane of the zone apart.
+        /// The right-hand side's points from the first row on; planes follow at the distance of the zone's planes.
         r: Components<'a>,
     },
 }
@@ -59,11 +59,11 @@ pub(crate) fn replace(
     });
 }
 
-/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`: the end of
-/// a step. Both are given in the interior planes, `u` in these rows.
+/// Solves the lines in z in the rows `rows` for the right-hand side `r`, and adds the solution to the state `u`.
+/// This ends a step. Both arrays have only the interior planes; `u` has only these rows.
 ///
 /// # Panics
-/// If an array does not have this shape, a row of `u`, or a component of `r`, is not contiguous.
+/// If an array does not have this shape, or if a row of `u` or a component of `r` is not contiguous.
 pub(crate) fn add(
     method: impl InZ,
     mesh: &Mesh,
@@ -102,8 +102,9 @@ impl<M: InZ> WithSimd for Sweep<'_, '_, '_, M> {
     }
 }
 
-/// Runs `work` on the rows of `target`, which are the zone's from number `first` on, divided among `threads` threads. It
-/// is given a range of the zone's rows and, for each plane of `target`, the components' points in these rows.
+/// Runs `work` on the rows of `target`, divided among `threads` threads. The first row of `target` is the zone's
+/// row number `first`. `work` receives a range of the zone's rows and, for each plane of `target`, the components'
+/// points in these rows.
 ///
 /// # Panics
 /// If rows are not contiguous, or `work` panics.

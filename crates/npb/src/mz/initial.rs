@@ -1,8 +1,9 @@
-//! The state a run begins with.
+//! The initial state of a run.
 //!
-//! Inside, a blend of the exact solution on the six faces of the unit cube, linear in each direction (NASA report
-//! RNR-94-007, section 3.2.4); on the boundary planes the exact solution itself. Where boundary planes meet, the later one
-//! of x, y, z counts: this shows in the error norms, since edges are never exchanged.
+//! In the interior, the state is a blend of the exact solution on the six faces of the unit cube, linear in each
+//! direction (NASA report RNR-94-007, section 3.2.4). On the boundary planes it is the exact solution itself. Where
+//! boundary planes meet, the later one in the order x, y, z takes precedence. This affects the error norms, since
+//! edges are never exchanged.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use ndarray::{Array4, ArrayViewMut4};
 use super::physics::{COMPONENTS, Mesh, exact};
 use super::zones::Shape;
 
-/// Sets the whole state `u`, of shape `[5, nz, ny, nx]`, to the initial one.
+/// Sets the whole state `u`, of shape `[5, nz, ny, nx]`, to the initial state.
 ///
 /// # Panics
 /// If `u` does not have the shape of the mesh.
@@ -34,7 +35,7 @@ pub(crate) fn initialise(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>) {
     }
 }
 
-/// The exact solution at the points of a zone, those of the boundary planes included.
+/// Returns the exact solution at all points of a zone, including the boundary planes.
 pub fn exact_state(mesh: &Mesh) -> Array4<f64> {
     let Shape { nx, ny, nz } = mesh.shape;
     let mut u = Array4::zeros(mesh.shape.array());
@@ -42,7 +43,7 @@ pub fn exact_state(mesh: &Mesh) -> Array4<f64> {
     u
 }
 
-/// Sets all components at the points (i, j, k) within the ranges to what `state` says.
+/// Sets all components at the points (i, j, k) within the ranges to `state([i, j, k])`.
 fn fill(u: &mut ArrayViewMut4<'_, f64>, [x, y, z]: [Range<usize>; 3], state: impl Fn([usize; 3]) -> [f64; COMPONENTS]) {
     for k in z {
         for j in y.clone() {
@@ -55,7 +56,7 @@ fn fill(u: &mut ArrayViewMut4<'_, f64>, [x, y, z]: [Range<usize>; 3], state: imp
     }
 }
 
-/// The blend of the exact values at the six points of the unit cube's faces that share two coordinates with `at`.
+/// Blends the exact values at the six points of the unit cube's faces that share two coordinates with `at`.
 fn blend(at: [f64; 3]) -> [f64; COMPONENTS] {
     let along: [[f64; COMPONENTS]; 3] = std::array::from_fn(|d| {
         let (mut near, mut far) = (at, at);

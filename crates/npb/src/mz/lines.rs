@@ -1,10 +1,11 @@
-//! Grid lines in x side by side: as many rows as there are lanes are packed into scratch, solved together, and unpacked.
+//! Bundles of grid lines in x: one row per lane is packed into scratch, solved together with the others, and
+//! unpacked.
 //!
-//! The vectors of a bundle are in the order `[point along the line][field]`, lane by lane one line each; so a solver's inner
-//! loop walks memory once, forwards or backwards.
+//! The vectors of a bundle are in the order `[point along the line][field]`, with one line per lane. So a solver's
+//! inner loop walks memory once, forwards or backwards.
 //!
-//! Invariant: where there are fewer lines than lanes, the last line is in all lanes that are left; so no lane ever computes
-//! with numbers that are not those of a line, and what they are on the way out is the same in each.
+//! Invariant: if there are fewer lines than lanes, all spare lanes hold the last line. So every lane computes with
+//! the numbers of a line, and the spare lanes store the same results as the last line's.
 
 use std::ops::Range;
 
@@ -13,21 +14,21 @@ use pulp::Simd;
 use super::components::{cut, cut_mut};
 use super::lanes::{Lane, MAX_LANES, get_square, is_avx512, set_square};
 
-/// Where up to [`MAX_LANES`] rows of equal length lie within one component.
+/// Positions of up to [`MAX_LANES`] rows of equal length within one component.
 #[derive(Clone, Copy, Debug)]
 pub struct Lines {
-    /// The first point of each line; beyond the last line the last one's.
+    /// The first point of each line; for spare lanes, that of the last line.
     starts: [usize; MAX_LANES],
     /// Points of a line.
     length: usize,
 }
 
 impl Lines {
-    /// The lines `numbers`, of `length` points each, of planes of `points` points, where each plane has `lines` lines, `apart` from
-    /// one another, of which the first begins at `first` of the plane.
+    /// Selects the lines `numbers`, which have `length` points each. A plane has `points` points and `lines` lines;
+    /// its first line begins at point `first`, and successive lines are `apart` points from one another.
     ///
     /// # Panics
-    /// If these are no lines, or more than [`MAX_LANES`].
+    /// If `numbers` is empty or has more than [`MAX_LANES`] lines.
     #[inline(always)]
     pub fn in_planes(
         (first, apart, lines): (usize, usize, usize),
@@ -51,8 +52,8 @@ impl Lines {
         Self { starts, length }
     }
 
-    /// Copies the lines of these components, which are equally long, into field `first` and those after it of a bundle of `fields`
-    /// fields per point.
+    /// Copies the lines of these components, which are equally long, into a bundle of `fields` fields per point,
+    /// from field `first` on.
     ///
     /// # Panics
     /// If a line leaves a component, or the bundle is too short.
@@ -80,8 +81,8 @@ impl Lines {
         }
     }
 
-    /// Copies field `first` and those after it of a bundle of `fields` fields per point back to the lines of these components, which are
-    /// equally long.
+    /// Copies the fields from `first` on of a bundle of `fields` fields per point back to the lines of these
+    /// components, which are equally long.
     ///
     /// # Panics
     /// If a line leaves a component, or the bundle is too short.
@@ -118,7 +119,7 @@ impl Lines {
         bundle: &mut [S::f64s],
         (first, fields): (usize, usize),
     ) {
-        // All are as long, so that one comparison for each lane is enough.
+        // All components are equally long, so one comparison for each lane is enough.
         let components = cut(components, components[0].len());
         self.squares::<N>(
             #[inline(always)]
@@ -157,9 +158,10 @@ impl Lines {
         );
     }
 
-    /// Calls `work` for squares of `N` points of `N` lanes that cover the lines, at least as long: with the first point's number, and where
-    /// it is in each lane. The last square overlaps the one before if it has to, since the same points twice cost less than a few
-    /// points one by one.
+    /// Calls `work` for squares of `N` points of `N` lanes that cover the lines, which must have at least `N`
+    /// points. `work` receives the number of the square's first point, and its index in each lane. The last square
+    /// overlaps the previous one if necessary: copying some points twice costs less than copying a few points one
+    /// by one.
     #[inline(always)]
     fn squares<const N: usize>(&self, mut work: impl FnMut(usize, [usize; N])) {
         let last = self.length - N;
@@ -174,9 +176,9 @@ impl Lines {
     }
 }
 
-/// How many planes of `points` points have their lines solved together where vectors have `lanes` lanes and each plane has `lines`
-/// lines: in one direction, or in several. As few as leave no more than a sixteenth of the lanes idle, or else as little of
-/// them as possible; and no more than stay in a near cache.
+/// Returns how many planes of `points` points are solved together. Vectors have `lanes` lanes, and each plane has
+/// `lines` lines, for one direction or several. Returns the fewest planes that leave at most a sixteenth of the
+/// lanes idle, or else those that leave the fewest idle, but no more than fit in a near cache.
 pub fn planes_together(lanes: usize, points: usize, lines: &[usize]) -> usize {
     /// Points whose state and right-hand side are 320 KiB.
     const MOST_POINTS: usize = 4096;

@@ -1,4 +1,4 @@
-//! What the tasks of a run note about themselves: how long each stage took, and which zones changed their unit.
+//! The log of a run's tasks: the time that each stage took, and how often zones changed their unit.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,37 +8,37 @@ use thalweg::Context;
 
 use crate::mz::stopwatch::Stopwatch;
 
-/// No unit yet.
+/// Placeholder for a zone without a unit.
 const NOWHERE: u64 = u64::MAX;
 
-/// Notes of all tasks of a run.
+/// Records of all tasks of a run.
 pub struct Log {
     stages: Mutex<Stopwatch>,
-    /// The unit that each zone was last worked on.
+    /// The unit that last worked on each zone.
     units: Vec<AtomicU64>,
     migrations: AtomicU64,
     closed: AtomicBool,
 }
 
 impl Log {
-    /// An empty log for so many zones.
+    /// Creates an empty log for `zones` zones.
     pub fn new(zones: usize) -> Self {
         let units = (0..zones).map(|_| AtomicU64::new(NOWHERE)).collect();
         Self { stages: Mutex::default(), units, migrations: AtomicU64::new(0), closed: AtomicBool::new(false) }
     }
 
-    /// Forgets what was noted so far.
+    /// Forgets all records so far.
     pub fn clear(&self) {
         *self.stages() = Stopwatch::default();
         self.migrations.store(0, Ordering::Relaxed);
     }
 
-    /// Notes nothing from here on.
+    /// Stops recording.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// Does the work of a stage of one zone.
+    /// Does the work of a stage of one zone and records it.
     pub fn timed(&self, stage: &'static str, context: &Context, zone: usize, work: impl FnOnce()) {
         let start = Instant::now();
         work();
@@ -53,12 +53,12 @@ impl Log {
         }
     }
 
-    /// Time spent in each stage, on all units together.
+    /// Returns the time spent in each stage, on all units together.
     pub fn stages(&self) -> std::sync::MutexGuard<'_, Stopwatch> {
         self.stages.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// How often a zone's next stage ran on another unit than its last.
+    /// Returns how often a zone's next stage ran on another unit than its last.
     pub fn migrations(&self) -> u64 {
         self.migrations.load(Ordering::Relaxed)
     }

@@ -1,22 +1,23 @@
 //! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
 //!
-//! A mesh is cut into zones, which are solved side by side and exchange their faces in every step. Results are verified
-//! against the official values; the rate is NPB's own count of operations per second (NASA report NAS-03-010).
+//! A mesh is divided into zones, which are solved independently within a step and exchange their faces in every
+//! step. Results are verified against the official values; the rate is NPB's own count of operations per second
+//! (NASA report NAS-03-010).
 //!
-//! | files | what is in them |
+//! | files | contents |
 //! | --- | --- |
-//! | `program`, `stages`, `whole`, `nested`, `log` | the run as tasks: the only part that knows of the runtime |
-//! | `plain`, `plain_loop`, `serial`, `placement` | the same as a plain loop |
+//! | `program`, `stages`, `whole`, `nested`, `log` | the run as tasks: the only part that uses the runtime |
+//! | `plain`, `plain_loop`, `serial`, `placement` | the same run as a plain loop |
 //! | `bt`, `sp`, `lu` | the three methods, on the arrays of one zone |
 //! | `gpu` | the same on accelerators: the calls of the kernels in `kernels/` |
-//! | `operator`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | what they share |
-//! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines at once in the lanes of vector registers |
+//! | `operator`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | shared code |
+//! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines in the lanes of vectors |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
 
-#![allow(rustdoc::private_intra_doc_links, reason = "modules are public for tests alone")]
+#![allow(rustdoc::private_intra_doc_links, reason = "modules are public only for the tests")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 
-// The modules below are public for `tests/mz` only, and hidden from the documentation.
+// The modules below are public only for `tests/mz`, and hidden from the documentation.
 #[doc(hidden)]
 #[macro_use]
 pub mod lanes;

@@ -1,12 +1,12 @@
-//! A zone's step as a task that computes nothing: its children do, by chunks of planes and then of rows.
+//! A zone's step as a task whose children do the work: by chunks of planes, then by chunks of rows.
 //!
-//! Zones differ in size, and there may be fewer of them than units; their planes are plenty. The zone's task holds its
-//! arrays weakly, so it waits for nobody, and neither does it wait for its children: a chunk of planes begins as soon as
-//! the exchange and the chunks of rows before it have written what it reads.
+//! Zones differ in size, and there may be fewer zones than units; their planes are numerous. The zone's task
+//! accesses its arrays weakly, so it waits neither for its predecessors nor for its children: a chunk of planes
+//! begins as soon as the exchange and the previous chunks of rows have written the data that it reads.
 //!
-//! Lines in x and y lie in planes, which one pass takes from the residual to the sweep in y; lines in z lie in rows, which
-//! another pass takes from the sweep in z to the new state. LU's sweeps go from plane to plane and from row to row: they
-//! are one child, and the residual alone is cut.
+//! Lines in x and y lie in planes; one pass processes planes from the residual to the sweep in y. Lines in z lie in
+//! rows; another pass processes rows from the sweep in z to the new state. LU's sweeps proceed from plane to plane
+//! and from row to row, so they are a single child; only the residual is divided.
 //!
 //! Invariant: children do the arithmetic of the whole step, with the same results to the last bit.
 
@@ -26,12 +26,13 @@ use crate::mz::rows::divide;
 use crate::mz::stages::{Stage, described};
 use crate::mz::{bt, lu, sp};
 
-/// What a chunk is worth at least, in millions of operations: some 100 µs of a core.
+/// Minimum work of a chunk, in millions of operations: some 100 µs of a core.
 pub const WORTH: f64 = 0.5;
-/// Chunks of a zone at most: each chunk of rows comes after all chunks of planes, so their number counts squared.
+/// Maximum number of chunks of a zone: each chunk of rows depends on all chunks of planes, so the cost grows with
+/// the square of their number.
 const MOST: usize = 16;
 
-/// Cuts `all` planes or rows, of so many millions of operations, into chunks.
+/// Divides `all` planes or rows into chunks. Their work is `operations`, in millions.
 pub fn chunks(all: Range<usize>, operations: f64) -> Vec<Range<usize>> {
     divide(all, ((operations / WORTH) as usize).clamp(1, MOST), 1)
 }
@@ -75,8 +76,8 @@ impl ZoneStep {
         Stage { name, zone: self.zone.number, mesh: self.zone.mesh, log: self.log.clone() }
     }
 
-    /// What lies within planes of constant z. A chunk reads two planes more than its own on either side, but comes after all
-    /// chunks of rows: it declares u as a whole, which is kept in fewer pieces.
+    /// Submits the work that stays within planes of constant z. A chunk also reads two planes of u on either side,
+    /// but depends on all chunks of rows anyway. So it declares u as a whole, which leaves fewer fragments.
     fn planes(&self, at: &Context, stage: &'static str, work: InPlanes) -> Result<(), SubmitError> {
         let Zone { mesh, u, forcing, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);
@@ -96,7 +97,7 @@ impl ZoneStep {
         Ok(())
     }
 
-    /// What goes through all planes, within rows of constant y.
+    /// Submits the work that passes through all planes, within rows of constant y.
     fn rows(&self, at: &Context, stage: &'static str, work: InRows) -> Result<(), SubmitError> {
         let Zone { mesh, u, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);
@@ -114,7 +115,7 @@ impl ZoneStep {
         Ok(())
     }
 
-    /// LU's sweeps, which nothing cuts, and the update of u.
+    /// Submits LU's sweeps, which cannot be divided, and the update of u.
     fn relax(&self, at: &Context, stage: &'static str) -> Result<(), SubmitError> {
         let Zone { mesh, u, r, .. } = &self.zone;
         let (name, cost) = described(self.benchmark, stage, mesh);

@@ -1,7 +1,7 @@
-//! What a run is judged by: root mean squares of the residual and of the error, and LU's surface integral.
+//! The norms that verify a run: root mean squares of the residual and of the error, and LU's surface integral.
 //!
-//! A run's norm is the plain sum of the zones' (NASA report NAS-03-010, section 5). Everything is a sum of squares over
-//! one zone, divided by the number of its interior points.
+//! A run's norm is the plain sum of the zones' (NASA report NAS-03-010, section 5). A zone's norm is a sum of
+//! squares over the zone, divided by the number of its interior points.
 
 use ndarray::{ArrayBase, ArrayView4, Axis, Data, Ix4, s};
 
@@ -9,14 +9,14 @@ use super::initial::exact_state;
 use super::physics::{C2, COMPONENTS, Mesh, Placement};
 use super::zones::Shape;
 
-/// Root mean squares of the residual of a zone, `r` = scale · (S(u) + forcing), over the interior, with the scale
-/// taken out.
+/// Returns the root mean squares of the residual of a zone over the interior. `r` is scale · (S(u) + forcing); the
+/// norms are divided by the scale.
 pub(crate) fn residual_norms(mesh: &Mesh, r: &ArrayView4<'_, f64>, scale: f64) -> [f64; COMPONENTS] {
     norms(mesh, &interior(r)).map(|norm| norm / scale)
 }
 
-/// Norms of the difference between `u` and the exact solution: over all points in BT and SP, over the interior in LU;
-/// in both divided by the number of interior points.
+/// Returns the norms of the difference between `u` and the exact solution: over all points in BT and SP, over the
+/// interior in LU. Both are divided by the number of interior points.
 pub(crate) fn error_norms(mesh: &Mesh, u: &ArrayView4<'_, f64>) -> [f64; COMPONENTS] {
     let difference = u - &exact_state(mesh);
     match mesh.placement {
@@ -25,8 +25,9 @@ pub(crate) fn error_norms(mesh: &Mesh, u: &ArrayView4<'_, f64>) -> [f64; COMPONE
     }
 }
 
-/// LU's surface integral of the pressure over the six faces of a box within the zone (NASA report RNR-94-007, section
-/// 4.5). The box is one point narrower than the interior at its northern and lower sides: so it is defined.
+/// Returns LU's surface integral of the pressure over the six faces of a box within the zone (NASA report
+/// RNR-94-007, section 4.5). By definition the box is one point narrower than the interior at its northern and
+/// lower sides.
 pub(crate) fn surface_integral(mesh: &Mesh, u: &ArrayView4<'_, f64>) -> f64 {
     let Shape { nx, ny, nz } = mesh.shape;
     let pressure = |[i, j, k]: [usize; 3]| {
@@ -54,12 +55,12 @@ pub(crate) fn surface_integral(mesh: &Mesh, u: &ArrayView4<'_, f64>) -> f64 {
     0.25 * sum
 }
 
-/// The interior points of a zone.
+/// Returns the interior points of a zone.
 fn interior<'a, D: Data<Elem = f64>>(array: &'a ArrayBase<D, Ix4>) -> ArrayView4<'a, f64> {
     array.slice(s![.., 1..-1, 1..-1, 1..-1])
 }
 
-/// Per component, the root of the sum of squares over the number of interior points.
+/// Returns, per component, the square root of the sum of squares divided by the number of interior points.
 fn norms<D: Data<Elem = f64>>(mesh: &Mesh, array: &ArrayBase<D, Ix4>) -> [f64; COMPONENTS] {
     let interior = mesh.shape.interior() as f64;
     let square = |m| array.index_axis(Axis(0), m).fold(0.0, |sum, value| sum + value * value);

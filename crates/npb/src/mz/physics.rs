@@ -1,4 +1,4 @@
-//! The physics all three benchmarks share: constants, the mesh of a zone, the exact solution.
+//! The physics that all three benchmarks share: constants, the mesh of a zone, the exact solution.
 //!
 //! The compressible Navier–Stokes equations in five conserved quantities per point, u = (ρ, ρv₁, ρv₂, ρv₃, E), are
 //! driven by a forcing term towards a polynomial that is known exactly (NASA report RNR-94-007, section 3).
@@ -36,7 +36,7 @@ const EXACT: [[f64; 13]; COMPONENTS] = [
     [5.0, 4.0, 3.0, 2.0, 0.1, 0.4, 0.3, 0.05, 0.04, 0.03, 0.1, 0.3, 0.2],
 ];
 
-/// The exact solution at a point of the unit cube (or beyond it).
+/// Returns the exact solution at a point of the unit cube (or beyond it).
 pub(crate) fn exact([x, y, z]: [f64; 3]) -> [f64; COMPONENTS] {
     EXACT.map(|e| {
         e[0] + x * (e[1] + x * (e[4] + x * (e[7] + x * e[10])))
@@ -54,7 +54,7 @@ pub enum Placement {
     UnitCube,
 }
 
-/// The mesh of a zone: what the numerical methods know of the problem.
+/// The mesh of a zone: everything that the numerical methods know of the problem.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mesh {
     /// Points of the zone.
@@ -63,12 +63,12 @@ pub struct Mesh {
     pub h: [f64; 3],
     /// Time step.
     pub dt: f64,
-    /// Where the points are.
+    /// Placement of the points.
     pub placement: Placement,
 }
 
 impl Mesh {
-    /// The mesh of a zone of `shape`, one of `zones` in x and y of a mesh of `points`.
+    /// Creates the mesh of a zone of `shape`, one of `zones` in x and y of a mesh of `points`.
     pub fn new(benchmark: Benchmark, shape: Shape, points: [usize; 3], zones: [usize; 2], dt: f64) -> Self {
         let zones = [zones[0], zones[1], 1].map(|zones| zones as f64);
         let points = points.map(|points| points as f64);
@@ -81,7 +81,7 @@ impl Mesh {
         Self { shape, h, dt, placement }
     }
 
-    /// Where point (i, j, k) of the zone is.
+    /// Returns the position of point (i, j, k) of the zone.
     pub(crate) fn position(&self, [i, j, k]: [usize; 3]) -> [f64; 3] {
         let point = [i as f64, j as f64, k as f64];
         let Shape { nx, ny, nz } = self.shape;

@@ -1,12 +1,13 @@
-//! Where large arrays begin: outside the runtime as in it.
+//! Placement of large arrays outside the runtime, at the same offsets as inside it.
 //!
-//! What tasks are measured against must not lose, or win, by how its arrays lie. Zones' arrays in the runtime share huge pages, too,
-//! which these cannot: so the fairest plain loop is the one on the runtime's own arrays, [`Program::in_loop`](super::Program::in_loop).
+//! The baseline of a comparison with tasks must neither gain nor lose from its array layout. In the runtime, zones'
+//! arrays also share huge pages, which these arrays cannot. So the fairest plain loop is the one on the runtime's
+//! own arrays, [`Program::in_loop`](super::Program::in_loop).
 
 use ndarray::{Array1, Array4, s};
 
-/// Zeros that begin where the `number`-th array of a [`Runtime`](thalweg::Runtime) does: large ones at a cache line, each at
-/// another line of its page.
+/// Returns zeros that begin at the same offset as the `number`-th array of a [`Runtime`](thalweg::Runtime): large
+/// arrays begin at a cache line, each at a different line of its page.
 pub fn placed_zeros(shape: [usize; 4], number: usize) -> Array4<f64> {
     const LINE: usize = 64;
     const LINES: usize = 64;
@@ -20,5 +21,5 @@ pub fn placed_zeros(shape: [usize; 4], number: usize) -> Array4<f64> {
     let to_line = memory.as_ptr().addr().next_multiple_of(LINE) - memory.as_ptr().addr();
     let first = to_line / size_of::<f64>() + number * 17 % (LINES - 1) * per_line;
     let array = memory.slice_move(s![first..first + len]).into_shape_with_order(shape);
-    array.expect("an interval of an array has its elements side by side")
+    array.expect("an interval of an array is contiguous")
 }

@@ -1,6 +1,6 @@
-//! The zones of a run as plain arrays, without the runtime: what tasks are tested by.
+//! The zones of a run as plain arrays, without the runtime: the reference that tests compare tasks with.
 //!
-//! A unit's thread touches its zones' arrays first; they lie as a runtime's do.
+//! A unit's thread touches its zones' arrays first; they are placed as a runtime places its arrays.
 
 use ndarray::Array4;
 
@@ -18,7 +18,7 @@ use super::zones::{Neighbours, Shape};
 /// A zone and its arrays, all of shape `[5, nz, ny, nx]`.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// Its mesh.
+    /// The zone's mesh.
     pub mesh: Mesh,
     /// The state.
     pub u: Array4<f64>,
@@ -26,12 +26,12 @@ pub struct Zone {
     pub forcing: Array4<f64>,
     /// The right-hand side; zero on the boundary.
     pub r: Array4<f64>,
-    /// LU's correction, for its sweeps as stages of their own.
+    /// LU's correction, if its sweeps are separate stages.
     pub(crate) w: Option<Array4<f64>>,
 }
 
 impl Zone {
-    /// The zone's points.
+    /// Returns the zone's points.
     pub fn shape(&self) -> Shape {
         self.mesh.shape
     }
@@ -58,7 +58,7 @@ impl Zone {
 #[derive(Clone, Debug)]
 pub struct Zones {
     benchmark: Benchmark,
-    /// In the order of their numbers.
+    /// The zones, in the order of their numbers.
     pub zones: Vec<Zone>,
     /// Both sets of the faces that zones send each other.
     faces: [Vec<[Array4<f64>; 4]>; 2],
@@ -68,13 +68,13 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// The zones of a problem in their initial state, for one thread.
+    /// Creates the zones of a problem in their initial state, for one thread.
     pub fn new(benchmark: Benchmark, problem: &Problem) -> Self {
         Self::dealt(benchmark, problem, 1)
     }
 
-    /// The zones of a problem in their initial state, dealt to `units` units by their size. Each unit's work is an item of a
-    /// parallel iterator of rayon's: call from within a pool of as many threads.
+    /// Creates the zones of a problem in their initial state, distributed to `units` units by size. Each unit's
+    /// work is an item of a rayon parallel iterator, so call this within a pool of `units` threads.
     pub fn dealt(benchmark: Benchmark, problem: &Problem, units: usize) -> Self {
         let has_correction = benchmark == Benchmark::Lu;
         let fields = if has_correction { 4 } else { 3 };
@@ -91,17 +91,17 @@ impl Zones {
         zones
     }
 
-    /// The zones, in the order of their numbers.
+    /// Returns the zones, in the order of their numbers.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
 
-    /// Sets the state of all zones to the initial one.
+    /// Sets the state of all zones to the initial state.
     pub fn initialise(&mut self) {
         self.in_loop().each(|zone| initialise(&zone.mesh, zone.u.view_mut()));
     }
 
-    /// What comes before the first step: LU keeps a residual from step to step.
+    /// Does the work before the first step: LU keeps a residual from step to step, so it needs one.
     pub fn begin(&mut self) {
         if self.benchmark == Benchmark::Lu {
             let first = |ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>| {
@@ -111,7 +111,7 @@ impl Zones {
         }
     }
 
-    /// A loop over all zones.
+    /// Returns a loop over all zones.
     pub fn in_loop(&mut self) -> PlainLoop<'_> {
         let Self { benchmark, zones, faces, sent, neighbours, units } = self;
         let zones = zones.iter_mut().map(Zone::arrays).collect();
@@ -121,7 +121,7 @@ impl Zones {
         PlainLoop::new(*benchmark, zones, Faces { sets, sent }, neighbours, *units)
     }
 
-    /// The norms after a run, summed over the zones. There is no exchange before.
+    /// Returns the norms after a run, summed over the zones, without an exchange before.
     pub fn norms(&mut self) -> Norms {
         self.in_loop().settle();
         let mut sum = Norms::default();

@@ -1,10 +1,11 @@
-//! The steps of a run as a plain loop over the zones: the functions of the tasks, without the runtime.
+//! The steps of a run as a plain loop over the zones, which calls the functions of the tasks without the runtime.
 //!
-//! It goes over arrays that others have, so that a loop and tasks can be measured on the same ones: how arrays lie in memory makes
-//! more of a difference than what the runtime costs. Zones are dealt to units once and stay there; nothing is ever taken over from
-//! a unit that is late.
+//! The loop borrows its arrays, so that a loop and tasks can be measured on the same ones: the placement of arrays
+//! in memory matters more than the overhead of the runtime. Zones are assigned to units once and stay there; no
+//! unit takes work from a late one.
 //!
-//! Invariant: whatever the number of units, every function is given the same numbers; so results agree to the last bit.
+//! Invariant: whatever the number of units, every function is given the same numbers; so results agree to the last
+//! bit.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -20,7 +21,7 @@ use super::serial::{plain_stages, step};
 use super::stopwatch::Stopwatch;
 use super::zones::{Neighbours, Shape};
 
-/// A zone and its arrays, all of shape `[5, nz, ny, nx]`, for who works on them.
+/// A zone and its borrowed arrays, all of shape `[5, nz, ny, nx]`.
 #[derive(Debug)]
 pub struct ZoneMut<'a> {
     pub(crate) mesh: Mesh,
@@ -30,18 +31,18 @@ pub struct ZoneMut<'a> {
     pub(crate) forcing: ArrayViewMut4<'a, f64>,
     /// The right-hand side; zero on the boundary.
     pub(crate) r: ArrayViewMut4<'a, f64>,
-    /// LU's correction, where its sweeps are stages of their own.
+    /// LU's correction, if its sweeps are separate stages.
     pub(crate) w: Option<ArrayViewMut4<'a, f64>>,
 }
 
 impl ZoneMut<'_> {
-    /// The zone's points.
+    /// Returns the zone's points.
     pub fn shape(&self) -> Shape {
         self.mesh.shape
     }
 }
 
-/// The faces that zones send each other, for who works on them.
+/// The borrowed faces that zones send each other.
 #[derive(Debug)]
 pub(crate) struct Faces<'a> {
     /// Both sets.
@@ -66,18 +67,18 @@ pub(crate) struct Faces<'a> {
 #[derive(Debug)]
 pub struct PlainLoop<'a> {
     benchmark: Benchmark,
-    /// In the order of their numbers.
+    /// The zones, in the order of their numbers.
     pub zones: Vec<ZoneMut<'a>>,
     faces: Faces<'a>,
     neighbours: &'a [Neighbours],
-    /// The zones' units.
+    /// The unit of each zone.
     pub owners: Vec<usize>,
     units: usize,
 }
 
 impl<'a> PlainLoop<'a> {
-    /// A loop over these zones, dealt to `units` units by their size. Each unit's work is an item of a parallel iterator of
-    /// rayon's: to be used from within a pool of as many threads.
+    /// Creates a loop over these zones, distributed to `units` units by size. Each unit's work is an item of a
+    /// rayon parallel iterator, so use the loop within a pool of `units` threads.
     pub(crate) fn new(
         benchmark: Benchmark,
         zones: Vec<ZoneMut<'a>>,
@@ -89,7 +90,7 @@ impl<'a> PlainLoop<'a> {
         Self { benchmark, zones, faces, neighbours, owners, units }
     }
 
-    /// Does `work` on every zone, each unit on its own ones.
+    /// Does `work` on every zone; each unit handles its own zones.
     pub fn each(&mut self, work: impl Fn(&mut ZoneMut<'a>) + Sync) {
         self.settle();
         *self.faces.sent = Sent::Nothing;
@@ -101,10 +102,10 @@ impl<'a> PlainLoop<'a> {
         self.exchange_with(|copies| copies());
     }
 
-    /// As [`exchange`](Self::exchange), the copies to each zone done by `each`.
+    /// Does [`exchange`](Self::exchange), but runs the copies to each zone through `each`.
     fn exchange_with(&mut self, each: impl Fn(&mut dyn FnMut()) + Sync) {
         if let Sent::Stepped(set) = *self.faces.sent {
-            // What was received is overwritten.
+            // The exchange overwrites the outer faces, so those received need not be copied.
             *self.faces.sent = Sent::Set(set);
         }
         let mut faces = Vec::with_capacity(self.zones.len());
@@ -134,8 +135,8 @@ impl<'a> PlainLoop<'a> {
         });
     }
 
-    /// One step: the exchange, then every zone's own step, each zone on `threads` threads; both at once where steps are whole.
-    /// Gives the seconds of each of its pieces, over all units together.
+    /// Does one step: the exchange, then every zone's own step, each on `threads` threads; with [`Fuse::Whole`],
+    /// both at once. Returns the seconds of each piece, summed over all units.
     pub fn step(&mut self, fuse: Fuse, threads: usize) -> Stopwatch {
         let watch = Mutex::new(Stopwatch::default());
         let timed = |name, work: &mut dyn FnMut()| {
@@ -160,7 +161,7 @@ impl<'a> PlainLoop<'a> {
         watch.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A step of every zone with what it has received from its neighbours, which also sends them its faces.
+    /// Does a step of every zone that uses the faces received from its neighbours, and sends them its own.
     fn whole_step(&mut self, work: impl Fn(&mut ZoneMut<'a>, Halo<'_>, &mut dyn FnMut(&ArrayView4<'_, f64>)) + Sync) {
         let from = self.sent();
         let neighbours = self.neighbours;
@@ -173,12 +174,13 @@ impl<'a> PlainLoop<'a> {
         *self.faces.sent = Sent::Stepped(1 - from);
     }
 
-    /// Sends the faces that the next whole step is to receive, unless a step before has: what it does first otherwise.
+    /// Sends the faces that the next whole step is to receive, unless the previous step has sent them. Without this
+    /// call, the next whole step does so first.
     pub fn send(&mut self) {
         self.sent();
     }
 
-    /// The set that has the zones' inner faces; first sends them, if neither has.
+    /// Returns the set that has the zones' inner faces; sends them first if neither set has them.
     fn sent(&mut self) -> usize {
         if let Some(set) = self.faces.sent.set() {
             return set;
@@ -191,7 +193,8 @@ impl<'a> PlainLoop<'a> {
         0
     }
 
-    /// Copies to the zones' arrays what the last step received and read where it was.
+    /// Copies the faces that the last step received to the zones' arrays, if that step read them from the face
+    /// arrays.
     pub(crate) fn settle(&mut self) {
         let Sent::Stepped(set) = *self.faces.sent else { return };
         let (neighbours, received) = (self.neighbours, &self.faces.sets[1 - set]);
@@ -203,12 +206,12 @@ impl<'a> PlainLoop<'a> {
     }
 }
 
-/// What a zone receives, of a set of all zones' faces.
+/// Selects the faces that a zone receives from a set of all zones' faces.
 fn halo<'a>(shape: Shape, neighbours: &Neighbours, set: &'a [[ArrayViewMut4<'_, f64>; 4]]) -> Halo<'a> {
     Halo::new(shape, received(neighbours, set).map(|face| face.view()))
 }
 
-/// A unit for each zone: the largest first, to the unit that has least.
+/// Assigns each zone to a unit: the largest zones first, to the unit with the fewest points.
 pub fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
     let size = |zone: usize| zones[zone].shape().points();
     let mut order: Vec<usize> = (0..zones.len()).collect();
@@ -222,7 +225,7 @@ pub fn deal(zones: &[ZoneMut<'_>], units: usize) -> Vec<usize> {
     owners
 }
 
-/// Does `work` on every item, each unit on its own ones, in the order of their numbers.
+/// Does `work` on every item in the order of the items' numbers; each unit handles its own items.
 fn share<T: Send>(
     owners: &[usize],
     units: usize,

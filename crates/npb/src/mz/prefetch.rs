@@ -1,30 +1,32 @@
-//! Asking for memory before it is needed, where a processor does not foresee it: many short pieces far apart.
+//! Software prefetching of accesses that a processor does not foresee: many short pieces far apart.
 //!
-//! A core waits for a few tens of lines at most, and stops at whatever asks for one more. So lines are asked for one by one, in
-//! between the arithmetic of what lies before them, not all at once.
+//! A core has a few tens of outstanding cache lines at most, and stalls on a request for one more. So lines are
+//! prefetched one by one, in between the arithmetic of earlier data, not all at once.
 //!
-//! Nor twice: where a vector is less than a line, one of those in it asks ([`asks_for_line`]).
+//! No line is prefetched twice: if a vector is smaller than a line, only one vector in it issues the prefetch
+//! ([`asks_for_line`]).
 
 use pulp::Simd;
 
 use super::lanes::MAX_LANES;
 
-/// Whether the vector that begins at the `at`-th number is to ask: of vectors that follow one another, one is for each eight
-/// numbers, and so for each line, wherever lines begin.
+/// Returns whether the vector that begins at the `at`-th number issues a prefetch. Among consecutive vectors this
+/// is one for every eight numbers, and so one for every line, wherever lines begin.
 #[inline(always)]
 pub(crate) fn asks_for_line<S: Simd>(at: usize) -> bool {
     const LINE: usize = MAX_LANES;
     S::F64_LANES >= LINE || at % LINE < S::F64_LANES
 }
 
-/// Has the line where element `at` of a slice is, or would be, brought to a near cache, if the processor likes to; has no other
-/// effect.
+/// Hints that the line of element `at` of a slice, which may be beyond its end, should be brought to a near cache;
+/// has no other effect.
 #[inline(always)]
 pub(crate) fn prefetch<T>(elements: &[T], at: usize) {
     bring::<false, T>(elements, at);
 }
 
-/// As [`prefetch`], to the second cache: for what the first one has no room for until it is needed.
+/// Does the same as [`prefetch`], but to the second-level cache: for data that the first-level cache could not hold
+/// until they are needed.
 #[inline(always)]
 pub(crate) fn prefetch_far<T>(elements: &[T], at: usize) {
     bring::<true, T>(elements, at);

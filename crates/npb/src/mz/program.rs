@@ -1,11 +1,11 @@
 //! A run as dependent tasks.
 //!
-//! Every zone's arrays are data of the runtime, and every stage of a zone's step is a task on them. A zone's exchange
-//! reads its four neighbours' inner faces and overwrites its own outer ones, both as regions of the zones' arrays: so
-//! the runtime lets a zone go on as soon as its own neighbours are done, and moves nothing but faces between address
-//! spaces while zones stay where they are. There is no barrier; [`Settings::periods`] asks for two per step, to time
-//! the computation and the communication period apart (González Tallada and Morancho, "Compute units in OpenMP",
-//! section 5).
+//! Every zone's arrays are data of the runtime, and every stage of a zone's step is a task on them. A zone's
+//! exchange reads its four neighbours' inner faces and overwrites its own outer ones, both as regions of the zones'
+//! arrays. So the runtime lets a zone continue as soon as its own neighbours are done. As long as zones stay where
+//! they are, only faces move between address spaces. There is no barrier; [`Settings::periods`] adds two per step,
+//! to time the computation and the communication period separately (González Tallada and Morancho, "Compute units
+//! in OpenMP", section 5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,35 +38,35 @@ pub type Field = Data<f64, Ix4>;
 /// Norms of a run, side by side: residual, error, surface integral.
 const SUMS: usize = 2 * COMPONENTS + 1;
 
-/// How a run is done.
+/// Settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Time steps.
     pub steps: usize,
-    /// How many tasks a zone's step is.
+    /// How a zone's step is divided into tasks.
     pub fuse: Fuse,
-    /// Whether all tasks are waited for between the two halves of a step, to time them.
+    /// Whether to wait for all tasks between the two halves of a step, to time them.
     pub periods: bool,
-    /// Whether steps are recorded once and replayed, which leaves no room for waits within them.
+    /// Whether steps are recorded once and replayed, which excludes waits within them.
     pub replay: bool,
 }
 
-/// In which order zones exchange their faces.
+/// The order in which zones exchange their faces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exchange {
-    /// As the zones' dependences have it: many side by side.
+    /// As soon as the zones' dependences allow: many at the same time.
     #[default]
     Together,
-    /// One zone after the other, as the sources have it (González Tallada & Morancho 2024, §2.2.3).
+    /// One zone after the other, as in the sources (González Tallada & Morancho 2024, §2.2.3).
     OneByOne,
 }
 
-/// Times of a run, by the clock on the wall or that of the simulation.
+/// Times of a run: wall-clock time, or the time of the simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Of all steps.
+    /// Time of all steps.
     pub total: Duration,
-    /// Of each step's halves, if they were timed; else empty.
+    /// Times of each step's halves, if they were timed; else empty.
     pub periods: Vec<Periods>,
 }
 
@@ -80,7 +80,7 @@ pub struct Periods {
 }
 
 impl Times {
-    /// The sums over all steps, if the steps' halves were timed.
+    /// Returns the sums over all steps, if the steps' halves were timed.
     pub fn periods(&self) -> Option<Periods> {
         (!self.periods.is_empty()).then(|| Periods {
             computation: self.periods.iter().map(|step| step.computation).sum(),
@@ -98,7 +98,7 @@ pub struct Zone {
     pub(super) forcing: Field,
     /// The right-hand side.
     pub(super) r: Field,
-    /// LU's correction, where its sweeps are tasks of their own.
+    /// LU's correction, if its sweeps are separate tasks.
     pub(super) w: Option<Field>,
 }
 
@@ -108,7 +108,7 @@ impl Zone {
     }
 }
 
-/// What a zone gets from its neighbours in a step: a face from each.
+/// Returns the data that a zone receives from its neighbours in a step: a face from each.
 fn received(&Neighbours { west, east, south, north }: &Neighbours, zone: &Zone) -> Vec<Neighbour> {
     let face = |index, side| {
         let (components, z, y, x) = outer_face(zone.mesh.shape, side);
@@ -124,12 +124,12 @@ pub struct RecordedSteps<'p> {
     program: &'p Program<'p>,
     recording: Recording,
     steps: usize,
-    /// Of whole steps: the set of faces that the first one reads.
+    /// With [`Fuse::Whole`]: the set of faces that the first step reads.
     from: Option<usize>,
 }
 
 impl RecordedSteps<'_> {
-    /// How many a replay does: an even number where steps are [`Fuse::Whole`], else one.
+    /// Returns how many steps a replay does: an even number with [`Fuse::Whole`], else one.
     pub fn steps(&self) -> usize {
         self.steps
     }
@@ -137,7 +137,7 @@ impl RecordedSteps<'_> {
     /// Does the steps.
     ///
     /// # Errors
-    /// As [`Recording::replay`].
+    /// See [`Recording::replay`].
     pub fn replay(&mut self) -> std::result::Result<(), SubmitError> {
         let Some(from) = self.from else { return self.recording.replay() };
         let sent = self.program.faces.sent().set();
@@ -150,12 +150,12 @@ impl RecordedSteps<'_> {
     }
 }
 
-/// All zones of a run, and where it takes place.
+/// All zones of a run, and the runtime that runs it.
 pub struct Program<'rt> {
     pub(super) rt: &'rt Runtime,
     pub(super) benchmark: Benchmark,
     pub(super) settings: Settings,
-    /// In the order of their numbers.
+    /// The zones, in the order of their numbers.
     #[doc(hidden)]
     pub zones: Vec<Zone>,
     pub(super) faces: Faces,
@@ -165,7 +165,7 @@ pub struct Program<'rt> {
 }
 
 impl<'rt> Program<'rt> {
-    /// Registers the zones' data; nothing is computed yet.
+    /// Registers the zones' data; computes nothing yet.
     pub fn new(rt: &'rt Runtime, benchmark: Benchmark, problem: &Problem, settings: Settings) -> Self {
         let has_correction = benchmark == Benchmark::Lu && settings.fuse == Fuse::Stages;
         let meshes = problem.meshes(benchmark);
@@ -190,16 +190,17 @@ impl<'rt> Program<'rt> {
         Self { rt, benchmark, settings, zones, faces, neighbours, space, log }
     }
 
-    /// Runs all steps, after one to warm up, and gives their times and the norms of the result.
-    /// `stepped` is called when a step has been submitted.
+    /// Runs all steps after a warm-up step, and returns their times and the norms of the result. Calls `stepped`
+    /// whenever a step has been submitted.
     ///
     /// # Errors
-    /// If a task is refused or fails, or if steps are to be replayed and to be waited for within.
+    /// If a task is refused or fails, or if the settings combine [`Settings::periods`] with replay or
+    /// [`Fuse::Whole`].
     pub fn run(&self, stepped: impl Fn()) -> Result<(Times, Norms)> {
         let Settings { steps, fuse, periods: waits, replay } = self.settings;
         if waits && replay {
             return Err(
-                "cannot time the periods of replayed steps: nothing waits within a replay; try without one".into()
+                "cannot time the periods of replayed steps: a replay contains no waits; try without replay".into()
             );
         }
         if waits && fuse == Fuse::Whole {
@@ -231,12 +232,12 @@ impl<'rt> Program<'rt> {
         self.log.close();
         let norms = self.norms()?;
         if self.benchmark == Benchmark::Lu {
-            total = self.rt.now() - start; // its clock also contains the norms
+            total = self.rt.now() - start; // LU's official time includes the norms
         }
         Ok((Times { total, periods }, norms))
     }
 
-    /// What comes before the steps: the forcing terms, a step to warm up, the initial state.
+    /// Does the work before the steps: the forcing terms, a warm-up step, the initial state.
     ///
     /// # Errors
     /// If a task is refused or fails.
@@ -255,12 +256,12 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// What the tasks noted: time per stage, zones that moved.
+    /// Returns the log of the tasks: time per stage, zones that moved.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
-    /// The initial state. LU keeps a residual from step to step, so it needs one before the first.
+    /// Sets the initial state. LU keeps a residual from step to step, so it needs one before the first.
     fn begin(&self) -> Result<()> {
         *self.faces.sent() = Sent::Nothing;
         for zone in &self.zones {
@@ -280,11 +281,11 @@ impl<'rt> Program<'rt> {
         Ok(())
     }
 
-    /// One step of all zones: the exchange, then every zone's own step. Gives their times if they are waited for
-    /// ([`Settings::periods`]).
+    /// Submits one step of all zones: the exchange, then every zone's own step. Returns their times if the settings
+    /// ask to wait for them ([`Settings::periods`]).
     ///
     /// # Errors
-    /// If a task is refused or fails, or zones are to exchange their faces one by one in steps that are whole.
+    /// If a task is refused or fails, or if zones are to exchange their faces one by one with [`Fuse::Whole`].
     pub fn step(&self, exchange: Exchange) -> Result<Option<Periods>> {
         if self.settings.fuse == Fuse::Whole {
             if exchange == Exchange::OneByOne {
@@ -313,8 +314,9 @@ impl<'rt> Program<'rt> {
         Ok(self.settings.periods.then_some(periods))
     }
 
-    /// One step of all zones, recorded, or some where steps are [`Fuse::Whole`]: what a replay computes is what [`step`](Self::step)
-    /// does. `steps` is how many there will be, of which no more are recorded, unless it is one.
+    /// Records one step of all zones, or several with [`Fuse::Whole`]. A replay computes the same as
+    /// [`step`](Self::step). `steps` is the number of steps of the run; no more are recorded, except that at least
+    /// two whole steps are.
     ///
     /// # Errors
     /// If a task is refused.
@@ -334,9 +336,9 @@ impl<'rt> Program<'rt> {
         Ok(RecordedSteps { program: self, recording, steps, from })
     }
 
-    /// Does `work` on the zones' arrays in a plain loop, dealt to `units` units as [`Zones::dealt`](super::Zones::dealt) has it, in
-    /// one task on one unit that holds them all: what steps are measured against, on the same arrays. Tasks submitted before come
-    /// before.
+    /// Does `work` on the zones' arrays in a plain loop, distributed to `units` units as in
+    /// [`Zones::dealt`](super::Zones::dealt), in one task on one unit that accesses all of them. This is the
+    /// baseline for steps, on the same arrays. The task runs after all tasks submitted before.
     ///
     /// # Errors
     /// If the task is refused or fails, or is only simulated.
@@ -347,7 +349,7 @@ impl<'rt> Program<'rt> {
         let mut result = None;
         let body = |arrays: Vec<ArrayViewMut4<'_, f64>>| {
             let mut arrays = arrays.into_iter();
-            let mut next = || arrays.next().expect("every field of every zone is held");
+            let mut next = || arrays.next().expect("the task accesses every field of every zone");
             let zone = |Zone { mesh, w, .. }: &Zone| ZoneMut {
                 mesh: *mesh,
                 u: next(),
@@ -356,7 +358,7 @@ impl<'rt> Program<'rt> {
                 w: w.is_some().then(&mut next),
             };
             let zones = self.zones.iter().map(zone).collect();
-            let mut next = || arrays.next().expect("every face of every zone is held");
+            let mut next = || arrays.next().expect("the task accesses every face of every zone");
             let mut set = || self.zones.iter().map(|_| [next(), next(), next(), next()]).collect();
             let (sets, mut sent) = ([set(), set()], self.faces.sent());
             let faces = plain_loop::Faces { sets, sent: &mut sent };
@@ -368,14 +370,14 @@ impl<'rt> Program<'rt> {
             .ok_or("cannot run a plain loop: the task was only simulated; try a runtime without a simulated machine")?)
     }
 
-    /// What is said of a task that runs where the zone resides, and is not shared out.
+    /// Returns the hints of a task that runs where the zone resides, and is not distributed itself.
     pub(super) fn beside(&self, zone: &Zone) -> Hints<'_> {
         Hints { place: Some(Place::Beside(&self.space, zone.number)), ..Hints::default() }
     }
 
-    /// Copies a zone's outer faces from its neighbours' inner ones, where the zone resides: only the computation is shared
-    /// out, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada & Morancho
-    /// 2024, §4.4).
+    /// Copies the neighbours' inner faces to a zone's outer faces, where the zone resides: only the computation is
+    /// distributed, and only it is measured (González-Tallada & Morancho 2023, figures 11 and 14; González Tallada
+    /// & Morancho 2024, §4.4).
     fn exchange(&self, front: &impl Front, zone: &Zone) -> std::result::Result<(), SubmitError> {
         let Neighbours { west, east, south, north } = self.neighbours[zone.number];
         let from = |neighbour: usize, side| {
@@ -402,7 +404,7 @@ impl<'rt> Program<'rt> {
         )
     }
 
-    /// The norms of the result, summed over the zones in their order. There is no exchange before.
+    /// Returns the norms of the result, summed over the zones in their order, without an exchange before.
     ///
     /// # Errors
     /// If a task is refused or fails.

@@ -1,4 +1,4 @@
-//! What there is to say of a run before it starts: the problem, and how much memory it needs.
+//! Information about a run before it starts: the problem, and how much memory it needs.
 
 use std::fmt::Write;
 
@@ -8,8 +8,9 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Bytes of memory that a run of a problem needs: for each point five components each of u, the forcing, the right-hand side, and
-/// LU's correction if its sweeps are tasks of their own; where steps are whole, the faces that zones send each other.
+/// Returns the bytes of memory that a run of a problem needs: five components for each point of u, the forcing, the
+/// right-hand side, and LU's correction if its sweeps are separate tasks; with [`Fuse::Whole`], also the faces that
+/// zones send each other.
 pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usize {
     let fields = if benchmark == Benchmark::Lu && fuse == Fuse::Stages { 4 } else { 3 };
     let of_points = problem.points.iter().product::<usize>() * fields * COMPONENTS * size_of::<f64>();
@@ -17,7 +18,7 @@ pub fn bytes_needed(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> usiz
     of_points + problem.meshes(benchmark).iter().map(of_faces).sum::<usize>()
 }
 
-/// The facts of a problem.
+/// Describes a problem.
 pub fn banner(benchmark: Benchmark, class: Class, fuse: Fuse, problem: &Problem, steps: usize) -> String {
     let Problem { points: [gx, gy, gz], zones: [columns, rows], dt, .. } = problem;
     let mut text = String::new();

@@ -1,7 +1,7 @@
-//! Blocks of rows of a zone: what threads share where planes of constant z depend on one another.
+//! Blocks of rows of a zone, which threads share if planes of constant z depend on one another.
 //!
-//! The counterpart of `components`, which deals out planes. A block is a range of y in every plane; since the
-//! arrays are cut in disjoint parts, blocks can be written at the same time.
+//! This is the counterpart of `components`, which deals out planes. A block is a range of y in every plane. The
+//! blocks of an array are disjoint, so they can be written at the same time.
 
 use std::ops::Range;
 
@@ -9,18 +9,18 @@ use ndarray::{ArrayViewMut4, Axis};
 
 use super::components::{ComponentsMut, components_mut};
 
-/// The rows of one block, per plane of constant z of the array that was cut: the components' points of these rows.
+/// The rows of one block: for each plane of constant z of the divided array, the components' points in these rows.
 pub(crate) type Block<'a> = Vec<ComponentsMut<'a>>;
 
-/// Cuts `rows` into `blocks` ranges (fewer if there are not enough rows) of a multiple of `multiple` rows each,
-/// but for the last.
+/// Divides `rows` into `blocks` ranges (fewer if there are not enough rows). The length of each but the last is a
+/// multiple of `multiple`.
 pub(crate) fn divide(rows: Range<usize>, blocks: usize, multiple: usize) -> Vec<Range<usize>> {
     let share = rows.len().div_ceil(blocks.max(1)).next_multiple_of(multiple).max(1);
     rows.clone().step_by(share).map(|first| first..(first + share).min(rows.end)).collect()
 }
 
-/// Cuts an array into blocks of rows. The `blocks` follow one another; rows before, between and after them are left
-/// out.
+/// Divides an array into blocks of rows. The `blocks` are in ascending order; rows before, between and after them
+/// are left out.
 ///
 /// # Panics
 /// If the blocks overlap or leave the array, there are not five components, or rows are not contiguous.
@@ -36,7 +36,7 @@ pub(crate) fn blocks<'a>(target: ArrayViewMut4<'a, f64>, blocks: &[Range<usize>]
     cut
 }
 
-/// The planes of a block, one after the other.
+/// Returns the planes of a block, one after the other.
 fn planes(block: ArrayViewMut4<'_, f64>) -> Block<'_> {
     let mut planes = Vec::with_capacity(block.len_of(Axis(1)));
     let mut rest = block;

@@ -18,7 +18,7 @@ use super::{bt, lu, sp};
 /// A piece of a zone's step as a plain function of the zone and the number of its threads.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainStage {
-    /// As the tasks' log has it.
+    /// The name, as in the tasks' log.
     pub name: &'static str,
     work: fn(&mut ZoneMut<'_>, usize),
 }
@@ -30,12 +30,12 @@ impl PlainStage {
     }
 }
 
-/// A whole step of a zone: u before and after, what has been received unless it lies in u, the forcing term, the right-hand side
-/// before and after, of LU alone, and how many threads.
+/// A whole step of a zone. The parameters are the mesh, u (updated), the received faces unless they are in u, the
+/// forcing term, the right-hand side (updated, in LU only), and the number of threads.
 pub(super) type Step =
     fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>, usize);
 
-/// The step of a benchmark.
+/// Returns the step of a benchmark.
 pub(super) fn step(benchmark: Benchmark) -> Step {
     match benchmark {
         Benchmark::Bt => |mesh, u, halo, forcing, _, threads| bt::step(mesh, u, halo, forcing, threads),
@@ -48,7 +48,7 @@ const fn stage(name: &'static str, work: fn(&mut ZoneMut<'_>, usize)) -> PlainSt
     PlainStage { name, work }
 }
 
-/// The pieces of a zone's step after the exchange, in their order.
+/// Returns the pieces of a zone's step after the exchange, in order.
 pub fn plain_stages(benchmark: Benchmark, fuse: Fuse) -> &'static [PlainStage] {
     use Benchmark::{Bt, Lu, Sp};
     match (benchmark, fuse) {
@@ -139,33 +139,32 @@ const SCALED_RESIDUAL: PlainStage = stage("residual", |z, threads| {
     scaled_residual(&z.mesh, &z.u.view(), &z.forcing.view(), z.r.view_mut(), threads);
 });
 
-/// What planes have for themselves, of all interior planes.
+/// Does `work`, which stays within planes, on all interior planes.
 fn in_planes(ZoneMut { mesh, u, forcing, r, .. }: &mut ZoneMut<'_>, work: super::passes::InPlanes, threads: usize) {
     let interior = s![.., 1..-1, .., ..];
     let planes = 1..mesh.shape.nz - 1;
     work(mesh, planes, &(&u.view()).into(), &forcing.slice(interior), r.slice_mut(interior), threads);
 }
 
-/// What rows have for themselves, of all interior rows.
+/// Does `work`, which stays within rows, on all interior rows.
 fn in_rows(ZoneMut { mesh, u, r, .. }: &mut ZoneMut<'_>, work: super::passes::InRows, threads: usize) {
     let Shape { ny, .. } = mesh.shape;
     let (u, r) = (u.slice_mut(s![.., 1..-1, 1..-1, ..]), r.slice(s![.., 1..-1, .., ..]));
     work(mesh, 1..ny - 1, u, &r, threads);
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// Wall-clock time of the steps.
     pub seconds: f64,
-    /// What it is judged by.
+    /// The norms that verify it.
     pub norms: Norms,
-    /// Seconds per stage, if these were asked for.
+    /// Seconds per stage.
     pub stages: Stopwatch,
 }
 
-/// Runs `steps` steps after one to warm up, each zone on `threads` threads; the time of each piece
-/// that steps are cut into is taken.
+/// Runs `steps` steps after a warm-up step, each zone on `threads` threads, and times each piece of the steps.
 pub fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize, fuse: Fuse) -> Run {
     let mut zones = Zones::new(benchmark, problem);
     zones.begin();
@@ -181,7 +180,7 @@ pub fn run(benchmark: Benchmark, problem: &Problem, steps: usize, threads: usize
     let mut seconds = start.elapsed().as_secs_f64();
     let norms = zones.norms();
     if benchmark == Benchmark::Lu {
-        seconds = start.elapsed().as_secs_f64(); // its clock also contains the norms
+        seconds = start.elapsed().as_secs_f64(); // LU's official time includes the norms
     }
     Run { seconds, norms, stages }
 }

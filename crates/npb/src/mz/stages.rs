@@ -1,6 +1,7 @@
 //! The stages of a zone's step as tasks, for each of the three benchmarks.
 //!
-//! What a stage computes stands in [`crate::mz::bt`], [`crate::mz::sp`] and [`crate::mz::lu`]; here is what it reads and writes.
+//! [`crate::mz::bt`], [`crate::mz::sp`] and [`crate::mz::lu`] define the computations of the stages; this module
+//! defines the data that they read and write.
 
 use std::sync::Arc;
 
@@ -23,12 +24,13 @@ pub(super) type Writes<'a> = ArrayViewMut4<'a, f64>;
 type Residual = fn(&Mesh, &Reads<'_>, &Reads<'_>, Writes<'_>, usize);
 /// Reads u and updates the right-hand side.
 type Sweep = fn(&Mesh, &Reads<'_>, Writes<'_>, usize);
-/// Whether a task was taken.
+/// Success if a task was accepted.
 type Result = std::result::Result<(), SubmitError>;
 /// Adds a change to u.
 type Add = fn(Writes<'_>, &Reads<'_>, usize);
 
-/// What turns the right-hand side into the change of u: names, and how it is done on cores and on accelerators.
+/// The stages that turn the right-hand side into the change of u: their names, and their functions for cores and
+/// for accelerators.
 type Sweeps<const N: usize> = [(&'static str, Sweep, gpu::Sweep); N];
 
 const BT_SWEEPS: Sweeps<3> = [
@@ -48,9 +50,9 @@ pub(super) const RESIDUAL: (Residual, gpu::Residual) = (residual, |mesh, k, u, f
 const SCALED_RESIDUAL: (Residual, gpu::Residual) =
     (scaled_residual, |mesh, k, u, f, r| gpu::scaled_residual(mesh, k, u, f, r));
 
-/// Of every stage: the name of its task, which says the benchmark too since the same stage is other work in each, and its
-/// share of a step's operations. NPB counts whole steps only; the shares are those of the time that the stages take on
-/// one core in class A.
+/// For every stage, the name of its task and its share of a step's operations. The name includes the benchmark,
+/// since the same stage is different work in each. NPB counts whole steps only; the shares are those of the time
+/// that the stages take on one core in class A.
 static STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Bt, "step", "bt step", 1.0),
     (Benchmark::Bt, "planes", "bt planes", 0.61),
@@ -77,14 +79,14 @@ static STAGES: [(Benchmark, &str, &str, f64); 23] = [
     (Benchmark::Lu, "residual", "lu residual", 0.28),
 ];
 
-/// The name of a stage's task, and the millions of operations that the stage is in a zone.
+/// Returns the name of a stage's task, and the stage's operations in a zone, in millions.
 pub fn described(benchmark: Benchmark, stage: &str, mesh: &Mesh) -> (&'static str, f64) {
     let of_stage = |(of, name, ..): &&(Benchmark, &str, &str, f64)| (*of, *name) == (benchmark, stage);
     let (.., name, share) = STAGES.iter().find(of_stage).expect("every stage is in the table");
     (name, share * benchmark.operations(mesh.shape))
 }
 
-/// One stage of one zone, as its task's body knows it.
+/// One stage of one zone, in the body of its task.
 pub(super) struct Stage {
     pub(super) name: &'static str,
     pub(super) zone: usize,
@@ -99,7 +101,7 @@ impl Stage {
     }
 }
 
-/// The step of a benchmark on accelerators.
+/// Returns the step of a benchmark on accelerators.
 pub(super) fn gpu_step(benchmark: Benchmark) -> gpu::Step {
     match benchmark {
         Benchmark::Bt => gpu::bt::step,
@@ -121,14 +123,14 @@ impl Program<'_> {
         }
     }
 
-    /// A stage of a zone; its task's name, and what else is said of that.
+    /// Returns a stage of a zone, and its task's name and hints.
     pub(super) fn stage(&self, zone: &Zone, name: &'static str) -> (Stage, &'static str, Hints<'_>) {
         let (title, cost) = described(self.benchmark, name, &zone.mesh);
         let hints = Hints { cost: Some(cost), place: Some(Place::At(&self.space, zone.number)) };
         (Stage { name, zone: zone.number, mesh: zone.mesh, log: self.log.clone() }, title, hints)
     }
 
-    /// All of a zone's step after the exchange in one task.
+    /// Submits, or records, all of a zone's step after the exchange as one task.
     fn rest(&self, front: &impl Front, zone: &Zone) -> Result {
         let (mesh, step, gpu_step) = (zone.mesh, step(self.benchmark), gpu_step(self.benchmark));
         let (stage, name, hints) = self.stage(zone, "step");
@@ -141,7 +143,8 @@ impl Program<'_> {
         )
     }
 
-    /// BT and SP: the residual, stages that turn it into the change of u, the update.
+    /// Submits, or records, the stages of BT and SP: the residual, the stages that turn it into the change of u,
+    /// the update.
     fn factored(
         &self,
         front: &impl Front,
@@ -164,7 +167,8 @@ impl Program<'_> {
         self.add(front, zone, &zone.r, add, |mesh, k, u, r| gpu::add(mesh, k, u, r))
     }
 
-    /// LU: both sweeps, the update, and the residual that the next step begins with.
+    /// Submits, or records, the stages of LU: both sweeps, the update, and the residual that the next step begins
+    /// with.
     fn lu_stages(&self, front: &impl Front, zone: &Zone) -> Result {
         let w = zone.w.as_ref().expect("LU in stages has a correction");
         let mesh = zone.mesh;

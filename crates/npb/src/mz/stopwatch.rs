@@ -17,7 +17,7 @@ impl Stopwatch {
 }
 
 impl AddAssign<&Stopwatch> for Stopwatch {
-    /// Adds another's times, stage by stage.
+    /// Adds another stopwatch's times, stage by stage.
     fn add_assign(&mut self, other: &Self) {
         for (stage, seconds) in &other.0 {
             *self.0.entry(stage).or_default() += seconds;

@@ -1,8 +1,9 @@
-//! The end of a step where it is a stage of its own: the state takes its change.
+//! The end of a step as a separate stage: adds the change to the state.
 //!
-//! Fused with what finds the change it costs next to nothing; by itself it is bound by memory. So planes are taken as a whole,
-//! as one stream in each of both arrays: to leave out the rows on the boundary, where nothing changes, would break a stream at
-//! every plane, and the processor would lose more by that than by reading them.
+//! If it is fused with the computation of the change, the update costs next to nothing; by itself it is bound by
+//! memory. So planes are processed as a whole, as one stream in each of the two arrays. Leaving out the boundary
+//! rows, where nothing changes, would break the streams at every plane, and the processor would lose more by that
+//! than by reading the rows.
 
 use ndarray::{ArrayView4, ArrayViewMut4, Axis};
 use pulp::{Simd, WithSimd};
@@ -11,10 +12,10 @@ use super::components::{Components, ComponentsMut, components, components_mut, o
 use super::lanes::{Lane, MAX_LANES, dispatch};
 use super::prefetch::{asks_for_line, prefetch_far};
 
-/// How far ahead, in points, numbers are asked for.
+/// Prefetch distance, in points.
 const AHEAD: usize = 128;
 
-/// u ← u + `factor` · `change` in the interior planes, on whose boundary `change` is 0.
+/// Computes u ← u + `factor` · `change` in the interior planes; `change` is 0 on their boundary.
 ///
 /// # Panics
 /// If the shapes differ, or a component is not contiguous.
@@ -28,7 +29,7 @@ pub fn add(factor: f64, change: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>,
     });
 }
 
-/// Planes of u that take theirs.
+/// Planes of u, and the change that is added to them.
 struct Add<'a, 'u> {
     factor: f64,
     change: Components<'a>,

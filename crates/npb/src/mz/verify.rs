@@ -1,19 +1,19 @@
-//! The verdict on a run: its norms beside the reference values.
+//! The verdict on a run: its norms compared with the reference values.
 
 use std::fmt;
 
 use super::classes::Problem;
 use super::physics::COMPONENTS;
 
-/// How far a number may be from its reference, relatively.
+/// Relative tolerance.
 pub const EPSILON: f64 = 1e-8;
 
-/// The numbers a run is judged by, summed over zones.
+/// The norms that verify a run, summed over zones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Norms {
-    /// Of the residual.
+    /// Norms of the residual.
     pub residual: [f64; COMPONENTS],
-    /// Of the error.
+    /// Norms of the error.
     pub error: [f64; COMPONENTS],
     /// LU's surface integral.
     pub surface: Option<f64>,
@@ -33,7 +33,7 @@ impl std::ops::AddAssign for Norms {
     }
 }
 
-/// A run's numbers, each beside its reference.
+/// A run's numbers, each with its reference.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     lines: Vec<(String, f64, f64)>,
@@ -43,7 +43,7 @@ impl Verdict {
     /// Compares a full run of `problem` with its references.
     ///
     /// # Panics
-    /// If one of the two has a surface integral and the other has not.
+    /// If only one of the two has a surface integral.
     pub fn new(problem: &Problem, norms: &Norms) -> Self {
         let mut lines = Vec::new();
         for (name, values, references) in
@@ -61,13 +61,13 @@ impl Verdict {
         Self { lines }
     }
 
-    /// The largest relative difference from a reference; not a number if one of the run's is none.
+    /// Returns the largest relative difference from a reference; NaN if one of the run's numbers is NaN.
     pub fn difference(&self) -> f64 {
         let differences = self.lines.iter().map(|(_, value, reference)| ((value - reference) / reference).abs());
         differences.fold(0.0, |most: f64, one| if most.is_nan() || one <= most { most } else { one })
     }
 
-    /// Whether the run is right.
+    /// Returns whether all numbers are within [`EPSILON`] of their references.
     pub fn verified(&self) -> bool {
         self.lines.iter().all(|(_, value, reference)| ((value - reference) / reference).abs() <= EPSILON)
     }

@@ -1,11 +1,11 @@
-//! A zone's step as one task, the exchange included.
+//! A zone's step as one task that includes the exchange.
 //!
-//! The task reads the faces that its neighbours sent in the step before, and writes those that they are to read in the next
-//! ([`faces`](crate::mz::faces)): so zones depend on each other by their faces alone, and by nothing within a step. A zone's
-//! other arrays are its own, and stay where its steps run.
+//! The task reads the faces that its neighbours sent in the previous step, and writes those that they are to read
+//! in the next ([`faces`](crate::mz::faces)). So zones depend on each other only through their faces, and not
+//! within a step. All other arrays are used only by their own zone, and stay where its steps run.
 //!
-//! Invariant: steps take turns with the two sets of faces. What is recorded is therefore an even number of steps, so that a replay
-//! ends with the set that it began with.
+//! Invariant: steps alternate between the two sets of faces. A recording therefore has an even number of
+//! steps, so that a replay ends with the set that it began with.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ use crate::mz::program::{Field, Program, Zone};
 use crate::mz::serial::step;
 use crate::mz::stages::gpu_step;
 
-/// Tasks that a recording should have: replays do not overlap, so units wait for the last tasks of each.
+/// Minimum number of tasks of a recording: replays do not overlap, so units idle at the end of each.
 const RECORDED: usize = 128;
 
 type Result<T = ()> = std::result::Result<T, SubmitError>;
@@ -33,7 +33,7 @@ pub(super) struct Faces {
 }
 
 impl Faces {
-    /// Faces for some zones. Nothing is sent yet.
+    /// Creates the faces of some zones. Nothing is sent yet.
     pub(super) fn new(rt: &Runtime, zones: &[Zone]) -> Self {
         let set = |set: usize| {
             let mut faces = rt.zeros_together(zones.iter().flat_map(|zone| shapes(zone.mesh.shape))).into_iter();
@@ -48,7 +48,7 @@ impl Faces {
         Self { sets: [0, 1].map(set), sent: Mutex::default() }
     }
 
-    /// Which set is current.
+    /// Returns which set is current.
     pub(super) fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -63,13 +63,13 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// How many whole steps a recording should have, of which there are `steps`: an even number.
+    /// Returns how many whole steps a recording of a run of `steps` steps should have: an even number.
     pub(super) fn whole_steps_recorded(&self, steps: usize) -> usize {
         let enough = RECORDED.div_ceil(self.zones.len());
         2 * (enough.min(steps) / 2).max(1)
     }
 
-    /// Records so many whole steps of all zones, the first from set `from`.
+    /// Records `steps` whole steps of all zones; the first reads set `from`.
     pub(super) fn whole_steps(&self, recorder: &Recorder<'_>, steps: usize, from: usize) -> Result {
         for from in [from, 1 - from].into_iter().cycle().take(steps) {
             recorder.begin(&self.space);
@@ -78,7 +78,7 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// The set that has the zones' inner faces; first sends them, if neither has.
+    /// Returns the set that has the zones' inner faces; sends them first if neither set has them.
     pub(super) fn sent(&self) -> Result<usize> {
         let sent = self.faces.sent().set();
         match sent {
@@ -87,7 +87,7 @@ impl Program<'_> {
         }
     }
 
-    /// Sends all zones' inner faces as set `set`.
+    /// Submits tasks that send all zones' inner faces as set `set`.
     pub(super) fn send(&self, set: usize) -> Result {
         for zone in &self.zones {
             let mesh = zone.mesh;
@@ -107,7 +107,8 @@ impl Program<'_> {
         Ok(())
     }
 
-    /// Copies to the zones' arrays what the last step received and read where it was.
+    /// Copies the faces that the last step received to the zones' arrays, if that step read them from the face
+    /// arrays.
     pub(super) fn settle(&self) -> Result {
         let Sent::Stepped(set) = *self.faces.sent() else { return Ok(()) };
         for zone in &self.zones {
@@ -155,7 +156,7 @@ impl Program<'_> {
         )
     }
 
-    /// What a zone receives of a set of faces.
+    /// Selects the faces that a zone receives from a set of faces.
     fn received(&self, zone: &Zone, set: usize) -> [Input<'_, f64, Ix4>; 4] {
         received(&self.neighbours[zone.number], &self.faces.sets[set]).map(Data::input)
     }

@@ -1,10 +1,10 @@
-//! The zones of a mesh: how wide each is, and which lie beside it.
+//! The zones of a mesh: their widths and their neighbours.
 //!
-//! The mesh is cut in x and y, never in z. Widths are equal, or grow geometrically so that the largest is `ratio`
-//! times the smallest (NASA report NAS-03-010, section 3). A zone's number is `ix + iy * zones in x`; its
+//! The mesh is divided in x and y, never in z. Widths are equal, or grow geometrically so that the largest is
+//! `ratio` times the smallest (NASA report NAS-03-010, section 3). A zone's number is `ix + iy * zones in x`; its
 //! neighbours are periodic in both directions, so every zone has four.
 
-/// Grid points of a zone, its boundary planes included.
+/// Grid points of a zone, including its boundary planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// In x, the direction contiguous in memory.
@@ -16,23 +16,23 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The shape of an array that holds five components per point.
+    /// Returns the shape of an array that holds five components per point.
     pub fn array(self) -> [usize; 4] {
         [5, self.nz, self.ny, self.nx]
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     pub fn points(self) -> usize {
         self.nx * self.ny * self.nz
     }
 
-    /// How many points are not on the boundary.
+    /// Returns the number of points that are not on the boundary.
     pub(crate) fn interior(self) -> usize {
         (self.nx - 2) * (self.ny - 2) * (self.nz - 2)
     }
 }
 
-/// The zones' numbers beside one zone.
+/// The numbers of a zone's neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbours {
     /// Towards smaller x.
@@ -46,7 +46,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// The neighbours of `zone` among `columns` × `rows` zones.
+    /// Returns the neighbours of `zone` among `columns` × `rows` zones.
     pub(crate) fn of(zone: usize, [columns, rows]: [usize; 2]) -> Self {
         let (ix, iy) = (zone % columns, zone / columns);
         Self {
@@ -58,7 +58,7 @@ impl Neighbours {
     }
 }
 
-/// The widths of `zones` zones that together have `points` points, the largest `ratio` times the smallest.
+/// Returns the widths of `zones` zones that together have `points` points, the largest `ratio` times the smallest.
 pub fn widths(points: usize, zones: usize, ratio: f64) -> Vec<usize> {
     let ends: Vec<usize> = if (ratio - 1.0).abs() <= 1e-10 {
         (1..=zones).map(|m| m * points / zones).collect()

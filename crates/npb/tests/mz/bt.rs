@@ -1,4 +1,4 @@
-//! BT stage by stage, whole, and on several threads; its line solver against the equations it is to solve.
+//! BT stage by stage, whole, and on several threads; its line solver compared with the equations that it solves.
 
 use npb::mz::bt::jacobian::{Column, Jacobians, Vector, Weights};
 use npb::mz::bt::tridiagonal::{eliminate, stored, substitute};
@@ -12,7 +12,7 @@ use pulp::{Simd, WithSimd};
 use crate::golden::Golden;
 
 #[test]
-fn every_stage_has_the_known_sums() {
+fn stages_reproduce_reference_sums() {
     let golden = Golden::of(Benchmark::Bt);
     let known = golden.zones();
     let mut zones = Zones::new(Benchmark::Bt, &Benchmark::Bt.problem(Class::S));
@@ -48,7 +48,7 @@ fn class_s_is_verified() {
 }
 
 #[test]
-fn threads_and_fusion_change_nothing() {
+fn threads_and_fusion_do_not_change_results() {
     let problem = Benchmark::Bt.problem(Class::S);
     let one = run_serially(Benchmark::Bt, &problem, 3, 1, Fuse::Stages);
     for threads in [1, 2, 3, 5] {
@@ -59,8 +59,9 @@ fn threads_and_fusion_change_nothing() {
     }
 }
 
-/// Solves a line whose lanes are all the same, and multiplies the system by the solution: the largest deviation from
-/// the right-hand side, with the blocks of the solver itself; and the largest deviation of these from the definition.
+/// Solves a line with the same numbers in all lanes, and multiplies the solver's own blocks by the solution.
+/// Returns the largest deviation from the right-hand side, and the largest deviation of the blocks from their
+/// definition.
 struct Deviation<'a> {
     mesh: &'a Mesh,
     direction: usize,
@@ -121,8 +122,8 @@ impl WithSimd for Deviation<'_> {
     }
 }
 
-/// A + N, I + 2N and A − N of a point by differences of the fluxes themselves, which are homogeneous functions of the
-/// state that nothing here knows the derivatives of.
+/// Returns A + N, I + 2N and A − N of a point from difference quotients of the fluxes. The fluxes are functions of
+/// the state; no derivatives are used.
 fn definition(mesh: &Mesh, direction: usize, state: [f64; 5]) -> [[[f64; 5]; 5]; 3] {
     let flux = |u: [f64; 5]| -> [f64; 5] {
         let kinetic = 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0];
@@ -160,7 +161,7 @@ fn definition(mesh: &Mesh, direction: usize, state: [f64; 5]) -> [[[f64; 5]; 5];
     })
 }
 
-/// A state the benchmarks may meet.
+/// A state that may occur in the benchmarks.
 fn state() -> impl Strategy<Value = [f64; 5]> {
     (1.0..4.0f64, prop::array::uniform3(-2.0..2.0f64), 10.0..40.0f64)
         .prop_map(|(rho, [a, b, c], energy)| [rho, rho * a, rho * b, rho * c, energy])

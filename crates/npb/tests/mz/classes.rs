@@ -1,11 +1,11 @@
-//! Problem sizes and operation counts, against the published ones.
+//! Problem sizes and operation counts, compared with the published ones.
 
 use clap::ValueEnum;
 use npb::mz::zones::{Neighbours, widths};
 use npb::mz::{Benchmark, Class};
 
 #[test]
-fn zones_have_the_published_widths() {
+fn zone_widths_match_published_ones() {
     for &benchmark in Benchmark::value_variants() {
         for &class in Class::value_variants() {
             let problem = benchmark.problem(class);
@@ -19,7 +19,7 @@ fn zones_have_the_published_widths() {
 }
 
 #[test]
-fn operations_are_those_published() {
+fn operation_counts_match_published_ones() {
     for (benchmark, class, published) in [
         (Benchmark::Bt, Class::S, 381.834),
         (Benchmark::Bt, Class::A, 146_211.0),

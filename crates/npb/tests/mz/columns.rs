@@ -1,4 +1,4 @@
-//! Columns of every kind, loaded, stored and cut into bundles.
+//! Columns of every kind: loaded, stored and divided into bundles.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use pulp::{Scalar, Scalar256b, Scalar512b, Simd, WithSimd};
 
 const NUMBERS: usize = 64;
 
-/// Loads a point of columns, adds 100 to it, and stores it, with columns of every kind; tells what was loaded each time.
+/// Loads a point of columns, adds 100 to it, and stores it, with columns of every kind; passes the loaded lanes to
+/// the closure each time.
 struct AddHundred<'a>(&'a mut dyn FnMut(&[usize], Vec<f64>, &[f64]));
 
 impl WithSimd for AddHundred<'_> {
@@ -47,7 +48,7 @@ fn try_out<S: Simd>(
 }
 
 #[test]
-fn columns_of_every_kind_are_loaded_and_stored_and_nothing_else() {
+fn columns_of_every_kind_touch_only_their_points() {
     let mut tried = 0;
     let mut check = |places: &[usize], loaded: Vec<f64>, numbers: &[f64]| {
         tried += 1;
@@ -59,7 +60,7 @@ fn columns_of_every_kind_are_loaded_and_stored_and_nothing_else() {
             assert_eq!(*number, place as f64 + added, "at {place}, with {places:?}");
         }
     };
-    // Whatever this machine has, and the widths that others have.
+    // The instruction set of this machine, and the widths of others.
     dispatch(MAX_LANES, AddHundred(&mut check));
     AddHundred(&mut check).with_simd(Scalar);
     AddHundred(&mut check).with_simd(Scalar256b);
@@ -91,11 +92,11 @@ fn count<S: Simd>(simd: S, columns: impl Columns, counts: &mut [f64]) {
     columns.store(columns.load(simd, counts, 0) + Lane::splat(simd, 1.0), counts, 0);
 }
 
-/// From a row to the next.
+/// Distance from one row to the next.
 const APART: usize = 40;
 
 #[test]
-fn bundles_have_every_column_once() {
+fn bundles_cover_every_column_once() {
     for (rows, columns) in (0..5).flat_map(|rows| (8..24).map(move |width| (rows, 3..3 + width))) {
         for lanes in [0, 1, 4, 8] {
             let mut counts = vec![0.0; 5 * APART];

@@ -1,4 +1,4 @@
-//! Faces as arrays of their own, against those that are exchanged in place.
+//! Face arrays, compared with faces that are exchanged in place.
 
 use ndarray::{Array4, s};
 use npb::mz::exchange::{Side, inner_face, outer_face};
@@ -7,12 +7,12 @@ use npb::mz::initial::exact_state;
 use npb::mz::operator::residual_of;
 use npb::mz::{Benchmark, Mesh, Shape};
 
-/// A zone that is its own neighbour on all sides, and the faces that it sends.
+/// Returns a zone that is its own neighbour on all sides, and the faces that it sends.
 fn zone([nx, ny, nz]: [usize; 3]) -> (Mesh, Array4<f64>, [Array4<f64>; 4]) {
     let shape = Shape { nx, ny, nz };
     let mesh = Mesh::new(Benchmark::Sp, shape, [2 * nx + 1, 3 * ny, nz], [2, 2], 0.01);
     let mut u = exact_state(&mesh);
-    // No two numbers alike.
+    // All numbers differ.
     u.iter_mut().enumerate().for_each(|(number, value)| *value *= 1.0 + 1e-6 * number as f64);
     let mut faces = shapes(shape).map(Array4::zeros);
     send(&u.view(), faces.each_mut().map(|face| face.view_mut()));
@@ -23,7 +23,7 @@ fn halo(shape: Shape, faces: &[Array4<f64>; 4]) -> Halo<'_> {
     Halo::new(shape, faces.each_ref().map(|face| face.view()))
 }
 
-/// The zone with its faces exchanged in place.
+/// Returns the zone with its faces exchanged in place.
 fn exchanged(shape: Shape, u: &Array4<f64>) -> Array4<f64> {
     let mut exchanged = u.clone();
     for side in Side::ALL {
@@ -36,7 +36,7 @@ fn exchanged(shape: Shape, u: &Array4<f64>) -> Array4<f64> {
 const SHAPES: [[usize; 3]; 6] = [[6, 6, 6], [7, 9, 8], [8, 6, 6], [9, 7, 6], [16, 17, 7], [13, 21, 16]];
 
 #[test]
-fn what_is_sent_and_received_is_what_an_exchange_copies() {
+fn sent_and_received_faces_match_exchange() {
     for points in SHAPES {
         let (mesh, mut u, faces) = zone(points);
         let expected = exchanged(mesh.shape, &u);
@@ -46,9 +46,9 @@ fn what_is_sent_and_received_is_what_an_exchange_copies() {
     }
 }
 
-/// The zone's own outer faces hold anything finite.
+/// The zone's own outer faces hold arbitrary finite numbers.
 #[test]
-fn the_operator_reads_the_halo_in_the_place_of_the_outer_faces() {
+fn operator_reads_halo_instead_of_outer_faces() {
     for points in SHAPES {
         let (mesh, mut u, faces) = zone(points);
         let none = Array4::zeros(u.raw_dim());

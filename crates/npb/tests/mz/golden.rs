@@ -1,4 +1,4 @@
-//! The known sums, and the comparison of an array with them.
+//! Reference sums, and the comparison of an array with them.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ struct Sums {
     squares: [f64; COMPONENTS],
 }
 
-/// By step, stage, and zone.
+/// Sums by step, stage, and zone.
 type Table = BTreeMap<String, BTreeMap<String, BTreeMap<String, Sums>>>;
 
-/// The known sums of one benchmark, class S.
+/// The reference sums of one benchmark, class S.
 pub(crate) struct Golden(Table);
 
 impl Golden {
-    /// Those of `benchmark`.
+    /// Loads the sums of `benchmark`.
     pub(crate) fn of(benchmark: Benchmark) -> Self {
         let mut tables: BTreeMap<Benchmark, Table> =
             toml::from_str(include_str!("golden.toml")).expect("a table of sums");
         Self(tables.remove(&benchmark).expect("sums of every benchmark"))
     }
 
-    /// The zones whose sums are known.
+    /// Returns the zones that have reference sums.
     pub(crate) fn zones(&self) -> Vec<usize> {
         let stages = self.0["step1"].values().next().expect("a stage");
         stages.keys().map(|zone| zone["zone".len()..].parse().expect("a zone's number")).collect()
     }
 
-    /// Asserts that `array`, of zone `zone` after `stage` of `step` (from 1), has the known sums.
+    /// Asserts that `array`, which belongs to zone `zone` after `stage` of `step` (from 1), has the reference sums.
     pub(crate) fn check(&self, step: usize, stage: &str, zone: usize, array: &ArrayView4<'_, f64>) {
         let known = self.0[&format!("step{step}")][stage][&format!("zone{zone}")];
         let all = matches!(stage, "uexch" | "unew");
@@ -42,7 +42,7 @@ impl Golden {
             let component = part.index_axis(Axis(0), m);
             let squares = component.fold(0.0, |sum, value| sum + value * value);
             let near = |value: f64, known: f64, scale: f64| (value - known).abs() <= 1e-11 * scale;
-            // A sum may cancel; the error of a sum is that of its terms.
+            // A sum may cancel, so its error is measured relative to its terms.
             let scale = (squares * component.len() as f64).sqrt();
             let place = format!("step {step}, {stage}, zone {zone}, component {}", m + 1);
             assert!(near(component.sum(), known.sum[m], scale), "{place}: {} is not {}", component.sum(), known.sum[m]);

@@ -1,7 +1,7 @@
-//! Every kernel against the Rust function whose counterpart it is, on states at random; then whole runs on accelerators.
+//! Every kernel compared with the corresponding Rust function, on random states; then whole runs on accelerators.
 //!
-//! Fields are regions in the middle of larger arrays, whose other numbers are NaN: they spoil the result if a kernel reads
-//! them, and are missed if it writes them.
+//! Fields are regions in the middle of larger arrays, whose other numbers are NaN. So a kernel that reads beyond a
+//! field spoils its result, and a kernel that writes beyond it removes a NaN.
 
 use ndarray::{Array4, ArrayView4, ArrayViewMut4, Axis, s};
 use npb::mz::exchange::{Side, inner_face, outer_face};
@@ -13,16 +13,17 @@ use thalweg::prelude::*;
 
 use crate::testing::accelerated;
 
-/// Points of zones: the smallest; less and more than a group in some direction, and no multiple of it; LU's blocks.
+/// Points of zones: the smallest; less and more than a group in some direction, but not a multiple of it; LU's
+/// blocks.
 const SHAPES: [[usize; 3]; 5] = [[6, 6, 6], [7, 9, 8], [13, 21, 16], [70, 6, 7], [36, 40, 11]];
 
-/// A stage with the arguments of a step, whether it uses them or not: on cores and on an accelerator.
+/// A stage on cores and on an accelerator. All stages have the arguments of a step, even if they do not use them.
 struct Stage {
     name: &'static str,
     benchmark: Benchmark,
     cpu: fn(&Mesh, ArrayViewMut4<'_, f64>, &ArrayView4<'_, f64>, ArrayViewMut4<'_, f64>),
     gpu: gpu::Step,
-    /// Whether what it leaves in the last argument is defined.
+    /// Whether the stage leaves the last argument in a defined state.
     defines_r: bool,
 }
 
@@ -75,9 +76,9 @@ const STAGES: [Stage; 16] = [
     stage("lu step", Lu, |m, u, f, r| lu::step(m, u, None, f, r, 1), gpu::lu::step),
 ];
 
-/// All in one test: the kernels are compiled one after the other, before runs launch some at once.
+/// All in one test, so that the kernels are compiled one after the other before runs launch some at the same time.
 #[test]
-fn kernels_do_what_the_stages_do() {
+fn kernels_match_host_stages() {
     let Some(rt) = accelerated("1:OPENCL:1") else { return };
     for [nx, ny, nz] in SHAPES {
         for stage in &STAGES {
@@ -161,7 +162,7 @@ fn faces_are_sent_and_received(rt: &Runtime) {
             })
             .submit()
             .unwrap();
-        // The zone receives what it sent itself.
+        // The zone receives the faces that it sent itself.
         let [west, east, south, north] = sent.each_ref().map(Data::input);
         rt.task("receive", (data.block(middle(shape)).inout(), west, east, south, north))
             .gpu(move |k, (mut u, west, east, south, north)| {
@@ -186,12 +187,12 @@ fn run_is_verified(benchmark: Benchmark, fuse: Fuse, units: &str) {
     assert!(verdict.verified() && verdict.difference() < 1e-11, "{benchmark:?} {fuse:?} {units}: {verdict}");
 }
 
-/// Where a field is within the array that [`placed`] makes.
+/// Returns the position of a field within the array that [`placed`] makes.
 fn middle(Shape { nx, ny, nz }: Shape) -> npb::mz::exchange::Face {
     (1..COMPONENTS + 1, 0..nz, 0..ny, 0..nx)
 }
 
-/// A field with a component of NaN before and after it, all of it on the accelerator.
+/// Creates an array with the field between two components of NaN, all of it on the accelerator.
 fn placed(rt: &Runtime, field: &Array4<f64>) -> Field {
     let (components, nz, ny, nx) = field.dim();
     let mut array = Array4::from_elem([components + 2, nz, ny, nx], f64::NAN);
@@ -201,16 +202,16 @@ fn placed(rt: &Runtime, field: &Array4<f64>) -> Field {
     data
 }
 
-/// The field within an array that [`placed`] made.
+/// Returns the field within an array that [`placed`] made.
 fn found(rt: &Runtime, data: Field) -> Array4<f64> {
     let array = rt.take(data).unwrap();
     for edge in [0, array.len_of(Axis(0)) - 1] {
-        assert!(array.index_axis(Axis(0), edge).iter().all(|value| value.is_nan()), "numbers beside the field");
+        assert!(array.index_axis(Axis(0), edge).iter().all(|value| value.is_nan()), "a kernel wrote beyond the field");
     }
     array.slice(s![1..-1, .., .., ..]).to_owned()
 }
 
-/// That the components are the same to rounding, in the measure of the largest of their numbers.
+/// Asserts that the components agree up to rounding, relative to the largest of their numbers.
 fn assert_same(found: &Array4<f64>, expected: &Array4<f64>, what: &str) {
     for (m, (found, expected)) in found.outer_iter().zip(expected.outer_iter()).enumerate() {
         let largest = expected.iter().fold(0.0, |largest, value| f64::max(largest, value.abs()));
@@ -219,7 +220,8 @@ fn assert_same(found: &Array4<f64>, expected: &Array4<f64>, what: &str) {
     }
 }
 
-/// Numbers between -1 and 1, always the same ones: the generator xorshift64 (Marsaglia, J. Stat. Softw. 8 (14), 2003).
+/// Returns a fixed sequence of numbers between -1 and 1: the generator xorshift64 (Marsaglia, J. Stat. Softw. 8
+/// (14), 2003).
 fn random() -> impl FnMut() -> f64 {
     let mut state = 88_172_645_463_325_252_u64;
     move || {

@@ -1,10 +1,10 @@
-//! Of vectors: what is rounded, and what lies at the ends.
+//! Vectors: rounding, and accesses at the ends of slices.
 
 use npb::mz::lanes::scratch::{HUGE_PAGE, LINE};
 use npb::mz::lanes::{Choice, Lane, MAX_LANES, Scratch, dispatch};
 use pulp::{Scalar, Simd, WithSimd};
 
-/// The largest relative errors of reciprocals, their roots and quotients, in units of 2⁻⁵².
+/// Computes the largest relative errors of reciprocals, reciprocal roots and quotients, in units of 2⁻⁵².
 struct Errors;
 
 impl WithSimd for Errors {
@@ -14,7 +14,7 @@ impl WithSimd for Errors {
     fn with_simd<S: Simd>(self, simd: S) -> [f64; 3] {
         let mut errors = [0.0f64; 3];
         for n in 0..40_000 {
-            // Every exponent that reciprocals stand, and fractions all over.
+            // Every exponent that reciprocals support, with various fractions.
             let number = (1.0 + f64::from(n) * 0.618_033_988_749_895 % 1.0) * 2f64.powi(n % 2000 - 1000);
             let lane = Lane::splat(simd, number);
             let third = Lane::splat(simd, 1.0 / 3.0);
@@ -31,7 +31,7 @@ impl WithSimd for Errors {
 }
 
 #[test]
-fn reciprocals_are_good_to_the_last_places() {
+fn reciprocals_are_accurate_within_two_units() {
     for most in [4, MAX_LANES] {
         let errors = dispatch(most, Errors);
         assert!(errors.iter().all(|error| *error <= 2.0), "{errors:?} with up to {most} lanes");
@@ -53,7 +53,7 @@ impl WithSimd for Parts<'_> {
 }
 
 #[test]
-fn parts_of_vectors_end_where_slices_do() {
+fn partial_vectors_stay_within_slices() {
     let numbers: Vec<f64> = (1..30).map(f64::from).collect();
     for len in 0..numbers.len() {
         for most in [4, MAX_LANES] {
@@ -64,7 +64,7 @@ fn parts_of_vectors_end_where_slices_do() {
     }
 }
 
-/// The sides of every number of a slice but those of the first and of the last eight.
+/// Returns the sides of every number of a slice except the first and the last eight.
 struct Sides<'a>(&'a [f64]);
 
 impl WithSimd for Sides<'_> {
@@ -84,7 +84,7 @@ impl WithSimd for Sides<'_> {
 }
 
 #[test]
-fn sides_are_the_numbers_around() {
+fn sides_are_neighbouring_numbers() {
     let numbers: Vec<f64> = (0..40).map(f64::from).collect();
     for most in [4, MAX_LANES] {
         let Some(all) = dispatch(most, Sides(&numbers)) else { continue };
@@ -95,7 +95,7 @@ fn sides_are_the_numbers_around() {
     }
 }
 
-/// The numbers from 0 on, one per lane, moved up and down by a lane.
+/// Returns the numbers from 0 on, one per lane, moved up and down by a lane.
 struct Moved;
 
 impl WithSimd for Moved {
@@ -110,7 +110,7 @@ impl WithSimd for Moved {
 }
 
 #[test]
-fn lanes_move_to_the_next_one_and_back() {
+fn lanes_rotate_up_and_down() {
     for [up, down] in [dispatch(4, Moved), dispatch(MAX_LANES, Moved), Moved.with_simd(Scalar)] {
         let lanes = up.len();
         let expected = |by: usize| (0..lanes).map(|lane| ((lane + by) % lanes) as f64).collect::<Vec<_>>();
@@ -118,7 +118,7 @@ fn lanes_move_to_the_next_one_and_back() {
     }
 }
 
-/// The numbers one before and one after each of a slice but the first and the last eight.
+/// Returns the numbers one before and one after each number of a slice except the first and the last eight.
 struct Shifted<'a>(&'a [f64]);
 
 impl WithSimd for Shifted<'_> {
@@ -139,7 +139,7 @@ impl WithSimd for Shifted<'_> {
 }
 
 #[test]
-fn lanes_shift_by_one_from_vector_to_vector() {
+fn lanes_shift_by_one_across_vectors() {
     let numbers: Vec<f64> = (0..40).map(f64::from).collect();
     for shifted in
         [dispatch(4, Shifted(&numbers)), dispatch(MAX_LANES, Shifted(&numbers)), Shifted(&numbers).with_simd(Scalar)]
@@ -151,7 +151,7 @@ fn lanes_shift_by_one_from_vector_to_vector() {
     }
 }
 
-/// A vector of nines to be stored within a range.
+/// Stores a vector of nines within a range.
 struct Within<'a>(&'a mut [f64], usize, std::ops::Range<usize>);
 
 impl WithSimd for Within<'_> {
@@ -166,7 +166,7 @@ impl WithSimd for Within<'_> {
 }
 
 #[test]
-fn nothing_is_stored_outside_a_range() {
+fn store_within_changes_only_the_range() {
     for (most, at, first, end) in [4, MAX_LANES].into_iter().flat_map(|most| {
         let ranges = (0..24).flat_map(|first| (first..24).map(move |end| (first, end)));
         ranges.flat_map(move |(first, end)| [5, 8].map(|at| (most, at, first, end)))
@@ -181,7 +181,7 @@ fn nothing_is_stored_outside_a_range() {
     }
 }
 
-/// A not-a-number and a negative zero, either of which the other becomes in the first lanes.
+/// Replaces the first lanes of a NaN by negative zero, and vice versa.
 struct Chosen(usize);
 
 impl WithSimd for Chosen {
@@ -199,7 +199,7 @@ impl WithSimd for Chosen {
 const ODD: [f64; 2] = [f64::NAN, -0.0];
 
 #[test]
-fn what_is_chosen_is_so_to_the_last_bit() {
+fn choice_is_exact_to_the_last_bit() {
     for count in 0..=4 {
         for chosen in [dispatch(4, Chosen(count)), dispatch(MAX_LANES, Chosen(count))] {
             for (chosen, [new, old]) in chosen.into_iter().zip([ODD, [ODD[1], ODD[0]]]) {
@@ -212,7 +212,7 @@ fn what_is_chosen_is_so_to_the_last_bit() {
 }
 
 #[test]
-fn memory_of_any_size_begins_at_a_line_and_keeps_what_it_holds() {
+fn scratch_of_any_size_is_line_aligned_and_keeps_contents() {
     let mut scratch = Scratch::new();
     let edge = HUGE_PAGE / size_of::<f64>();
     for len in [1, 7, edge - 1, edge, edge + 1, 5 * edge, edge, 3] {

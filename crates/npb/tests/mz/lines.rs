@@ -1,4 +1,4 @@
-//! Packed lines come back where they came from, whatever their geometry.
+//! Lines that are packed and unpacked return to the same points, whatever their geometry.
 
 use npb::mz::lanes::{MAX_LANES, Scratch, dispatch};
 use npb::mz::lines::{Lines, planes_together};
@@ -22,7 +22,7 @@ impl WithSimd for Double<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { lines, length, numbers: [one, other] } = self;
         let mut scratch = Scratch::default();
-        // Three fields, of which the last two are in use.
+        // Three fields; the last two are in use.
         let bundle = scratch.vectors::<S>(3 * length);
         for begin in (0..lines).step_by(S::F64_LANES) {
             let some = begin..lines.min(begin + S::F64_LANES);
@@ -50,10 +50,10 @@ proptest! {
             let mut numbers = before.clone();
             let mut others: Vec<f64> = before.iter().map(|number| -number).collect();
             let work = Double { lines, length, numbers: [&mut numbers, &mut others] };
-            // Whatever this machine has, and every width that some machine has.
+            // The instruction set of this machine, and every width that some machine has.
             match width {
                 0 => dispatch(MAX_LANES, work),
-                3 => dispatch(4, work), // the code for four, on a machine that has eight
+                3 => dispatch(4, work), // the code for four lanes, on a machine that has eight
                 1 => work.with_simd(Scalar),
                 2 => work.with_simd(Scalar128b),
                 4 => work.with_simd(Scalar256b),
@@ -66,7 +66,7 @@ proptest! {
     }
 }
 
-/// Packs rows whose numbers say where they stand.
+/// Packs rows whose numbers are their own indices.
 struct Places;
 
 impl WithSimd for Places {
@@ -89,7 +89,7 @@ impl WithSimd for Places {
 }
 
 #[test]
-fn a_lane_is_a_line() {
+fn each_lane_holds_one_line() {
     for most in [4, MAX_LANES] {
         dispatch(most, Places);
     }
@@ -99,7 +99,7 @@ fn a_lane_is_a_line() {
 }
 
 #[test]
-fn planes_together_fill_lanes_while_they_stay_near() {
+fn planes_together_fill_lanes_within_cache() {
     for (lanes, points, lines, planes) in [
         (8, 600, &[18, 28][..], 3),
         (8, 600, &[9], 4),

@@ -1,4 +1,4 @@
-//! LU's stages against the known sums, against one another, and its matrices against difference quotients.
+//! LU's stages compared with the reference sums and with one another, and its matrices with difference quotients.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b, Simd, WithSimd};
 
 use crate::golden::Golden;
 
-/// The zones of a class with the residual that the first step begins with, faces exchanged.
+/// Returns the zones of a class with the residual that the first step begins with, faces exchanged.
 fn first_step(class: Class) -> Zones {
     let mut zones = Zones::new(Benchmark::Lu, &Benchmark::Lu.problem(class));
     for zone in &mut zones.zones {
@@ -30,7 +30,7 @@ fn find_residual(zone: &mut Zone, threads: usize) {
 }
 
 #[test]
-fn stages_give_the_known_sums() {
+fn stages_reproduce_reference_sums() {
     let golden = Golden::of(Benchmark::Lu);
     let mut zones = first_step(Class::S);
     for step in 1..=2 {
@@ -58,7 +58,7 @@ fn stages_give_the_known_sums() {
 }
 
 #[test]
-fn one_call_does_what_the_stages_do_on_any_number_of_threads() {
+fn relax_matches_stages_on_any_number_of_threads() {
     for class in [Class::S, Class::W] {
         let mut zones = first_step(class).zones;
         zones.truncate(3);
@@ -91,7 +91,7 @@ fn class_s_is_verified() {
     }
 }
 
-/// The flux in direction `d`.
+/// Returns the flux in direction `d`.
 fn flux(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
     let pressure = C2 * (u[4] - 0.5 * (u[1] * u[1] + u[2] * u[2] + u[3] * u[3]) / u[0]);
     let v = u[d + 1] / u[0];
@@ -101,7 +101,7 @@ fn flux(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
     flux
 }
 
-/// The viscous quantities whose second differences in direction `d` enter the operator.
+/// Returns the viscous quantities whose second differences in direction `d` enter the operator.
 fn viscous(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
     let v: [f64; 3] = std::array::from_fn(|c| u[c + 1] / u[0]);
     let kappa: [f64; 3] = std::array::from_fn(|c| if c == d { CON43 } else { 1.0 });
@@ -110,7 +110,7 @@ fn viscous(u: [f64; COMPONENTS], d: usize) -> [f64; COMPONENTS] {
     [0.0, stress[0], stress[1], stress[2], squares + C1345 * u[4] / u[0]]
 }
 
-/// The derivative of `f` at `u` in the direction of `w`.
+/// Returns the derivative of `f` at `u` in the direction of `w`.
 fn derivative(f: impl Fn([f64; 5]) -> [f64; 5], u: [f64; 5], w: [f64; 5]) -> [f64; 5] {
     let h = 1e-5;
     let at = |h: f64| f(std::array::from_fn(|m| u[m] + h * w[m]));
@@ -139,16 +139,16 @@ fn mesh() -> Mesh {
     Mesh { h: [0.1, 0.07, 0.15], dt: 0.01, ..Benchmark::Lu.problem(Class::S).meshes(Benchmark::Lu)[0] }
 }
 
-/// Packs strips of two components turn by turn, and doubles the rows from `rows.start` on, by adding what comes out of the strips or by
-/// storing twice that.
+/// Packs strips of two components turn by turn, and doubles the rows from `rows.start` on: either adds the unpacked
+/// numbers, or stores twice those.
 struct Double<'a> {
     adds: bool,
     nx: usize,
     rows: Range<usize>,
     planes: Range<usize>,
-    /// Planes of rows from 0 to one after the last one's.
+    /// Planes of the rows from 0 to the one after the last of `rows`.
     from: [&'a [f64]; 2],
-    /// Planes of the rows alone.
+    /// Planes of `rows` only.
     to: &'a mut [[Vec<f64>; 2]],
 }
 
@@ -159,7 +159,7 @@ impl WithSimd for Double<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { adds, nx, rows, planes, from, to } = self;
         let (mut scratch, mut masks) = (Scratch::default(), Scratch::default());
-        // Three fields, of which the last two are in use.
+        // Three fields; the last two are in use.
         let bundle = scratch.vectors::<S>(3 * turn_len::<S>(nx));
         for begin in rows.clone().step_by(S::F64_LANES) {
             let strip = Strip::new(begin..(begin + S::F64_LANES).min(rows.end), nx);
@@ -192,7 +192,7 @@ impl WithSimd for Double<'_> {
 }
 
 proptest! {
-    /// Whatever the rows and the slab, and however wide the vectors.
+    /// For arbitrary rows and slabs, and vectors of every width.
     #[test]
     fn strips_visit_every_interior_point_once(
         nx in 3usize..40,
@@ -221,7 +221,7 @@ proptest! {
             let work = Double { adds, nx, rows: rows.clone(), planes: planes.clone(), from: [&one, &other], to: &mut to };
             match width {
                 0 => dispatch(MAX_LANES, work),
-                3 => dispatch(4, work), // the code for four, on a machine that has eight
+                3 => dispatch(4, work), // the code for four lanes, on a machine that has eight
                 1 => work.with_simd(Scalar),
                 2 => work.with_simd(Scalar128b),
                 4 => work.with_simd(Scalar256b),
@@ -231,7 +231,7 @@ proptest! {
         }
     }
 
-    /// The products are those with the derivatives of flux and stress.
+    /// The contributions equal the products with the derivatives of flux and stress.
     #[test]
     fn contributions_are_products_with_jacobians(u in state(), w in vector(), up in any::<bool>()) {
         let (simd, mesh) = (Scalar, mesh());
@@ -252,7 +252,7 @@ proptest! {
 
     /// The diagonal block times the solution is the right-hand side.
     #[test]
-    fn the_diagonal_block_is_solved(u in state(), b in vector()) {
+    fn inverse_solves_diagonal_block(u in state(), b in vector()) {
         let (simd, mesh) = (Scalar, mesh());
         let c = Coefficients::new(simd, &mesh, false);
         let flow = Flow::new(&c, lanes(simd, u));

@@ -1,8 +1,9 @@
-//! The benchmarks' numerics: every stage against sums taken from the benchmarks' own programs, kernels against stages, whole
-//! runs of class S.
+//! Tests of the benchmarks' numerics: every stage compared with sums from the official programs, kernels compared
+//! with stages, whole runs of class S.
 //!
-//! One program outside of the library, whose numerics are long to compile and slow without optimization: tests within it would
-//! compile it a second time. Run by `cargo test --release --test mz`, and not by `cargo test` alone.
+//! The tests are one program outside of the library: its numerics take long to compile and run slowly without
+//! optimization, and unit tests would compile them a second time. Run by `cargo test --release --test mz`, not by a
+//! plain `cargo test`.
 
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]
 

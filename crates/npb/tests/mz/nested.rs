@@ -1,4 +1,4 @@
-//! Steps of nested tasks, against whole steps.
+//! Steps of nested tasks, compared with whole steps.
 
 use ndarray::{Array4, ArrayView4, ArrayViewMut4, s};
 use npb::mz::faces::Halo;
@@ -10,7 +10,7 @@ use thalweg::Runtime;
 
 const ALL: [Benchmark; 3] = [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu];
 
-/// The states of all zones after some steps.
+/// Returns the states of all zones after some steps.
 fn states(units: &str, benchmark: Benchmark, class: Class, steps: usize, fuse: Fuse) -> Vec<Vec<f64>> {
     let rt = Runtime::builder().compute_units(units).build().unwrap();
     let program = Program::new(
@@ -27,10 +27,10 @@ fn states(units: &str, benchmark: Benchmark, class: Class, steps: usize, fuse: F
 }
 
 #[test]
-fn children_compute_what_the_whole_step_does_on_any_units() {
+fn children_match_whole_step_on_any_units() {
     for (class, steps, all_units) in [
         (Class::S, 2, &["1:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"][..]),
-        // Planes and rows of each are cut here.
+        // Large enough that the planes and the rows of each zone are divided.
         (Class::W, 1, &["2:CPU:1"]),
     ] {
         for benchmark in ALL {
@@ -48,7 +48,7 @@ type Whole = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_,
 
 /// Chunks of any size, in separate arrays or within a zone's.
 #[test]
-fn chunks_of_any_size_compute_what_the_whole_does() {
+fn chunks_of_any_size_match_whole_step() {
     for (benchmark, step, in_planes, in_rows) in [
         (Benchmark::Bt, bt::step as Whole, bt::in_planes as InPlanes, bt::in_rows as InRows),
         (Benchmark::Sp, sp::step, sp::in_planes, sp::in_rows),
@@ -82,7 +82,7 @@ fn chunks_of_any_size_compute_what_the_whole_does() {
 
 #[test]
 #[allow(clippy::single_range_in_vec_init)] // chunks are ranges
-fn chunks_are_worth_their_tasks_and_bounded_in_number() {
+fn chunks_are_large_enough_and_bounded_in_number() {
     assert_eq!(chunks(1..5, 0.0), [1..5]);
     assert_eq!(chunks(1..5, -1.0), [1..5]);
     assert_eq!(chunks(1..8, 2.5 * WORTH), [1..5, 5..8]);

@@ -14,9 +14,9 @@ use pulp::{Simd, WithSimd};
 
 use crate::golden::Golden;
 
-/// The first right-hand side: BT and SP scale it by dt and take it after an exchange, LU does neither.
+/// The first right-hand side: BT and SP scale it by dt and compute it after an exchange, LU does neither.
 #[test]
-fn the_first_residual_is_the_known_one() {
+fn first_residual_reproduces_reference_sums() {
     for (benchmark, forcing, first) in
         [(Benchmark::Bt, "forcing", "rhs"), (Benchmark::Sp, "forcing", "rhs"), (Benchmark::Lu, "frct", "rsd0")]
     {
@@ -47,7 +47,7 @@ fn the_first_residual_is_the_known_one() {
 }
 
 #[test]
-fn threads_change_nothing() {
+fn threads_do_not_change_residual() {
     for benchmark in [Benchmark::Bt, Benchmark::Lu] {
         for zone in Zones::new(benchmark, &benchmark.problem(Class::W)).zones {
             let on = |threads| {
@@ -63,7 +63,7 @@ fn threads_change_nothing() {
     }
 }
 
-/// The residual of the exact solution without forcing, where scratch memory holds `rubbish`.
+/// Computes the residual of the exact solution without forcing, with scratch memory that initially holds `rubbish`.
 struct Residual<'a>(&'a Mesh, f64);
 
 impl WithSimd for Residual<'_> {
@@ -89,7 +89,7 @@ impl WithSimd for Residual<'_> {
 }
 
 #[test]
-fn what_scratch_memory_held_is_not_read() {
+fn initial_scratch_contents_do_not_change_residual() {
     for nx in 10..=20 {
         let shape = Shape { nx, ny: 7, nz: 6 };
         let mesh = Mesh::new(Benchmark::Lu, shape, [4 * nx, 28, 6], [4, 4], 0.01);
@@ -102,7 +102,7 @@ fn what_scratch_memory_held_is_not_read() {
 }
 
 #[test]
-#[should_panic(expected = "cannot take fourth differences of a zone of 8 x 7 x 5 points: try 6 or more")]
+#[should_panic(expected = "cannot take fourth differences of a zone of 8 x 7 x 5 points; try 6 or more")]
 fn thin_zones_are_refused() {
     let mesh = Mesh::new(Benchmark::Lu, Shape { nx: 8, ny: 7, nz: 5 }, [32, 28, 5], [4, 4], 0.01);
     let (u, none) = (exact_state(&mesh), Array4::zeros(mesh.shape.array()));
@@ -110,7 +110,7 @@ fn thin_zones_are_refused() {
 }
 
 #[test]
-fn weights_are_those_of_the_sums_that_a_point_is_part_of() {
+fn weights_match_dissipation_of_each_sum() {
     for n in 6..=18 {
         let mesh = Mesh::new(Benchmark::Sp, Shape { nx: n, ny: n, nz: n }, [n; 3], [1, 1], 1e-3);
         let weights = DissipationWeights::new(&mesh);
@@ -138,6 +138,6 @@ fn weights_are_those_of_the_sums_that_a_point_is_part_of() {
             }
         }
         let mut beyond = (n..pitch(mesh.shape) * POINTS).flat_map(|i| weights.x[i / POINTS].map(|of| of[i % POINTS]));
-        assert!(beyond.all(|weight| weight == 0.0), "there are no points behind the last of {n}");
+        assert!(beyond.all(|weight| weight == 0.0), "weights beyond the last of {n} points are not zero");
     }
 }

@@ -1,13 +1,13 @@
-//! Scratch memory that a step leaves to the next one.
+//! Scratch memory that steps reuse.
 
 use ndarray::{ArrayView4, ArrayViewMut4};
 use npb::mz::faces::Halo;
 use npb::mz::{Benchmark, Class, Mesh, Zones, bt, sp};
 
-/// A zone's step leaves values in the thread's memory. The next step must not use them, whatever its shape, and even if the
-/// step before it has failed.
+/// A zone's step leaves values in thread-local memory. The next step must not use them, whatever its shape, and
+/// even if the previous step has failed.
 #[test]
-fn a_zone_is_not_spoilt_by_the_one_before() {
+fn step_is_independent_of_previous_zone() {
     type Step = fn(&Mesh, ArrayViewMut4<'_, f64>, Option<Halo<'_>>, &ArrayView4<'_, f64>, usize);
     for (benchmark, step) in [(Benchmark::Bt, bt::step as Step), (Benchmark::Sp, sp::step)] {
         let zones = Zones::new(benchmark, &benchmark.problem(Class::W)).zones;

@@ -1,12 +1,13 @@
-//! Addresses of the plain loop's arrays, against those of tasks.
+//! Addresses of the plain loop's arrays, compared with those of tasks.
 
 use ndarray::Ix4;
 use npb::mz::placement::placed_zeros;
 use thalweg::prelude::*;
 
-/// Where arrays begin in a page is a matter of the allocator too; that they begin at lines, and spread, is ours.
+/// The allocator partly determines where arrays begin in a page. The test asserts only that they begin at lines,
+/// and are spread over several.
 #[test]
-fn the_plain_loops_arrays_lie_as_those_of_tasks() {
+fn plain_arrays_are_placed_like_runtime_arrays() {
     const SHAPE: [usize; 4] = [5, 13, 17, 19];
     const PAGE: usize = 4096;
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();

@@ -5,7 +5,7 @@ use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, Zones, run_se
 use thalweg::prelude::*;
 
 #[test]
-fn a_loop_and_tasks_take_turns_on_the_same_arrays() {
+fn loop_and_tasks_alternate_on_same_arrays() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
         let problem = benchmark.problem(Class::S);
         for fuse in [Fuse::Whole, Fuse::Step, Fuse::Planes, Fuse::Stages] {
@@ -28,7 +28,7 @@ fn a_loop_and_tasks_take_turns_on_the_same_arrays() {
 }
 
 #[test]
-fn zones_that_are_dealt_give_the_same_bits() {
+fn distributed_zones_give_same_bits() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
         let problem = benchmark.problem(Class::S);
         let one = run_serially(benchmark, &problem, 2, 1, Fuse::Step).norms;
@@ -44,7 +44,7 @@ fn zones_that_are_dealt_give_the_same_bits() {
 }
 
 #[test]
-fn units_have_about_as_many_points() {
+fn units_get_similar_numbers_of_points() {
     let mut zones = Zones::dealt(Benchmark::Bt, &Benchmark::Bt.problem(Class::W), 2);
     let plain = zones.in_loop();
     let points = |unit| -> usize {

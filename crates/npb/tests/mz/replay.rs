@@ -1,11 +1,11 @@
-//! Steps that are recorded and replayed, against those that are submitted.
+//! Steps that are recorded and replayed, compared with those that are submitted.
 
 use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings, run_serially};
 use thalweg::Runtime;
 
 const STEPS: usize = 4;
 
-/// The states of all zones after some steps.
+/// Returns the states of all zones after some steps.
 fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay: bool) -> Vec<Vec<f64>> {
     let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
     let settings = Settings { steps: STEPS, fuse, periods: false, replay };
@@ -25,7 +25,7 @@ fn states(units: &str, scheduler: &str, benchmark: Benchmark, fuse: Fuse, replay
 }
 
 #[test]
-fn a_step_that_is_replayed_computes_the_same_bits() {
+fn replayed_step_computes_same_bits() {
     for benchmark in [Benchmark::Bt, Benchmark::Sp, Benchmark::Lu] {
         for fuse in [Fuse::Whole, Fuse::Step, Fuse::Stages, Fuse::Planes] {
             let expected = states("1:CPU:1", "stealing", benchmark, fuse, false);
@@ -39,7 +39,7 @@ fn a_step_that_is_replayed_computes_the_same_bits() {
 }
 
 #[test]
-fn nothing_waits_within_a_replay() {
+fn periods_are_refused_with_replay() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let settings = Settings { steps: 1, fuse: Fuse::Step, periods: true, replay: true };
     let program = Program::new(&rt, Benchmark::Sp, &Benchmark::Sp.problem(Class::S), settings);
@@ -47,9 +47,9 @@ fn nothing_waits_within_a_replay() {
     assert!(error.contains("cannot time the periods of replayed steps"), "{error}");
 }
 
-/// Replays, single steps and a plain loop by turns: each goes on with the faces that the one before sent.
+/// Replays, single steps and a plain loop alternate: each continues with the faces that the previous one sent.
 #[test]
-fn whole_steps_go_on_from_whatever_came_before() {
+fn whole_steps_continue_after_replays_and_loops() {
     for benchmark in [Benchmark::Bt, Benchmark::Lu] {
         let problem = benchmark.problem(Class::S);
         let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
@@ -73,7 +73,7 @@ fn whole_steps_go_on_from_whatever_came_before() {
 }
 
 #[test]
-fn an_odd_number_of_steps_is_replayed() {
+fn odd_number_of_steps_is_replayed() {
     let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
     let problem = Benchmark::Sp.problem(Class::S);
     let settings = Settings { steps: 5, fuse: Fuse::Whole, periods: false, replay: true };
@@ -85,14 +85,14 @@ fn an_odd_number_of_steps_is_replayed() {
 }
 
 #[test]
-fn as_many_whole_steps_are_recorded_as_a_replay_is_worth() {
+fn recording_has_enough_whole_steps_for_replay() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let recorded = |benchmark: Benchmark, class, fuse, steps| {
         let settings = Settings { steps: 0, fuse, periods: false, replay: true };
         let program = Program::new(&rt, benchmark, &benchmark.problem(class), settings);
         program.record(steps).unwrap().steps()
     };
-    // Four zones in class S, sixteen of LU in all others.
+    // SP has four zones in class S, LU always has sixteen.
     for (steps, expected) in [(0, 2), (1, 2), (2, 2), (3, 2), (9, 8), (1000, 32)] {
         assert_eq!(recorded(Benchmark::Sp, Class::S, Fuse::Whole, steps), expected, "of {steps}");
     }
@@ -101,7 +101,7 @@ fn as_many_whole_steps_are_recorded_as_a_replay_is_worth() {
 }
 
 #[test]
-fn the_exchange_of_whole_steps_has_no_time_of_its_own() {
+fn periods_are_refused_with_whole_steps() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let settings = Settings { steps: 1, fuse: Fuse::Whole, periods: true, replay: false };
     let program = Program::new(&rt, Benchmark::Sp, &Benchmark::Sp.problem(Class::S), settings);

@@ -1,4 +1,4 @@
-//! SP stage by stage, whole, and on several threads; its line solver against the matrices it solves.
+//! SP stage by stage, whole, and on several threads; its line solver compared with the matrices that it solves.
 
 use ndarray::Array4;
 use npb::mz::lanes::{Lane, dispatch};
@@ -13,7 +13,7 @@ use pulp::{Simd, WithSimd};
 use crate::golden::Golden;
 
 #[test]
-fn every_stage_has_the_known_sums() {
+fn stages_reproduce_reference_sums() {
     let golden = Golden::of(Benchmark::Sp);
     let known = golden.zones();
     let mut zones = Zones::new(Benchmark::Sp, &Benchmark::Sp.problem(Class::S));
@@ -51,7 +51,7 @@ fn class_s_is_verified() {
 }
 
 #[test]
-fn threads_and_fusion_change_nothing() {
+fn threads_and_fusion_do_not_change_results() {
     for (class, steps) in [(Class::S, 3), (Class::W, 1)] {
         let problem = Benchmark::Sp.problem(class);
         let one = run_serially(Benchmark::Sp, &problem, steps, 1, Fuse::Stages);
@@ -64,10 +64,10 @@ fn threads_and_fusion_change_nothing() {
     }
 }
 
-/// What a matrix's rows need at a point: 1/ρ, momentum along the line, speed of sound.
+/// The values at a point that a matrix's rows need: 1/ρ, momentum along the line, speed of sound.
 type Along = [f64; 3];
 
-/// A line solved by the vectors' code, with the same numbers in all lanes; the first lane's solution.
+/// Solves a line with the vector code, with the same numbers in all lanes; returns the first lane's solution.
 struct Solve<'a> {
     mesh: &'a Mesh,
     d: usize,
@@ -102,7 +102,7 @@ fn first<S: Simd>(lane: Lane<S>) -> f64 {
     numbers[0]
 }
 
-/// The matrix of the system with wave speed `speed`, times `x`, from its definition.
+/// Multiplies the matrix of the system with wave speed `speed` by `x`, from the matrix's definition.
 fn product(mesh: &Mesh, d: usize, points: &[Along], speed: impl Fn(&Along) -> f64, x: &[f64]) -> Vec<f64> {
     let n = points.len();
     let (convection, diffusion) = (mesh.dt / (2.0 * mesh.h[d]), mesh.dt / (mesh.h[d] * mesh.h[d]));
@@ -126,7 +126,7 @@ fn product(mesh: &Mesh, d: usize, points: &[Along], speed: impl Fn(&Along) -> f6
 
 proptest! {
     #[test]
-    fn lines_are_solved(
+    fn line_solutions_satisfy_their_systems(
         (points, right) in (4usize..40).prop_flat_map(|n| (
             proptest::collection::vec((0.2..2.0, -1.0..1.0, 0.1..2.0).prop_map(|(a, b, c)| [a, b, c]), n),
             proptest::collection::vec(proptest::array::uniform5(-1.0..1.0f64), n),

@@ -1,9 +1,10 @@
-//! What tests of kernels run on.
+//! Runtimes for tests of kernels.
 
 use thalweg::Runtime;
 
-/// A runtime with such units. If the accelerators for them are missing there is none, which is said; but where the
-/// variable `THALWEG_REQUIRE` (a list such as `opencl,cuda`) says that they must be there, the test fails.
+/// Returns a runtime with such units. If the accelerators for them are missing, prints that the test is skipped and
+/// returns `None`, unless the variable `THALWEG_REQUIRE` (a list such as `opencl,cuda`) requires them: then the
+/// test fails.
 pub(crate) fn accelerated(units: &str) -> Option<Runtime> {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());

@@ -4,7 +4,7 @@ use npb::mz::verify::EPSILON;
 use npb::mz::{Benchmark, COMPONENTS, Class, Norms, Verdict};
 
 #[test]
-fn a_run_is_verified_by_every_one_of_its_numbers() {
+fn verdict_checks_every_number() {
     let problem = Benchmark::Lu.problem(Class::S);
     let right = Norms { residual: problem.residual, error: problem.error, surface: problem.surface };
     assert!(Verdict::new(&problem, &right).verified());

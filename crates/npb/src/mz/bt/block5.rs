@@ -1,7 +1,6 @@
-//! 5 × 5 blocks, one per lane: triangular factors, and solutions with them.
+//! 5 × 5 blocks, one per lane: their triangular factors, and solutions with these.
 //!
-//! Blocks are kept by columns. Elimination takes the pivots as they come: the blocks of BT are dominated by their
-//! diagonals.
+//! Blocks are stored by columns. Elimination does not pivot: the blocks of BT are diagonally dominant.
 
 use pulp::Simd;
 
@@ -11,11 +10,11 @@ use crate::mz::lanes::Lane;
 /// A block's columns.
 pub(super) type Block<S> = [Vector<S>; 5];
 
-/// The triangular factors of a block: below the diagonal those of the unit lower one, above it those of the upper one, its rows
-/// divided by their pivots; on the diagonal the reciprocals of the pivots.
+/// The triangular factors of a block. The unit lower factor is below the diagonal. The upper factor, with its rows
+/// divided by their pivots, is above it. The reciprocals of the pivots are on the diagonal.
 ///
-/// A line's points wait for one another's factors and solutions. So each pivot is one multiply-add behind the reciprocal of the one
-/// before, and each row of a solution one behind the row below.
+/// The points of a line depend on each other's factors and solutions. So each pivot is only one multiply-add away
+/// from the reciprocal of the previous pivot, and each row of a solution one away from the row below it.
 pub(super) struct Factors<S: Simd>(Block<S>);
 
 impl<S: Simd> Factors<S> {
@@ -53,13 +52,14 @@ impl<S: Simd> Factors<S> {
         Self(block)
     }
 
-    /// The solution with a right-hand side.
+    /// Returns the solution for a right-hand side.
     #[inline(always)]
     pub(super) fn solve(&self, right: Vector<S>) -> Vector<S> {
         self.solve_sparse([Some(right[0]), Some(right[1]), Some(right[2]), Some(right[3]), Some(right[4])])
     }
 
-    /// The solution with a right-hand side of which some numbers are always zero. One of the last two must not be.
+    /// Returns the solution for a right-hand side with components that are always zero (`None`). One of the last
+    /// two must not be.
     #[inline(always)]
     pub(super) fn solve_sparse(&self, mut right: [Option<Lane<S>>; 5]) -> Vector<S> {
         let factors = &self.0;

@@ -1,7 +1,7 @@
 //! A step of a zone in two passes: residual, x and y plane by plane, then z with the addition to the state.
 //!
-//! The same arithmetic as the stages one after the other, with the same results to the last bit; but what a plane's
-//! residual leaves in the cache the sweeps still find there, and the solution is never written but to the state.
+//! The arithmetic is the same as that of the separate stages, and the results agree to the last bit. But the sweeps
+//! find a plane's residual still in the cache, and the solution is only ever written to the state.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::mz::passes;
 use crate::mz::physics::Mesh;
 use crate::mz::zones::Shape;
 
-/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
 pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
@@ -28,8 +28,8 @@ pub fn step(
     passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
-/// A step of the interior planes `planes` as far as it stays within planes: residual, x and y. `u` is given whole,
-/// `forcing` and `r` in these planes.
+/// Does the part of a step that stays within the interior planes `planes`: residual, x and y. `u` is the whole
+/// array; `forcing` and `r` have only these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.

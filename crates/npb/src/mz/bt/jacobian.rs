@@ -1,9 +1,9 @@
-//! The Jacobians of the flux along a direction, as the blocks of a line's system need them.
+//! The Jacobians of the flux along a direction, in the form that the blocks of a line's system need.
 //!
-//! Components are in the order of the direction: density, the two transverse momenta, the normal momentum, energy. So
-//! the formulas are the same in x, y and z, and elimination meets the rows with most zeros first. A flux couples a
-//! transverse momentum only to density, to itself and to the normal momentum: of the 25 entries of a block, 7 are
-//! always zero and are neither kept nor multiplied.
+//! Components are in the order of the direction: density, the two transverse momenta, the normal momentum, energy.
+//! So the formulas are the same in x, y and z, and elimination meets the rows with most zeros first. A flux couples
+//! a transverse momentum only to density, to itself and to the normal momentum. Of the 25 entries of a block, 7 are
+//! always zero; they are neither stored nor multiplied.
 //!
 //! Source: NASA report RNR-94-007, section 4.3.1, and the derivatives of the fluxes given there.
 
@@ -15,19 +15,19 @@ use crate::mz::physics::{C1, C1C5, C2, C34, CON43, DISSIPATION, Mesh};
 /// Density, transverse momenta, normal momentum, energy.
 pub type Vector<S> = [Lane<S>; 5];
 
-/// The components in the order of direction `d`: 0 (x), 1 (y) or 2 (z).
+/// Returns the order of the components for direction `d`: 0 (x), 1 (y) or 2 (z).
 pub(super) const fn order(d: usize) -> [usize; 5] {
     [0, (d + 1) % 3 + 1, (d + 2) % 3 + 1, d + 1, 4]
 }
 
-/// The numbers that weigh the Jacobians of a direction.
+/// The weights of a direction's Jacobians.
 pub struct Weights<S: Simd> {
     simd: S,
-    /// dt/(2h): of the inviscid flux.
+    /// dt/(2h): the weight of the inviscid flux.
     inviscid: Lane<S>,
-    /// dt c₃c₄/h²: of the viscous one.
+    /// dt c₃c₄/h²: the weight of the viscous flux.
     viscous: Lane<S>,
-    /// dt D/h²: dissipation.
+    /// dt D/h²: the weight of the dissipation.
     dissipation: Lane<S>,
     /// 1 + twice the dissipation.
     diagonal: Lane<S>,
@@ -36,7 +36,7 @@ pub struct Weights<S: Simd> {
 }
 
 impl<S: Simd> Weights<S> {
-    /// Those of direction `d`.
+    /// Returns the weights for direction `d`.
     #[inline(always)]
     pub fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
         let inviscid = 0.5 * mesh.dt / mesh.h[d];
@@ -53,15 +53,17 @@ impl<S: Simd> Weights<S> {
     }
 }
 
-/// What a point's blocks are made of, column by column: A is the inviscid Jacobian, N the viscous one, both weighted.
+/// The terms of a point's blocks, which are computed column by column: A is the inviscid Jacobian, N the viscous
+/// one, both weighted.
 ///
-/// What an addition or one multiplication makes of these is made when it is needed: a vector that is stored costs as much as
-/// two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums of v and c₂v.
+/// Values that an addition or one multiplication can derive from these are computed when they are needed: a vector
+/// that is stored costs as much as two multiplications. With c₁ = 1 + c₂, the weighted c₁v and (2 − c₂)v are sums
+/// of v and c₂v.
 #[derive(Clone, Copy)]
 pub struct Jacobians<S: Simd> {
     /// The velocity, normal last.
     velocity: [Lane<S>; 3],
-    /// The normal velocity with the weight of A: as it is, and times c₂.
+    /// The normal velocity with the weight of A: unscaled, and times c₂.
     convection: [Lane<S>; 2],
     /// A: the coefficients of density for normal momentum and energy.
     of_density: [Lane<S>; 2],
@@ -77,7 +79,7 @@ pub struct Jacobians<S: Simd> {
 pub type Column<S> = [Option<Lane<S>>; 5];
 
 impl<S: Simd> Jacobians<S> {
-    /// Those of a point with the state `u`.
+    /// Computes the terms of a point with the state `u`.
     #[inline(always)]
     pub fn new(weights: &Weights<S>, u: Vector<S>) -> Self {
         let Weights { simd, inviscid: w, viscous, .. } = *weights;
@@ -108,7 +110,8 @@ impl<S: Simd> Jacobians<S> {
         }
     }
 
-    /// Column `column` of A + N, dissipation on N's diagonal: minus the coefficients in the next point's equations.
+    /// Returns column `column` of A + N, with the dissipation on N's diagonal: minus the coefficients in the next
+    /// point's equations.
     #[inline(always)]
     pub fn next(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         self.coupling(
@@ -119,7 +122,7 @@ impl<S: Simd> Jacobians<S> {
         )
     }
 
-    /// Column `column` of A − N: the coefficients in the previous point's equations.
+    /// Returns column `column` of A − N: the coefficients in the previous point's equations.
     #[inline(always)]
     pub fn previous(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         self.coupling(
@@ -130,7 +133,7 @@ impl<S: Simd> Jacobians<S> {
         )
     }
 
-    /// Column `column` of A + N, of which N has the sign that `signed` gives it.
+    /// Returns column `column` of A + N, where `signed` gives N its sign.
     #[inline(always)]
     fn coupling(&self, weights: &Weights<S>, column: usize, signed: impl Fn(Lane<S>) -> Lane<S>) -> Column<S> {
         let Weights { inviscid: w, dissipation, pressure, .. } = *weights;
@@ -163,7 +166,7 @@ impl<S: Simd> Jacobians<S> {
         }
     }
 
-    /// Column `column` of I + 2N: the coefficients in the point's own equations.
+    /// Returns column `column` of I + 2N: the coefficients in the point's own equations.
     #[inline(always)]
     pub fn own(&self, weights: &Weights<S>, column: usize) -> Column<S> {
         let diagonal = weights.diagonal;

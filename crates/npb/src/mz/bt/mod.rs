@@ -1,9 +1,9 @@
 //! BT-MZ: approximate factorisation into block-tridiagonal systems along x, y and z.
 //!
-//! A step of a zone, after the exchange: residual, a sweep in each direction, and the addition of the result to the
-//! state. Each is a function of its own, which may be a task; [`step`] does them all, [`in_planes`] and [`in_rows`]
-//! what planes and rows have for themselves. Source: NASA reports
-//! RNR-94-007, section 4.3, and NAS-03-010.
+//! A step of a zone, after the exchange, is a residual, a sweep in each direction, and the addition of the result
+//! to the state. Each of these is a function, which may be a task. [`step`] does all of them; [`in_planes`] and
+//! [`in_rows`] do the parts that stay within planes and within rows. Source: NASA reports RNR-94-007, section 4.3,
+//! and NAS-03-010.
 
 mod block5;
 mod fused;

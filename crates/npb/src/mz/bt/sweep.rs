@@ -1,8 +1,8 @@
-//! The sweeps of BT: every line of a direction solved, as many at once as there are lanes.
+//! The sweeps of BT, which solve every line of a direction, one line per lane.
 //!
-//! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y; so threads share out planes or
-//! rows. The state is only read; the right-hand side is replaced by the solution, on the interior. Lines in x are packed side
-//! by side, those in y and z solved where they are.
+//! Lines in x and y lie within a plane of constant z, lines in z within rows of constant y. So threads divide the
+//! planes or the rows among themselves. The state is only read; the solution replaces the right-hand side in the
+//! interior. Lines in x are packed side by side; lines in y and z are solved in place.
 //!
 //! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
 //! would have lanes to spare, is solved by zero.
@@ -48,7 +48,7 @@ pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
+/// Ends a step: updates `u` in the rows `rows` ([`in_z::add`]).
 pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
@@ -100,19 +100,19 @@ impl<const D: usize> WithSimd for InPlanes<'_, D> {
     }
 }
 
-/// How many planes are solved together.
+/// Returns how many planes are solved together.
 pub(super) fn together<S: Simd>(mesh: &Mesh) -> usize {
     let Shape { nx, ny, .. } = mesh.shape;
     planes_together(S::F64_LANES, nx * ny, &[ny - 2, nx - 2])
 }
 
-/// How many vectors of scratch the lines in planes of `nx` × `ny` points take.
+/// Returns how many vectors of scratch the lines in planes of `nx` × `ny` points need.
 pub(super) fn vectors(nx: usize, ny: usize) -> usize {
     (POINT * nx + stored(nx)).max(stored(ny))
 }
 
-/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`]. Asks for as many
-/// planes above them if these come from memory: if the sweep is `ALONE`.
+/// Solves the lines in direction `D`, x (0) or y (1), of some planes of constant z, with scratch of [`vectors`]. A
+/// sweep that is `ALONE` reads the planes from memory, so it prefetches the same number of planes above them.
 #[inline(always)]
 pub(super) fn sweep<S: Simd, const D: usize, const ALONE: bool>(
     simd: S,
@@ -204,7 +204,7 @@ impl<V: Simd, const ALONE: bool> WithSimd for LinesInPlanes<'_, V, 1, ALONE> {
 }
 
 impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
-    /// Solves as many lines as there are lanes, where they are.
+    /// Solves the lines of a bundle, one per lane, in place.
     #[inline(always)]
     fn solve(&mut self, weights: &Weights<S>, columns: impl Columns) {
         let Self { simd, mesh, planes, u, r, scratch } = self;
@@ -236,7 +236,8 @@ impl<S: Simd, const ALONE: bool> LinesInPlanes<'_, S, 1, ALONE> {
     }
 }
 
-/// Asks for a point of what is read and of what is written, or of what lies beyond them in memory, where a vector will begin.
+/// Prefetches a point of the arrays that are read and written, or an address beyond their ends, if the vector there
+/// issues prefetches ([`asks_for_line`]).
 #[inline(always)]
 fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &ComponentsMut<'_>, there: usize) {
     if !asks_for_line::<S>(at) {
@@ -246,7 +247,7 @@ fn prefetch_points<S: Simd>(read: &Components<'_>, at: usize, written: &Componen
     unroll!(5, |m| prefetch_far(written[m], there));
 }
 
-/// Solves the lines in z.
+/// The sweep in z.
 #[derive(Clone, Copy)]
 struct LinesInZ;
 
@@ -263,7 +264,7 @@ impl InZ for LinesInZ {
 }
 
 impl LinesInZ {
-    /// Solves as many lines as there are lanes, where they are.
+    /// Solves the lines of a bundle, one per lane, in place.
     #[inline(always)]
     fn solve<S: Simd>(
         self,

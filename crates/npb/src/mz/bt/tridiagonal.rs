@@ -1,11 +1,12 @@
 //! Block-tridiagonal systems along lines, one line per lane: block Thomas elimination without pivoting.
 //!
-//! The blocks are formed from the state as elimination passes; of a point only what substitution needs is kept: one block,
-//! and the right-hand side. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the textbook's.
+//! Elimination forms the blocks from the state as it passes. For each point it stores only one block and the
+//! right-hand side, which substitution needs. Source: NASA report RNR-94-007, section 4.3.1; the elimination is the
+//! textbook's.
 //!
-//! A block has 25 vectors, AVX-512 32 registers, and a vector that is stored for want of one costs as much as two
-//! multiply-adds (`docs/results/roofline.md`). So elimination goes in phases that have one block in registers each, and
-//! read all else from memory, which costs nothing beside arithmetic: [`reread`] ends a phase.
+//! A block has 25 vectors and AVX-512 has 32 registers; a vector that is spilled costs as much as two multiply-adds
+//! (`docs/results/roofline.md`). So elimination proceeds in phases. Each keeps one block in registers and reads
+//! everything else from memory, which costs nothing compared with the arithmetic. [`reread`] ends a phase.
 
 use std::hint::black_box;
 
@@ -20,16 +21,16 @@ const STORED: usize = RIGHT + 5;
 const RIGHT: usize = 25;
 type Stored<V> = [V; STORED];
 
-/// How many vectors of scratch a line of `length` points takes.
+/// Returns how many vectors of scratch a line of `length` points needs.
 pub const fn stored(length: usize) -> usize {
     STORED * length
 }
 
-/// Eliminates the blocks below the diagonal, on lines of `length` interior points with a state and a right-hand side at each;
-/// the unknowns at the ends of the lines, beyond the points, are zero. Both are asked for once at each point, the state first.
+/// Eliminates the blocks below the diagonal on lines of `length` interior points. The unknowns beyond the ends of
+/// the lines are zero. Calls `state` and `right` once for each point, `state` first.
 ///
 /// # Panics
-/// If `rows` has not the length that [`stored`] says.
+/// If the length of `rows` is not [`stored`]`(length)`.
 #[inline(always)]
 pub fn eliminate<S: Simd>(
     simd: S,
@@ -96,10 +97,11 @@ pub fn eliminate<S: Simd>(
     }
 }
 
-/// Finds the solution of what [`eliminate`] left, and gives it to `put` point by point, the last one first.
+/// Solves the systems that [`eliminate`] has prepared, and passes the solution to `put` point by point, the last
+/// point first.
 ///
 /// # Panics
-/// If `rows` is not the one that [`eliminate`] was given.
+/// If `rows` is not the one that was passed to [`eliminate`].
 #[inline(always)]
 pub fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize, Vector<S>)) {
     let rows: &[Stored<S::f64s>] = bytemuck::cast_slice(rows);
@@ -116,13 +118,13 @@ pub fn substitute<S: Simd>(simd: S, rows: &[S::f64s], mut put: impl FnMut(usize,
     }
 }
 
-/// Ends a phase: what lies in memory, this and all else, is read from there when it is needed again.
+/// Ends a phase: forces the compiler to read all values in memory from there again when they are next needed.
 #[inline(always)]
 fn reread<T>(memory: &mut T) {
     black_box(memory);
 }
 
-/// Five vectors.
+/// Loads five vectors.
 #[inline(always)]
 pub(super) fn load<S: Simd>(simd: S, from: &[S::f64s]) -> Vector<S> {
     tabulate!(|m| Lane::new(simd, from[m]))
@@ -134,7 +136,7 @@ pub(super) fn put<S: Simd>(x: Vector<S>, to: &mut [S::f64s]) {
     unroll!(5, |m| to[m] = x[m].value());
 }
 
-/// A column with its zeros.
+/// Fills in a column's zeros.
 #[inline(always)]
 fn dense<S: Simd>(simd: S, column: Column<S>) -> Vector<S> {
     tabulate!(|row| match column[row] {

@@ -7,8 +7,8 @@ use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::mz::physics::{C34, DISSIPATION, Mesh};
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
+// has fewer than 2³¹ points, so that `int` can number them.
 const BT: Program = unsafe { Program::new("bt.cl", include_str!("../../../kernels/bt.cl")) }.header(COMMON.0, COMMON.1);
 
 /// u, r, scratch; weights of the direction; points in x, y, z.
@@ -19,13 +19,13 @@ type SweepYz = (Rd, Wr, Wr, i32, f64, f64, f64, i32, i32, i32);
 static SWEEP_X: Kernel<SweepX> = Kernel::new(&BT, "sweep_x");
 static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&BT, "sweep_yz");
 
-/// Numbers per interior point that a sweep leaves for its way back.
+/// Numbers per interior point that a sweep stores for its back substitution.
 const STORED: usize = 30;
 
-/// A whole step of a zone whose faces have been exchanged. Leaves `r` with the change of `u`.
+/// Does a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `u` or `r` is not a field of the mesh.
@@ -47,7 +47,7 @@ pub fn step(
 /// Solves all lines in direction `d` for the right-hand side `r`, which the solution replaces.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.

@@ -5,16 +5,16 @@ use thalweg::kernel::{Kernel, Launcher, Program};
 use super::{Enqueued, Rd, Reads, Wr, Writes};
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
+// SAFETY: the kernels touch only elements of a box; they compare its indices with its extents.
 const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../../../../../kernels/pack.cl")) };
 
 type CopyBox = (Rd, Wr, i32, i32, i32, i32, i64, i64, i64, i64, i64, i64, i64, i64);
 static COPY_BOX: Kernel<CopyBox> = Kernel::new(&PACK, "copy_box8");
 
-/// Copies a face, a box with one index along the axis across it. Arrays may differ in their strides.
+/// Copies a face, which is a box with a single index along its normal axis. The strides of the arrays may differ.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If the faces differ in their extents.

@@ -7,21 +7,21 @@ use crate::mz::faces::shapes;
 use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a zone and of its faces that `nx`, `ny` and `nz` say are there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `integers`.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points and of its faces. `integers` makes
+// sure that a zone has fewer than 2³¹ points, so that `int` can number them.
 const FACES: Program = unsafe { Program::new("faces.cl", include_str!("../../../kernels/faces.cl")) };
 
 static SEND: Kernel<(Rd, Wr, Wr, Wr, Wr, i32, i32, i32)> = Kernel::new(&FACES, "send");
 static RECEIVE: Kernel<(Rd, Rd, Rd, Rd, Wr, i32, i32, i32)> = Kernel::new(&FACES, "receive");
 
-/// Sets a zone's faces to what its neighbours are to receive, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL)
-/// there.
+/// Sets a zone's faces to the values that its neighbours are to receive, in the order of the receiving sides:
+/// [`Side::ALL`](crate::mz::exchange::Side::ALL).
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
-/// If the faces are not the zone's.
+/// If the faces do not have the shapes of the zone's faces.
 pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mut Writes<'_>; 4]) -> Enqueued {
     let [nx, ny, nz] = integers(mesh);
     assert_eq!(faces.each_ref().map(|face| face.extents()), shapes(mesh.shape), "a zone's faces");
@@ -29,16 +29,17 @@ pub fn send(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, faces: [&mu
     k.launch(&SEND, threads(mesh), (u, west, east, south, north, nx, ny, nz))
 }
 
-/// Sets the outer faces of `u` to what the zone has received, in the order of [`Side::ALL`](crate::mz::exchange::Side::ALL).
+/// Copies the faces that the zone has received to the outer faces of `u`, in the order of
+/// [`Side::ALL`](crate::mz::exchange::Side::ALL).
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
-/// If `u` is not a field of the mesh, or a face is another zone's.
+/// If `u` is not a field of the mesh, or a face belongs to a zone of another shape.
 pub fn receive(mesh: &Mesh, k: &mut Launcher<'_>, faces: [&Reads<'_>; 4], u: &mut Writes<'_>) -> Enqueued {
     let ([nx, ny, nz], _) = numbers(mesh, u);
-    assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "what a zone receives");
+    assert_eq!(faces.map(|face| face.extents()), shapes(mesh.shape), "faces that a zone receives");
     let [west, east, south, north] = faces;
     k.launch(&RECEIVE, threads(mesh), (west, east, south, north, u, nx, ny, nz))
 }

@@ -1,6 +1,7 @@
 //! LU-MZ on accelerators: `kernels/lu.cl`, the counterpart of [`crate::mz::lu`].
 //!
-//! A sweep is one launch per front of blocks, which are as large as a group in y and z, and [`BLOCK_X`] points long.
+//! A sweep is one launch per front of blocks. A block is as large as a thread group in y and z, and [`BLOCK_X`]
+//! points long.
 
 use thalweg::kernel::{Argument, Kernel, Launcher, Program};
 
@@ -8,18 +9,18 @@ use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, add_times, interior, number
 use crate::mz::lu::UPDATE;
 use crate::mz::physics::Mesh;
 
-/// Points in x of a block: long enough that most of its rows' threads are at work most of the time, short enough that
-/// several blocks are in a front.
+/// Points in x of a block: long enough that most threads of its rows work most of the time, short enough that a
+/// front has several blocks.
 const BLOCK_X: usize = 32;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
+// has fewer than 2³¹ points, so that `int` can number them.
 const LU: Program = unsafe { Program::new("lu.cl", include_str!("../../../kernels/lu.cl")) }
     .header(COMMON.0, COMMON.1)
     .define("BLOCK_X", BLOCK_X as i64);
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+// SAFETY: each thread touches only the element of its index, which it compares with `n`.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../../../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../../../../kernels/reduce.h"));
 
@@ -32,10 +33,11 @@ static FORWARD: Kernel<Forward> = Kernel::new(&LU, "forward");
 static BACKWARD: Kernel<Backward> = Kernel::new(&LU, "backward");
 static FILL: Kernel<(Wr, f64, i32)> = Kernel::new(&BLAS, "fill");
 
-/// A whole step of a zone whose faces have been exchanged: with the residual `r` of the step before, and to the one after.
+/// Does a whole step of a zone whose faces have been exchanged: starts from the residual `r` of the previous step
+/// and leaves that of the next.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `u` or `r` is not a field of the mesh.
@@ -47,7 +49,7 @@ pub fn step(
     r: &mut Writes<'_>,
 ) -> Enqueued {
     let numbers = numbers(mesh, u);
-    // Its boundary is never read, so it need not be zero.
+    // The boundary of w is never read, so it need not be zero.
     let mut w = k.scratch::<f64>(5 * mesh.shape.points())?;
     forward_fronts(mesh, numbers, k, &*u, &*r, &mut w)?;
     backward_fronts(mesh, numbers, k, &*u, &mut w)?;
@@ -55,10 +57,10 @@ pub fn step(
     residual(mesh, k, &*u, forcing, r)
 }
 
-/// The forward sweep: w from the residual `r`, not scaled by Δt; 0 on the boundary.
+/// Does the forward sweep: computes w from the residual `r`, not scaled by Δt; w is 0 on the boundary.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `w` is not a field of the mesh, or has more numbers than 32 bits can count.
@@ -75,10 +77,10 @@ pub fn forward(
     forward_fronts(mesh, numbers, k, u, r, w)
 }
 
-/// The backward sweep, which turns the `w` of the forward one into the correction.
+/// Does the backward sweep, which turns the `w` of the forward sweep into the correction.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `w` is not a field of the mesh.
@@ -89,7 +91,7 @@ pub fn backward(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd> + Copy, 
 /// u ← u + w / ω(2 − ω) on the interior.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
@@ -132,7 +134,7 @@ where
     Ok(())
 }
 
-/// Threads of a launch, and how many fronts there are: a block's coordinates add up to its front's number.
+/// Returns the threads of a launch and the number of fronts: a block's front number is the sum of its coordinates.
 fn fronts(mesh: &Mesh) -> ([usize; 2], i32) {
     let [x, y, z] = interior(mesh);
     let [rows, planes, _] = FORWARD.group().map(|threads| threads as usize);

@@ -1,9 +1,11 @@
-//! The stages of a zone's step on accelerators: what [`crate::mz::bt`], [`crate::mz::sp`] and [`crate::mz::lu`] do, as kernels.
+//! The stages of a zone's step on accelerators: the kernel counterparts of [`crate::mz::bt`], [`crate::mz::sp`] and
+//! [`crate::mz::lu`].
 //!
-//! The kernels' texts are in `kernels/`. Here is how they are called: with which numbers of the mesh, how many threads, how
-//! much scratch memory. Every function enqueues work behind what its task enqueued before, and computes nothing itself.
+//! The sources of the kernels are in `kernels/`. This module launches them: it chooses the numbers of the mesh that
+//! they receive, the number of threads, and the scratch memory. Every function enqueues work after the work that
+//! its task has already enqueued, and computes nothing itself.
 //!
-//! Invariant: a field is a region of `[5, nz, ny, nx]` numbers side by side, wherever it begins; this is asserted.
+//! Invariant: a field is a contiguous region of `[5, nz, ny, nx]` numbers, wherever it begins; this is asserted.
 
 pub mod bt;
 mod exchange;
@@ -23,14 +25,14 @@ use crate::mz::zones::Shape;
 pub(crate) type Reads<'a> = DeviceView<'a, f64>;
 /// A field that a task writes.
 pub(crate) type Writes<'a> = DeviceViewMut<'a, f64>;
-/// Whether everything could be enqueued.
+/// Success if all work could be enqueued.
 pub(crate) type Enqueued = Result<(), DeviceError>;
 /// A parameter of a kernel that is read.
 type Rd = Read<f64>;
 /// A parameter of a kernel that is written.
 type Wr = Write<f64>;
 
-/// u, forcing and right-hand side before, u and right-hand side after.
+/// From u, forcing and the old right-hand side to the new u and right-hand side.
 pub type Step = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
 /// From u and forcing to the right-hand side.
 pub(crate) type Residual = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &Reads<'_>, &mut Writes<'_>) -> Enqueued;
@@ -39,11 +41,11 @@ pub(crate) type Sweep = fn(&Mesh, &mut Launcher<'_>, &Reads<'_>, &mut Writes<'_>
 /// Adds a change to u.
 pub(crate) type Add = fn(&Mesh, &mut Launcher<'_>, &mut Writes<'_>, &Reads<'_>) -> Enqueued;
 
-/// The name and the text that the benchmarks' kernels share.
+/// The name and source of the header that the benchmarks' kernels share.
 const COMMON: (&str, &str) = ("npb_common.h", include_str!("../../../kernels/npb_common.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
+// has fewer than 2³¹ points, so that `int` can number them.
 const OPERATOR: Program =
     unsafe { Program::new("operator.cl", include_str!("../../../kernels/operator.cl")) }.header(COMMON.0, COMMON.1);
 
@@ -56,7 +58,7 @@ static ADD: Kernel<(Wr, Rd, f64, i32, i32, i32)> = Kernel::new(&OPERATOR, "add")
 /// Sets the interior of `r` to S(u) + forcing.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
@@ -73,7 +75,7 @@ pub fn residual(
 /// Sets the interior of `r` to Δt · (S(u) + forcing).
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
@@ -102,7 +104,7 @@ fn residual_times(
 /// Adds the solution of a step to the state, on the interior.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `u` is not a field of the mesh.
@@ -122,23 +124,23 @@ fn add_times(
     k.launch(&ADD, [x, y, 5 * z], (u, change, factor, nx, ny, nz))
 }
 
-/// Interior points in x, y, z.
+/// Returns the interior points in x, y, z.
 fn interior(Mesh { shape: Shape { nx, ny, nz }, .. }: &Mesh) -> [usize; 3] {
     [nx - 2, ny - 2, nz - 2]
 }
 
-/// Points in x, y, z and the inverse mesh widths, as kernels take them.
+/// Returns the points in x, y, z and the inverse mesh widths, in the types that kernels take.
 ///
 /// # Panics
 /// If `field` is not a field of the mesh, or a component has more points than kernels can count.
 fn numbers(mesh: &Mesh, field: &Writes<'_>) -> ([i32; 3], [f64; 3]) {
     let Shape { nx, ny, nz } = mesh.shape;
     assert_eq!(field.extents(), mesh.shape.array(), "shape of a zone's array");
-    assert_eq!(field.strides(), [nx * ny * nz, nx * ny, nx, 1], "a zone's array lies in one piece");
+    assert_eq!(field.strides(), [nx * ny * nz, nx * ny, nx, 1], "a zone's array is contiguous");
     (integers(mesh), mesh.h.map(|h| 1.0 / h))
 }
 
-/// Points in x, y, z, as kernels take them.
+/// Returns the points in x, y, z, in the type that kernels take.
 ///
 /// # Panics
 /// If a component has more points than kernels can count.

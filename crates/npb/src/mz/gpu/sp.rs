@@ -7,8 +7,8 @@ use super::{COMMON, Enqueued, Rd, Reads, Wr, Writes, interior, numbers};
 use crate::mz::physics::Mesh;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a zone that `nx`, `ny` and `nz` say is there; that zones have fewer
-// than 2³¹ points, so that `int` can number them, is seen to by `numbers`.
+// SAFETY: the kernels touch only points of a zone of `nx` × `ny` × `nz` points. `numbers` makes sure that a zone
+// has fewer than 2³¹ points, so that `int` can number them.
 const SP: Program = unsafe { Program::new("sp.cl", include_str!("../../../kernels/sp.cl")) }.header(COMMON.0, COMMON.1);
 
 /// u, r, scratch; inverse mesh width, time step; points in x, y, z.
@@ -20,13 +20,13 @@ static TXINVR: Kernel<(Rd, Wr, i32, i32, i32)> = Kernel::new(&SP, "txinvr");
 static SWEEP_X: Kernel<SweepX> = Kernel::new(&SP, "sweep_x");
 static SWEEP_YZ: Kernel<SweepYz> = Kernel::new(&SP, "sweep_yz");
 
-/// Numbers per interior point that a sweep leaves for its way back.
+/// Numbers per interior point that a sweep stores for its back substitution.
 const STORED: usize = 11;
 
-/// A whole step of a zone whose faces have been exchanged. Leaves `r` with the change of `u`.
+/// Does a whole step of a zone whose faces have been exchanged. Leaves the change of `u` in `r`.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `u` or `r` is not a field of the mesh.
@@ -49,7 +49,7 @@ pub fn step(
 /// Transforms the right-hand side `r` into waves in x ("txinvr").
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.
@@ -58,11 +58,11 @@ pub fn transform(mesh: &Mesh, k: &mut Launcher<'_>, u: impl Argument<Rd>, r: &mu
     k.launch(&TXINVR, interior(mesh), (u, r, nx, ny, nz))
 }
 
-/// Solves all lines in direction `d` for the right-hand side `r`, which the solution replaces, transformed for what
-/// follows: the next direction's sweep, or the addition to the state.
+/// Solves all lines in direction `d` for the right-hand side `r`. The solution replaces `r`, transformed for the
+/// next step: the next direction's sweep, or the addition to the state.
 ///
 /// # Errors
-/// If the device refuses.
+/// If the device rejects the work.
 ///
 /// # Panics
 /// If `r` is not a field of the mesh.

@@ -1,4 +1,4 @@
-//! A vector of numbers with the operators of one.
+//! A vector of numbers with the operators of a single number.
 
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
@@ -15,22 +15,22 @@ pub struct Lane<S: Simd> {
 }
 
 impl<S: Simd> Lane<S> {
-    /// The lanes of a vector.
+    /// Wraps a vector.
     #[inline(always)]
     pub(crate) fn new(simd: S, value: S::f64s) -> Self {
         Self { simd, value }
     }
 
-    /// The same number in every lane.
+    /// Returns the same number in every lane.
     #[inline(always)]
     pub fn splat(simd: S, value: f64) -> Self {
         Self { simd, value: simd.splat_f64s(value) }
     }
 
-    /// The numbers that begin at `at`, one per lane.
+    /// Loads the numbers that begin at `at`, one per lane.
     ///
     /// # Panics
-    /// If fewer than the number of lanes follow.
+    /// If fewer numbers follow than there are lanes.
     #[inline(always)]
     pub fn load(simd: S, from: &[f64], at: usize) -> Self {
         Self { simd, value: S::as_simd_f64s(&from[at..at + S::F64_LANES]).0[0] }
@@ -39,13 +39,13 @@ impl<S: Simd> Lane<S> {
     /// Stores the lanes from `at` on.
     ///
     /// # Panics
-    /// If there is no room for them.
+    /// If `to` has no room for them.
     #[inline(always)]
     pub fn store(self, to: &mut [f64], at: usize) {
         S::as_mut_simd_f64s(&mut to[at..at + S::F64_LANES]).0[0] = self.value;
     }
 
-    /// The numbers that begin at `at`, or as many as there are, and zeros.
+    /// Loads the numbers that begin at `at`. If there are fewer than lanes, the other lanes are zero.
     ///
     /// # Panics
     /// If `at` is beyond the end.
@@ -59,14 +59,14 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// These lanes, the first `count` of them replaced by those of `other`.
+    /// Returns these lanes, with the first `count` of them replaced by those of `other`.
     #[inline(always)]
     pub(crate) fn with_first(self, count: usize, other: Self) -> Self {
         let first = self.simd.mask_between_m64s(0, count as u64).mask();
         Self { value: self.simd.select_f64s(first, other.value, self.value), ..self }
     }
 
-    /// [`Lane::with_first`] where `count` is known when the code is compiled: there it needs no mask.
+    /// Does the same as [`Lane::with_first`] for a `count` that is known at compile time, so that no mask is needed.
     #[inline(always)]
     pub(crate) fn joined(self, count: usize, other: Self) -> Self {
         native::joined(self, count, other).unwrap_or_else(
@@ -75,7 +75,7 @@ impl<S: Simd> Lane<S> {
         )
     }
 
-    /// Stores the lanes from `at` on, or as many of them as there is room for.
+    /// Stores the lanes from `at` on, or as many of them as fit.
     ///
     /// # Panics
     /// If `at` is beyond the end.
@@ -89,10 +89,10 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Stores those lanes from `at` on whose place is in `range`.
+    /// Stores the lanes from `at` on, but only those whose index is in `range`.
     ///
     /// # Panics
-    /// If there is no room for all lanes.
+    /// If `to` has no room for all lanes.
     #[inline(always)]
     pub fn store_within(self, to: &mut [f64], at: usize, range: &Range<usize>) {
         if range.start <= at && at + S::F64_LANES <= range.end {
@@ -103,7 +103,7 @@ impl<S: Simd> Lane<S> {
         Self { value: self.simd.select_f64s(within, self.value, old.value), ..self }.store(to, at);
     }
 
-    /// Which lanes have their place in `range`, if the first one's is `at`; `None` if none has.
+    /// Returns the lanes whose index is in `range`, if the first one's is `at`; `None` if there are none.
     #[inline(always)]
     fn within(self, at: usize, range: &Range<usize>) -> Option<S::m64s> {
         let [first, end] = [range.start, range.end].map(
@@ -116,15 +116,15 @@ impl<S: Simd> Lane<S> {
         )
     }
 
-    /// The lanes two before those of the second of three neighbouring vectors, one before, one after, and two after, where the
-    /// processor can tell without memory.
+    /// Returns the second of three adjacent vectors, shifted to two lanes before, one before, one after, and two
+    /// after; `None` if the processor cannot do this without memory.
     #[inline(always)]
     pub fn sides(neighbours: [Self; 3]) -> Option<[Self; 4]> {
         native::sides(neighbours)
     }
 
-    /// Each lane's number in the next lane, and the last one's in the first. What `pulp` has for any distance takes ten instructions
-    /// on AVX2, this one.
+    /// Moves each lane's number to the next lane, and the last one's to the first. On AVX2, `pulp`'s rotation by
+    /// any distance takes ten instructions; this takes one.
     #[inline(always)]
     pub fn up(self) -> Self {
         match native::moved(self, true) {
@@ -133,7 +133,7 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// Each lane's number in the lane before, and the first one's in the last.
+    /// Moves each lane's number to the previous lane, and the first one's to the last.
     #[inline(always)]
     pub fn down(self) -> Self {
         match native::moved(self, false) {
@@ -142,7 +142,7 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// The lanes one before these, if those of `before` are the ones before them.
+    /// Returns the lanes one before these; `before` is the vector that precedes this one.
     #[inline(always)]
     pub fn one_before(self, before: Self) -> Self {
         if let Some([_, one, _, _]) = native::sides([before, self, self]) {
@@ -151,7 +151,7 @@ impl<S: Simd> Lane<S> {
         self.up().joined(1, before.up())
     }
 
-    /// The lanes one after these, if those of `after` are the ones after them.
+    /// Returns the lanes one after these; `after` is the vector that follows this one.
     #[inline(always)]
     pub fn one_after(self, after: Self) -> Self {
         if let Some([_, _, one, _]) = native::sides([self, self, after]) {
@@ -160,38 +160,38 @@ impl<S: Simd> Lane<S> {
         after.down().joined(S::F64_LANES - 1, self.down())
     }
 
-    /// The instruction set.
+    /// Returns the instruction set.
     #[inline(always)]
     pub(crate) fn simd(self) -> S {
         self.simd
     }
 
-    /// The lanes as a vector.
+    /// Returns the lanes as a vector.
     #[inline(always)]
     pub fn value(self) -> S::f64s {
         self.value
     }
 
-    /// The number in the first lane.
+    /// Returns the number in the first lane.
     #[inline(always)]
     pub(crate) fn first(self) -> f64 {
         bytemuck::cast_slice::<S::f64s, f64>(&[self.value])[0]
     }
 
-    /// `self * factor + summand`, rounded once where the processor can.
+    /// Computes `self * factor + summand`, rounded once if the processor can.
     #[inline(always)]
     pub(crate) fn mul_add(self, factor: Self, summand: Self) -> Self {
         Self { value: self.simd.mul_add_e_f64s(self.value, factor.value, summand.value), ..self }
     }
 
-    /// `minuend - self * factor`, rounded once where the processor can.
+    /// Computes `minuend - self * factor`, rounded once if the processor can.
     #[inline(always)]
     pub(crate) fn mul_sub_from(self, factor: Self, minuend: Self) -> Self {
         Self { value: self.simd.negate_mul_add_e_f64s(self.value, factor.value, minuend.value), ..self }
     }
 
-    /// 1 / self. On AVX-512 by Newton's method from an estimate, in an eighth of a division's time: off by a unit or two in the
-    /// last place, and NaN where self is 0, infinite or not normal.
+    /// Computes 1 / self. AVX-512 does so by Newton's method from an estimate, in an eighth of a division's time;
+    /// the result is off by one or two units in the last place, and NaN if self is 0, infinite or subnormal.
     #[inline(always)]
     pub fn recip(self) -> Self {
         let one = Self::splat(self.simd, 1.0);
@@ -206,14 +206,14 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// 1 / self, correctly rounded, so that it is the same at every width: for BT, whose stages take other widths in narrow
-    /// zones than its step in one, and agree with it to the last bit.
+    /// Computes 1 / self, correctly rounded, so that it is the same at every width. BT needs this: in narrow zones
+    /// its separate stages use other widths than its fused step, and both must agree to the last bit.
     #[inline(always)]
     pub(crate) fn exact_recip(self) -> Self {
         Self { value: self.simd.div_f64s(self.simd.splat_f64s(1.0), self.value), ..self }
     }
 
-    /// 1 / √self, as exact as [`Lane::recip`].
+    /// Computes 1 / √self, as exactly as [`Lane::recip`].
     #[inline(always)]
     pub fn recip_sqrt(self) -> Self {
         let [one, half, second, third] = splats(self.simd, [1.0, 1.0 / 2.0, 3.0 / 8.0, 5.0 / 16.0]);
@@ -227,7 +227,7 @@ impl<S: Simd> Lane<S> {
         }
     }
 
-    /// √self.
+    /// Computes √self.
     #[inline(always)]
     pub(crate) fn sqrt(self) -> Self {
         Self { value: self.simd.sqrt_f64s(self.value), ..self }

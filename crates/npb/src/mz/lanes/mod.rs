@@ -1,13 +1,13 @@
 //! Formulas over as many numbers at once as the processor has lanes.
 //!
-//! [`Lane`] is one `f64` vector of whatever width `pulp` found at run time (AVX-512, AVX2, NEON, or one number
-//! at a time), with the operators of a number: what is written once as a formula runs at every width. There is no
-//! contraction behind the scenes: a fused multiply-add is written [`Lane::mul_add`].
+//! [`Lane`] is one `f64` vector of whatever width `pulp` found at run time (AVX-512, AVX2, NEON, or one number at a
+//! time). It has the operators of a number, so a formula is written once and runs at every width. Operations are
+//! never contracted implicitly: a fused multiply-add is written [`Lane::mul_add`].
 //!
-//! Everything here has to be inlined into a function that `pulp` entered: only there may the instructions be used, and
-//! a call that is left costs more than the arithmetic. Hence `inline(always)` on every function and closure below
-//! [`dispatch`], and the macros `tabulate!` and `unroll!`, which write it on theirs, in the place of the standard
-//! library's array functions and of loops.
+//! All functions here have to be inlined into a function that `pulp` entered: only there may the instructions be
+//! used, and a remaining call costs more than the arithmetic. Hence every function and closure below [`dispatch`]
+//! is `inline(always)`. The macros `tabulate!` and `unroll!`, which replace the standard library's array functions
+//! and loops, add this attribute to their closures.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -18,17 +18,18 @@ use pulp::{Arch, Scalar, Simd, WithSimd};
 /// The most lanes of any instruction set.
 pub const MAX_LANES: usize = 8;
 
-/// The fewest lanes of this architecture's instruction sets, apart from the portable code's one.
+/// The fewest lanes of this architecture's instruction sets, except for the portable code's single lane.
 const NARROWEST: usize = if cfg!(target_arch = "x86_64") { 4 } else { 2 };
 
-/// No vector has more lanes; see [`limit_lanes`].
+/// Upper limit on a vector's lanes; see [`limit_lanes`].
 static LIMIT: AtomicUsize = AtomicUsize::new(MAX_LANES);
 
-/// Lets vectors have no more than `most` numbers from now on, in this process: 8 is AVX-512, 4 AVX2, 2 NEON, 1 the portable
-/// code, which needs no vectors. Processors have several of these; without a limit the widest is taken.
+/// Limits vectors to at most `most` numbers from now on, in this process: 8 is AVX-512, 4 AVX2, 2 NEON, 1 the
+/// portable code, which needs no vectors. A processor may support several of these; without a limit the widest is
+/// used.
 ///
-/// Results at different widths differ by rounding alone, which is within what the benchmarks allow, and are the same from
-/// run to run at each. To be called before a run, not during one.
+/// Results at different widths differ only by rounding, within what the benchmarks allow. At each width they are
+/// the same from run to run. Call this before a run, not during one.
 ///
 /// ```
 /// npb::mz::limit_lanes(1);
@@ -42,7 +43,7 @@ pub fn limit_lanes(most: usize) {
     LIMIT.store(most, Ordering::Relaxed);
 }
 
-/// How many numbers a vector has: as many as this processor's widest within [`limit_lanes`].
+/// Returns how many numbers a vector has: the processor's widest within [`limit_lanes`].
 pub fn lanes() -> usize {
     struct Lanes;
     impl WithSimd for Lanes {
@@ -54,10 +55,11 @@ pub fn lanes() -> usize {
     dispatch(MAX_LANES, Lanes)
 }
 
-/// Runs `work` with the most lanes the processor has, but with no more than `most` and than [`limit_lanes`] allows.
+/// Runs `work` with the most lanes that the processor has, but with no more than `most` and no more than
+/// [`limit_lanes`] allows.
 ///
 /// # Panics
-/// If `most` is less than 4, which no row of a zone is.
+/// If `most` is less than 4; every row of a zone is longer.
 pub fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
     assert!(most >= 4, "{most} numbers are not worth a vector");
     let most = most.min(LIMIT.load(Ordering::Relaxed));
@@ -70,7 +72,7 @@ pub fn dispatch<W: WithSimd>(most: usize, work: W) -> W::Output {
     }
 }
 
-/// Runs `work`, which is to be a function of its own, with vectors of `simd`.
+/// Runs `work` as a separate function with vectors of `simd`.
 #[inline(always)]
 pub(crate) fn vectorize<S: Simd, W: WithSimd>(simd: S, work: W) -> W::Output {
     simd.vectorize(Framed(work))
@@ -78,9 +80,9 @@ pub(crate) fn vectorize<S: Simd, W: WithSimd>(simd: S, work: W) -> W::Output {
 
 /// Work in a stack frame that begins at a cache line.
 ///
-/// The compiler keeps vectors that registers have no room for where the stack happens to be, aligned as the platform wants
-/// it, to 16 bytes: three times of four each of AVX-512 would lie across two lines, and some across two pages. One local
-/// variable that has to be aligned aligns the whole frame.
+/// The compiler spills vectors to the stack, which the platform aligns to 16 bytes. So three of four AVX-512
+/// vectors would cross a cache line, and some a page. One local variable with a larger alignment aligns the whole
+/// frame.
 struct Framed<W>(W);
 
 impl<W: WithSimd> WithSimd for Framed<W> {
@@ -96,7 +98,7 @@ impl<W: WithSimd> WithSimd for Framed<W> {
     }
 }
 
-/// [`tabulate`] with a closure that is inlined for certain: `tabulate!(|index| element)`.
+/// [`tabulate`] with a closure that is always inlined: `tabulate!(|index| element)`.
 macro_rules! tabulate {
     (|$index:pat_param| $element:expr $(,)?) => {
         $crate::mz::lanes::tabulate(
@@ -106,7 +108,7 @@ macro_rules! tabulate {
     };
 }
 
-/// [`unroll`] with a closure that is inlined for certain: `unroll!(5, |index| work)`.
+/// [`unroll`] with a closure that is always inlined: `unroll!(5, |index| work)`.
 macro_rules! unroll {
     ($times:expr, |$index:pat_param| $work:expr $(,)?) => {
         $crate::mz::lanes::unroll::<{ $times }>(
@@ -129,8 +131,8 @@ pub use scratch::Scratch;
 pub(crate) use scratch::with_scratch;
 pub(crate) use transpose::{get_square, set_square};
 
-/// The array of what `element` says of each index: `std::array::from_fn`, but inlined and unrolled for certain, so
-/// that the index is a constant wherever it is used.
+/// Returns the array of `element(index)` for each index. Unlike `std::array::from_fn`, it is always inlined and
+/// unrolled, so the index is a constant wherever it is used.
 #[inline(always)]
 pub fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) -> [T; N] {
     const { assert!(1 <= N && N <= MAX_LANES) };
@@ -159,13 +161,13 @@ pub fn tabulate<T: Copy, const N: usize>(mut element: impl FnMut(usize) -> T) ->
     all
 }
 
-/// Calls `work` with 0 .. `N`: a loop, but unrolled for certain.
+/// Calls `work` with 0 .. `N`: a loop that is always unrolled.
 #[inline(always)]
 pub(crate) fn unroll<const N: usize>(work: impl FnMut(usize)) {
     let _: [(); N] = tabulate(work);
 }
 
-/// Each number in every lane of a vector of its own.
+/// Returns a vector for each number, with that number in every lane.
 #[inline(always)]
 pub(crate) fn splats<S: Simd, const N: usize>(simd: S, numbers: [f64; N]) -> [Lane<S>; N] {
     tabulate!(|index| Lane::splat(simd, numbers[index]))

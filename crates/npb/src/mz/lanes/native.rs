@@ -1,4 +1,5 @@
-//! What some instruction sets have and `pulp` has no common name for. Nothing elsewhere: the caller knows another way.
+//! Instructions of some instruction sets that `pulp` does not abstract. They return `None` elsewhere, and the
+//! caller falls back.
 
 #[cfg(target_arch = "x86_64")]
 use std::any::Any;
@@ -11,7 +12,7 @@ use pulp::x86::{V3, V4};
 
 use super::Lane;
 
-/// Whether vectors are those of AVX-512.
+/// Returns whether vectors are those of AVX-512.
 #[inline(always)]
 pub(crate) fn is_avx512<S: Simd>() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -20,14 +21,14 @@ pub(crate) fn is_avx512<S: Simd>() -> bool {
     false
 }
 
-/// The instruction set, if it is `Known`.
+/// Returns the instruction set, if it is `Known`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn known<S: Simd, Known: Simd>(simd: S) -> Option<Known> {
     (&simd as &dyn Any).downcast_ref().copied()
 }
 
-/// A first guess at 1 / `of`, within 2⁻¹⁴ of the value, the same on every processor of a kind.
+/// Returns an estimate of 1 / `of`, within 2⁻¹⁴ of the value; it is the same on every processor of a kind.
 #[inline(always)]
 pub(super) fn reciprocal<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]
@@ -38,7 +39,7 @@ pub(super) fn reciprocal<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
-/// A first guess at 1 / √`of`, as good.
+/// Returns an estimate of 1 / √`of` of the same accuracy.
 #[inline(always)]
 pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]
@@ -49,7 +50,7 @@ pub(super) fn reciprocal_root<S: Simd>(of: Lane<S>) -> Option<Lane<S>> {
     None
 }
 
-/// See [`Lane::up`], or [`Lane::down`].
+/// See [`Lane::up`] and [`Lane::down`].
 #[inline(always)]
 pub(super) fn moved<S: Simd>(of: Lane<S>, is_up: bool) -> Option<Lane<S>> {
     #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
-//! Memory that a thread's vectors lie in from call to call.
+//! Scratch memory for vectors, which a thread reuses from call to call.
 //!
-//! What is large lies in huge pages, where Linux leaves those to programs: a thread goes through all of it for each zone, and
-//! would else wait for the addresses of its pages, in turns with those of the zone's arrays.
+//! Large scratch memory is in huge pages if Linux provides them. A thread goes through all of it for each zone,
+//! alternating with the zone's arrays, so with small pages it would wait for address translations.
 
 use std::cell::Cell;
 
@@ -18,9 +18,9 @@ pub(crate) fn with_scratch<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
     result
 }
 
-/// A cache line, nearly everywhere.
+/// Bytes of a cache line on nearly all processors.
 pub const LINE: usize = 64;
-/// A huge page, nearly everywhere. What is smaller gained nothing by one.
+/// Bytes of a huge page on nearly all processors. Smaller scratch memory gained nothing from huge pages.
 pub const HUGE_PAGE: usize = 2 << 20;
 
 /// Scratch memory for vectors, which grows as needed and is reused from call to call.
@@ -31,17 +31,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// None yet.
+    /// Creates scratch memory without allocating.
     pub const fn new() -> Self {
         Self { small: Vec::new(), large: None }
     }
 
-    /// `len` vectors that begin at a cache line, holding whatever they held before.
+    /// Returns `len` vectors that begin at a cache line and hold arbitrary values of earlier calls.
     pub fn vectors<S: Simd>(&mut self, len: usize) -> &mut [S::f64s] {
         bytemuck::cast_slice_mut(self.numbers(len * S::F64_LANES))
     }
 
-    /// `len` numbers that begin at a cache line, holding whatever they held before.
+    /// Returns `len` numbers that begin at a cache line and hold arbitrary values of earlier calls.
     pub fn numbers(&mut self, len: usize) -> &mut [f64] {
         let bytes = len * size_of::<f64>();
         if bytes >= HUGE_PAGE {
@@ -62,16 +62,16 @@ impl Scratch {
     }
 }
 
-/// The bytes of some memory from its first huge page on.
+/// Returns the range of bytes from the first huge page boundary on.
 fn usable(large: &MmapMut) -> std::ops::Range<usize> {
     large.as_ptr().align_offset(HUGE_PAGE)..large.len()
 }
 
-/// Zeros with room for so many bytes from the first huge page on; none if the system has no such memory.
+/// Allocates zeros with room for `bytes` bytes after the first huge page boundary; `None` if the system refuses.
 #[cold]
 fn in_huge_pages(bytes: usize) -> Option<MmapMut> {
     let large = MmapMut::map_anon(bytes.next_multiple_of(HUGE_PAGE) + HUGE_PAGE).ok()?;
     #[cfg(target_os = "linux")]
-    let _ = large.advise(memmap2::Advice::HugePage); // advice alone: without them it is as right
+    let _ = large.advise(memmap2::Advice::HugePage); // only a hint: results do not depend on it
     Some(large)
 }

@@ -1,11 +1,11 @@
-//! Squares of numbers, rows to columns.
+//! Transposition of squares of numbers.
 
 use pulp::Simd;
 
 use super::Lane;
 
-/// Sets field `first` and those after it of a square of points of `fields` fields each to `K` components, of each of which `rows_of` says
-/// what the lanes have at these points.
+/// Writes a transposed square of `K` components. A point of the square has `fields` fields; the components go to
+/// field `first` and those after it. `rows_of` returns the lanes of a component at these points.
 #[inline(always)]
 pub(crate) fn set_square<S: Simd, const N: usize, const K: usize>(
     simd: S,
@@ -20,7 +20,7 @@ pub(crate) fn set_square<S: Simd, const N: usize, const K: usize>(
     });
 }
 
-/// What the lanes have in field `field` at the points of a square.
+/// Returns the lanes of field `field` at the points of a square.
 #[inline(always)]
 pub(crate) fn get_square<S: Simd, const N: usize>(
     simd: S,
@@ -32,13 +32,15 @@ pub(crate) fn get_square<S: Simd, const N: usize>(
     tabulate!(|lane| Lane::new(simd, rows[lane]))
 }
 
-/// The columns of the square whose rows are these vectors, of as many lanes as there are of them: 4, or the 8 of AVX-512.
+/// Returns the columns of the square whose rows are these vectors. They have as many lanes as there are rows: 4, or
+/// the 8 of AVX-512.
 ///
-/// Bits of places show that the steps for 8 are right. Say that the element at row (b2 b1 b0) and column (c2 c1 c0) is in vector
-/// (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` takes four vectors v = (v1 v0) with lanes (h m l) to vectors (m l) with lanes
-/// (v1 h v0), and two vectors v to vectors l with lanes (h m v). So the first step, of vectors (b1 b0), gives vectors (b2 c1 c0)
-/// with lanes (b1 c2 b0), the second, of vectors (b2 c0), vectors (c2 c1 b0) with lanes (b2 b1 c0), and the third, of vectors b0,
-/// vectors (c2 c1 c0) with lanes (b2 b1 b0).
+/// The bits of the positions show that the steps for 8 are right. Let the element at row (b2 b1 b0) and column (c2
+/// c1 c0) be in vector (b2 b1 b0) at lane (c2 c1 c0). `deinterleave` maps four vectors v = (v1 v0) with lanes (h m
+/// l) to vectors (m l) with lanes (v1 h v0), and two vectors v to vectors l with lanes (h m v). So the first step,
+/// on vectors (b1 b0), gives vectors (b2 c1 c0) with lanes (b1 c2 b0). The second, on vectors (b2 c0), gives
+/// vectors (c2 c1 b0) with lanes (b2 b1 c0). The third, on vectors b0, gives vectors (c2 c1 c0) with lanes (b2 b1
+/// b0).
 #[inline(always)]
 fn transpose<S: Simd, const N: usize>(simd: S, rows: [S::f64s; N]) -> [S::f64s; N] {
     const { assert!(N == 4 || N == 8) };

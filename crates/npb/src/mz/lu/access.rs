@@ -1,4 +1,5 @@
-//! Where the numbers of LU's sweeps come from and go to: arrays stage by stage, or bundles kept in between.
+//! Sources and destinations of the numbers in LU's sweeps: arrays for separate stages, or bundles kept between the
+//! sweeps.
 
 use pulp::Simd;
 
@@ -42,7 +43,7 @@ fn pack_block<S: Simd>(
     strip.pack::<S, COMPONENTS>(simd, rows, bundle, (0, COMPONENTS));
 }
 
-/// A turn's rows of a block whose first row is `first`.
+/// Returns a turn's rows of a block whose first row is `first`.
 #[inline(always)]
 fn rows_of<'a>(
     (block, first): (&'a mut Block<'_>, usize),
@@ -63,7 +64,7 @@ fn rows_of<'a>(
     }
 }
 
-/// Asks for a step's share of a strip's rows in a plane of an array.
+/// Prefetches a step's share of a strip's rows in a plane of an array.
 #[inline(always)]
 fn ask<S: Simd>((mesh, array): (&Mesh, &Components<'_>), (strip, plane): (Strip, usize), step: usize) {
     let point = plane * mesh.shape.nx * mesh.shape.ny + strip.begin(0) + step * S::F64_LANES;
@@ -72,7 +73,7 @@ fn ask<S: Simd>((mesh, array): (&Mesh, &Components<'_>), (strip, plane): (Strip,
     }
 }
 
-/// Asks for a step's share of a strip's rows in a plane of a block whose first row is `first`.
+/// Prefetches a step's share of a strip's rows in a plane of a block whose first row is `first`.
 #[inline(always)]
 fn ask_block<S: Simd>((block, first): (&Block<'_>, usize), (strip, plane): (Strip, usize), step: usize) {
     for component in &block[plane] {
@@ -80,15 +81,15 @@ fn ask_block<S: Simd>((block, first): (&Block<'_>, usize), (strip, plane): (Stri
     }
 }
 
-/// A sweep that reads and writes the array w, a stage of its own.
+/// A sweep that reads and writes the array w, as a separate stage.
 pub(crate) struct Stage<'a> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) u: Components<'a>,
-    /// Where w comes from; none: from w.
+    /// The array from which the sweep reads w; `None`: from w itself.
     pub(crate) r: Option<Components<'a>>,
     /// The first row of the block.
     pub(crate) first: usize,
-    /// Of w.
+    /// The block of w.
     pub(crate) block: Block<'a>,
 }
 
@@ -119,7 +120,7 @@ impl Access for Stage<'_> {
     }
 }
 
-/// The forward sweep that leaves its w in its bundles.
+/// The forward sweep that keeps its w in bundles.
 #[derive(Clone)]
 pub(crate) struct Gather<'a> {
     pub(crate) mesh: &'a Mesh,
@@ -146,11 +147,11 @@ impl Access for Gather<'_> {
     fn unpack<S: Simd>(&mut self, _: S, _: (Strip, Turn<usize>), _: &[S::f64s]) {}
 }
 
-/// The backward sweep that finds w in its bundles, and updates u.
+/// The backward sweep that reads w from bundles, and updates u.
 pub(crate) struct Scatter<'a> {
     /// The first row of the block.
     pub(crate) first: usize,
-    /// Of u.
+    /// The block of u.
     pub(crate) block: Block<'a>,
 }
 

@@ -1,11 +1,11 @@
 //! The matrices of LU's two sweeps, applied to vectors without being formed.
 //!
-//! A vector w of the five components is the same as its [`Change`]: that of the density w₁, those of the velocities,
-//! s_c = w_{c+1} − v_c w₁ (times ρ), and that of the inner energy, τ = w₅ − (E/ρ) w₁ − Σ v_c s_c. The product of a flux
-//! Jacobian A_d with w is the change of the flux, and that of a viscous Jacobian N_d the change of the stress: a few
-//! operations each, most of them shared by the three directions (NASA report RNR-94-007, section 3). In these unknowns the
-//! diagonal block *is a diagonal*, since N_d is and no A_d enters it: a change of b is one of the solution after five
-//! multiplications.
+//! A vector w of the five components is equivalent to its [`Change`]: the change of the density, w₁, those of the
+//! velocities, s_c = w_{c+1} − v_c w₁ (times ρ), and that of the inner energy, τ = w₅ − (E/ρ) w₁ − Σ v_c s_c. The
+//! product of a flux Jacobian A_d with w is the change of the flux, and the product of a viscous Jacobian N_d with
+//! w is the change of the stress. Both take a few operations, most of which the three directions share (NASA report
+//! RNR-94-007, section 3). In these unknowns the diagonal block *is a diagonal*, since N_d is one and no A_d enters
+//! it. So five multiplications turn a change of b into a change of the solution.
 //!
 //! Invariant: velocities along the three directions are components 2, 3, 4 of the state.
 
@@ -20,7 +20,7 @@ pub const OMEGA: f64 = 1.2;
 /// A vector of the five components.
 pub(crate) type State<S> = [Lane<S>; COMPONENTS];
 
-/// What the matrices have in common at all points of a zone.
+/// Coefficients of the matrices, which are the same at all points of a zone.
 #[derive(Clone, Copy)]
 pub struct Coefficients<S: Simd> {
     /// ω Δt / 2h_d, negative in the backward sweep, and the same times c₁.
@@ -30,7 +30,7 @@ pub struct Coefficients<S: Simd> {
     diffusion: [Lane<S>; 3],
     /// The same times the second-difference dissipation.
     dissipation: [Lane<S>; 3],
-    /// ω Δt / h_d² (κ − 1) c₃₄ = ω Δt / 3h_d² c₃₄: what is added for the velocity along the direction.
+    /// ω Δt / h_d² (κ − 1) c₃₄ = ω Δt / 3h_d² c₃₄: the additional term for the velocity along the direction.
     along: [Lane<S>; 3],
     /// c₃₄ and c₁₃₄₅.
     viscosity: Lane<S>,
@@ -38,7 +38,7 @@ pub struct Coefficients<S: Simd> {
     /// The constant part of the diagonal, and its inverse.
     diagonal: Lane<S>,
     diagonal_inverse: Lane<S>,
-    /// The diagonal's dependence on 1/ρ: of the momenta, of the energy.
+    /// The diagonal's dependence on 1/ρ: for the momenta and for the energy.
     momentum: [Lane<S>; 3],
     energy: Lane<S>,
     /// c₂ and 1/2.
@@ -47,7 +47,7 @@ pub struct Coefficients<S: Simd> {
 }
 
 impl<S: Simd> Coefficients<S> {
-    /// Of the forward (lower) or the `backward` (upper) sweep on a mesh.
+    /// Returns the coefficients of the forward (lower) or the `backward` (upper) sweep on a mesh.
     #[inline(always)]
     pub fn new(simd: S, mesh: &Mesh, backward: bool) -> Self {
         let sign = if backward { -1.0 } else { 1.0 };
@@ -76,7 +76,7 @@ impl<S: Simd> Coefficients<S> {
     }
 }
 
-/// The flow at a point, as the matrices need it.
+/// The flow at a point, in the quantities that the matrices need.
 #[derive(Clone, Copy)]
 pub struct Flow<S: Simd> {
     /// 1/ρ.
@@ -89,7 +89,7 @@ pub struct Flow<S: Simd> {
     pressure: Lane<S>,
 }
 
-/// A vector, by what it changes.
+/// A vector, expressed as changes of physical quantities.
 #[derive(Clone, Copy)]
 pub struct Change<S: Simd> {
     /// The density.
@@ -101,7 +101,7 @@ pub struct Change<S: Simd> {
 }
 
 impl<S: Simd> Change<S> {
-    /// Each quantity times that of `factor`.
+    /// Multiplies each quantity by that of `factor`.
     #[inline(always)]
     pub fn mul(&self, factor: &Self) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl<S: Simd> Change<S> {
         }
     }
 
-    /// [`Change::mul`], and `summand` added.
+    /// [`Change::mul`], followed by the addition of `summand`.
     #[inline(always)]
     pub(crate) fn mul_add(&self, factor: &Self, summand: &Self) -> Self {
         Self {
@@ -123,7 +123,7 @@ impl<S: Simd> Change<S> {
 }
 
 impl<S: Simd> Flow<S> {
-    /// Where the state is `u`.
+    /// Computes the flow from the state `u`.
     #[inline(always)]
     pub fn new(c: &Coefficients<S>, u: State<S>) -> Self {
         let volume = u[0].recip();
@@ -134,7 +134,7 @@ impl<S: Simd> Flow<S> {
         Self { volume, velocity, energy, pressure: c.c2 * (energy - kinetic) }
     }
 
-    /// What a vector changes.
+    /// Expresses a vector as a change.
     #[inline(always)]
     pub fn change(&self, w: State<S>) -> Change<S> {
         let [v1, v2, v3] = self.velocity;
@@ -143,7 +143,7 @@ impl<S: Simd> Flow<S> {
         Change { density: w[0], velocity, heat: heat - v2.mul_add(velocity[1], v3 * velocity[2]) }
     }
 
-    /// The vector of a change.
+    /// Returns the vector of a change.
     #[inline(always)]
     pub fn vector(&self, change: &Change<S>) -> State<S> {
         let momentum: [Lane<S>; 3] = tabulate!(|d| self.velocity[d].mul_add(change.density, change.velocity[d]));
@@ -151,28 +151,31 @@ impl<S: Simd> Flow<S> {
         [change.density, momentum[0], momentum[1], momentum[2], energy]
     }
 
-    /// The change of the kinetic energy at constant density.
+    /// Returns the change of the kinetic energy at constant density.
     #[inline(always)]
     fn work(&self, change: &Change<S>) -> Lane<S> {
         let [v1, v2, v3] = self.velocity;
         v1.mul_add(change.velocity[0], v2.mul_add(change.velocity[1], v3 * change.velocity[2]))
     }
 
-    /// The inverse of the diagonal block, times `factor`: the change of x where D x = b is it times that of b, quantity by quantity.
+    /// Returns the inverse of the diagonal block, times `factor`. Multiplying the change of b by it, quantity by
+    /// quantity, gives the change of x in D x = b.
     #[inline(always)]
     pub fn inverse(&self, c: &Coefficients<S>, factor: Lane<S>) -> Change<S> {
         let [x, y, z] = tabulate!(|d| c.momentum[d].mul_add(self.volume, c.diagonal));
         let heat = c.energy.mul_add(self.volume, c.diagonal);
-        // Two reciprocals of one.
+        // Computes two reciprocals from one.
         let (xy, zh) = ((x * y).recip() * factor, (z * heat).recip() * factor);
         Change { density: c.diagonal_inverse * factor, velocity: [y * xy, x * xy, heat * zh], heat: z * zh }
     }
 
-    /// What w here adds to the right-hand sides of the next points in x, y and z:
-    /// ω Δt (± A_d/2h_d + (N_d + D_d)/h_d²) w, + in the forward sweep, − in the backward one. `w` is the vector of `change`.
+    /// Returns the contributions of w here to the right-hand sides of the next points in x, y and z: ω Δt (±
+    /// A_d/2h_d + (N_d + D_d)/h_d²) w, + in the forward sweep, − in the backward one. `w` is the vector of
+    /// `change`.
     ///
-    /// With what is carried and diffused of the density, b = ω Δt (± w_{d+1}/2h_d + D_d w₁/h_d²), and what is of a velocity,
-    /// a_c s_c, a momentum gains a_c s_c + v_c b, and the energy Σ v_c a_c s_c + (E/ρ) b and the pressure's and the heat's part.
+    /// Let b = ω Δt (± w_{d+1}/2h_d + D_d w₁/h_d²) be the convected and diffused density, and a_c s_c the
+    /// corresponding term of a velocity. Then a momentum gains a_c s_c + v_c b, and the energy gains Σ v_c a_c s_c
+    /// + (E/ρ) b and the terms of the pressure and the heat.
     #[inline(always)]
     pub fn contributions(&self, c: &Coefficients<S>, w: State<S>, change: &Change<S>) -> [State<S>; 3] {
         let velocity = self.velocity;

@@ -1,12 +1,13 @@
 //! LU-MZ: symmetric successive over-relaxation, per zone and step.
 //!
-//! After the exchange of faces a step is a forward sweep, a backward sweep, an update of u, and the residual that the
-//! *next* step begins with (NASA report RNR-94-007, section 3.3; over-relaxation 1.2). The stages can be run one by
-//! one, or as one [`step`] that keeps in the vectors' order what one sweep leaves for the other. A sweep takes a strip of rows
-//! through all planes before it takes the next strip: so what a plane hands on to the next stays in a near cache.
+//! After the exchange of faces, a step consists of a forward sweep, a backward sweep, an update of u, and the
+//! residual that the *next* step begins with (NASA report RNR-94-007, section 3.3; over-relaxation 1.2). The stages
+//! can be run one by one, or as one [`step`] that keeps the results of the forward sweep in vector order for the
+//! backward sweep. A sweep processes a strip of rows through all planes before the next strip, so the contributions
+//! from plane to plane stay in a near cache.
 //!
-//! With several threads a sweep is a wave of its own: blocks of rows, each one slab of planes behind the one before.
-//! Results are the same to the last bit, whatever the number of threads.
+//! With several threads a sweep is a wavefront of blocks of rows, each one slab of planes behind the previous
+//! block. Results are the same to the last bit, whatever the number of threads.
 
 mod access;
 pub mod jacobian;
@@ -36,7 +37,7 @@ use ssor::{Access, Direction, Front, Slabs};
 /// The factor of w in the update of u.
 pub(crate) const UPDATE: f64 = 1.0 / (OMEGA * (2.0 - OMEGA));
 
-/// Slabs of planes per block of rows: enough that the blocks wait little for one another.
+/// Slabs of planes per block of rows: enough that blocks rarely wait for one another.
 const SLABS_PER_BLOCK: usize = 4;
 
 /// The blocks of rows of a zone, with memory that steps reuse.
@@ -44,7 +45,7 @@ const SLABS_PER_BLOCK: usize = 4;
 struct Fronts(Vec<Front>);
 
 impl Fronts {
-    /// Runs `work` with this thread's.
+    /// Runs `work` with this thread's fronts.
     fn with(work: impl FnOnce(&mut Fronts)) {
         thread_local!(static FRONTS: Cell<Fronts> = const { Cell::new(Fronts(Vec::new())) });
         let mut fronts = FRONTS.take();
@@ -52,12 +53,12 @@ impl Fronts {
         FRONTS.set(fronts);
     }
 
-    /// The blocks of rows of a zone, one per thread at most.
+    /// Returns the blocks of rows of a zone, at most one per thread.
     fn rows(mesh: &Mesh, threads: usize) -> Vec<Range<usize>> {
         divide(1..mesh.shape.ny - 1, threads, MAX_LANES)
     }
 
-    /// Sweeps a zone whose blocks are `rows`, each through its `access`.
+    /// Sweeps a zone divided into the blocks `rows`, each through its own access.
     fn sweep<A: Access + Send>(
         &mut self,
         mesh: &Mesh,
@@ -74,7 +75,7 @@ impl Fronts {
             front.prepare(mesh.shape.nx, rows.clone(), &slabs);
         }
 
-        // In order of the sweep, like the slabs.
+        // Fronts are in the order of the sweep, as are the slabs.
         let mut fronts: Vec<(&mut Front, &mut A)> = self.0.iter_mut().zip(&mut accesses).collect();
         if direction == Direction::Backward {
             fronts.reverse();
@@ -83,7 +84,7 @@ impl Fronts {
             let slabs = slabs.count();
             for wave in 0..slabs + blocks - 1 {
                 if wave > 0 {
-                    // What left a block enters the next one; nothing enters the first.
+                    // The edge of each block moves to the next one; nothing enters the first.
                     for block in (1..blocks).rev() {
                         let (before, after) = fronts.split_at_mut(block);
                         std::mem::swap(&mut before[block - 1].0.edge, &mut after[0].0.edge);
@@ -108,13 +109,13 @@ impl Fronts {
         if blocks == 1 {
             waves();
         } else {
-            // On one of the pool's own threads, for which a wave is no matter of sleeping and waking.
+            // Run on one of the pool's threads, for which the end of a wave need not mean sleeping and waking.
             rayon::scope(move |_| waves());
         }
     }
 }
 
-/// The forward sweep: w from the residual `r`, not scaled by Δt; 0 on the boundary.
+/// Does the forward sweep: computes w from the residual `r`, not scaled by Δt; w is 0 on the boundary.
 ///
 /// # Panics
 /// If the arrays are not of the mesh's shape, or a component is not contiguous.
@@ -134,7 +135,7 @@ pub fn forward(
     Fronts::with(|fronts| fronts.sweep(mesh, Direction::Forward, &rows, accesses));
 }
 
-/// The backward sweep, which turns the `w` of the forward one into the correction.
+/// Does the backward sweep, which turns the `w` of the forward sweep into the correction.
 ///
 /// # Panics
 /// As [`forward`].
@@ -155,7 +156,7 @@ pub fn add(w: &ArrayView4<'_, f64>, u: ArrayViewMut4<'_, f64>, threads: usize) {
     update::add(UPDATE, w, u, threads);
 }
 
-/// Both sweeps and the update of u: [`forward`], [`backward`], [`add`] in one, without the array w.
+/// Does both sweeps and the update of u: [`forward`], [`backward`] and [`add`] in one, without the array w.
 ///
 /// # Panics
 /// As [`forward`].
@@ -171,8 +172,8 @@ pub fn relax(mesh: &Mesh, mut u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>
     });
 }
 
-/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: with the residual `r` of the step before, and
-/// to the one after.
+/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged. It starts from the residual
+/// `r` of the previous step and leaves that of the next.
 ///
 /// # Panics
 /// As [`forward`].

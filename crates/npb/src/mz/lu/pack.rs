@@ -1,4 +1,4 @@
-//! Packing: a turn's rows become a bundle of vectors in the order of its steps.
+//! Packing: copies a turn's rows into a bundle of vectors in the order of its steps.
 
 use pulp::Simd;
 
@@ -7,11 +7,11 @@ use crate::mz::components::cut;
 use crate::mz::lanes::{Lane, MAX_LANES, is_avx512, set_square};
 
 impl Strip {
-    /// Copies a turn's rows of these components, which are equally long, into field `first` and those after it of a bundle of `fields`
-    /// fields per step.
+    /// Copies a turn's rows of these components, which are equally long, into a bundle of `fields` fields per step,
+    /// from field `first` on.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// If the components do not have these rows.
     #[inline(always)]
     pub fn pack<S: Simd, const K: usize>(
         &self,
@@ -48,7 +48,7 @@ impl Strip {
         bundle: &mut [S::f64s],
         (first, fields): (usize, usize),
     ) {
-        // All are as long, so that one comparison for each lane is enough.
+        // All components are equally long, so one comparison for each lane is enough.
         let [ends, begins] = tabulate!(|which| {
             let Rows { numbers, first } = planes[which];
             Rows { numbers: cut(numbers, numbers[0].len()), first }
@@ -60,7 +60,7 @@ impl Strip {
                 #[inline(always)]
                 |rows: [Lane<S>; N], ending: [Lane<S>; N]| tabulate!(|lane| rows[lane].joined(lane, ending[lane]))
             };
-            // One choice for all components, so that what it says of places is known in all of them.
+            // One branch for all components, so that the compiler knows the bounds of the places in each of them.
             if number > 0 && window.whole {
                 set_square::<S, N, K>(
                     simd,
@@ -92,7 +92,7 @@ impl Strip {
         }
     }
 
-    /// Where each lane is during `N` steps, after so many steps of its row.
+    /// Returns the places of each lane during `N` steps, after `steps` steps of its row.
     #[inline(always)]
     fn window<const N: usize, const K: usize>(&self, rows: &Rows<[&[f64]; K]>, steps: usize) -> Window<N> {
         let places: [usize; N] = tabulate!(|lane| rows.first + self.place(lane, steps));
@@ -100,29 +100,29 @@ impl Strip {
     }
 }
 
-/// Where each of `N` lanes is during `N` steps.
+/// The places of `N` lanes during `N` steps.
 struct Window<const N: usize> {
     /// The first step's points.
     places: [usize; N],
-    /// Whether all of it lies within the array.
+    /// Whether all places are within the array.
     whole: bool,
 }
 
 impl<const N: usize> Window<N> {
-    /// The numbers that each lane is at, if it is whole.
+    /// Loads the numbers of each lane, if the window is whole.
     #[inline(always)]
     fn load<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
         tabulate!(|lane| Lane::load(simd, from, self.places[lane]))
     }
 
-    /// The numbers that each lane is at: [`load_near`].
+    /// Loads the numbers of each lane: [`load_near`].
     #[inline(always)]
     fn load_near<S: Simd>(&self, simd: S, from: &[f64]) -> [Lane<S>; N] {
         tabulate!(|lane| load_near(simd, from, self.places[lane]))
     }
 }
 
-/// The numbers that begin at `place`, and after the last one, that again.
+/// Loads the numbers that begin at `place`; beyond the end it repeats the last number.
 #[inline(always)]
 pub(super) fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S> {
     if place + S::F64_LANES <= from.len() {
@@ -131,7 +131,7 @@ pub(super) fn load_near<S: Simd>(simd: S, from: &[f64], place: usize) -> Lane<S>
     Lane::load(simd, &at_end(from, place), 0)
 }
 
-/// [`load_near`] where the numbers end, out of the way of all other loads.
+/// [`load_near`] at the end of the numbers. Kept out of line, away from the other loads.
 #[cold]
 #[inline(never)]
 fn at_end(from: &[f64], place: usize) -> [f64; MAX_LANES] {

@@ -1,10 +1,11 @@
 //! One sweep of symmetric successive over-relaxation through a block of rows, strip after strip.
 //!
 //! Forward, w ← D⁻¹ (Δt r + contributions of the points before); backward, w ← w + D⁻¹ (contributions of the points
-//! after). A strip (see [`super::wavefront`]) goes through all planes of a slab before the next one does. When a point's w is
-//! found, its contributions to the three next points are computed at once, since they share most of the work: in x they stay in
-//! registers; in y they shift by a lane, and leave the strip through the slab's `edge`; in z they wait in `ahead` for the next
-//! turn, in which the strip is at the same points of the next plane at the same steps.
+//! after). A strip (see [`super::wavefront`]) passes through all planes of a slab before the next strip does. As
+//! soon as a point's w is known, its contributions to the three next points are computed together, since they share
+//! most of the work. Contributions in x stay in registers. Those in y shift by a lane, and leave the strip through
+//! the slab's `edge`. Those in z wait in `ahead` for the next turn, in which the strip is at the same points of the
+//! next plane at the same steps.
 //!
 //! Invariant: at lanes outside the interior w is exactly 0, so they contribute exactly 0.
 
@@ -19,7 +20,7 @@ use crate::mz::lanes::{Choice, Lane, MAX_LANES, Scratch, dispatch, vectorize};
 use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::{asks_for_line, prefetch};
 
-/// From where to where a sweep goes.
+/// Direction of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// From small to large indices, with the lower matrices.
@@ -28,33 +29,33 @@ pub(crate) enum Direction {
     Backward,
 }
 
-/// The planes that a zone's blocks of rows sweep at a time.
+/// The division of planes into slabs, which a zone's blocks of rows sweep one at a time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slabs {
     /// All planes.
     planes: Range<usize>,
-    /// How many are in a slab, but for the last one.
+    /// Planes in a slab; the last slab may have fewer.
     share: usize,
 }
 
 impl Slabs {
-    /// Cuts planes into slabs of `share` planes.
+    /// Divides planes into slabs of `share` planes.
     pub(crate) fn new(planes: Range<usize>, share: usize) -> Self {
         Self { planes, share }
     }
 
-    /// How many there are.
+    /// Returns the number of slabs.
     pub(crate) fn count(&self) -> usize {
         self.planes.len().div_ceil(self.share)
     }
 
-    /// The planes of the `number`-th slab from below.
+    /// Returns the planes of the `number`-th slab from below.
     fn planes(&self, number: usize) -> Range<usize> {
         let first = self.planes.start + number * self.share;
         first..(first + self.share).min(self.planes.end)
     }
 
-    /// How many steps a strip takes through all slabs below the `number`-th, if rows have `nx` points.
+    /// Returns how many steps a strip takes through all slabs below the `number`-th, if rows have `nx` points.
     fn steps_below<S: Simd>(&self, number: usize, nx: usize) -> usize {
         (number * self.share).min(self.planes.len()) * turn_len::<S>(nx) + number * S::F64_LANES
     }
@@ -63,7 +64,7 @@ impl Slabs {
 /// A block of rows during a step, with its scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Front {
-    /// Points of a row, its boundary points included.
+    /// Points of a row, including its boundary points.
     nx: usize,
     /// The rows of the block.
     rows: Range<usize>,
@@ -72,24 +73,25 @@ pub(crate) struct Front {
     state: Scratch,
     /// w in one turn of one strip, or in all turns of all strips.
     w: Scratch,
-    /// Per strip: what the plane before contributes, `[step][component]`.
+    /// Per strip, the contributions of the previous plane: `[step][component]`.
     ahead: Scratch,
-    /// Where lanes are at interior points in a slab's first turn, in its last one and in all others, of the first strip and of the
-    /// last one, which may have fewer rows.
+    /// Masks of the lanes that are at interior points: in a slab's first turn, in its last one and in all others.
+    /// Kept for the first strip and for the last one, which may have fewer rows.
     masks: Scratch,
-    /// Of a slab: what enters from the block before, and later what leaves for the one after.
+    /// Edge of a slab: first the contributions that enter from the previous block, later those that leave for the
+    /// next.
     pub(crate) edge: Vec<f64>,
 }
 
-/// Where a sweep's numbers come from and go to.
+/// Source and destination of a sweep's numbers.
 pub(crate) trait Access: Sync {
     /// Whether the bundles of w of all strips are kept from the forward to the backward sweep.
     const KEPT: bool;
 
-    /// Asks for a step's share of what [`Access::pack`] reads of a strip in a plane.
+    /// Prefetches a step's share of the numbers that [`Access::pack`] reads for a strip in a plane.
     fn prefetch<S: Simd>(&self, at: (Strip, usize), step: usize);
 
-    /// Packs the state, and w unless it is there already, before the sweep of a strip's turn.
+    /// Packs the state before the sweep of a strip's turn, and w unless it is already packed.
     fn pack<S: Simd>(&self, simd: S, at: (Strip, Turn<usize>), state: &mut [S::f64s], w: &mut [S::f64s]);
 
     /// Unpacks w after the sweep of a strip's turn.
@@ -97,16 +99,17 @@ pub(crate) trait Access: Sync {
 }
 
 impl Front {
-    /// Makes ready to sweep `rows` of rows of `nx` points.
+    /// Prepares to sweep `rows`, which have `nx` points each.
     pub(crate) fn prepare(&mut self, nx: usize, rows: Range<usize>, slabs: &Slabs) {
-        /// How many steps an edge begins before its strip and ends after it, together.
+        /// Steps by which an edge begins before its strip and ends after it, together.
         const MARGIN: usize = 4 * MAX_LANES;
         (self.nx, self.rows, self.slabs) = (nx, rows, slabs.clone());
         self.edge.clear();
         self.edge.resize((slabs.share * (nx - 1).next_multiple_of(MAX_LANES) + MARGIN) * COMPONENTS, 0.0);
     }
 
-    /// Sweeps the `slab`-th slab from below, which must be the first one that the direction comes to, or follow the one before.
+    /// Sweeps the `slab`-th slab from below, which must be the first one in the direction of the sweep, or follow
+    /// the previous one.
     pub(crate) fn sweep<A: Access>(&mut self, mesh: &Mesh, direction: Direction, slab: usize, access: &mut A) {
         dispatch(self.nx - 2, Sweep { front: self, mesh, direction, slab, access });
     }
@@ -148,7 +151,7 @@ impl<A: Access> Sweep<'_, A> {
                 Strip::new(begin..(begin + lanes).min(rows.end), nx)
             }
         };
-        // The number of the n-th strip that the sweep comes to.
+        // Number of the n-th strip in the order of the sweep.
         let number_of = {
             #[inline(always)]
             |n: usize| if BACKWARD { strips - 1 - n } else { n }
@@ -182,7 +185,7 @@ impl<A: Access> Sweep<'_, A> {
                 let turn = Turn::new(&planes, m);
                 let steps = turn.steps::<S>(nx) * COMPONENTS;
 
-                // The plane that comes into view in the next turn, or in that of the next strip.
+                // The plane that the next turn enters, in this strip or in the next.
                 let (next, plane) = (n + (i + 1) / planes.len(), (i + 1) % planes.len());
                 let plane = if BACKWARD { planes.end - 1 - plane } else { planes.start + plane };
                 let next = (next < strips).then(
@@ -193,7 +196,7 @@ impl<A: Access> Sweep<'_, A> {
                 let at = if A::KEPT { number * all + below + m * len } else { 0 } * COMPONENTS;
                 let (before, from) = w.split_at_mut(at);
                 let (w, after) = from.split_at_mut(steps);
-                // What is kept of the next turn, or will be.
+                // The part of w that the next turn keeps, or has kept.
                 let next_w = if BACKWARD { &before[before.len().saturating_sub(len * COMPONENTS)..] } else { &*after };
                 access.pack(simd, (strip, turn), &mut state[..steps], w);
                 let ask = {
@@ -233,7 +236,7 @@ impl<A: Access> Sweep<'_, A> {
     }
 }
 
-/// Makes w 0 where a turn has no interior point.
+/// Sets w to 0 at the points of a turn that are not in the interior.
 #[inline(always)]
 fn clear<S: Simd>(simd: S, mask: &[S::f64s], w: &mut [S::f64s]) {
     for (w, mask) in w.as_chunks_mut::<COMPONENTS>().0.iter_mut().zip(mask) {
@@ -241,11 +244,12 @@ fn clear<S: Simd>(simd: S, mask: &[S::f64s], w: &mut [S::f64s]) {
     }
 }
 
-/// What waits for another slab's turn where that has some of the lanes: in the first block of a slab's first turn and of its last one.
+/// Saved contributions that belong to another slab's turn in some of the lanes: in the first block of a slab's
+/// first turn and of its last one.
 struct Others<S: Simd>([[S::f64s; COMPONENTS]; MAX_LANES]);
 
 impl<S: Simd> Others<S> {
-    /// As it is before a turn; none if it is in no danger.
+    /// Saves them before a turn; `None` if the turn cannot overwrite any.
     #[inline(always)]
     fn of<T>(turn: &Turn<T>, slabs: &Slabs, ahead: &[S::f64s]) -> Option<Self> {
         let shared = slabs.count() > 1 && (turn.ends.is_none() || turn.begins.is_none());
@@ -258,7 +262,7 @@ impl<S: Simd> Others<S> {
         )
     }
 
-    /// Where the turn had no point.
+    /// Restores them in lanes where the turn had no point.
     #[inline(always)]
     fn put_back(&self, simd: S, mask: &[S::f64s], ahead: &mut [S::f64s]) {
         let block = ahead.as_chunks_mut::<COMPONENTS>().0.iter_mut();
@@ -275,13 +279,14 @@ impl<S: Simd> Others<S> {
     }
 }
 
-/// How many masks a strip has: those of the three kinds of turns, one after the other.
+/// Returns how many masks a strip has: those of the three kinds of turns, one after the other.
 #[inline(always)]
 fn masks_len<S: Simd>(nx: usize) -> usize {
     2 * turn_len::<S>(nx) + S::F64_LANES
 }
 
-/// Where among them a turn's are: the first one's, those of the ones between, the last one's.
+/// Returns the range of a turn's masks among them: those of the first turn, of the turns in between, or of the last
+/// one.
 #[inline(always)]
 fn mask_of<S: Simd, T>(turn: &Turn<T>, nx: usize) -> Range<usize> {
     let len = turn_len::<S>(nx);

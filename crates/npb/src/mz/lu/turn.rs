@@ -1,8 +1,9 @@
-//! One turn of a strip: point after point, each wanting what the one before hands on.
+//! One turn of a strip: each point needs the contributions of the previous one.
 //!
-//! What a point takes from its own state alone, its flow and its diagonal block, is found a step ahead: so there is always something to
-//! compute while what the step before hands on is waited for. A turn is a function of its own, so that the compiler has all registers for
-//! it, and need not keep the addresses of what is packed and unpacked around it.
+//! The flow and the diagonal block of a point depend only on its own state. They are computed one step ahead, so
+//! that the processor always has work while it waits for the results of the previous step. A turn is a separate
+//! function, so that the compiler has all registers for it, and need not keep addresses that only packing and
+//! unpacking use.
 
 use pulp::{Simd, WithSimd};
 
@@ -11,7 +12,7 @@ use super::wavefront::Shift;
 use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 
-/// A turn through a strip, backwards or not. At each step, `ask` asks for what comes later.
+/// A turn through a strip, backwards or not. At each step, `ask` prefetches later data.
 pub(super) struct Turning<'a, S: Simd, Ask, const BACKWARD: bool> {
     pub(super) coefficients: &'a Coefficients<S>,
     pub(super) dt: Lane<S>,
@@ -19,22 +20,22 @@ pub(super) struct Turning<'a, S: Simd, Ask, const BACKWARD: bool> {
     pub(super) mask: &'a [S::f64s],
     /// The state, `[step][component]`.
     pub(super) state: &'a [S::f64s],
-    /// w, `[step][component]`. Backwards it has to be 0 where `mask` is.
+    /// w, `[step][component]`. In a backward turn it has to be 0 where `mask` is 0.
     pub(super) w: &'a mut [S::f64s],
-    /// What the plane before contributes, `[step][component]`; afterwards, what this one does.
+    /// Contributions of the previous plane, `[step][component]`; afterwards, those of this plane.
     pub(super) ahead: &'a mut [S::f64s],
-    /// What the strip before hands on in y, five numbers per step; afterwards, what this one does.
+    /// Contributions of the previous strip in y, five numbers per step; afterwards, those of this strip.
     pub(super) edge: &'a mut [f64],
-    /// What the turn before hands on in x and y; afterwards, what this one does.
+    /// Contributions of the previous turn in x and y; afterwards, those of this turn.
     pub(super) carried: &'a mut [State<S>; 2],
     pub(super) ask: Ask,
 }
 
-/// What a point takes from its own state.
+/// The values that depend only on a point's own state.
 #[derive(Clone, Copy)]
 struct Place<S: Simd> {
     flow: Flow<S>,
-    /// The inverse of its diagonal block; 0 in lanes that are not at an interior point, so that w is.
+    /// The inverse of its diagonal block; 0 in lanes that are not at an interior point, so that w is 0 there.
     inverse: Change<S>,
 }
 
@@ -49,7 +50,7 @@ impl<S: Simd, Ask: Fn(usize), const BACKWARD: bool> WithSimd for Turning<'_, S, 
 }
 
 /// [`Turning`], step by step.
-#[expect(clippy::too_many_arguments, reason = "of arguments, unlike fields, the compiler knows that they lie apart")]
+#[expect(clippy::too_many_arguments, reason = "the compiler knows that arguments, unlike fields, do not alias")]
 #[inline(always)]
 fn sweep<S: Simd, const BACKWARD: bool>(
     c: &Coefficients<S>,
@@ -64,7 +65,7 @@ fn sweep<S: Simd, const BACKWARD: bool>(
 ) {
     let (simd, lanes) = (dt.simd(), S::F64_LANES);
     let steps = mask.len();
-    // Five vectors for each step, and as many steps of each: so hardly any place has to be compared with a length.
+    // Slices of arrays of five vectors, equally long for all operands: so hardly any index needs a bounds check.
     let state = &state.as_chunks::<COMPONENTS>().0[..steps];
     let w = &mut w.as_chunks_mut::<COMPONENTS>().0[..steps];
     let ahead = &mut ahead.as_chunks_mut::<COMPONENTS>().0[..steps];
@@ -85,12 +86,12 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         ask(step);
         let Place { flow, inverse } = next;
 
-        // The strip before left its edge in the same steps, but its last row is as many steps late as there are lanes
-        // between; the edge begins that many steps before the strip.
+        // The previous strip stored its edge in the same steps. But its last row is late by one step for each lane
+        // after the first; the edge begins that many steps before the strip.
         let entering = &edge[if BACKWARD { step } else { step + 2 * (lanes - 1) }];
         let (fields, ahead) = (&mut w[step], &mut ahead[step]);
         let w: State<S> = tabulate!(|m| Lane::new(simd, fields[m]));
-        // What comes from the step before comes last: the other sums do not wait for it.
+        // The contribution of the previous step is added last, so that the other sums need not wait for it.
         let contributed: State<S> = tabulate!(|m| {
             let along_z = Lane::new(simd, ahead[m]);
             let other = if BACKWARD { along_z } else { dt.mul_add(w[m], along_z) };
@@ -105,7 +106,7 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         let change = if BACKWARD { change.mul_add(&inverse, &flow.change(w)) } else { change.mul(&inverse) };
         let w = flow.vector(&change);
 
-        // After the last one, that again: a branch here takes longer.
+        // After the last point, compute it again: a branch here would take longer.
         next = place(if BACKWARD { step.saturating_sub(1) } else { (step + 1).min(steps - 1) });
         let along_z;
         [along_x, along_y, along_z] = flow.contributions(c, w, &change);
@@ -113,7 +114,8 @@ fn sweep<S: Simd, const BACKWARD: bool>(
         unroll!(COMPONENTS, |m| {
             fields[m] = w[m].value();
             ahead[m] = along_z[m].value();
-            // Forward the last lane leaves the strip, and has come to the first one by then; backward the first leaves.
+            // Forward, the last lane leaves the strip; after the shift it is the first. Backward, the first lane
+            // leaves.
             let shifted = if BACKWARD { along_y[m].down() } else { along_y[m].up() };
             own[m] = if BACKWARD { along_y[m] } else { shifted }.first();
             along_y[m] = shifted;

@@ -1,6 +1,7 @@
-//! Unpacking: what a bundle of vectors holds is stored at a turn's interior points, or added there.
+//! Unpacking: stores the numbers of a bundle at a turn's interior points, or adds them there.
 //!
-//! Whole vectors are read, changed in part, and stored. Invariant: all other points keep what they have, whosever they are.
+//! Whole vectors are read, changed in part, and stored. Invariant: all other points keep their values, whichever
+//! row they belong to.
 
 use pulp::Simd;
 
@@ -9,11 +10,11 @@ use super::wavefront::{Rows, Strip, Turn, turn_len};
 use crate::mz::lanes::{Choice, Lane, get_square, is_avx512, splats};
 
 impl Strip {
-    /// Stores the fields from `first` on of a bundle of `fields` fields per step at a turn's interior points of these components, which
-    /// are equally long.
+    /// Stores the fields from `first` on of a bundle of `fields` fields per step at a turn's interior points of
+    /// these components, which are equally long.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// If the components do not have these rows.
     #[inline(always)]
     pub fn unpack<S: Simd, const K: usize>(
         &self,
@@ -31,11 +32,12 @@ impl Strip {
         }
     }
 
-    /// Adds `factor` times the fields from `first` on of a bundle of `fields` fields per step to a turn's interior points of these
-    /// components, which are equally long. The fields have to be 0 in lanes that are at no interior point.
+    /// Adds `factor` times the fields from `first` on of a bundle of `fields` fields per step to a turn's interior
+    /// points of these components, which are equally long. The fields have to be 0 in lanes that are not at an
+    /// interior point.
     ///
     /// # Panics
-    /// If there are no such rows.
+    /// If the components do not have these rows.
     #[inline(always)]
     pub fn add<S: Simd, const K: usize>(
         &self,
@@ -61,7 +63,7 @@ impl Strip {
         }
     }
 
-    /// Calls `put` with the numbers of a turn's interior points and those of the fields from `first` on of a bundle.
+    /// Calls `put` with the numbers at a turn's interior points and the bundle's fields from `first` on.
     #[inline(always)]
     fn each_point<S: Simd, const K: usize>(
         &self,
@@ -116,7 +118,8 @@ impl Strip {
         }
     }
 
-    /// What is new of a lane's `N` steps, after so many steps of its row, where they are interior points, else what is old.
+    /// Returns a function that, for a lane's `N` steps after `steps` steps of its row, chooses the new numbers at
+    /// interior points and the old ones elsewhere.
     #[inline(always)]
     fn at_interior<S: Simd, const N: usize>(
         &self,
@@ -181,8 +184,9 @@ impl Strip {
         }
     }
 
-    /// Has each lane's numbers of `N` steps, after so many steps of its row, become what `put` makes of the lane, of them and of
-    /// `rows_of` their component. Of lanes without a row it has to make what is there already.
+    /// Replaces each lane's numbers of `N` steps, after `steps` steps of its row, by the result of `put`. `put`
+    /// receives the lane, the old numbers, and the component's numbers from `rows_of`. For a lane without a row, it
+    /// must return the old numbers.
     #[inline(always)]
     fn merge<S: Simd, const N: usize, const K: usize>(
         &self,
@@ -195,7 +199,7 @@ impl Strip {
         let points = numbers[0].len();
         unroll!(K, |m| numbers[m] = &mut std::mem::take(&mut numbers[m])[..points]);
         let places: [usize; N] = tabulate!(|lane| *first + self.place(lane, steps));
-        // One choice for all components, so that what it says of places is known in all of them.
+        // One branch for all components, so that the compiler knows the bounds of the places in each of them.
         if places[N - 1] + N <= points {
             unroll!(K, |m| {
                 let rows = rows_of(m);
@@ -216,7 +220,7 @@ impl Strip {
     }
 }
 
-/// Stores lanes from `place` on as far as there are numbers.
+/// Stores lanes from `place` on, as far as `to` reaches.
 #[inline(always)]
 fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
     if place + S::F64_LANES <= to.len() {
@@ -227,7 +231,7 @@ fn store_near<S: Simd>(numbers: Lane<S>, to: &mut [f64], place: usize) {
     }
 }
 
-/// [`store_near`] where the numbers end.
+/// [`store_near`] at the end of the numbers.
 #[cold]
 #[inline(never)]
 fn store_end(numbers: &[f64], to: &mut [f64], place: usize) {

@@ -1,8 +1,8 @@
-//! Blocks: five quantities at eight neighbouring points of a row, in one piece of memory.
+//! Blocks of five quantities at eight adjacent points of a row, contiguous in memory.
 //!
-//! So all that is known of a vector of points has one address, and a row is one stream of memory. In the arrays the five components of
-//! a row are streams of their own, of which a processor foresees only so many, and in zones whose widths are powers of two
-//! they compete for the same lines of a cache.
+//! With blocks, all quantities of a vector of points are at one address, and a row is one stream of memory. In the
+//! arrays the five components of a row are five streams. A processor prefetches only a limited number of streams,
+//! and in zones whose widths are powers of two they compete for the same lines of a cache.
 //!
 //! Invariant: a block begins with a point whose index in x is a multiple of eight.
 
@@ -12,32 +12,32 @@ use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 use crate::mz::zones::Shape;
 
-/// Points of a block: as many numbers as a cache line has.
+/// Points of a block: the numbers in a cache line.
 pub const POINTS: usize = 8;
 
 /// Five quantities at eight points.
 pub(super) type Block = [[f64; POINTS]; COMPONENTS];
 
-/// The same at as many points as there are lanes.
+/// Five quantities, one per lane.
 pub(super) type Five<S> = [Lane<S>; COMPONENTS];
 
-/// Blocks of a row.
+/// Returns the number of blocks of a row.
 #[inline(always)]
 pub fn pitch(Shape { nx, .. }: Shape) -> usize {
     nx.div_ceil(POINTS)
 }
 
-/// How far apart planes of so many blocks are to be.
+/// Returns the distance between planes of `blocks` blocks.
 ///
-/// 53 blocks more than a multiple of 64 make 9 lines more than a multiple of 64: so the same rows of up to seven planes are spread
-/// over the 64 sets of a cache.
+/// 53 blocks more than a multiple of 64 are 9 cache lines more than a multiple of 64. So the same rows of up to
+/// seven planes are spread over the 64 sets of a cache.
 #[inline(always)]
 pub(super) fn distance(blocks: usize) -> usize {
     blocks + (53 + 64 - blocks % 64) % 64
 }
 
-/// Calls `work` with where each vector of a block begins. Where a block has several, the code has `work` twice: so it is known at
-/// compile time which of two vectors is the first.
+/// Calls `work` with the index at which each vector of a block begins. If a block has several vectors, `work` is
+/// instantiated twice, so that it is known at compile time which of two vectors comes first.
 #[inline(always)]
 pub(super) fn each_vector<S: Simd>(mut work: impl FnMut(usize)) {
     for first in (0..POINTS).step_by(2 * S::F64_LANES) {
@@ -50,26 +50,26 @@ pub(super) fn each_vector<S: Simd>(mut work: impl FnMut(usize)) {
     }
 }
 
-/// What a block holds from its `l`-th point on, where a vector begins.
+/// Loads the numbers of a block from its `l`-th point on, where a vector begins.
 #[inline(always)]
 pub(super) fn load<S: Simd>(simd: S, block: &Block, l: usize) -> Five<S> {
     tabulate!(|m| Lane::load(simd, &block[m], l))
 }
 
-/// Sets it.
+/// Stores the numbers of a block from its `l`-th point on.
 #[inline(always)]
 pub(super) fn store<S: Simd>(numbers: Five<S>, block: &mut Block, l: usize) {
     unroll!(COMPONENTS, |m| numbers[m].store(&mut block[m], l));
 }
 
-/// Component by component.
+/// Adds component by component.
 #[inline(always)]
 pub(super) fn add<S: Simd>(one: Five<S>, other: Five<S>) -> Five<S> {
     tabulate!(|m| one[m] + other[m])
 }
 
-/// What the points two before and two after have, if `here` is what those from the `l`-th point of block `b` on have. Blocks are counted
-/// from the second one of `row`, so that each has one before it.
+/// Returns the numbers at the points two before and two after. `here` has those from the `l`-th point of block `b`
+/// on. Blocks are counted from the second one of `row`, so that each has a block before it.
 #[inline(always)]
 pub(super) fn two_away<S: Simd>(row: &[Block], (b, l): (usize, usize), here: Five<S>) -> [Five<S>; 2] {
     let (simd, lanes) = (here[0].simd(), S::F64_LANES);
@@ -101,7 +101,8 @@ pub(super) fn two_away<S: Simd>(row: &[Block], (b, l): (usize, usize), here: Fiv
     two_away
 }
 
-/// Row `j` of a plane of rows of `nx` points of an array's component, eight points at a time; the last ones may be the next row's.
+/// Returns row `j` of a component's plane, eight points at a time. Rows have `nx` points; the last points returned
+/// may belong to the next row.
 ///
 /// # Panics
 /// If the row is the last one.
@@ -110,7 +111,7 @@ pub(super) fn row(points: &[f64], nx: usize, j: usize) -> &[[f64; POINTS]] {
     &points[j * nx..].as_chunks().0[..nx.div_ceil(POINTS)]
 }
 
-/// [`row`], to be written.
+/// Returns [`row`], mutably.
 #[inline(always)]
 pub(super) fn row_mut(points: &mut [f64], nx: usize, j: usize) -> &mut [[f64; POINTS]] {
     &mut points[j * nx..].as_chunks_mut().0[..nx.div_ceil(POINTS)]

@@ -2,11 +2,12 @@
 //!
 //! S(u) is the sum over the three directions of central differences of the inviscid fluxes, the viscous terms, and
 //! second and fourth differences of u as artificial dissipation (NASA report RNR-94-007, sections 3.2 and 4.2). Its
-//! stencil is a star: no point on an edge of the zone is ever read to effect.
+//! stencil is a star: points on an edge of the zone never affect the result.
 //!
-//! A point's fluxes are computed once, and added to the sums of its neighbours. Planes of constant z are swept upwards, a row is one
-//! loop along x, in vectors, of which the first and the last may reach beyond the row's interior. Planes around are kept as blocks.
-//! Of r, the interior is written, and zeros at the ends of its rows, where r is 0 in all that uses it.
+//! A point's fluxes are computed once, and added to the sums of its neighbours. Planes of constant z are swept
+//! upwards. A row is one loop along x, in vectors; the first and the last may reach beyond the row's interior.
+//! Nearby planes are kept as blocks. The operator writes the interior of r and zeros at the ends of its rows; all
+//! code that uses r expects 0 there.
 
 pub mod blocks;
 mod planes;
@@ -29,11 +30,11 @@ use crate::mz::zones::Shape;
 
 pub use sweep::Operator;
 
-/// How far ahead, in blocks, what is read next is asked for.
+/// Prefetch distance, in blocks.
 const AHEAD: usize = 4;
 
-/// Sets the interior of `r` to S(u) + forcing, on `threads` threads; of its boundary nothing is changed but to 0. All arrays are
-/// `[5, nz, ny, nx]`.
+/// Sets the interior of `r` to S(u) + forcing, on `threads` threads; a boundary element of `r` is left alone or set
+/// to 0. All arrays are `[5, nz, ny, nx]`.
 ///
 /// # Panics
 /// If an array does not have the shape of the mesh, or a component of it is not contiguous.
@@ -47,7 +48,7 @@ pub fn residual(
     residual_of(mesh, &u.into(), forcing, r, threads);
 }
 
-/// [`residual()`] of a state whose outer faces may be elsewhere.
+/// [`residual()`] for a state whose outer faces may be in a halo.
 ///
 /// # Panics
 /// As [`residual()`].
@@ -61,7 +62,8 @@ pub fn residual_of(
     apply(mesh, u, forcing, 1.0, r, threads);
 }
 
-/// [`residual()`] in the interior planes `planes` alone: `u` is given whole, `forcing` and `r` in these planes.
+/// [`residual()`] in the interior planes `planes` only. `u` is the whole array; `forcing` and `r` have only these
+/// planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -76,7 +78,7 @@ pub(crate) fn residual_in_planes(
     apply_in_planes(mesh, planes, u, forcing, 1.0, r, threads);
 }
 
-/// Asserts that arrays have the shapes that [`residual_in_planes`] asks for.
+/// Asserts that arrays have the shapes that [`residual_in_planes`] requires.
 pub(crate) fn assert_shapes(mesh: &Mesh, planes: &Range<usize>, [u, forcing, r]: [&[usize]; 3]) {
     let Shape { nx, ny, .. } = mesh.shape;
     let part = [COMPONENTS, planes.len(), ny, nx];
@@ -127,7 +129,7 @@ fn apply_in_planes(
     });
 }
 
-/// Sets `forcing` to what makes the exact solution a steady state: −S(u) of the exact solution, 0 on the boundary.
+/// Sets `forcing` so that the exact solution is a steady state: −S(u) of the exact solution, 0 on the boundary.
 ///
 /// # Panics
 /// As [`residual()`].

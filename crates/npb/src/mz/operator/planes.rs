@@ -1,10 +1,10 @@
-//! The planes of a zone's state that the spatial operator has around it: a copy, in [blocks](super::blocks).
+//! Copies of the planes around the one that the spatial operator processes, in [blocks](super::blocks).
 //!
-//! Of the first and the last plane, and of the first and the last row of the others, there is none: what they contribute to the
-//! points inside, they contribute from where they are.
+//! The first and the last plane, and the first and the last row of the others, are not copied: the operator reads
+//! their contributions to the interior from the original arrays.
 //!
-//! Invariant: where a row ends within a block, and in the blocks before the first row and after the last one, the state is some
-//! finite number or other: it is read with weight 0, which not all numbers stand.
+//! Invariant: where a row ends within a block, and in the blocks before the first row and after the last one, the
+//! state is an arbitrary but finite number: it is read with weight 0, and 0 times infinity or NaN would not be 0.
 
 use std::ops::Range;
 
@@ -16,47 +16,47 @@ use crate::mz::lanes::Lane;
 use crate::mz::physics::COMPONENTS;
 use crate::mz::zones::Shape;
 
-/// Planes kept: those up to two away.
+/// Number of planes kept: those up to two away.
 const KEPT: usize = 5;
 
-/// The planes, that of k at k mod 5.
+/// The planes; plane k is at index k mod 5.
 pub(super) struct Planes<'a> {
     shape: Shape,
     planes: [&'a mut [Block]; KEPT],
     zeros: &'a [Block],
 }
 
-/// A row of blocks, and those two away from it, which the fourth differences need.
+/// A row of blocks, and the rows two away from it, which the fourth differences need.
 pub(super) struct Around<'a> {
-    /// With a block before and one after.
+    /// The row, with one more block before and after it.
     pub(super) here: &'a [Block],
-    /// In y, the ones two before and two after; zeros where they have no weight.
+    /// The rows two before and two after in y; zeros if they have no weight.
     pub(super) y: [&'a [Block]; 2],
-    /// The one two below in z; zeros where it has no weight.
+    /// The row two below in z; zeros if it has no weight.
     pub(super) below: &'a [Block],
-    /// Where the one two above is to be copied to.
+    /// Destination for the copy of the row two above.
     pub(super) above: &'a mut [Block],
 }
 
-/// The blocks of inner row `j` in a plane.
+/// Returns the range of the blocks of inner row `j` in a plane.
 #[inline(always)]
 fn inner(pitch: usize, j: usize) -> Range<usize> {
     1 + (j - 1) * pitch..1 + j * pitch
 }
 
 impl<'a> Planes<'a> {
-    /// How much scratch is needed, which has to begin at a cache line.
+    /// Returns how many numbers of scratch are needed. The scratch has to begin at a cache line.
     pub(super) fn numbers(shape: Shape) -> usize {
         (KEPT * distance(Self::blocks(shape)) + pitch(shape)) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// Blocks of a plane: those of its inner rows, one before them and one after them.
+    /// Returns the blocks of a plane: those of its inner rows, one before them and one after them.
     #[inline(always)]
     fn blocks(shape: Shape) -> usize {
         pitch(shape) * (shape.ny - 2) + 2
     }
 
-    /// Planes of nothing yet.
+    /// Creates planes whose rows have not been copied yet.
     pub(super) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let blocks = bytemuck::cast_slice_mut::<f64, Block>(scratch);
         let distance = distance(Self::blocks(shape));
@@ -64,14 +64,14 @@ impl<'a> Planes<'a> {
         zeros.fill(Block::default());
         let mut planes = planes.chunks_exact_mut(distance);
         let planes = std::array::from_fn(|_| {
-            let plane = &mut planes.next().expect("room for as many")[..Self::blocks(shape)];
+            let plane = &mut planes.next().expect("the scratch has room for all planes")[..Self::blocks(shape)];
             (plane[0], plane[Self::blocks(shape) - 1]) = (Block::default(), Block::default());
             plane
         });
         Self { shape, planes, zeros }
     }
 
-    /// Copies the inner rows of the inner plane `k` of the state to the place of plane k − 5.
+    /// Copies the inner rows of the inner plane `k` of the state, over plane k − 5.
     #[inline(always)]
     pub(super) fn copy<S: Simd>(&mut self, simd: S, u: &StatePlanes<'_>, k: usize) {
         let Shape { nx, ny, .. } = self.shape;
@@ -89,7 +89,7 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// Copies the first and the last point of row `j` of plane `k`, if they are elsewhere than the row.
+    /// Copies the first and the last point of row `j` of plane `k`, if they are in a halo.
     #[inline(always)]
     pub(super) fn copy_ends(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
         let Some([west, east, ..]) = &plane.halo else { return };
@@ -100,13 +100,13 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// The inner row `j` of plane `k` and those around it. `outer` tells whether the rows two before and two after have any weight,
-    /// and the one two below.
+    /// Returns the inner row `j` of plane `k` and the rows around it. The flags say whether the rows two before,
+    /// two after and two below have any weight.
     #[inline(always)]
     pub(super) fn around(&mut self, k: usize, j: usize, [south, north, below]: [bool; 3]) -> Around<'_> {
         let (pitch, zeros) = (pitch(self.shape), self.zeros);
         let places = [k % KEPT, (k + 3) % KEPT, (k + 2) % KEPT];
-        let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are others");
+        let [plane, under, over] = self.planes.get_disjoint_mut(places).expect("planes up to two away are distinct");
         Around {
             here: &plane[(j - 1) * pitch..j * pitch + 2],
             y: [
@@ -118,7 +118,7 @@ impl<'a> Planes<'a> {
         }
     }
 
-    /// Zeros for each component of a row that has no weight, eight points at a time.
+    /// Returns zeros for each component of a row that has no weight, eight points at a time.
     #[inline(always)]
     pub(super) fn zeros(&self) -> &'a [[f64; POINTS]] {
         &self.zeros.as_flattened()[..pitch(self.shape)]

@@ -1,4 +1,4 @@
-//! A plane of r whose sums become complete: the forcing is added, the factor applied, and the ends of rows are set to 0.
+//! Completion of a plane of r: adds the forcing, applies the factor, and sets the ends of rows to 0.
 
 use pulp::Simd;
 
@@ -17,7 +17,7 @@ pub(super) struct Residual<'a> {
     pub(super) r: ComponentsMut<'a>,
 }
 
-/// A row of it, eight points at a time.
+/// A row of such a plane, eight points at a time.
 pub(super) struct ResidualRow<'a> {
     nx: usize,
     forcing: [&'a [[f64; POINTS]]; COMPONENTS],
@@ -25,7 +25,7 @@ pub(super) struct ResidualRow<'a> {
 }
 
 impl Residual<'_> {
-    /// Inner row `j`, of `nx` points; nothing if none is to become `COMPLETE`.
+    /// Returns inner row `j`, of `nx` points; an empty row unless r is to be `COMPLETE`.
     #[inline(always)]
     pub(super) fn row<const COMPLETE: bool>(&mut self, nx: usize, j: usize) -> ResidualRow<'_> {
         if !COMPLETE {
@@ -42,7 +42,7 @@ impl Residual<'_> {
 }
 
 impl ResidualRow<'_> {
-    /// Sets r from the `l`-th point of block `b` on, and to 0 at the ends of the row.
+    /// Sets r from the `l`-th point of block `b` on; sets it to 0 at the ends of the row.
     #[inline(always)]
     pub(super) fn complete<S: Simd>(&mut self, constants: &Constants<S>, (b, l): (usize, usize), sums: Five<S>) {
         let scale = constants.scale;
@@ -54,7 +54,7 @@ impl ResidualRow<'_> {
             unroll!(COMPONENTS, |m| prefetch(self.r[m], b + AHEAD));
         }
         let r: Five<S> = tabulate!(|m| (sums[m] + Lane::load(simd, &self.forcing[m][b], l)) * scale);
-        // Where the processor has no registers for masks of their own, they take more time than to choose.
+        // On processors without mask registers, masking takes more time than a branch.
         if S::F64_LANES < POINTS && i > 0 && end == S::F64_LANES {
             unroll!(COMPONENTS, |m| r[m].store(&mut self.r[m][b], l));
             return;

@@ -1,8 +1,8 @@
-//! What a point contributes to the spatial operator: to itself, and to the points beside it.
+//! A point's contributions to the spatial operator, at itself and at adjacent points.
 //!
-//! Summed up by where it goes, a flux would be computed at each of the six neighbours of the point that it is of. Here it is
-//! computed once, and goes to all of them, with the viscous terms and the dissipation. The points two away contribute to nothing
-//! but the fourth differences, and their state is all that counts.
+//! If each sum computed the terms that it consists of, a flux would be computed at each of its point's six
+//! neighbours. Here it is computed once and added to all of them, with the viscous terms and the dissipation.
+//! Points two away contribute only to the fourth differences, which need nothing but their state.
 
 use pulp::Simd;
 
@@ -11,7 +11,7 @@ use crate::mz::lanes::{Lane, splats};
 use crate::mz::physics::{C1C5, C2, C34, CON43, DISSIPATION, EPS4, Mesh};
 use crate::mz::zones::Shape;
 
-/// A point, and what follows from the state there.
+/// A point's state and the quantities derived from it.
 pub(super) struct Point<S: Simd> {
     state: Five<S>,
     velocity: [Lane<S>; 3],
@@ -21,7 +21,7 @@ pub(super) struct Point<S: Simd> {
 }
 
 impl<S: Simd> Point<S> {
-    /// Where the state is this.
+    /// Derives the quantities from a state.
     #[inline(always)]
     pub(super) fn new(constants: &Constants<S>, state: Five<S>) -> Self {
         let [density, ma, mb, mc, energy] = state;
@@ -33,7 +33,8 @@ impl<S: Simd> Point<S> {
         Self { state, velocity: [va, vb, vc], pressure, heat }
     }
 
-    /// `sums` with what the point contributes to itself, the middle of all differences, with `weight` that of the dissipation.
+    /// Returns `sums` plus the point's contribution to itself, the centre of all differences; `weight` is that of
+    /// the dissipation.
     #[inline(always)]
     pub(super) fn to_itself(&self, constants: &Constants<S>, weight: Lane<S>, sums: Five<S>) -> Five<S> {
         let velocity = self.velocity;
@@ -45,16 +46,16 @@ impl<S: Simd> Point<S> {
         sums
     }
 
-    /// What it contributes in direction `d` to the point before it, and to the one after: its flux, its part in the viscous terms,
-    /// and its part in the dissipation, with these weights.
+    /// Returns the contributions in direction `d` to the previous and to the next point: the flux, and the terms of
+    /// viscosity and of dissipation, the latter with these weights.
     #[inline(always)]
     pub(super) fn beside(&self, constants: &Constants<S>, d: usize, weights: [Lane<S>; 2]) -> [Five<S>; 2] {
         let (state, velocity) = (self.state, self.velocity);
-        // What flows along the direction comes to the one after, and is missing at the one before.
+        // The convected part is added at the next point and subtracted at the previous one.
         let carried = constants.convection[d] * velocity[d];
         let push = constants.convection[d] * self.pressure;
         let work = carried * self.pressure;
-        // What diffuses is the same for both.
+        // The diffused part is the same for both.
         let shear: [Lane<S>; 3] = tabulate!(|c| {
             let viscosity = if c == d { constants.viscosity_along[d] } else { constants.viscosity[d] };
             viscosity * velocity[c]
@@ -78,8 +79,8 @@ impl<S: Simd> Point<S> {
     }
 }
 
-/// The weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`, less [`EPS4`] times the fourth
-/// difference, which takes another form beside the boundary.
+/// Returns the weights of u(l−2) … u(l+2) at point `l` of a line of `n`: the second difference times `weight`, less
+/// [`EPS4`] times the fourth difference, which takes another form near the boundary.
 pub fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     let fourth = match l {
         1 => [0.0, 0.0, 5.0, -4.0, 1.0],
@@ -92,9 +93,10 @@ pub fn dissipation(weight: f64, l: usize, n: usize) -> [f64; 5] {
     tabulate!(|w| weight * second[w] - EPS4 * fourth[w])
 }
 
-/// The weights of [`dissipation`] in a zone, by position along a line, and 0 where there is no such sum: in a point's own sum that
-/// of the point two before; those of the point itself in the sum of the one before, in its own and in that of the one after; in
-/// its own that of the point two after.
+/// The weights of [`dissipation`] in a zone, by position along a line; 0 where there is no such sum. The five
+/// weights of a position are, in this order: that of the point two before in the point's own sum; those of the
+/// point itself in the sum of the previous point, in its own, and in that of the next point; and that of the point
+/// two after in its own sum.
 pub struct DissipationWeights {
     /// In x, in blocks.
     pub x: Vec<Block>,
@@ -103,7 +105,7 @@ pub struct DissipationWeights {
 }
 
 impl DissipationWeights {
-    /// Those of a zone, of six points or more in each direction.
+    /// Computes the weights of a zone, which has at least six points in each direction.
     pub fn new(mesh: &Mesh) -> Self {
         let Shape { nx, ny, nz } = mesh.shape;
         let line = |d: usize, n: usize| {
@@ -116,7 +118,7 @@ impl DissipationWeights {
         };
         let all = |d: usize, n: usize| {
             let line = line(d, n);
-            // All but the first three and the last three are the same.
+            // All weights but the first three and the last three are the same.
             let mut weights = vec![line(3); n];
             (0..3).chain(n - 3..n).for_each(|l| weights[l] = line(l));
             weights
@@ -128,27 +130,27 @@ impl DissipationWeights {
         Self { x, y: all(1, ny), z: all(2, nz) }
     }
 
-    /// Which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
+    /// Returns which of the rows two away from row (j, k) have any weight: in y before and after, in z below.
     #[inline(always)]
     pub(super) fn outer(&self, j: usize, k: usize) -> [bool; 3] {
         let ([south, .., north], [below, ..]) = (self.y[j], self.z[k]);
         tabulate!(|w| [south, north, below][w] != 0.0)
     }
 
-    /// Those of the points of row (j, k).
+    /// Returns the weights of the points of row (j, k).
     #[inline(always)]
     pub(super) fn row<S: Simd>(&self, simd: S, j: usize, k: usize) -> Weights<'_, S> {
         let here = Lane::splat(simd, self.y[j][2] + self.z[k][2]);
         Weights { simd, x: &self.x, y: self.y(simd, j), z: self.z(simd, k), here }
     }
 
-    /// Those of row `j` in the sums of the rows before and after.
+    /// Returns the weights of row `j` in the sums of the previous and the next row.
     #[inline(always)]
     pub(super) fn y<S: Simd>(&self, simd: S, j: usize) -> [Lane<S>; 2] {
         splats(simd, [self.y[j][1], self.y[j][3]])
     }
 
-    /// Those of plane `k` in the sums of the planes below and above.
+    /// Returns the weights of plane `k` in the sums of the planes below and above.
     #[inline(always)]
     pub(super) fn z<S: Simd>(&self, simd: S, k: usize) -> [Lane<S>; 2] {
         splats(simd, [self.z[k][1], self.z[k][3]])
@@ -159,25 +161,25 @@ impl DissipationWeights {
 pub(super) struct Weights<'a, S: Simd> {
     simd: S,
     x: &'a [Block],
-    /// In the sums beside them in y and in z.
+    /// Weights in the adjacent sums in y and in z.
     pub(super) y: [Lane<S>; 2],
     pub(super) z: [Lane<S>; 2],
-    /// In their own sums, as far as it goes with y and z.
+    /// Weight in the points' own sums, except for the part of x.
     here: Lane<S>,
 }
 
-/// The weights of as many points as there are lanes.
+/// The weights of a vector of points.
 pub(super) struct InX<S: Simd> {
-    /// In their own sums.
+    /// Weights in their own sums.
     pub(super) here: Lane<S>,
-    /// In the sums of the points before them and after them.
+    /// Weights in the sums of the previous and the next points.
     pub(super) beside: [Lane<S>; 2],
-    /// In their own sums, those of the points two before and two after.
+    /// Weights of the points two before and two after, in the points' own sums.
     pub(super) outer: [Lane<S>; 2],
 }
 
 impl<S: Simd> Weights<'_, S> {
-    /// Those from the `l`-th point of block `b` on.
+    /// Returns the weights from the `l`-th point of block `b` on.
     #[inline(always)]
     pub(super) fn x(&self, b: usize, l: usize) -> InX<S> {
         let [first, before, here, after, last] = load(self.simd, &self.x[b], l);
@@ -188,28 +190,28 @@ impl<S: Simd> Weights<'_, S> {
 /// The constants of the operator that are the same on all rows.
 #[derive(Clone, Copy)]
 pub(super) struct Constants<S: Simd> {
-    /// Of the fluxes, by direction: 1/(2h).
+    /// Factors of the fluxes, by direction: 1/(2h).
     convection: [Lane<S>; 3],
-    /// Of the velocities across a direction and of [`Point::heat`], and of the velocity along it.
+    /// Factors of the velocities across a direction and of [`Point::heat`], and of the velocity along it.
     viscosity: [Lane<S>; 3],
     viscosity_along: [Lane<S>; 3],
-    /// Of the square of the velocity along a direction.
+    /// Factors of the square of the velocity along a direction.
     square: [Lane<S>; 3],
-    /// The same of the point itself, all directions together: of velocities, of the heat, of squares.
+    /// The same factors for the point itself, all directions together: of velocities, of the heat, of squares.
     viscosity_here: [Lane<S>; 3],
     heat_here: Lane<S>,
     square_here: [Lane<S>; 3],
-    /// Of the energy and of twice the kinetic energy: the pressure, and ρ times what [`Point::heat`] is.
+    /// Factors of the energy and of twice the kinetic energy: for the pressure, and for ρ times [`Point::heat`].
     pressure: [Lane<S>; 2],
     heat_of: [Lane<S>; 2],
-    /// Of what is two points away in y or z.
+    /// Factor of the states two points away in y or z.
     pub(super) outer: Lane<S>,
-    /// Of the result.
+    /// Factor of the result.
     pub(super) scale: Lane<S>,
 }
 
 impl<S: Simd> Constants<S> {
-    /// Those of a zone.
+    /// Computes the constants of a zone.
     #[inline(always)]
     pub(super) fn new(simd: S, mesh: &Mesh, scale: f64) -> Self {
         let viscosity = mesh.h.map(|h| C34 / (h * h));

@@ -1,10 +1,10 @@
-//! The sums that points contribute to, until each has all that it consists of.
+//! The sums at the points of a zone, from the first contribution until they are complete.
 //!
-//! A sum is complete when the point above it has contributed, a plane later. So those of two planes are on their way; the
-//! upper ones have what comes from below, and nothing else yet. Within a plane, what a row contributes to the next one waits in
-//! `ahead`, and the row's own sums, which want the next row's part, in `behind`.
+//! A sum is complete when the point above it has contributed, a plane later. So the sums of two planes are in
+//! progress; those of the upper plane have only the contributions from below. Within a plane, a row's contributions
+//! to the next row wait in `ahead`, and the row's own sums wait in `behind` for the next row's contributions.
 //!
-//! Invariant: what scratch memory held comes to no sums but those of the boundary, which nobody reads.
+//! Invariant: the initial contents of scratch memory affect no sums but those of the boundary, which are never read.
 
 use pulp::Simd;
 
@@ -12,7 +12,7 @@ use super::blocks::{Block, Five, POINTS, add, distance, load, pitch, store};
 use crate::mz::physics::COMPONENTS;
 use crate::mz::zones::Shape;
 
-/// The sums of the planes k and k + 1, those of k at k mod 2, and three rows.
+/// The sums of the planes k and k + 1, where plane k is at index k mod 2, and three rows.
 pub(super) struct Sums<'a> {
     pitch: usize,
     planes: [&'a mut [Block]; 2],
@@ -20,41 +20,42 @@ pub(super) struct Sums<'a> {
     behind: Behind<'a>,
 }
 
-/// The sums that a row has part in.
+/// The sums to which a row contributes.
 pub(super) struct SumsOfRow<'a> {
-    /// Those of the same row in the plane below, which it completes, and then of the one above, which begin with it.
+    /// Sums of the same row in the plane below, which this row completes; afterwards, those in the plane above,
+    /// which begin with this row's contributions.
     pub(super) across: &'a mut [Block],
-    /// Its own, with what comes from below.
+    /// Its own sums, with the contributions from below.
     pub(super) own: &'a mut [Block],
-    /// Those of the row before: with this row they have all but what comes from above.
+    /// Sums of the previous row: with this row's contributions they lack only those from above.
     pub(super) before: &'a mut [Block],
-    /// What comes from the row before, and then what goes to the one after.
+    /// Contributions of the previous row; afterwards, those to the next row.
     pub(super) ahead: &'a mut [Block],
-    /// What has come to the row before, and then what has to its own.
+    /// Sums of the previous row so far; afterwards, the row's own.
     pub(super) behind: Behind<'a>,
 }
 
-/// What has come to a row of sums but for the next row's part.
+/// A row of sums that lack the next row's contributions.
 ///
-/// Of a vector, the last point wants a part of the next vector, too. That is kept apart: to add it to the vector at once would be to
-/// read, and to write, a part of what has just been written.
+/// The last point of a vector also receives a contribution from the next vector. It is kept separately: adding it
+/// to the vector at once would read and write a part of a vector that has just been stored.
 ///
-/// Both rows begin with one block of nothing.
+/// Both rows begin with an empty block.
 pub(super) struct Behind<'a> {
     sums: &'a mut [Block],
-    /// What the last point of each vector has from the next one; 0 at all others.
+    /// The next vector's contribution to the last point of each vector; 0 at all other points.
     late: &'a mut [Block],
 }
 
 impl Behind<'_> {
-    /// What has come to the vector from the `l`-th point of block `b` on.
+    /// Returns the sums of the vector from the `l`-th point of block `b` on.
     #[inline(always)]
     pub(super) fn get<S: Simd>(&self, simd: S, (b, l): (usize, usize)) -> Five<S> {
         add(load(simd, &self.sums[b + 1], l), load(simd, &self.late[b + 1], l))
     }
 
-    /// Sets it, but for what comes from the next vector, to `sums`, of which the first lane of `to_before` is no part: that
-    /// goes to the vector before.
+    /// Sets these sums, except for the next vector's contribution, to `sums`. The first lane of `to_before` belongs
+    /// to the previous vector and is stored there.
     #[inline(always)]
     pub(super) fn set<S: Simd>(&mut self, (b, l): (usize, usize), sums: Five<S>, to_before: Five<S>) {
         let (block, lane) = if l == 0 { (b, POINTS - 1) } else { (b + 1, l - 1) };
@@ -64,13 +65,13 @@ impl Behind<'_> {
 }
 
 impl<'a> Sums<'a> {
-    /// How much scratch is needed.
+    /// Returns how many numbers of scratch are needed.
     pub(super) fn numbers(shape: Shape) -> usize {
         let pitch = pitch(shape);
         (2 * distance(pitch * shape.ny) + 3 * pitch + 2) * size_of::<Block>() / size_of::<f64>()
     }
 
-    /// Sums that hold whatever `scratch` holds.
+    /// Creates sums with the arbitrary contents of `scratch`.
     pub(super) fn new(shape: Shape, scratch: &'a mut [f64]) -> Self {
         let (pitch, blocks) = (pitch(shape), bytemuck::cast_slice_mut::<f64, Block>(scratch));
         let distance = distance(pitch * shape.ny);
@@ -83,7 +84,8 @@ impl<'a> Sums<'a> {
         Self { pitch, planes: [even, odd], ahead, behind: Behind { sums, late } }
     }
 
-    /// Those of row `j` of plane `k`. There is none before the first one, whose `before` is that of the second.
+    /// Returns the sums for row `j` of plane `k`. The first row has none before it; its `before` is that of the
+    /// second row.
     #[inline(always)]
     pub(super) fn row(&mut self, k: usize, j: usize) -> SumsOfRow<'_> {
         let Self { pitch, planes: [even, odd], ahead, behind: Behind { sums, late } } = self;

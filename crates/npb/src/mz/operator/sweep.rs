@@ -1,7 +1,7 @@
-//! The operator on its way up through the planes of a zone.
+//! The sweep of the operator upwards through the planes of a zone.
 //!
-//! Plane after plane adds to the sums of its own points, of the neighbouring rows, and of the planes below and above. Those of the
-//! plane below are complete then, and become r.
+//! Each plane contributes to the sums of its own points, of the adjacent rows, and of the planes below and above.
+//! Then the sums of the plane below are complete, and become r.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::prefetch;
 use crate::mz::zones::Shape;
 
-/// The operator on its way up through the planes of a zone.
+/// The operator during its sweep upwards through the planes of a zone.
 pub struct Operator<'a, S: Simd> {
     simd: S,
     mesh: &'a Mesh,
@@ -35,15 +35,15 @@ pub struct Operator<'a, S: Simd> {
 }
 
 impl<'a, S: Simd> Operator<'a, S> {
-    /// How much scratch is needed, which has to begin at a cache line.
+    /// Returns how many numbers of scratch are needed. The scratch has to begin at a cache line.
     pub fn numbers(shape: Shape) -> usize {
         Planes::numbers(shape) + Sums::numbers(shape)
     }
 
-    /// An operator about to compute the planes `planes`, with scratch of [`Operator::numbers`].
+    /// Creates an operator that will compute the planes `planes`, with scratch of [`Operator::numbers`].
     ///
     /// # Panics
-    /// If a line of points is shorter than the fourth differences beside its ends are long.
+    /// If a line of points is too short for the fourth differences near its ends.
     #[inline(always)]
     pub fn new(
         simd: S,
@@ -56,7 +56,7 @@ impl<'a, S: Simd> Operator<'a, S> {
         let Shape { nx, ny, nz } = mesh.shape;
         assert!(
             nx.min(ny).min(nz) >= 6,
-            "cannot take fourth differences of a zone of {nx} x {ny} x {nz} points: try 6 or more in each direction"
+            "cannot take fourth differences of a zone of {nx} x {ny} x {nz} points; try 6 or more in each direction"
         );
         let (of_planes, of_sums) = scratch.split_at_mut(Planes::numbers(mesh.shape));
         let mut operator = Self {
@@ -74,18 +74,19 @@ impl<'a, S: Simd> Operator<'a, S> {
         operator
     }
 
-    /// Sets the interior of plane `k` of r, the plane above the last one computed, and the ends of its rows to 0.
+    /// Computes the interior of plane `k` of r, which must be the plane above the last one computed. Sets the ends
+    /// of its rows to 0.
     #[inline(always)]
     pub fn plane(&mut self, k: usize, r: ComponentsMut<'_>) {
         vectorize(self.simd, Plane { operator: self, k, r });
     }
 
-    /// Adds what plane `k` contributes to all sums that it has part in, and copies the plane two above. If it is to `COMPLETE` those
+    /// Adds plane `k`'s contributions to all sums, and copies the plane two above. If it is to `COMPLETE` the sums
     /// of the plane below, they become `residual`.
     #[inline(always)]
     fn contribute<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
         let Shape { nx, ny, nz } = self.mesh.shape;
-        // A copy, which what is written cannot change: so it need not be read again.
+        // A local copy, which the writes below cannot alias, so that it need not be read again.
         let constants = self.constants;
         let here = self.u.plane(k);
         let above = (k + 2 < nz - 1).then(
@@ -105,7 +106,7 @@ impl<'a, S: Simd> Operator<'a, S> {
         self.outer_row(&here, k, ny - 1);
     }
 
-    /// Adds what an inner row contributes.
+    /// Adds the contributions of an inner row.
     #[inline(always)]
     fn inner_row<const COMPLETE: bool>(
         &mut self,
@@ -173,7 +174,8 @@ impl<'a, S: Simd> Operator<'a, S> {
         }
     }
 
-    /// Adds what the first or the last row of plane `k`, which are boundary, contributes to the next one inside.
+    /// Adds the contributions of the first or the last row of plane `k`, which is boundary, to the adjacent inner
+    /// row.
     #[inline(always)]
     fn outer_row(&mut self, plane: &StatePlane<'_>, k: usize, j: usize) {
         let nx = self.mesh.shape.nx;
@@ -201,7 +203,8 @@ impl<'a, S: Simd> Operator<'a, S> {
         }
     }
 
-    /// Adds what plane `k` contributes to the one below, if it is to `COMPLETE` its sums, which become `residual`; else to the one above.
+    /// Adds plane `k`'s contributions to the plane below, if it is to `COMPLETE` its sums, which become `residual`;
+    /// else to the plane above.
     #[inline(always)]
     fn contribute_across<const COMPLETE: bool>(&mut self, k: usize, mut residual: Residual<'_>) {
         let Shape { nx, ny, .. } = self.mesh.shape;
@@ -228,7 +231,7 @@ impl<'a, S: Simd> Operator<'a, S> {
     }
 }
 
-/// The beginning: what is in the sums before the first plane is complete.
+/// Start of the sweep: everything that the sums need before the first plane can be completed.
 struct Begin<'o, 'a, S: Simd> {
     operator: &'o mut Operator<'a, S>,
     first: usize,
@@ -249,7 +252,8 @@ impl<V: Simd> WithSimd for Begin<'_, '_, V> {
     }
 }
 
-/// One call of [`Operator::plane`], a function of its own: registers are few, and its caller's numbers want some too.
+/// One call of [`Operator::plane`], as a separate function: registers are few, and the caller needs some for its
+/// own values.
 struct Plane<'o, 'a, 'r, S: Simd> {
     operator: &'o mut Operator<'a, S>,
     k: usize,

@@ -1,9 +1,9 @@
 //! SP-MZ: approximate factorisation into scalar pentadiagonal systems along x, y and z.
 //!
-//! A step of a zone, after the exchange: residual, transform into waves, a sweep in each direction with the transform
-//! to the next, and the addition of the result to the state. Each is a function of its own, which may be a task;
-//! [`step`] does them all, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007, section 4.4,
-//! and NAS-03-010.
+//! A step of a zone, after the exchange, is a residual, a transform into waves, a sweep in each direction with the
+//! transform to the next, and the addition of the result to the state. Each of these is a function, which may be a
+//! task. [`step`] does all of them, plane by plane as far as lines lie in planes. Source: NASA reports RNR-94-007,
+//! section 4.4, and NAS-03-010.
 
 pub mod penta;
 mod sweep;
@@ -37,7 +37,7 @@ pub fn transform(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>
     sweep_planes::<true, false, false>(mesh, u, r, threads);
 }
 
-/// Solves all lines in x for the right-hand side `r`, which the solution replaces, as waves in y ("ninvr").
+/// Solves all lines in x for the right-hand side `r`. The solution replaces `r`, as waves in y ("ninvr").
 ///
 /// # Panics
 /// As [`transform`].
@@ -45,7 +45,7 @@ pub fn x_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
     sweep_planes::<false, true, false>(mesh, u, r, threads);
 }
 
-/// Solves all lines in y for the right-hand side `r`, which the solution replaces, as waves in z ("pinvr").
+/// Solves all lines in y for the right-hand side `r`. The solution replaces `r`, as waves in z ("pinvr").
 ///
 /// # Panics
 /// As [`transform`].
@@ -53,7 +53,7 @@ pub fn y_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
     sweep_planes::<false, false, true>(mesh, u, r, threads);
 }
 
-/// Solves all lines in z for the right-hand side `r`, which the solution replaces, as conserved quantities ("tzetar").
+/// Solves all lines in z for the right-hand side `r`. The solution replaces `r`, as conserved quantities ("tzetar").
 ///
 /// # Panics
 /// As [`transform`].
@@ -61,7 +61,7 @@ pub fn z_sweep(mesh: &Mesh, u: &ArrayView4<'_, f64>, r: ArrayViewMut4<'_, f64>, 
     in_z::replace(LinesInZ, mesh, u, r, threads);
 }
 
-/// A whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
+/// Does a whole step of a zone whose outer faces are in `halo`, or have been exchanged: [`passes::step`].
 pub fn step(
     mesh: &Mesh,
     u: ArrayViewMut4<'_, f64>,
@@ -72,8 +72,8 @@ pub fn step(
     passes::step((in_planes, in_rows), mesh, (u, halo), forcing, threads);
 }
 
-/// A step of the interior planes `planes` as far as it stays within planes: residual, transform, x and y. `u` is given
-/// whole, `forcing` and `r` in these planes.
+/// Does the part of a step that stays within the interior planes `planes`: residual, transform, x and y. `u` is the
+/// whole array; `forcing` and `r` have only these planes.
 ///
 /// # Panics
 /// If an array does not have this shape, or a component of it is not contiguous.
@@ -93,12 +93,13 @@ pub fn in_planes(
     });
 }
 
-/// The end of a step, which updates `u` in the rows `rows`: [`in_z::add`].
+/// Ends a step: updates `u` in the rows `rows` ([`in_z::add`]).
 pub fn in_rows(mesh: &Mesh, rows: Range<usize>, u: ArrayViewMut4<'_, f64>, r: &ArrayView4<'_, f64>, threads: usize) {
     in_z::add(LinesInZ, mesh, rows, u, r, threads);
 }
 
-/// Runs one of the stages that lie within planes of constant z: the transform into waves, the sweep in x, or that in y.
+/// Runs one of the stages that stay within planes of constant z: the transform into waves, the sweep in x, or that
+/// in y.
 fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     mesh: &Mesh,
     u: &ArrayView4<'_, f64>,
@@ -112,7 +113,8 @@ fn sweep_planes<const TRANSFORM: bool, const X: bool, const Y: bool>(
     });
 }
 
-/// The planes of `r` from `first` on: some of the stages, or all of them after the residual, which alone needs `forcing`.
+/// The planes of `r` from `first` on: one of the stages, or all of them after the residual, which alone needs
+/// `forcing`.
 struct InPlanes<'a, const TRANSFORM: bool, const X: bool, const Y: bool> {
     mesh: &'a Mesh,
     u: StatePlanes<'a>,

@@ -1,11 +1,12 @@
-//! SP's pentadiagonal systems: a line in every lane, the three matrices of a line at once.
+//! SP's pentadiagonal systems: one line per lane, and all three matrices of a line at once.
 //!
-//! Components 1, 2, 3 share a matrix, whose convection is that of the flow; in those of components 4 and 5 it is
-//! faster or slower by the speed of sound. All else is common to the three (NASA report RNR-94-007, section 4.4). Rows
-//! are eliminated without pivoting as they come along; what the way back needs is stored per point.
+//! Components 1, 2, 3 share a matrix, whose convection is that of the flow. In the matrices of components 4 and 5,
+//! convection is faster or slower by the speed of sound. Everything else is common to the three (NASA report
+//! RNR-94-007, section 4.4). Rows are eliminated without pivoting as they come; the values that substitution needs
+//! are stored per point.
 //!
-//! The unknowns are the interior points of a line. At its ends the boundary's are zero, so that couplings to them
-//! vanish: backwards since nothing comes before the first row, forwards since the way back begins with zeros.
+//! The unknowns are the interior points of a line. The boundary values at its ends are zero, so couplings to them
+//! vanish: in elimination since nothing precedes the first row, in substitution since it begins with zeros.
 
 use pulp::Simd;
 
@@ -21,24 +22,24 @@ const STORED: usize = 2 * MATRICES + COMPONENTS;
 /// The matrix of each component.
 const MATRIX: [usize; COMPONENTS] = [0, 0, 0, 1, 2];
 
-/// What the matrices of a direction have in common at all points of a zone.
+/// Coefficients of the matrices of a direction, which are the same at all points of a zone.
 #[derive(Clone, Copy)]
 pub struct Weights<S: Simd> {
     /// Δt/2h.
     convection: Lane<S>,
-    /// Of the diagonals beside the main one: the constant part and the factor of 1/ρ.
+    /// Of the two diagonals next to the main one: the constant part and the factor of 1/ρ.
     beside: Lane<S>,
     viscosity: Lane<S>,
     /// The outermost diagonals.
     outer: Lane<S>,
-    /// Of the main diagonal: the constant part, in general and in the first and the last row.
+    /// Of the main diagonal: the constant part, in most rows, and in the first and the last row.
     inside: Lane<S>,
     at_end: Lane<S>,
     zero: Lane<S>,
 }
 
 impl<S: Simd> Weights<S> {
-    /// In direction `d`.
+    /// Returns the coefficients in direction `d`.
     #[inline(always)]
     pub fn new(simd: S, mesh: &Mesh, d: usize) -> Self {
         let (dt, h) = (mesh.dt, mesh.h[d]);
@@ -56,7 +57,7 @@ impl<S: Simd> Weights<S> {
         }
     }
 
-    /// A point's part in the matrices, from 1/ρ, the momentum along the line and the speed of sound.
+    /// Returns a point's entries in the matrices, from 1/ρ, the momentum along the line and the speed of sound.
     #[inline(always)]
     pub fn point(&self, volume: Lane<S>, momentum: Lane<S>, sound: Lane<S>) -> Point<S> {
         let flow = self.convection * momentum * volume;
@@ -70,33 +71,34 @@ impl<S: Simd> Weights<S> {
     }
 }
 
-/// A point's part in its own row and in those of its neighbours.
+/// A point's entries in its own row and in those of its neighbours.
 #[derive(Clone, Copy)]
 pub struct Point<S: Simd> {
-    /// The even part of the diagonals beside the main one.
+    /// The even part of the diagonals next to the main one.
     beside: Lane<S>,
-    /// What the row before is coupled by, per matrix, to this point; and the row after.
+    /// The coupling of the previous row to this point, per matrix; and that of the next row.
     above: [Lane<S>; MATRICES],
     below: [Lane<S>; MATRICES],
 }
 
-/// Vectors that a line of `length` points stores.
+/// Returns how many vectors a line of `length` points stores.
 pub const fn stored(length: usize) -> usize {
-    // Two rows of nothing come before the first, so that it is like any other.
+    // Two empty rows come before the first, so that it needs no special case.
     (length + 2) * STORED
 }
 
-/// Makes what a line stores ready for [`eliminate`], which leaves it so: once does for many lines.
+/// Prepares the storage of a line for [`eliminate`], which does not undo this. So one call is enough for many lines.
 #[inline(always)]
 pub fn prepare<S: Simd>(simd: S, rows: &mut [S::f64s]) {
     rows[..2 * STORED].fill(simd.splat_f64s(0.0));
 }
 
-/// Eliminates a line of `length` interior points. `point` tells of the points 0 .. `length` − 1, and `right` their
-/// right-hand sides; both are asked once per point in ascending order. `rows` has been [`prepare`]d.
+/// Eliminates a line of `length` interior points. `point` returns the entries of the points 0 .. `length` − 1, and
+/// `right` their right-hand sides; both are called once per point in ascending order. `rows` must have been
+/// [`prepare`]d.
 ///
 /// # Panics
-/// If `rows` is not of the length that [`stored`] says.
+/// If the length of `rows` is not [`stored`]`(length)`.
 #[inline(always)]
 pub fn eliminate<S: Simd>(
     simd: S,
@@ -142,7 +144,7 @@ pub fn eliminate<S: Simd>(
     }
 }
 
-/// Finds the solution of an eliminated line, and gives it away point by point, in descending order.
+/// Finds the solution of an eliminated line, and passes it to `give` point by point, in descending order.
 #[inline(always)]
 pub fn substitute<S: Simd>(simd: S, length: usize, rows: &[S::f64s], mut give: impl FnMut(usize, State<S>)) {
     let zero = [Lane::splat(simd, 0.0); COMPONENTS];

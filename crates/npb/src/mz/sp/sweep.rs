@@ -1,8 +1,8 @@
-//! The sweeps of SP within planes of constant z, as many lines at once as there are lanes.
+//! The sweeps of SP within planes of constant z, one line per lane.
 //!
-//! What all lines of a plane need of the flow, 1/ρ and the speed of sound, is found once per plane. Lines in x of several
-//! planes are solved together where those of one would leave lanes idle, and lines in y. The transform that follows a sweep is applied to
-//! each point of the solution on its way out.
+//! 1/ρ and the speed of sound, which all lines of a plane need, are computed once per plane. Lines of several
+//! planes, in x and in y, are solved together if those of one plane would leave lanes idle. The transform that
+//! follows a sweep is applied to each point of the solution before it is stored.
 //!
 //! Invariant: the right-hand side is 0 on the boundary. So a line through the boundary, which fills a vector that
 //! would have lanes to spare, is solved by zero.
@@ -27,10 +27,10 @@ const MOMENTUM: usize = 1;
 const SOUND: usize = 2;
 const RIGHT: usize = 3;
 
-/// How far ahead, in points, what comes from memory is asked for.
+/// Prefetch distance, in points.
 const AHEAD: usize = 256;
 
-/// The flow in a plane, or in some that follow each other, one slice each.
+/// The flow in a plane, or in several consecutive ones, as one slice per quantity.
 pub(crate) struct FlowPlane<'a> {
     /// 1/ρ.
     pub(crate) volume: &'a mut [f64],
@@ -38,13 +38,13 @@ pub(crate) struct FlowPlane<'a> {
     pub(crate) sound: &'a mut [f64],
 }
 
-/// The state at the points from `at` on.
+/// Loads the state at the points from `at` on.
 #[inline(always)]
 fn state<S: Simd>(simd: S, u: &Components<'_>, at: usize) -> State<S> {
     tabulate!(|m| Lane::load_some(simd, u[m], at))
 }
 
-/// Finds the flow in a plane of the state, and asks for the right-hand side there.
+/// Computes the flow in a plane of the state, and prefetches the right-hand side there.
 #[inline(always)]
 pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, r: &ComponentsMut<'_>, flow: &mut FlowPlane<'_>) {
     let c = Constants::new(simd);
@@ -59,8 +59,8 @@ pub(crate) fn find_flow<S: Simd>(simd: S, u: Components<'_>, r: &ComponentsMut<'
     }
 }
 
-/// Transforms the right-hand side in a plane into waves in x, and finds the flow on the way. Asks for what comes next if both
-/// come from memory: if it `is_alone`.
+/// Transforms the right-hand side in a plane into waves in x, and computes the flow at the same time. If it
+/// `is_alone`, both the state and the right-hand side come from memory, so it prefetches the points that come next.
 #[inline(always)]
 pub(crate) fn enter_plane<S: Simd>(
     simd: S,
@@ -87,18 +87,19 @@ pub(crate) fn enter_plane<S: Simd>(
     }
 }
 
-/// Solves the lines in direction `D` of some planes, x (0) or y (1), and transforms the solution into waves in the next one.
+/// Solves the lines in direction `D` of some planes, x (0) or y (1), and transforms the solution into waves in the
+/// next one.
 pub(crate) struct Sweep<'a, 'r, const D: usize> {
     pub(crate) mesh: &'a Mesh,
     pub(crate) planes: usize,
     pub(crate) u: Components<'a>,
     pub(crate) flow: &'a FlowPlane<'a>,
     pub(crate) r: &'a mut ComponentsMut<'r>,
-    /// Numbers for [`scratch_vectors`], from a cache line on.
+    /// Scratch for [`scratch_vectors`] vectors, from a cache line on.
     pub(crate) scratch: &'a mut [f64],
 }
 
-/// Vectors of scratch that a sweep in x or y needs.
+/// Returns how many vectors of scratch a sweep in x or y needs.
 pub(crate) fn scratch_vectors(Shape { nx, ny, .. }: Shape) -> usize {
     (FIELDS * nx + stored(nx - 2)).max(stored(ny - 2))
 }
@@ -113,7 +114,7 @@ impl WithSimd for Sweep<'_, '_, 0> {
         let weights = Weights::new(simd, mesh, 0);
         let c = Constants::new(simd);
         let (lines, length) = (ny - 2, nx - 2);
-        // Rows are packed with their ends, since whole rows suit vectors better; the ends are left as they are.
+        // Rows are packed with their ends, since whole rows suit vectors better; the ends are left unchanged.
         let scratch = bytemuck::cast_slice_mut::<f64, S::f64s>(scratch);
         let (points, rows) = scratch[..FIELDS * nx + stored(length)].split_at_mut(FIELDS * nx);
         prepare(simd, rows);
@@ -158,19 +159,19 @@ impl WithSimd for Sweep<'_, '_, 1> {
     }
 }
 
-/// What the lines in y of a zone have in common.
+/// Parameters that the lines in y of a zone share.
 struct LinesInY<S: Simd> {
     /// Interior points of a line.
     length: usize,
-    /// From one to the next.
+    /// Distance from one point to the next.
     nx: usize,
     weights: Weights<S>,
     constants: Constants<S>,
 }
 
 impl<S: Simd> LinesInY<S> {
-    /// Solves as many lines as there are lanes for the right-hand side `r`, in place: planes are small enough to stay where they are.
-    /// Of the flow there are 1/ρ, the momentum in y and the speed of sound.
+    /// Solves a bundle of lines for the right-hand side `r`, in place: planes are small enough to stay in the
+    /// cache. `flow` is 1/ρ, the momentum in y and the speed of sound.
     #[inline(always)]
     fn solve(
         &self,
@@ -207,8 +208,7 @@ impl<S: Simd> LinesInY<S> {
     }
 }
 
-/// Solves the lines of a bundle. The right-hand side is replaced by what `transform` makes of the solution at each
-/// point.
+/// Solves the lines of a bundle. `transform` of the solution replaces the right-hand side at each point.
 #[inline(always)]
 fn solve<S: Simd>(
     simd: S,
@@ -246,7 +246,7 @@ fn solve<S: Simd>(
     );
 }
 
-/// Five vectors of a bundle's point from `field` on.
+/// Returns the five vectors of a bundle's point from `field` on.
 #[inline(always)]
 pub(super) fn vectors<S: Simd>(simd: S, point: &[S::f64s], field: usize) -> State<S> {
     tabulate!(|m| Lane::new(simd, point[field + m]))

@@ -1,8 +1,8 @@
 //! The similarity transforms between SP's sweeps, which diagonalise the flux Jacobians.
 //!
-//! In the eigenvectors of a direction the three waves that move with the flow are components 1, 2, 3, and those of sound
-//! are components 4 and 5, whatever the direction (NASA report NAS-03-010 names the transforms; Pulliam and Chaussee,
-//! J. Comput. Phys. 39, 1981, derive them). Each is applied at one point, to all lanes.
+//! In the eigenvectors of every direction, the three waves that move with the flow are components 1, 2, 3, and the
+//! sound waves are components 4 and 5 (NASA report NAS-03-010 names the transforms; Pulliam and Chaussee, J.
+//! Comput. Phys. 39, 1981, derive them). Each transform is applied at one point, to all lanes.
 
 use pulp::Simd;
 
@@ -19,12 +19,12 @@ pub(crate) struct Constants<S: Simd> {
     root: Lane<S>,
     c2: Lane<S>,
     c1c2: Lane<S>,
-    /// 1/c₂, of a² in the energy.
+    /// 1/c₂, the factor of a² in the energy.
     sound: Lane<S>,
 }
 
 impl<S: Simd> Constants<S> {
-    /// For vectors of `simd`.
+    /// Creates the constants for vectors of `simd`.
     #[inline(always)]
     pub(crate) fn new(simd: S) -> Self {
         Self {
@@ -37,7 +37,7 @@ impl<S: Simd> Constants<S> {
     }
 }
 
-/// The flow at a point, as the transforms need it.
+/// The flow at a point, in the quantities that the transforms need.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow<S: Simd> {
     density: Lane<S>,
@@ -52,7 +52,7 @@ pub(crate) struct Flow<S: Simd> {
 }
 
 impl<S: Simd> Flow<S> {
-    /// Where the state is `u`.
+    /// Computes the flow from the state `u`.
     #[inline(always)]
     pub(crate) fn new(c: &Constants<S>, u: State<S>) -> Self {
         let volume = u[0].recip();
@@ -61,13 +61,13 @@ impl<S: Simd> Flow<S> {
         flow
     }
 
-    /// The speed of sound.
+    /// Returns the speed of sound.
     #[inline(always)]
     pub(crate) fn sound(&self) -> Lane<S> {
         self.sound_squared * self.slowness
     }
 
-    /// Where the state is `u`, and 1/ρ and 1/a are known.
+    /// Computes the flow from the state `u` if 1/ρ and 1/a are known.
     #[inline(always)]
     pub(crate) fn known(c: &Constants<S>, u: State<S>, volume: Lane<S>, slowness: Lane<S>) -> Self {
         let velocity: [Lane<S>; 3] = tabulate!(|d| u[d + 1] * volume);
@@ -83,7 +83,7 @@ impl<S: Simd> Flow<S> {
     }
 }
 
-/// From the conserved quantities to the waves in x ("txinvr").
+/// Transforms the conserved quantities to the waves in x ("txinvr").
 #[inline(always)]
 pub(crate) fn enter<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> State<S> {
     let [v1, v2, v3] = flow.velocity;
@@ -97,7 +97,7 @@ pub(crate) fn enter<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> S
     [r[0] - t1, flow.volume * v3.mul_sub_from(r[0], r[3]), flow.volume * v2.mul_add(r[0], -r[2]), t3 - t2, t3 + t2]
 }
 
-/// From the waves in x to those in y ("ninvr").
+/// Transforms the waves in x to those in y ("ninvr").
 #[inline(always)]
 pub(crate) fn x_to_y<S: Simd>(c: &Constants<S>, r: State<S>) -> State<S> {
     let across = c.root * r[2];
@@ -105,7 +105,7 @@ pub(crate) fn x_to_y<S: Simd>(c: &Constants<S>, r: State<S>) -> State<S> {
     [-r[1], r[0], c.root * (r[3] - r[4]), mean - across, mean + across]
 }
 
-/// From the waves in y to those in z ("pinvr").
+/// Transforms the waves in y to those in z ("pinvr").
 #[inline(always)]
 pub(crate) fn y_to_z<S: Simd>(c: &Constants<S>, r: State<S>) -> State<S> {
     let across = c.root * r[0];
@@ -113,7 +113,7 @@ pub(crate) fn y_to_z<S: Simd>(c: &Constants<S>, r: State<S>) -> State<S> {
     [c.root * (r[3] - r[4]), -r[2], r[1], mean - across, mean + across]
 }
 
-/// From the waves in z back to the conserved quantities ("tzetar").
+/// Transforms the waves in z back to the conserved quantities ("tzetar").
 #[inline(always)]
 pub(crate) fn leave<S: Simd>(c: &Constants<S>, flow: &Flow<S>, r: State<S>) -> State<S> {
     let [v1, v2, v3] = flow.velocity;

@@ -1,7 +1,8 @@
-//! The sweep of SP in z, within rows of constant y, as many lines at once as there are lanes.
+//! The sweep of SP in z, within rows of constant y, one line per lane.
 //!
-//! Lines are solved where they are, rows of them side by side, with their ends, which are solved by zero. Planes far apart tend
-//! to displace each other: what the way up a line reads of them it keeps for the way down.
+//! Lines are solved in place, whole rows of them, including the lines at the rows' ends, which are solved by zero.
+//! Planes far apart tend to displace each other from the cache. So elimination keeps the values that it reads from
+//! them for substitution.
 
 use pulp::Simd;
 
@@ -16,12 +17,12 @@ use crate::mz::physics::{COMPONENTS, Mesh};
 use crate::mz::prefetch::{asks_for_line, prefetch_far};
 use crate::mz::zones::Shape;
 
-/// What the way up a line keeps of a point for the way down: the state, 1/ρ and 1/a.
+/// Vectors that elimination keeps of a point for substitution: the state, 1/ρ and 1/a.
 const KEPT: usize = COMPONENTS + 2;
-/// How many bundles of lines lie between what is solved and what is asked for.
+/// Prefetch distance, in bundles of lines.
 const AHEAD: usize = 1;
 
-/// Solves the lines in z, and transforms the solution back to the conserved quantities.
+/// The sweep in z, which also transforms the solution back to the conserved quantities.
 #[derive(Clone, Copy)]
 pub(crate) struct LinesInZ;
 
@@ -30,7 +31,7 @@ impl InZ for LinesInZ {
     fn sweep<S: Simd>(self, simd: S, mesh: &Mesh, rows: usize, planes: &mut Rows<'_, '_>, scratch: &mut Scratch) {
         let Shape { nx, ny, nz } = mesh.shape;
         let (plane, length) = (nx * ny, nz - 2);
-        // All components are as long, so that one comparison is enough.
+        // All components are equally long, so one comparison is enough.
         let far = (length - 1) * plane + rows * nx;
         let lines = Lines { weights: Weights::new(simd, mesh, 2), constants: Constants::new(simd), length };
         match planes {
@@ -46,10 +47,11 @@ impl InZ for LinesInZ {
     }
 }
 
-/// Where a sweep reads and writes: [`Rows`], of a kind that is known. To choose at every number would cost more than what it is
-/// about.
+/// Arrays that a sweep reads and writes: [`Rows`] of a kind that is known at compile time. A branch at every number
+/// would cost more than the access itself.
 struct Planes<'p, 'a, 'r, const ADD: bool> {
-    /// What is written, plane by plane: the state if the solution is added to it, or else the right-hand side.
+    /// The array that is written, plane by plane: the state if the solution is added to it, or else the right-hand
+    /// side.
     near: &'p mut [ComponentsMut<'r>],
     /// The other of the two, planes `plane` points apart.
     far: Components<'a>,
@@ -57,7 +59,7 @@ struct Planes<'p, 'a, 'r, const ADD: bool> {
 }
 
 impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
-    /// Asks for plane `k` at a point, where a vector will begin.
+    /// Prefetches plane `k` at a point, if the vector there issues prefetches ([`asks_for_line`]).
     #[inline(always)]
     fn prefetch<S: Simd>(&self, k: usize, point: usize) {
         if !asks_for_line::<S>(point) {
@@ -67,19 +69,19 @@ impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
         unroll!(COMPONENTS, |m| prefetch_far(self.far[m], k * self.plane + point));
     }
 
-    /// The state of columns in plane `k`.
+    /// Loads the state of columns in plane `k`.
     #[inline(always)]
     fn state<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
         if ADD { self.near(simd, columns, k) } else { self.far(simd, columns, k) }
     }
 
-    /// Their right-hand side.
+    /// Loads the right-hand side of columns in plane `k`.
     #[inline(always)]
     fn right<S: Simd>(&self, simd: S, columns: impl Columns, k: usize) -> State<S> {
         if ADD { self.far(simd, columns, k) } else { self.near(simd, columns, k) }
     }
 
-    /// Takes their solution; `u` is the state there.
+    /// Stores the solution of columns in plane `k`, where the state is `u`.
     #[inline(always)]
     fn take<S: Simd>(&mut self, columns: impl Columns, k: usize, u: State<S>, solution: State<S>) {
         let near = &mut self.near[k];
@@ -98,7 +100,7 @@ impl<const ADD: bool> Planes<'_, '_, '_, ADD> {
     }
 }
 
-/// What the lines of a zone have in common.
+/// Parameters that the lines of a zone share.
 struct Lines<S: Simd> {
     weights: Weights<S>,
     constants: Constants<S>,
@@ -107,7 +109,7 @@ struct Lines<S: Simd> {
 }
 
 impl<S: Simd> Lines<S> {
-    /// Solves `columns` lines side by side.
+    /// Solves `columns` lines, bundle by bundle.
     #[inline(always)]
     fn solve<const ADD: bool>(
         &self,
@@ -126,7 +128,7 @@ impl<S: Simd> Lines<S> {
         }
     }
 
-    /// Solves as many lines as there are lanes, the first of them number `first`.
+    /// Solves a bundle of lines; the first is number `first`.
     #[inline(always)]
     fn bundle<const ADD: bool>(
         &self,
@@ -146,7 +148,7 @@ impl<S: Simd> Lines<S> {
             stored,
             #[inline(always)]
             |k| {
-                // In each plane a line of each component, which no processor foresees.
+                // Each plane has one cache line per component here, a pattern that no processor foresees.
                 read.prefetch::<S>(k, first + (AHEAD + 1) * S::F64_LANES - 1);
                 let u = read.state(simd, columns, k);
                 let flow = Flow::new(constants, u);
