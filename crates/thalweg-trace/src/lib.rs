@@ -7,10 +7,14 @@
 //!
 //! The crate never talks to a runtime: the library writes with [`record`] and [`frame`], and tools read with [`Trace`].
 
+#[cfg(feature = "tools")]
+pub mod analysis;
 pub mod frame;
 mod read;
 pub mod record;
 mod tables;
+#[cfg(feature = "tools")]
+pub mod text;
 
 pub use read::ReadError;
 pub use tables::{

@@ -1,0 +1,261 @@
+//! The longest path through dependences, and the chain of causes that led to the end of the run.
+//!
+//! The longest path is a bound: with any number of units, the run takes at least that long. The chain is an observation:
+//! it goes from the last end backwards, from each task to the cause of its start, and thus covers the whole run.
+
+use super::prepare::Prepared;
+use crate::Dependence;
+
+/// A task of a path, and why it started when it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CriticalStep {
+    /// The task.
+    pub task: usize,
+    /// What it waited for last.
+    pub reason: Reason,
+    /// When that had come about, in nanoseconds; the task started later by the runtime's delay.
+    pub since: u64,
+}
+
+/// What a task waited for last before it started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The end of a predecessor.
+    Dependence {
+        /// The predecessor.
+        from: usize,
+        /// The data object that both access, if it is known.
+        data: Option<u64>,
+    },
+    /// Its submission, in the body of the parent or by the program.
+    Submission {
+        /// The task whose body submitted it, or whose end the program waited for before it submitted this one.
+        after: Option<usize>,
+    },
+    /// Another body on its unit.
+    Unit {
+        /// The task whose end freed the unit.
+        after: usize,
+    },
+    /// Copies of its data.
+    Copy {
+        /// The predecessor that ended last, if one ended after the submission.
+        after: Option<usize>,
+    },
+    /// Memory for its data.
+    Memory {
+        /// The predecessor that ended last, if one ended after the submission.
+        after: Option<usize>,
+    },
+    /// It did not start.
+    NotRun,
+}
+
+impl Reason {
+    /// A word for it: `dependence`, `submission`, `unit`, `copy`, `memory`, `not run`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dependence { .. } => "dependence",
+            Self::Submission { .. } => "submission",
+            Self::Unit { .. } => "unit",
+            Self::Copy { .. } => "copy",
+            Self::Memory { .. } => "memory",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// The task that was the cause, if one was.
+    pub const fn task(self) -> Option<usize> {
+        match self {
+            Self::Dependence { from, .. } => Some(from),
+            Self::Unit { after } => Some(after),
+            Self::Submission { after } | Self::Copy { after } | Self::Memory { after } => after,
+            Self::NotRun => None,
+        }
+    }
+}
+
+/// The length of the longest path, its steps, and the chain of causes.
+pub(super) fn paths(prepared: &Prepared<'_>) -> (u64, Vec<CriticalStep>, Vec<CriticalStep>) {
+    let graph = Graph::new(&prepared.trace.dependences, prepared.trace.tasks.len());
+    let (length, path) = longest(prepared, &graph);
+    let causes = Causes::new(prepared, &graph);
+    let critical = path.into_iter().map(|task| causes.step(task)).collect();
+    (length, critical, causes.chain())
+}
+
+/// Dependences by successor.
+struct Graph {
+    dependences: Vec<Dependence>,
+    /// Per task, where its dependences begin; one more for the end.
+    first: Vec<usize>,
+}
+
+impl Graph {
+    fn new(dependences: &[Dependence], tasks: usize) -> Self {
+        let mut dependences = dependences.to_vec();
+        if !dependences.is_sorted_by_key(|dependence| dependence.to) {
+            dependences.sort_by_key(|dependence| dependence.to);
+        }
+        let mut first = vec![0; tasks + 1];
+        dependences.iter().for_each(|dependence| first[dependence.to + 1] += 1);
+        for task in 0..tasks {
+            first[task + 1] += first[task];
+        }
+        Self { dependences, first }
+    }
+
+    fn of(&self, task: usize) -> &[Dependence] {
+        &self.dependences[self.first[task]..self.first[task + 1]]
+    }
+
+    /// The tasks with each behind its predecessors; those in cycles, which only a damaged trace has, are missing.
+    fn order(&self) -> Vec<usize> {
+        let tasks = self.first.len() - 1;
+        if self.dependences.iter().all(|dependence| dependence.from < dependence.to) {
+            return (0..tasks).collect();
+        }
+        let mut successors: Vec<Vec<usize>> = vec![Vec::new(); tasks];
+        self.dependences.iter().for_each(|dependence| successors[dependence.from].push(dependence.to));
+        let mut left: Vec<usize> = (0..tasks).map(|task| self.of(task).len()).collect();
+        let mut order: Vec<usize> = (0..tasks).filter(|task| left[*task] == 0).collect();
+        let mut next = 0;
+        while let Some(task) = order.get(next).copied() {
+            next += 1;
+            for successor in &successors[task] {
+                left[*successor] -= 1;
+                if left[*successor] == 0 {
+                    order.push(*successor);
+                }
+            }
+        }
+        order
+    }
+}
+
+/// The longest path: its duration and its tasks in order. Tasks that did not run count as nothing.
+fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
+    const NONE: usize = usize::MAX;
+    let mut best = vec![(0_u64, NONE); prepared.trace.tasks.len()];
+    let (mut length, mut last) = (0, NONE);
+    for task in graph.order() {
+        let before = graph.of(task).iter().map(|dependence| (best[dependence.from].0, dependence.from));
+        let (before, from) = before.fold((0, NONE), |most, next| if next.0 > most.0 { next } else { most });
+        best[task] = (before + prepared.duration(task), from);
+        if best[task].0 > length {
+            (length, last) = (best[task].0, task);
+        }
+    }
+    let mut path = Vec::new();
+    while last != NONE {
+        path.push(last);
+        last = best[last].1;
+    }
+    path.reverse();
+    (length, path)
+}
+
+/// What is needed to find the cause of a start.
+struct Causes<'a> {
+    prepared: &'a Prepared<'a>,
+    graph: &'a Graph,
+    /// Per unit and device, ends of bodies with their tasks, in order.
+    ends: std::collections::HashMap<(usize, Option<usize>), Vec<(u64, usize)>>,
+    /// Ends of all tasks, in order.
+    finished: Vec<(u64, usize)>,
+}
+
+impl<'a> Causes<'a> {
+    fn new(prepared: &'a Prepared<'a>, graph: &'a Graph) -> Self {
+        let mut ends: std::collections::HashMap<_, Vec<(u64, usize)>> = std::collections::HashMap::new();
+        let mut finished = Vec::new();
+        for (number, task) in prepared.trace.tasks.iter().enumerate() {
+            if let (Some(unit), Some(end), Some(_)) = (task.unit, task.end, task.start) {
+                ends.entry((unit, task.device)).or_default().push((end, number));
+            }
+            finished.extend(task.finished.map(|end| (end, number)));
+        }
+        ends.values_mut().for_each(|ends| ends.sort_unstable());
+        finished.sort_unstable();
+        Self { prepared, graph, ends, finished }
+    }
+
+    fn step(&self, task: usize) -> CriticalStep {
+        let (reason, since) = self.cause(task);
+        CriticalStep { task, reason, since }
+    }
+
+    /// The last entry at or before a time.
+    fn last(ends: &[(u64, usize)], until: u64) -> Option<(u64, usize)> {
+        ends[..ends.partition_point(|(end, _)| *end <= until)].last().copied()
+    }
+
+    fn cause(&self, number: usize) -> (Reason, u64) {
+        let task = &self.prepared.trace.tasks[number];
+        let Some(start) = task.start else { return (Reason::NotRun, task.submitted) };
+        let predecessors = self.graph.of(number).iter();
+        let ended = predecessors.filter_map(|dependence| {
+            Some((self.prepared.trace.tasks[dependence.from].finished?.min(start), dependence))
+        });
+        let last = ended.max_by_key(|(end, _)| *end).filter(|(end, _)| *end > task.submitted);
+        let ready = last.map_or(task.submitted, |(end, _)| end).min(start);
+        let after = last.map(|(_, dependence)| dependence.from);
+        let launched = task.launched.map(|launched| launched.clamp(ready, start));
+        let on_unit = task.unit.and_then(|unit| self.ends.get(&(unit, task.device)));
+        let before = on_unit.and_then(|ends| Self::last(ends, start)).filter(|(_, before)| *before != number);
+        if let Some((end, before)) = before.filter(|(end, _)| *end > launched.unwrap_or(ready)) {
+            return (Reason::Unit { after: before }, end);
+        }
+        if let (Some(launched), Some(placed), Some(reserved)) = (launched, task.placed, task.reserved) {
+            let placed = placed.clamp(ready, launched);
+            let reserved = reserved.clamp(placed, launched);
+            let half = (start - ready) / 2;
+            if launched - reserved > half {
+                return (Reason::Copy { after }, launched);
+            }
+            if reserved - placed > half {
+                return (Reason::Memory { after }, reserved);
+            }
+        }
+        if let Some((end, before)) = before.filter(|(end, _)| *end > ready) {
+            return (Reason::Unit { after: before }, end);
+        }
+        match last {
+            Some((end, dependence)) => (Reason::Dependence { from: dependence.from, data: dependence.data }, end),
+            None => (Reason::Submission { after: self.submitted_after(number) }, ready),
+        }
+    }
+
+    /// The task that a submission came after: its parent, or the one whose end the program waited for.
+    fn submitted_after(&self, number: usize) -> Option<usize> {
+        let task = &self.prepared.trace.tasks[number];
+        if let Some(parent) = task.parent {
+            return Some(parent);
+        }
+        let ends_of = |spans: &[(u64, u64)]| {
+            let past = spans.partition_point(|(_, end)| *end <= task.submitted);
+            past.checked_sub(1).map(|last| spans[last])
+        };
+        let waits = [ends_of(&self.prepared.waits), ends_of(&self.prepared.throttles)];
+        let (began, ended) = waits.into_iter().flatten().max_by_key(|(_, end)| *end)?;
+        let (_, last) = Self::last(&self.finished, ended).filter(|(end, _)| *end >= began)?;
+        Some(last)
+    }
+
+    /// From the task that ended last backwards to the beginning; returned in order of time.
+    fn chain(&self) -> Vec<CriticalStep> {
+        let mut chain = Vec::new();
+        let mut is_in = vec![false; self.prepared.trace.tasks.len()];
+        let ran = self.finished.iter().rev().map(|(_, task)| *task);
+        let mut next = ran.into_iter().find(|task| self.prepared.trace.tasks[*task].start.is_some());
+        // Clocks of cores that differ could lead in circles.
+        while let Some(task) = next.filter(|task| !std::mem::replace(&mut is_in[*task], true)) {
+            let step = self.step(task);
+            next = step.reason.task();
+            chain.push(step);
+        }
+        chain.reverse();
+        chain
+    }
+}

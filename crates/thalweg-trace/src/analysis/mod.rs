@@ -1,0 +1,110 @@
+//! The analysis of a run that summary and report share: where the time of the units went, the critical path, figures by
+//! task name, copies by link, and a verdict.
+//!
+//! [`Analysis::of`] computes everything at once, in time that grows as the number of records times its logarithm.
+//! [`timeline`] gives the same division of time stretch by stretch. Times are nanoseconds on the trace's clock.
+//!
+//! Invariants:
+//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`], so the
+//!    shares of a unit add up to the makespan.
+//! 2. A table that is inconsistent (clocks of cores that differ, records that are missing) changes figures, and never
+//!    invariant 1.
+//!
+//! The analysis never reads files and never formats more than the verdict.
+
+mod critical;
+mod names;
+mod prepare;
+mod shares;
+mod spans;
+mod timeline;
+mod transfers;
+mod verdict;
+
+pub use critical::{CriticalStep, Reason};
+pub use names::{KindUse, NameUse};
+pub use shares::{Shares, UnitUse};
+pub use timeline::{Activity, Program, Stretch};
+pub use transfers::{DataTraffic, InstanceUse, Transfer};
+pub use verdict::{Limit, Verdict};
+
+use crate::Trace;
+use prepare::Prepared;
+
+/// What a run spent its time on. Times in nanoseconds.
+#[derive(Debug, Clone)]
+pub struct Analysis {
+    /// The first submission; in a trace without tasks, the first event.
+    pub begin: u64,
+    /// The last end of a task or a copy, or of the program's wait that covers it.
+    pub end: u64,
+    /// Per unit, by number.
+    pub units: Vec<UnitUse>,
+    /// The sum over units; adds up to units × (end − begin).
+    pub shares: Shares,
+    /// Per task name, the largest total first.
+    pub names: Vec<NameUse>,
+    /// Per pair of spaces with copies between them, the most bytes first.
+    pub transfers: Vec<Transfer>,
+    /// Per data object that was copied, the most bytes first.
+    pub traffic: Vec<DataTraffic>,
+    /// The tasks of the longest path through dependences, in order, each with the reason for its start.
+    pub critical: Vec<CriticalStep>,
+    /// The duration of that path: the sum of its bodies' durations.
+    pub critical_ns: u64,
+    /// What delayed the end: from the task that ended last backwards, always to the cause of the start. In order of time.
+    pub chain: Vec<CriticalStep>,
+    /// Decisions of work distributions, by iteration space and instance.
+    pub decisions: Vec<InstanceUse>,
+    /// What limits the run, and what to do about it.
+    pub verdict: Verdict,
+}
+
+impl Analysis {
+    /// Analyses a run.
+    pub fn of(trace: &Trace) -> Self {
+        let prepared = Prepared::new(trace);
+        let (units, lost) = shares::of_units(&prepared);
+        let mut shares = Shares::default();
+        units.iter().for_each(|unit| shares.add(&unit.shares));
+        let names = names::by_name(&prepared);
+        let (transfers, traffic) = (transfers::by_link(trace), transfers::by_data(trace));
+        let (critical_ns, critical, chain) = critical::paths(&prepared);
+        let decisions = transfers::by_instance(&prepared);
+        let (begin, end) = (prepared.begin, prepared.end);
+        let verdict = Verdict::default();
+        let mut analysis = Self {
+            begin,
+            end,
+            units,
+            shares,
+            names,
+            transfers,
+            traffic,
+            critical,
+            critical_ns,
+            chain,
+            decisions,
+            verdict,
+        };
+        analysis.verdict = verdict::of(trace, &analysis, &lost);
+        analysis
+    }
+
+    /// From begin to end.
+    pub fn makespan(&self) -> u64 {
+        self.end - self.begin
+    }
+
+    /// The time of all units: their number times the makespan.
+    pub fn unit_time(&self) -> u64 {
+        self.units.len() as u64 * self.makespan()
+    }
+}
+
+/// Calls `visit` for each stretch of each unit: unit by unit, in order of time, without gaps from begin to end.
+///
+/// Neighbours differ in their [`Activity`] or in what the program does meanwhile.
+pub fn timeline(trace: &Trace, visit: impl FnMut(&Stretch)) {
+    timeline::walk(&Prepared::new(trace), visit);
+}

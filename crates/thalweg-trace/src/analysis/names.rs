@@ -1,0 +1,193 @@
+//! Figures by task name: bodies' durations, and the delay from ready to start.
+
+use super::prepare::Prepared;
+use std::collections::HashMap;
+
+/// The tasks of one name. Times in nanoseconds; all are 0 if no body ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NameUse {
+    /// The name.
+    pub name: String,
+    /// A site of that name in [`Trace::sites`](crate::Trace::sites): the one with the most tasks.
+    pub site: usize,
+    /// How many bodies ran.
+    pub count: u64,
+    /// How many of them failed.
+    pub failed: u64,
+    /// How many tasks did not run: poisoned, cancelled, or still waiting when the trace ended.
+    pub unrun: u64,
+    /// The sum of the bodies' durations.
+    pub total: u64,
+    /// The mean duration.
+    pub mean: u64,
+    /// The median: half of the bodies took at most this long.
+    pub p50: u64,
+    /// 99 of 100 bodies took at most this long.
+    pub p99: u64,
+    /// The longest duration.
+    pub max: u64,
+    /// The median delay from ready to start.
+    pub wait_p50: u64,
+    /// The delay from ready to start that 99 of 100 tasks did not exceed.
+    pub wait_p99: u64,
+    /// Durations by classes: lower bound and number of bodies. Bounds are 0, 1, 2, 3, 4, 6, 8, 12, …; classes between the
+    /// shortest and the longest duration are all there, also empty ones.
+    pub histogram: Vec<(u64, u64)>,
+    /// The same bodies by kind of unit, the most time first.
+    pub kinds: Vec<KindUse>,
+}
+
+/// The bodies of one name on one kind of unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KindUse {
+    /// The kind, such as `CPU`; `?` if the trace does not say.
+    pub kind: String,
+    /// How many bodies ran there.
+    pub count: u64,
+    /// The sum of their durations, in nanoseconds.
+    pub total: u64,
+}
+
+#[derive(Default)]
+struct Collected {
+    sites: HashMap<usize, u64>,
+    durations: Vec<u64>,
+    waits: Vec<u64>,
+    failed: u64,
+    unrun: u64,
+    /// Per unit, and last for an unknown one.
+    units: Vec<(u64, u64)>,
+}
+
+/// Figures for each name, the largest total first, then by name.
+pub(super) fn by_name(prepared: &Prepared<'_>) -> Vec<NameUse> {
+    let trace = prepared.trace;
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let name_of: Vec<usize> = trace
+        .sites
+        .iter()
+        .map(|site| {
+            let next = numbers.len();
+            *numbers.entry(site.name.as_str()).or_insert(next)
+        })
+        .collect();
+    let mut names: Vec<Collected> = numbers.iter().map(|_| Collected::default()).collect();
+    let mut per_site = vec![0_u64; trace.sites.len()];
+    for (number, task) in trace.tasks.iter().enumerate() {
+        per_site[task.site] += 1;
+        let name = &mut names[name_of[task.site]];
+        let Some(start) = task.start else {
+            name.unrun += 1;
+            continue;
+        };
+        let duration = prepared.duration(number);
+        name.durations.push(duration);
+        name.waits.push(start - prepared.ready[number].min(start));
+        name.failed += u64::from(task.outcome == Some(crate::Outcome::Failed));
+        if name.units.is_empty() {
+            name.units.resize(prepared.units + 1, (0, 0));
+        }
+        let (count, total) = &mut name.units[task.unit.unwrap_or(prepared.units)];
+        (*count, *total) = (*count + 1, *total + duration);
+    }
+    for (site, tasks) in per_site.into_iter().enumerate().filter(|(_, tasks)| *tasks > 0) {
+        names[name_of[site]].sites.insert(site, tasks);
+    }
+    let names = names.into_iter().filter(|name| !name.sites.is_empty());
+    let mut names: Vec<NameUse> = names.map(|name| name.figures(prepared)).collect();
+    names.sort_by(|one, other| other.total.cmp(&one.total).then_with(|| one.name.cmp(&other.name)));
+    names
+}
+
+impl Collected {
+    fn figures(mut self, prepared: &Prepared<'_>) -> NameUse {
+        let most = self.sites.iter().max_by_key(|(site, tasks)| (**tasks, std::cmp::Reverse(**site)));
+        let site = *most.expect("only names with tasks are kept").0;
+        let (count, total) = (self.durations.len() as u64, self.durations.iter().sum::<u64>());
+        let [p50, p99] = percentiles(&mut self.durations);
+        let [wait_p50, wait_p99] = percentiles(&mut self.waits);
+        NameUse {
+            name: prepared.trace.sites[site].name.clone(),
+            site,
+            count,
+            failed: self.failed,
+            unrun: self.unrun,
+            total,
+            mean: total.checked_div(count).unwrap_or(0),
+            p50,
+            p99,
+            max: self.durations.iter().copied().max().unwrap_or(0),
+            wait_p50,
+            wait_p99,
+            histogram: histogram(&self.durations),
+            kinds: self.kinds(prepared),
+        }
+    }
+
+    fn kinds(&self, prepared: &Prepared<'_>) -> Vec<KindUse> {
+        let mut kinds: Vec<KindUse> = Vec::new();
+        for (unit, (count, total)) in self.units.iter().enumerate().filter(|(_, (count, _))| *count > 0) {
+            let kind = prepared.trace.units.get(unit).map_or("?", |unit| unit.kind.as_str());
+            match kinds.iter_mut().find(|known| known.kind == kind) {
+                Some(known) => (known.count, known.total) = (known.count + count, known.total + total),
+                None => kinds.push(KindUse { kind: kind.to_owned(), count: *count, total: *total }),
+            }
+        }
+        kinds.sort_by_key(|kind| std::cmp::Reverse(kind.total));
+        kinds
+    }
+}
+
+/// The values that 50 % and 99 % of all do not exceed. Reorders the values.
+fn percentiles(values: &mut [u64]) -> [u64; 2] {
+    [50, 99].map(|percent| match (values.len() * percent).div_ceil(100).checked_sub(1) {
+        None => 0,
+        Some(rank) => *values.select_nth_unstable(rank).1,
+    })
+}
+
+/// The class of a value: two classes for each power of two from 2 on.
+fn class(value: u64) -> u32 {
+    match value {
+        0 | 1 => value as u32,
+        _ => 2 * value.ilog2() + (value >> (value.ilog2() - 1) & 1) as u32,
+    }
+}
+
+/// The lowest value of a class.
+fn lower_bound(class: u32) -> u64 {
+    if class < 2 { class.into() } else { (2 + u64::from(class & 1)) << (class / 2 - 1) }
+}
+
+fn histogram(values: &[u64]) -> Vec<(u64, u64)> {
+    let Some(last) = values.iter().copied().max().map(class) else { return Vec::new() };
+    let first = values.iter().copied().min().map_or(last, class);
+    let mut counts: Vec<(u64, u64)> = (first..=last).map(|class| (lower_bound(class), 0)).collect();
+    for value in values {
+        counts[(class(*value) - first) as usize].1 += 1;
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_begin_at_their_lower_bounds() {
+        for class_number in 0..128 {
+            assert_eq!(class(lower_bound(class_number)), class_number);
+            assert!(class_number == 0 || class(lower_bound(class_number) - 1) == class_number - 1);
+        }
+        assert_eq!(histogram(&[5, 6, 13]), [(4, 1), (6, 1), (8, 0), (12, 1)]);
+        assert_eq!(class(u64::MAX), 127);
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occur() {
+        assert_eq!(percentiles(&mut []), [0, 0]);
+        assert_eq!(percentiles(&mut [7]), [7, 7]);
+        let mut values: Vec<u64> = (1..=200).rev().collect();
+        assert_eq!(percentiles(&mut values), [100, 198]);
+    }
+}

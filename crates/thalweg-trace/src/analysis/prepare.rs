@@ -1,0 +1,113 @@
+//! The facts about a trace that several parts of the analysis need: its bounds, when tasks were ready, and which threads
+//! lead units.
+
+use super::spans::{Span, union};
+use crate::{NoteKind, StateKind, Trace};
+
+/// A trace with these facts.
+pub(super) struct Prepared<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// As many as the tables name, even if the list of units is shorter.
+    pub(super) units: usize,
+    /// Per task, when it could start; `u64::MAX` if a predecessor never ended.
+    pub(super) ready: Vec<u64>,
+    /// Per task, when it stopped waiting: its start, or when it was given up; `u64::MAX` if it waited to the end.
+    pub(super) gone: Vec<u64>,
+    /// Time passes only in bodies and copies.
+    pub(super) is_simulated: bool,
+    /// When threads of the program wait for tasks outside of bodies.
+    pub(super) waits: Vec<Span>,
+    /// When threads of the program are held back because too many tasks are pending.
+    pub(super) throttles: Vec<Span>,
+    /// Per unit, whether a thread of its own leads it; otherwise threads of the program do while they wait.
+    pub(super) has_thread: Vec<bool>,
+    /// When the last task was submitted.
+    pub(super) last_submission: u64,
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn new(trace: &'a Trace) -> Self {
+        let (begin, end) = bounds(trace);
+        let (ready, gone) = waiting(trace);
+        let of_tasks = trace.tasks.iter().filter_map(|task| task.unit);
+        let of_states = trace.states.iter().filter_map(|state| state.unit);
+        let named = of_tasks.chain(of_states).max().map_or(0, |most| most + 1);
+        let units = trace.units.len().max(named);
+        let mut has_thread = vec![false; units];
+        let led: Vec<Option<usize>> = trace.threads.iter().map(|name| unit_led_by(name)).collect();
+        for unit in led.iter().flatten() {
+            if let Some(has_thread) = has_thread.get_mut(*unit) {
+                *has_thread = true;
+            }
+        }
+        let of_program = |kind| {
+            let states = trace.states.iter().filter(|state| state.kind == kind);
+            union(states.map(|state| (state.start, state.end)).collect())
+        };
+        Self {
+            trace,
+            begin,
+            end,
+            units,
+            ready,
+            gone,
+            is_simulated: trace.facts.get("simulated").is_some_and(|value| value == "true"),
+            waits: of_program(StateKind::Wait),
+            throttles: of_program(StateKind::Throttle),
+            has_thread,
+            last_submission: trace.tasks.iter().map(|task| task.submitted).max().unwrap_or(0),
+        }
+    }
+
+    /// How long a task's body ran, in nanoseconds.
+    pub(super) fn duration(&self, task: usize) -> u64 {
+        let task = &self.trace.tasks[task];
+        task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start))
+    }
+}
+
+/// The unit in a name such as `thalweg-unit3`.
+fn unit_led_by(thread: &str) -> Option<usize> {
+    thread.rsplit_once("-unit")?.1.parse().ok()
+}
+
+/// The beginning and the end of a run, in nanoseconds.
+fn bounds(trace: &Trace) -> (u64, u64) {
+    let of_tasks = trace.tasks.iter().map(|task| task.submitted.min(task.start.unwrap_or(u64::MAX)));
+    let begin = of_tasks.min().unwrap_or_else(|| {
+        let copies = trace.copies.iter().map(|copy| copy.start);
+        copies.chain(trace.states.iter().map(|state| state.start)).min().unwrap_or(0)
+    });
+    let task_ends = trace.tasks.iter().map(|task| task.end.max(task.finished).unwrap_or(task.submitted));
+    let mut end = task_ends.chain(trace.copies.iter().map(|copy| copy.end)).max().unwrap_or(begin).max(begin);
+    if trace.tasks.is_empty() && trace.copies.is_empty() {
+        return (begin, trace.states.iter().map(|state| state.end).max().unwrap_or(begin));
+    }
+    let last = end;
+    for wait in trace.states.iter().filter(|state| state.kind == StateKind::Wait) {
+        if wait.start <= last && wait.end > last {
+            end = end.max(wait.end);
+        }
+    }
+    (begin, end)
+}
+
+/// Per task, when it was ready, and when it stopped waiting.
+fn waiting(trace: &Trace) -> (Vec<u64>, Vec<u64>) {
+    let mut gone: Vec<u64> = trace.tasks.iter().map(|task| task.start.unwrap_or(u64::MAX)).collect();
+    for note in &trace.notes {
+        if matches!(note.kind, NoteKind::Poisoned | NoteKind::Cancelled) && trace.tasks[note.task].start.is_none() {
+            gone[note.task] = gone[note.task].min(note.at);
+        }
+    }
+    let mut ready = trace.ready();
+    for dependence in &trace.dependences {
+        let (from, to) = (&trace.tasks[dependence.from], &trace.tasks[dependence.to]);
+        if to.start.is_none() && from.finished.is_none() {
+            ready[dependence.to] = u64::MAX;
+        }
+    }
+    (ready, gone)
+}

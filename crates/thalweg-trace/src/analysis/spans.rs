@@ -1,0 +1,55 @@
+//! Spans of time: unions of overlapping ones, and searches in sorted ones.
+
+/// From a time until another, in nanoseconds.
+pub(super) type Span = (u64, u64);
+
+/// The same times as spans that neither overlap nor touch, in order.
+pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.retain(|(start, end)| start < end);
+    spans.sort_unstable();
+    spans.dedup_by(|next, last| {
+        let overlaps = next.0 <= last.1;
+        if overlaps {
+            last.1 = last.1.max(next.1);
+        }
+        overlaps
+    });
+    spans
+}
+
+/// The time that disjoint spans in order cover before `until`, with the running totals of [`totals`].
+pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
+    let begun = spans.partition_point(|(start, _)| *start < until);
+    match begun.checked_sub(1) {
+        None => 0,
+        Some(last) => totals[last] + until.min(spans[last].1) - spans[last].0,
+    }
+}
+
+/// For each span, the time that those before it cover.
+pub(super) fn totals(spans: &[Span]) -> Vec<u64> {
+    let mut sum = 0;
+    let before = |(start, end): &Span| {
+        sum += end - start;
+        sum - (end - start)
+    };
+    spans.iter().map(before).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn union_merges_overlapping_and_touching_spans() {
+        let spans = vec![(5, 7), (0, 2), (2, 3), (6, 6), (1, 2), (8, 9), (5, 6)];
+        assert_eq!(union(spans), [(0, 3), (5, 7), (8, 9)]);
+    }
+
+    #[test]
+    fn covered_time_counts_parts_of_spans() {
+        let spans = [(0, 3), (5, 7)];
+        let totals = totals(&spans);
+        assert_eq!([0, 2, 4, 6, 9].map(|until| covered(&spans, &totals, until)), [0, 2, 3, 4, 5]);
+    }
+}
