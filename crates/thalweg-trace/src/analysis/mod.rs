@@ -15,8 +15,10 @@
 mod critical;
 mod names;
 mod prepare;
+mod sentences;
 mod shares;
 mod spans;
+mod steps;
 mod timeline;
 mod transfers;
 mod verdict;
@@ -104,7 +106,7 @@ impl Analysis {
 
 /// Calls `visit` for each stretch of each unit: unit by unit, in order of time, without gaps from begin to end.
 ///
-/// Neighbours differ in their [`Activity`] or in what the program does meanwhile.
+/// Neighbours differ in more than their times.
 pub fn timeline(trace: &Trace, visit: impl FnMut(&Stretch)) {
     timeline::walk(&Prepared::new(trace), visit);
 }

@@ -2,6 +2,7 @@
 
 use super::prepare::Prepared;
 use super::timeline::{Activity, Program, walk};
+use std::collections::HashSet;
 
 /// What one unit did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,32 +88,69 @@ impl Shares {
     }
 }
 
-/// Idle time by what the program did, over all units.
+/// More about lost time than shares say, over all units.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     /// Nothing was submitted, because the program waited for tasks or had submitted all.
     pub(super) at_waits: u64,
     /// All submitted tasks waited for predecessors, and the program could not submit more.
     pub(super) throttled: u64,
+    /// The only ready tasks waited for copies, on other units.
+    pub(super) copy_elsewhere: u64,
+    /// The only ready tasks waited for memory, on other units.
+    pub(super) memory_elsewhere: u64,
+    /// Tasks were ready, on units of kinds that ran tasks.
+    pub(super) imbalance: u64,
+    /// The stretches of [`Activity::Runtime`], the shortest first.
+    pub(super) gaps: Vec<u64>,
+}
+
+impl Lost {
+    /// The median stretch between bodies.
+    pub(super) fn median_gap(&self) -> u64 {
+        self.gaps.get(self.gaps.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// The stretches of at least a time: their number and their sum.
+    pub(super) fn gaps_from(&self, time: u64) -> (u64, u64) {
+        let long = &self.gaps[self.gaps.partition_point(|gap| *gap < time)..];
+        (long.len() as u64, long.iter().sum())
+    }
 }
 
 /// What each unit did, and what was lost in all.
 pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
     let mut units = vec![UnitUse::default(); prepared.units];
-    let mut lost = Lost::default();
-    walk(prepared, |stretch| {
-        let time = stretch.end - stretch.start;
-        *units[stretch.unit].shares.get_mut(stretch.activity) += time;
-        match (stretch.activity, stretch.program) {
-            (Activity::Submission, Program::Waits | Program::HasSubmittedAll) => lost.at_waits += time,
-            (Activity::Dependence, Program::Throttled) => lost.throttled += time,
-            _ => {}
-        }
-    });
     for task in &prepared.trace.tasks {
         if let (Some(_), Some(unit)) = (task.start, task.unit) {
             units[unit].tasks += 1;
         }
     }
+    let kind = |unit: usize| prepared.trace.units.get(unit).map(|unit| unit.kind.as_str());
+    let ran = |(unit, used): (usize, &UnitUse)| (used.tasks > 0).then(|| kind(unit));
+    let kinds: HashSet<Option<&str>> = units.iter().enumerate().filter_map(ran).collect();
+    let mut lost = Lost::default();
+    walk(prepared, |stretch| {
+        let time = stretch.end - stretch.start;
+        *units[stretch.unit].shares.get_mut(stretch.activity) += time;
+        match (stretch.activity, stretch.program) {
+            // A body may submit tasks while the program waits.
+            (Activity::Submission, Program::Waits | Program::HasSubmittedAll)
+                if prepared.submissions.binary_search(&stretch.end).is_err() =>
+            {
+                lost.at_waits += time;
+            }
+            (Activity::Dependence, Program::Throttled) => lost.throttled += time,
+            (Activity::Unit, _) => match stretch.elsewhere {
+                _ if !kinds.contains(&kind(stretch.unit)) => {}
+                Some(Activity::Copy) => lost.copy_elsewhere += time,
+                Some(Activity::Memory) => lost.memory_elsewhere += time,
+                _ => lost.imbalance += time,
+            },
+            (Activity::Runtime, _) => lost.gaps.push(time),
+            _ => {}
+        }
+    });
+    lost.gaps.sort_unstable();
     (units, lost)
 }

@@ -1,15 +1,12 @@
 //! The division of each unit's time into activities.
 //!
-//! Two sequences of flags are merged. Those of all units ([`Steps`]) say at which times tasks of which kinds of units
-//! wait or are ready, what the program does, and whether copies are under way. Those of one unit say when it runs bodies,
-//! when its thread is idle, and when tasks placed on it wait for what.
-//!
-//! A kind of unit can run the tasks whose names ran on that kind. A kind that ran nothing counts as able to run all.
+//! Two sequences of flags are merged: those of all units ([`steps`]), and those of one unit, which say when it runs
+//! bodies, when its thread is idle, and when tasks placed on it wait for what.
 
 use super::prepare::Prepared;
 use super::spans::{Span, union};
-use crate::{StateKind, Trace};
-use std::collections::HashMap;
+use super::steps::{COPYING, Kinds, Step, THROTTLE, WAIT, steps};
+use crate::StateKind;
 
 /// What a unit's time goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,6 +104,9 @@ pub struct Stretch {
     pub activity: Activity,
     /// What the program does meanwhile.
     pub program: Program,
+    /// For [`Activity::Unit`]: what all ready tasks wait for elsewhere, if it is [`Activity::Copy`] or
+    /// [`Activity::Memory`].
+    pub elsewhere: Option<Activity>,
 }
 
 /// Flags of a unit.
@@ -118,22 +118,6 @@ const LAUNCHED: u8 = 16;
 const RESERVED: u8 = 32;
 const PLACED: u8 = 64;
 
-/// Flags of the run.
-const WAIT: u8 = 1;
-const THROTTLE: u8 = 2;
-const COPYING: u8 = 4;
-
-/// What is the case for all units from a time on.
-#[derive(Clone, Copy)]
-struct Step {
-    at: u64,
-    /// Kinds of units that have tasks which wait for predecessors.
-    waiting: u64,
-    /// Kinds of units that have tasks which are ready.
-    ready: u64,
-    flags: u8,
-}
-
 /// Divides the time of all units.
 pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
     let kinds = Kinds::new(prepared.trace);
@@ -141,101 +125,12 @@ pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
     for (unit, spans) in of_units(prepared).into_iter().enumerate() {
         let mut pending: Option<Stretch> = None;
         let mut merge = |next: Stretch| match &mut pending {
-            Some(last) if (last.activity, last.program) == (next.activity, next.program) => last.end = next.end,
+            Some(last) if *last == (Stretch { start: last.start, end: last.end, ..next }) => last.end = next.end,
             last => last.replace(next).iter().for_each(&mut visit),
         };
         let unit_walk = UnitWalk { prepared, steps: &steps, unit, kind: 1 << kinds.of_unit(unit) };
         unit_walk.run(spans, &mut merge);
         pending.iter().for_each(&mut visit);
-    }
-}
-
-/// Kinds of units by numbers below 64.
-struct Kinds {
-    of_units: Vec<u32>,
-    /// Per site, a bit for each kind that can run its tasks.
-    of_sites: Vec<u64>,
-}
-
-impl Kinds {
-    fn new(trace: &Trace) -> Self {
-        let mut numbers: HashMap<&str, u32> = HashMap::new();
-        let mut number = |kind| {
-            let next = numbers.len().min(62) as u32;
-            *numbers.entry(kind).or_insert(next)
-        };
-        let of_units: Vec<u32> = trace.units.iter().map(|unit| number(unit.kind.as_str())).collect();
-        let mut of_sites = vec![0; trace.sites.len()];
-        let kind = |unit: usize| of_units.get(unit).copied().unwrap_or(63);
-        for task in &trace.tasks {
-            if let (Some(_), Some(unit)) = (task.start, task.unit) {
-                of_sites[task.site] |= 1 << kind(unit);
-            }
-        }
-        let used = of_sites.iter().fold(0, |used, kinds| used | kinds);
-        of_sites.iter_mut().for_each(|kinds| *kinds = if *kinds == 0 { u64::MAX } else { *kinds | !used });
-        Self { of_units, of_sites }
-    }
-
-    fn of_unit(&self, unit: usize) -> u32 {
-        self.of_units.get(unit).copied().unwrap_or(63)
-    }
-}
-
-/// The flags of all units by time. The first step is at 0.
-fn steps(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Step> {
-    let mut groups: Vec<u64> = kinds.of_sites.clone();
-    groups.sort_unstable();
-    groups.dedup();
-    let group_of: Vec<usize> =
-        kinds.of_sites.iter().map(|mask| groups.binary_search(mask).expect("every mask has a group")).collect();
-    // Codes: a flag to turn, or 8 + 4 × group + (1: ready, otherwise waiting) + (2: one less, otherwise one more).
-    let mut events: Vec<(u64, u32)> = Vec::new();
-    let copying = union(prepared.trace.copies.iter().map(|copy| (copy.start, copy.end)).collect());
-    for (spans, flag) in [(&prepared.waits, WAIT), (&prepared.throttles, THROTTLE), (&copying, COPYING)] {
-        events.extend(spans.iter().flat_map(|(start, end)| [(*start, flag.into()), (*end, flag.into())]));
-    }
-    for (task, (ready, gone)) in prepared.trace.tasks.iter().zip(prepared.ready.iter().zip(&prepared.gone)) {
-        let code = 8 + 4 * group_of[task.site] as u32;
-        let ready = (*ready).min(*gone);
-        if task.submitted < ready {
-            events.extend([(task.submitted, code), (ready, code | 2)]);
-        }
-        if ready < *gone {
-            events.extend([(ready, code | 1), (*gone, code | 3)]);
-        }
-    }
-    events.sort_unstable_by_key(|(at, _)| *at);
-    let mut steps = vec![Step { at: 0, waiting: 0, ready: 0, flags: 0 }];
-    let mut numbers = [vec![0_i64; groups.len()], vec![0_i64; groups.len()]];
-    let mut now = steps[0];
-    for (at, code) in events {
-        if now.at != at {
-            push_step(&mut steps, now);
-            now.at = at;
-        }
-        if code < 8 {
-            now.flags ^= code as u8;
-            continue;
-        }
-        let (group, is_ready, is_less) = ((code as usize - 8) / 4, code & 1 == 1, code & 2 == 2);
-        let numbers = &mut numbers[usize::from(is_ready)];
-        numbers[group] += if is_less { -1 } else { 1 };
-        let kinds = numbers.iter().zip(&groups).filter(|(number, _)| **number > 0);
-        let kinds = kinds.fold(0, |kinds, (_, mask)| kinds | mask);
-        *if is_ready { &mut now.ready } else { &mut now.waiting } = kinds;
-    }
-    push_step(&mut steps, now);
-    steps
-}
-
-/// Appends a step that changes something.
-fn push_step(steps: &mut Vec<Step>, now: Step) {
-    let last = steps.last_mut().expect("there is a first step");
-    if last.at == now.at {
-        *last = now;
-    } else if (last.waiting, last.ready, last.flags) != (now.waiting, now.ready, now.flags) {
-        steps.push(now);
     }
 }
 
@@ -247,10 +142,7 @@ fn of_units(prepared: &Prepared<'_>) -> Vec<Vec<(Span, u8)>> {
         let spans = &mut units[unit];
         let body = if task.device.is_some() { DEVICE_BODY } else { BODY };
         spans.push(((start, task.end.unwrap_or(start)), body));
-        if let Some(placed) = task.placed {
-            let placed = placed.max(prepared.ready[number]).min(start);
-            let reserved = task.reserved.unwrap_or(placed).clamp(placed, start);
-            let launched = task.launched.unwrap_or(start).clamp(reserved, start);
+        if let Some([placed, reserved, launched, start]) = prepared.stages(number) {
             let stages =
                 [((placed, reserved), PLACED), ((reserved, launched), RESERVED), ((launched, start), LAUNCHED)];
             spans.extend(stages.into_iter().filter(|((start, end), _)| start < end));
@@ -326,11 +218,16 @@ impl UnitWalk<'_> {
             let program = match () {
                 () if now.flags & WAIT != 0 => Program::Waits,
                 () if now.flags & THROTTLE != 0 => Program::Throttled,
-                () if start >= self.prepared.last_submission => Program::HasSubmittedAll,
+                () if self.prepared.submissions.last().is_none_or(|last| *last <= start) => Program::HasSubmittedAll,
                 () => Program::Works,
             };
             let activity = self.activity(flags, now);
-            visit(Stretch { unit: self.unit, start, end, activity, program });
+            let elsewhere = match () {
+                () if activity != Activity::Unit || now.ready & self.kind != 0 => None,
+                () if now.copy & self.kind != 0 => Some(Activity::Copy),
+                () => Some(Activity::Memory),
+            };
+            visit(Stretch { unit: self.unit, start, end, activity, program, elsewhere });
             start = end;
             if start < until {
                 *step += 1;
@@ -352,7 +249,7 @@ impl UnitWalk<'_> {
             () if flags & LAUNCHED != 0 => Activity::Runtime,
             () if is_waiting_for_copy => Activity::Copy,
             () if flags & PLACED != 0 => Activity::Memory,
-            () if now.ready & self.kind != 0 => Activity::Unit,
+            () if (now.ready | now.memory | now.copy) & self.kind != 0 => Activity::Unit,
             () if now.waiting & self.kind != 0 => Activity::Dependence,
             () => Activity::Submission,
         }
