@@ -132,6 +132,13 @@ proptest! {
         let mut sum = Shares::default();
         analysis.units.iter().for_each(|unit| sum.add(&unit.shares));
         prop_assert_eq!(sum, analysis.shares);
+        let mut stretches = std::collections::BTreeMap::<(usize, Activity), u64>::new();
+        timeline(&trace, |stretch| *stretches.entry((stretch.unit, stretch.activity)).or_default() += stretch.end - stretch.start);
+        for (unit, used) in analysis.units.iter().enumerate() {
+            for (activity, time) in used.shares.parts() {
+                prop_assert_eq!(time, stretches.get(&(unit, activity)).copied().unwrap_or(0));
+            }
+        }
     }
 
     #[test]

@@ -19,8 +19,10 @@ mod sentences;
 mod shares;
 mod spans;
 mod steps;
+mod sums;
 mod timeline;
 mod transfers;
+mod unit;
 mod verdict;
 
 pub use critical::{CriticalStep, Reason};

@@ -1,7 +1,11 @@
-//! Sums of the timeline, per unit and for reasons that lie in the program.
+//! Sums of what units do, per activity, and of what is lost for reasons that lie in the program.
 
 use super::prepare::Prepared;
-use super::timeline::{Activity, Program, walk};
+use super::spans::Span;
+use super::steps::{Kinds, by_kind};
+use super::sums::{Idle, IdleTimes, Sums};
+use super::timeline::{Activity, divide};
+use super::unit::{Nature, UnitWalk};
 use std::collections::HashSet;
 
 /// What one unit did.
@@ -126,31 +130,47 @@ pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
             units[unit].tasks += 1;
         }
     }
-    let kind = |unit: usize| prepared.trace.units.get(unit).map(|unit| unit.kind.as_str());
-    let ran = |(unit, used): (usize, &UnitUse)| (used.tasks > 0).then(|| kind(unit));
-    let kinds: HashSet<Option<&str>> = units.iter().enumerate().filter_map(ran).collect();
+    let kinds = Kinds::new(prepared.trace);
+    let used: HashSet<usize> = (0..units.len()).filter(|unit| units[*unit].tasks > 0).collect();
+    let used: HashSet<usize> = used.into_iter().map(|unit| kinds.of_unit(unit)).collect();
+    let steps = by_kind(prepared, &kinds);
+    let sums: Vec<Sums<'_>> = steps.iter().map(|steps| Sums::new(steps, &prepared.submissions)).collect();
     let mut lost = Lost::default();
-    walk(prepared, |stretch| {
-        let time = stretch.end - stretch.start;
-        *units[stretch.unit].shares.get_mut(stretch.activity) += time;
-        match (stretch.activity, stretch.program) {
-            // A body may submit tasks while the program waits.
-            (Activity::Submission, Program::Waits | Program::HasSubmittedAll)
-                if prepared.submissions.binary_search(&stretch.end).is_err() =>
-            {
-                lost.at_waits += time;
+    for walk in UnitWalk::of_all(prepared) {
+        let kind = kinds.of_unit(walk.unit);
+        let (mut step, mut times, mut gap) = (0, IdleTimes::default(), (0, 0));
+        let shares = &mut units[walk.unit].shares;
+        let mut add = |activity, (start, end): Span| {
+            *shares.get_mut(activity) += end - start;
+            if activity == Activity::Runtime {
+                if gap.1 != start {
+                    lost.gaps.push(gap.1 - gap.0);
+                    gap.0 = start;
+                }
+                gap.1 = end;
             }
-            (Activity::Dependence, Program::Throttled) => lost.throttled += time,
-            (Activity::Unit, _) => match stretch.elsewhere {
-                _ if !kinds.contains(&kind(stretch.unit)) => {}
-                Some(Activity::Copy) => lost.copy_elsewhere += time,
-                Some(Activity::Memory) => lost.memory_elsewhere += time,
-                _ => lost.imbalance += time,
-            },
-            (Activity::Runtime, _) => lost.gaps.push(time),
-            _ => {}
+        };
+        walk.run(|span, nature| match nature {
+            Nature::Idle => sums[kind].add(span, &mut step, &mut times),
+            Nature::Sure(activity) => add(activity, span),
+            nature => divide(walk.unit, span, nature, &steps[kind], &mut step, |stretch| {
+                add(stretch.activity, (stretch.start, stretch.end));
+            }),
+        });
+        lost.gaps.push(gap.1 - gap.0);
+        let time = |idle: Idle| times[idle as usize];
+        shares.unit = time(Idle::Unit) + time(Idle::CopyElsewhere) + time(Idle::MemoryElsewhere);
+        shares.dependence = time(Idle::Dependence) + time(Idle::Throttled);
+        shares.submission = time(Idle::Submission) + time(Idle::AtWait);
+        lost.throttled += time(Idle::Throttled);
+        lost.at_waits += time(Idle::AtWait);
+        if used.contains(&kind) {
+            lost.imbalance += time(Idle::Unit);
+            lost.copy_elsewhere += time(Idle::CopyElsewhere);
+            lost.memory_elsewhere += time(Idle::MemoryElsewhere);
         }
-    });
+    }
+    lost.gaps.retain(|gap| *gap > 0);
     lost.gaps.sort_unstable();
     (units, lost)
 }
