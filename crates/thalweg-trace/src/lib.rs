@@ -9,9 +9,19 @@
 
 #[cfg(feature = "tools")]
 pub mod analysis;
+#[cfg(feature = "tools")]
+pub mod check;
+#[cfg(feature = "tools")]
+pub mod csv;
 pub mod frame;
 mod read;
 pub mod record;
+#[cfg(feature = "tools")]
+mod sheets;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+#[cfg(feature = "tools")]
+pub mod summary;
 mod tables;
 #[cfg(feature = "tools")]
 pub mod text;

@@ -41,16 +41,6 @@ impl Sentences<'_> {
         format!("{} of the units' time", share(time, self.analysis.unit_time()))
     }
 
-    /// The sum of all bodies' durations.
-    fn in_bodies(&self) -> u64 {
-        self.analysis.names.iter().map(|name| name.total).sum()
-    }
-
-    fn mean_body(&self) -> u64 {
-        let bodies = self.analysis.names.iter().map(|name| name.count).sum();
-        self.in_bodies().checked_div(bodies).unwrap_or(0)
-    }
-
     fn unit(&self, unit: usize) -> String {
         let kind = self.trace.units.get(unit).map(|unit| format!(" ({})", unit.kind));
         format!("unit {unit}{}", kind.unwrap_or_default())
@@ -81,7 +71,7 @@ impl Sentences<'_> {
         let largest = self.analysis.names.first();
         largest.map_or(String::new(), |NameUse { name, total, .. }| {
             let name = one_line(name, LONGEST_NAME);
-            let part = share(*total, self.in_bodies());
+            let part = share(*total, self.analysis.in_bodies());
             format!(
                 "{computing} computing; make the body of `{name}` faster, which has {part} of that time, or add units"
             )
@@ -102,7 +92,7 @@ impl Sentences<'_> {
     fn submission(&self) -> String {
         let shares = &self.analysis.shares;
         let lost = submission(shares, self.lost);
-        let (every, body) = (self.between_submissions(), self.mean_body());
+        let (every, body) = (self.between_submissions(), self.analysis.mean_body());
         let enough = every * self.analysis.units.len() as u64;
         if body >= enough {
             return format!(
@@ -139,7 +129,7 @@ impl Sentences<'_> {
             "{} is between bodies, which take {} on average, and the gaps {}; make tasks larger than {}, or put \
              several into one",
             self.of_units(runtime),
-            duration(self.mean_body()),
+            duration(self.analysis.mean_body()),
             duration(gap),
             duration(gap * 20)
         )
@@ -155,18 +145,6 @@ impl Sentences<'_> {
             duration(NOT_RUNNING),
             duration(self.lost.median_gap())
         )
-    }
-
-    /// The task name with the most time on the critical path, with that time.
-    fn dominating(&self) -> (String, u64) {
-        let mut times: HashMap<&str, u64> = HashMap::new();
-        for step in &self.analysis.critical {
-            let task = &self.trace.tasks[step.task];
-            let time = task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start));
-            *times.entry(self.trace.name(step.task)).or_default() += time;
-        }
-        let (name, time) = times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name))).unwrap_or(("", 0));
-        (one_line(name, LONGEST_NAME), time)
     }
 
     /// The data object that most dependences of the critical path are about, and how many of them carry no value.
@@ -197,7 +175,8 @@ impl Sentences<'_> {
                  `window`"
             );
         }
-        let ((name, time), (data, ordering)) = (self.dominating(), self.followed());
+        let (name, time) = self.analysis.dominating(self.trace).unwrap_or_default();
+        let (name, (data, ordering)) = (one_line(name, LONGEST_NAME), self.followed());
         let data = data.map(|data| self.data(data));
         let path = format!(
             "the critical path takes {} of the run in {}, {} of it in `{name}`{}",
@@ -245,7 +224,7 @@ impl Sentences<'_> {
     }
 
     fn memory(&self) -> String {
-        let evicted = self.analysis.transfers.iter().fold(0, |sum: u64, link| sum.saturating_add(link.evicted));
+        let (_, evicted) = self.analysis.copied();
         let refused = self.trace.notes.iter().filter(|note| note.kind == NoteKind::Refused).count() as u64;
         let fullest = self.trace.memory.iter().max_by_key(|memory| memory.bytes);
         let peak = fullest.map_or(String::new(), |memory| {
@@ -273,7 +252,7 @@ impl Sentences<'_> {
                 "{finding} and no unit is busy, with a delay of {} from ready to start (median of the slowest name) and \
                  bodies of {}; make tasks larger, or submit more of them at once",
                 duration(wait),
-                duration(self.mean_body())
+                duration(self.analysis.mean_body())
             );
         }
         format!(
