@@ -44,7 +44,7 @@ impl Drop for Runtime {
             report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
-            log!(error, "no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
+            log!(error, "cannot end a runtime that was dropped in a task's body: {error}; its threads remain");
         }
     }
 }

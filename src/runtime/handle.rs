@@ -1,6 +1,6 @@
 //! Waiting for one task.
 //!
-//! A task does not record who waits for it, which would cost every task. A thread that wants to wait submits an
+//! A task does not record its waiters, which would cost every task. A thread that wants to wait submits an
 //! internal task after it that does nothing but wake the thread, as for a value. So the runtime keeps nothing except
 //! the handle's reference to the task, and tasks that are not awaited pay nothing.
 

@@ -108,7 +108,8 @@ impl Runtime {
             RunError::Refused(SubmitError::Lend { data, space, problem })
         };
         let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
-            let problem = "what lies there has no address that others could use; try host memory, `SpaceId::HOST`";
+            let problem =
+                "this memory has no addresses that other libraries could use; try host memory, `SpaceId::HOST`";
             return Err(refused(if self.is_simulated() { "it is simulated".to_owned() } else { problem.to_owned() }));
         };
         let Recorded(record) = access.record();

@@ -1,8 +1,8 @@
 //! The records of one thread: chunks of words that the thread fills and the tracer's thread reads.
 //!
 //! Invariants:
-//! 1. A chunk is filled by one thread. It stores words before it publishes their number, so a reader that sees the number
-//!    sees the words.
+//! 1. A chunk is filled by one thread. The thread stores words before it publishes their number, so a reader that
+//!    sees the number sees the words.
 //! 2. A chunk begins with a base for times, and with no dependent task: it can be read without those before it.
 
 use super::names::Names;
@@ -18,14 +18,14 @@ use thalweg_trace::record::{BASE, long};
 
 /// 64 KiB: some 1,300 tasks.
 const WORDS: usize = 8192;
-/// A thread that has met so many data objects forgets them; their names are written again.
+/// A thread that has met this number of data objects forgets them; their names are then written again.
 const MOST_KNOWN: usize = 1 << 16;
 
-/// Words of one thread, one after the other.
+/// Consecutive words of one thread.
 pub(super) struct Chunk {
     words: Box<[AtomicU64]>,
     filled: AtomicUsize,
-    /// The place of the first word among all of the thread.
+    /// The position of the first word among all words of the thread.
     pub(super) position: u64,
 }
 
@@ -35,14 +35,14 @@ impl Chunk {
         Arc::new(Self { words, filled: AtomicUsize::new(0), position })
     }
 
-    /// The words from this place on that are there.
+    /// Returns the words that have been filled from this position on.
     pub(super) fn from(&self, written: usize) -> impl Iterator<Item = u64> {
         let filled = self.filled.load(Ordering::Acquire);
         self.words[written.min(filled)..filled].iter().map(|word| word.load(Ordering::Relaxed))
     }
 }
 
-/// The chunks of a thread that were not yet written to their ends; the last one is being filled.
+/// The chunks of a thread that were not yet written completely; the last one is being filled.
 pub(super) struct Lane {
     pub(super) thread: u32,
     pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
@@ -72,19 +72,19 @@ impl Local {
         Self { tracer, dependent: None, lane, chunk, filled, base, latest, sites, latest_site: (0, 0), data }
     }
 
-    /// Whether the tracer is gone: nobody else has the lane.
+    /// Returns whether the tracer is gone: nothing else refers to the lane.
     pub(super) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.lane) == 1
     }
 
-    /// A time relative to the base, after a new base if it is too far from the old one.
+    /// Returns a time relative to the base, requesting a new base if the time is too far from the old one.
     #[inline]
     pub(super) fn relative(&mut self, time: u64) -> u32 {
         self.latest = time;
         match u32::try_from(time.wrapping_sub(self.base)) {
             Ok(relative) if self.filled > 0 => relative,
             _ => {
-                self.base = u64::MAX; // written in front of the record
+                self.base = u64::MAX; // written before the record
                 0
             }
         }
@@ -95,7 +95,7 @@ impl Local {
         self.latest
     }
 
-    /// Appends a record that was made for `time`, with what has to be in front of it.
+    /// Appends a record that was made for `time`, preceded by a new base if necessary.
     #[inline]
     pub(super) fn push(&mut self, record: &[u64], writer: &Writer, time: u64) {
         if self.filled + record.len() + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
@@ -135,7 +135,7 @@ impl Local {
         self.chunk.filled.store(self.filled, Ordering::Release);
     }
 
-    /// The number of a task's name and place.
+    /// Returns the number of a task's name and place.
     #[inline]
     pub(super) fn site(&mut self, name: &str, location: &'static Location<'static>, names: &Names) -> u32 {
         let mut hasher = FxHasher::default();

@@ -1,7 +1,7 @@
 //! The names in a trace: of tasks with their places in the source, and of data objects.
 //!
-//! Invariant: a name is here before the first record that refers to it, so whoever takes records first and names second
-//! has the names of all these records.
+//! Invariant: a name is here before the first record that refers to it. So a writer that takes records first and
+//! names second has the names of all these records.
 
 use super::Describe;
 use crate::ids::DataId;
@@ -11,7 +11,7 @@ use std::panic::Location;
 use thalweg_trace::frame::{push_data, push_site};
 use thalweg_trace::record::UNKNOWN;
 
-/// More names are called so: a program that makes a name per task would fill memory.
+/// The name that replaces further names: a program that makes a name per task would fill memory.
 const OTHER: &str = "(other names)";
 const MOST_SITES: usize = 1 << 18;
 
@@ -30,7 +30,7 @@ struct Sites {
 }
 
 impl Names {
-    /// The number of a task's name and place.
+    /// Returns the number of a task's name and place.
     pub(super) fn site(&self, name: &str, location: &'static Location<'static>) -> u32 {
         let sites = &mut *self.sites.lock();
         let name = if sites.numbers.len() < MOST_SITES { name } else { OTHER };
@@ -43,13 +43,13 @@ impl Names {
         })
     }
 
-    /// Has a data object's name written.
+    /// Adds a data object's name to the entries to be written.
     pub(super) fn add_data(&self, data: DataId, describe: &dyn Describe) {
         let (name, bytes) = describe.describe();
         push_data(&mut self.data.lock(), data.0, bytes, &name);
     }
 
-    /// The entries of sites and data objects that were not written yet.
+    /// Takes the entries of sites and data objects that were not written yet.
     pub(super) fn take_unwritten(&self) -> (Vec<u8>, Vec<u8>) {
         (std::mem::take(&mut self.sites.lock().unwritten), std::mem::take(&mut self.data.lock()))
     }

@@ -13,9 +13,9 @@
 //! | [`EVENTS`] | thread (`u32`), zero (`u32`), position of the first word in the thread's sequence (`u64`), words |
 //! | [`END`] | ticks at the end of the run (`u64`) |
 //!
-//! A name is written before the first record that refers to it, so a file that ends early, because the program was
-//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions say where
-//! they belong.
+//! A name is written before the first record that refers to it. So a file that ends early, because the program was
+//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions state
+//! where they belong.
 
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
@@ -29,10 +29,10 @@ pub const SITES: u32 = 2;
 pub const DATA: u32 = 3;
 /// A frame with records of one thread.
 pub const EVENTS: u32 = 4;
-/// The last frame of a run that ended regularly.
+/// The last frame of a run that ended normally.
 pub const END: u32 = 5;
 
-/// The head of a file.
+/// Returns the head of a file.
 pub fn head() -> [u8; 12] {
     let mut head = [0; 12];
     head[..8].copy_from_slice(&MAGIC);

@@ -1,9 +1,9 @@
-//! Reading a trace file into tables.
+//! The reader of trace files, which turns them into tables.
 //!
-//! A file that ends early, or is damaged, is read up to there; [`Trace::problem`] says what is wrong at which byte. A
-//! file that is no trace, or of another version, is refused.
+//! A file that ends early, or is damaged, is read up to that point; [`Trace::problem`] states the problem and the
+//! byte. A file that is not a trace, or has another version, is refused.
 //!
-//! Records of several threads are put together by the numbers of tasks: no order between threads is assumed.
+//! Records of several threads are joined by the numbers of tasks: no order between threads is assumed.
 
 use crate::frame::{self, MAGIC, VERSION};
 use crate::record::{self, Between, End, Happened, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
@@ -11,7 +11,7 @@ use crate::tables::{Copy, Data, Decision, Dependence, Memory, Note, Site, State,
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Why a file is refused.
+/// The reason why a file is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -20,15 +20,15 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The file is no trace.
+    /// The file is not a trace.
     #[error("cannot read trace {path}: {problem}")]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, at which byte.
+        /// The problem, and the byte.
         problem: String,
     },
 }
@@ -37,8 +37,8 @@ impl Trace {
     /// Reads a file.
     ///
     /// # Errors
-    /// If the file cannot be read, is no trace, or is of another version. A file that ends early is no error: see
-    /// [`Trace::problem`].
+    /// If the file cannot be read, is not a trace, or has another version. A file that ends early is not an error:
+    /// see [`Trace::problem`].
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
         Self::from_bytes(&bytes).map_err(|problem| ReadError::Format { path: path.to_owned(), problem })
@@ -47,19 +47,19 @@ impl Trace {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// What is wrong, if it is no trace or one of another version.
+    /// The problem, if it is not a trace or has another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if !bytes.starts_with(&MAGIC) {
-            let problem =
-                "byte 0: it does not begin as a trace does; try a file that was written with THALWEG_TRACE=FILE";
+            let problem = "byte 0: it does not begin like a trace; try a file that was written with THALWEG_TRACE=FILE";
             return Err(problem.to_owned());
         }
         let Some(version) = bytes.get(8..12) else { return Err("byte 8: it ends before the version".to_owned()) };
         let version = u32::from_le_bytes(version.try_into().expect("four bytes"));
         if version != VERSION {
-            let hint = if version > VERSION { "a newer `thalweg trace`" } else { "the `thalweg trace` of that time" };
+            let hint =
+                if version > VERSION { "a newer `thalweg trace`" } else { "the `thalweg trace` of that version" };
             return Err(format!(
-                "byte 8: it has version {version}, and this program reads version {VERSION}; try {hint}"
+                "byte 8: it has version {version}, but this program reads version {VERSION}; try {hint}"
             ));
         }
         let mut reader = Reader::default();
@@ -77,7 +77,7 @@ impl Trace {
     }
 }
 
-/// What was read so far.
+/// The state of reading a file.
 #[derive(Default)]
 struct Reader {
     trace: Trace,
@@ -88,7 +88,7 @@ struct Reader {
     end: Option<u64>,
 }
 
-/// Takes numbers and texts from a payload.
+/// The fields of a payload, taken one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Reader {
-    /// Reads the frame at a byte; where the next one begins.
+    /// Reads the frame at a byte, and returns where the next one begins.
     fn frame(&mut self, bytes: &[u8], at: usize) -> Result<usize, String> {
         let mut rest = Fields(&bytes[at..]);
         let ends_early = |_| "the file ends in the middle of a frame; was the program killed?".to_owned();
@@ -196,7 +196,7 @@ impl Reader {
         }
         let mut events = Events::default();
         for (thread, frames) in threads {
-            // Where frames are missing, because a writer kept the latest ones only, a new sequence begins.
+            // If frames are missing, because a writer kept only the latest ones, a new sequence begins.
             let mut sequences: Vec<(u64, Vec<u64>)> = Vec::new();
             for (position, words) in frames {
                 match sequences.last_mut() {
@@ -220,13 +220,13 @@ impl Reader {
         self.trace.problem.get_or_insert(problem);
     }
 
-    /// Ticks in nanoseconds.
+    /// Converts ticks to nanoseconds.
     fn ns(&self, ticks: u64) -> u64 {
         if self.ticks_per_ns > 0.0 { (ticks as f64 / self.ticks_per_ns).round() as u64 } else { ticks }
     }
 }
 
-/// What is known of a task by its number.
+/// The known facts about a task.
 #[derive(Default, Clone)]
 struct Known {
     submitted: Option<(u64, u32)>,
@@ -326,7 +326,7 @@ impl Events {
         Ok(())
     }
 
-    /// The tables with what the file says beside the records.
+    /// Returns the tables, together with the facts that the file states outside of the records.
     fn into_trace(mut self, mut trace: Trace) -> Trace {
         let site_of = |site: u32, trace: &Trace| (site as usize).min(trace.sites.len() - 1);
         let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();

@@ -3,7 +3,7 @@
 //! A [`Recorder`] takes descriptions of tasks like the runtime, but stores them instead of submitting them
 //! ([`step`]). A [`Recording`] replays them. A replay means that the same tasks are submitted once more, in the order
 //! in which they were recorded, and nothing else. Everything that makes a replay faster than that is an optimisation.
-//! Where it does not apply, the tasks are submitted one by one: on every kind of unit, with placement, in simulation.
+//! If it does not apply, the tasks are submitted one by one: on every kind of unit, with placement, in simulation.
 //!
 //! Nothing here executes a task or looks at a history.
 
