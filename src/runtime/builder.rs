@@ -305,7 +305,7 @@ impl Builder {
     ///
     /// ```
     /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // goes where the system puts it
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // the system places it
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pin_threads(mut self, yes: bool) -> Self {

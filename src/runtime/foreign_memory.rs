@@ -59,8 +59,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the system has
-    /// left for this process.
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the
+    /// system has left for this process.
     #[track_caller]
     pub fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where

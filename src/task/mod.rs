@@ -4,8 +4,8 @@
 //! Nothing here is asynchronous or locked. A handle is a name for a data object, a region a box in it, an access a
 //! region with a mode; the types make sure that a body gets exactly what was declared.
 //!
-//! One set of rules for dependences, poison, priorities, placement, statistics and the conflict detector holds for accesses
-//! to all of these. All arrays can have replicas on devices.
+//! One set of rules for dependences, poison, priorities, placement, statistics and the conflict detector holds for
+//! accesses to all of these. All arrays can have replicas on devices.
 //!
 //! | object | region | memory | created by |
 //! | --- | --- | --- | --- |
