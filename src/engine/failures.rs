@@ -219,8 +219,8 @@ impl FailureLog {
         log.forget();
     }
 
-    /// Inspects up to `count` failures and drops those of which this log has the last reference. The caller must hold
-    /// no lock.
+    /// Inspects up to `count` failures and drops those whose last reference is in this log. The caller must hold no
+    /// lock.
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();
         {

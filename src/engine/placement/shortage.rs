@@ -1,12 +1,12 @@
 //! Memory shortage: a device has less memory than assumed. Idle replicas there are evicted, and the task whose
 //! allocation was refused is placed again.
 //!
-//! The capacity of a device is known only from what it reports, and others may use it too: an allocation can be
-//! refused although the tables say that it fits. Then the memory counts as limited ([`crate::coherence`]'s
-//! `capacity`), the task gives back its reservations and waits for memory again, first in the queue; room is made for
-//! it as for any other. A task fails only if it was refused while the memory held nothing but its own reservations,
-//! and those were minimal. Memory that a body requests while it is enqueued cannot be placed again: for that,
-//! [`Placement::make_room`] evicts idle replicas, and the driver retries until no more memory can become free.
+//! A device reports its capacity, but others may use it too: an allocation can be refused although the tables say
+//! that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back its
+//! reservations and waits for memory again, first in the queue; room is made for it as for any other. A task fails
+//! only if it was refused while the memory held nothing but its own reservations, and those were minimal. Memory that
+//! a body requests while it is enqueued cannot be placed again: for that, [`Placement::make_room`] evicts idle
+//! replicas, and the driver retries until no more memory can become free.
 //!
 //! Invariants:
 //! 1. Each refusal makes the limit lower than the bytes that were in use, until a task is alone: so no task is

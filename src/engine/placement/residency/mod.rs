@@ -38,7 +38,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 type Tasks = SmallVec<[TaskId; 2]>;
-/// Ordered copies, each of which becomes a command.
+/// Ordered copies; each becomes a command.
 type Orders = SmallVec<[Box<CopyOrder>; 4]>;
 
 /// Issued tasks that conflict with a task.
@@ -237,7 +237,7 @@ impl Residency {
         self.memories.left(space, bytes);
     }
 
-    /// Evicts a replica to make room; returns the orders to write back home what it alone holds. The driver reports
+    /// Evicts a replica to make room; returns the orders to write its unique contents back home. The driver reports
     /// when its memory is free, which may be at once, or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
