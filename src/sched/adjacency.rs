@@ -54,7 +54,7 @@ pub struct Adjacency {
 enum Phase {
     /// `clustered-guided` searches.
     Line,
-    /// Its answer is measured.
+    /// The answer of `clustered-guided` is measured.
     Measure,
     /// An alternative is tried, for this many more instances.
     Try(u32),

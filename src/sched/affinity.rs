@@ -20,7 +20,7 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AffinityStatistics {
-    /// Indices that went to the same unit as in the instance before.
+    /// Indices that went to the same unit as in the previous instance.
     pub hits: u64,
     /// Indices that went to another unit.
     pub migrations: u64,

@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// let view = View::new(&units, &|_, _| 0);
 /// let mut policy = Dynamic::new(1, 3, 0);
 /// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view);
-/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // whoever asks first
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // the first unit to ask
 /// ```
 #[derive(Debug)]
 pub struct Dynamic {

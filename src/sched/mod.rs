@@ -362,7 +362,7 @@ pub struct Place {
     pub instance: u64,
     /// The work at every index, as the user estimates it.
     pub weights: Arc<[f64]>,
-    /// The indices that every index exchanges data with, if the user has said so.
+    /// The indices that every index exchanges data with, if the user has declared them.
     pub neighbours: Option<Arc<[Vec<Neighbour>]>>,
 }
 
