@@ -175,8 +175,7 @@ impl Writer<'_> {
         if all { "" } else { "SAFE_" }
     }
 
-    /// Returns the array's name in the text, and its length; no length for a chunk, whose index is the thread's
-    /// number.
+    /// Returns the array's name in the text, and its length; no length for a chunk, whose index is always `in_chunk`.
     fn site(&mut self, element: &Element) -> (String, Option<String>) {
         match element.array {
             Array::Local(var) => {
