@@ -83,7 +83,7 @@ impl Parser {
             syn::Expr::Range(_) => refuse(span, "a part of an array cannot be used here; use indices"),
             syn::Expr::Try(one) => refuse(one.question_token.span, "a kernel cannot fail; check before the task"),
             _ => {
-                refuse(span, "kernels do not support this expression; write it with numbers, arrays, `if`, `while` and `for`")
+                refuse(span, "the subset of kernels lacks this; write it with numbers, arrays, `if`, `while` and `for`")
             }
         }
     }
