@@ -5,6 +5,8 @@
 //! `roofline.json` and the picture `roofline.svg`. Without `--bench`, as under `cargo test`, it only proves that
 //! everything runs, on the smallest class.
 //!
+//! The least work of a stage is derived in `stages`, and must be changed with the stage.
+//!
 //! | files | contents |
 //! | --- | --- |
 //! | `machine` | measured bandwidths, operations and gathers per second |

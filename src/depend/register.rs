@@ -1,4 +1,9 @@
 //! Registration: enters one task's accesses into the histories of its data objects.
+//!
+//! The locks of all data objects of a task are taken in the order of their addresses. An edge is two words in the new
+//! task's block, linked into the predecessor's list by one compare-exchange. A task with an access to an empty region
+//! is ordered only with the task that gives the data object up. A *probe* is the join through which an `outcome` access
+//! learns of a failure: it is entered as a reader, so it is poisoned like one.
 
 use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;

@@ -6,6 +6,11 @@
 //! [`Breach`]: placement then dismisses the policy, and `stealing` continues with the tasks it was in charge of. No
 //! task is lost, and every `wait` under way reports the breach.
 //!
+//! A policy that *looks ahead* is also notified of every task when it is submitted, with the predecessors that the task
+//! waits for (`Policy::submitted`). From this `bottom-level` computes how far each task is from the end of the graph,
+//! and `auto` learns what to simulate. Samples contain the time at which a task ended, so `auto` knows how long a time
+//! step took without a clock.
+//!
 //! Invariants:
 //! 1. A policy that has broken its contract is not called again.
 //! 2. At most one policy is dismissed: its replacement is built in.

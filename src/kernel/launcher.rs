@@ -1,4 +1,7 @@
 //! Enqueuing of kernels from a task's body.
+//!
+//! A `.gpu` body does not compute: it gets a [`Launcher`] and the addresses of its regions on the device, and enqueues
+//! kernels.
 
 use super::value::ArgumentValue;
 use super::{

@@ -1,4 +1,8 @@
 //! One task on its stream: copies private replicas in, launches the body's kernels, copies private replicas out.
+//!
+//! If the body calls the interface itself, the session notifies its backend before and after the body (`raw`,
+//! `after_raw`). Handles that users keep with a stream are in the stream's state, and with the task while one is being
+//! enqueued.
 
 use super::graph::{Capture, Known};
 use super::staging::Staged;

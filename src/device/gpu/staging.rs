@@ -7,6 +7,9 @@
 //! If the interface can't page-lock existing memory (OpenCL), larger copies go the same way, in pieces of that size.
 //! That keeps a thread busy, so a separate thread does it; the device copies one piece while the thread packs
 //! another.
+//!
+//! Copies of at most 1 MiB, and private replicas, go through this memory. Larger arrays are page-locked themselves for
+//! their second copy, and any array on request (`Runtime::pin_memory`).
 
 use super::Backend;
 use crate::depend::Site;

@@ -6,6 +6,11 @@
 //! device gone. The policy does not know of the loss: it continues to give tasks to the unit, and units with room run
 //! them instead. If there is no CPU unit, the thread that hosted the lost device remains and runs tasks for cores at
 //! home.
+//!
+//! Regions that an issued task should have written are lost in the directory, not in the dependence graph, which has
+//! already released the task's successors: a task that comes to read them is poisoned there, and a task that was
+//! launched after it and is not yet issued is checked once more (`Event::Issuing`). Data that were valid only on the
+//! lost device stay lost until a task overwrites them.
 
 use super::Placement;
 use super::stages::{Assigned, Launched, Placed};

@@ -9,6 +9,14 @@
 //! When the task has finished, its written regions are valid where it ran and nowhere else, and its replicas become
 //! candidates for eviction.
 //!
+//! A device gets several tasks ahead, so that copies overlap execution ([`units`]). A successor of an issued task on
+//! the same replica is launched on the same stream, or after an event of the issued task. Commutative tasks and
+//! reductions release their successors only when they have ended: turns and combining are work of the host.
+//!
+//! Without CPU units, hosting threads run tasks in host memory that only cores can run, or for which no device has
+//! room, also when their devices are gone. The context of such a task is that of a core, and
+//! `Statistics::tasks_on_hosts` counts these tasks.
+//!
 //! Invariants:
 //! 1. A task is in exactly one of these stages: queued (the policy's), waiting (for memory), arriving (for copies),
 //!    launched.

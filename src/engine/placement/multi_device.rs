@@ -4,6 +4,9 @@
 //! the number of devices that the unit has left when it gets the task; so on a unit with one device, or of cores, all
 //! parts are in one memory, and the task is like any other.
 //!
+//! The hosting thread opens a session on each device, calls the one body, and closes the sessions; the task ends when
+//! the last device has finished. If a part fails, the task fails at once (`Event::PartFailed`).
+//!
 //! This module chooses nothing else, and reserves nothing. Invariants:
 //! 1. All memories are those of one unit, and each holds all of its parts at once.
 //! 2. The working set is reserved in all of them in one step, or in none. Until then the task waits in the queue of

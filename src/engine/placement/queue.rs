@@ -4,6 +4,10 @@
 //! The policy names the unit; this module informs it and asks it. It reserves no memory; it looks up where data are,
 //! and never changes that.
 //!
+//! The tasks of a loop that is *spread* over devices are each for one device. The policy sees that such a task suits
+//! only that device's unit, and this module chooses the memory. If the device is gone, the task is placed like any
+//! other.
+//!
 //! Invariants:
 //! 1. The policy is in charge of exactly the tasks in `queued`, and believes so of those in `past_policy`.
 //! 2. The policy has been informed how many tasks every unit has.

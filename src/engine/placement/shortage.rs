@@ -4,9 +4,10 @@
 //! A device reports its capacity, but others may use it too: an allocation can be refused although the tables say
 //! that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back its
 //! reservations and waits for memory again, first in the queue; room is made for it as for any other. A task fails
-//! only if it was refused while the memory held nothing but its own reservations, and those were minimal. Memory that
-//! a body requests while it is enqueued cannot be placed again: for that, [`Placement::make_room`] evicts idle
-//! replicas, and the driver retries until no more memory can become free.
+//! only if it was refused while the memory held nothing but its own reservations, and those were minimal. A body that
+//! requests memory while it is enqueued, for scratch or for the buffers of a kernel, cannot begin again: for it,
+//! [`Placement::make_room`] evicts idle replicas, and its thread waits and retries until no more memory can become
+//! free (`driver/threads/memory_pressure.rs`).
 //!
 //! Invariants:
 //! 1. Each refusal makes the limit lower than the bytes that were in use, until a task is alone: so no task is
