@@ -127,7 +127,8 @@ raw_bodies! {
     ///     .opencl(|cx, (mut x,)| {
     ///         let OpenClRegion { buffer, first_byte } = cx.region_mut(&mut x);
     ///         let (zero, bytes) = (0f32, x.len() * size_of::<f32>());
-    ///         // SAFETY: the buffer has these bytes, which are the task's; the pattern is read by then.
+    ///         // SAFETY: the buffer has these bytes, which are the task's.
+    ///         // The call reads the pattern before it returns.
     ///         let filled = unsafe {
     ///             cl3::command_queue::enqueue_fill_buffer(
     ///                 cx.queue(), buffer, (&raw const zero).cast(), 4, first_byte, bytes, 0, std::ptr::null(),

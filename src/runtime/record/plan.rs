@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn connected_tasks_form_groups_of_which_some_are_chains() {
+    fn connected_tasks_are_grouped_and_chains_recognized() {
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 0], vec![1]];
         let groups = connected(&before);
         assert_eq!(groups, [vec![0, 2, 4], vec![1, 3, 5]]);
