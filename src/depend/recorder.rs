@@ -23,6 +23,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     /// A task of the program was submitted, perhaps in the body of another.
+    #[cold]
     pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
         if let Some(graph) = &self.graph {
             graph.task(task.id, &task.name);
@@ -33,6 +34,7 @@ impl Recorder {
     }
 
     /// A task depends on another because of a data object, if that is known.
+    #[cold]
     pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
         if let Some(graph) = &self.graph {
             graph.edge(from, to, flow);
