@@ -121,7 +121,7 @@ fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     }
 }
 
-/// Runs a test of this file in a separate process with these variables. Returns what it wrote to standard error.
+/// Runs a test of this file in a separate process with these variables. Returns its standard error output.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
     again(test, &[&[(ALONE, "1")], variables].concat())
 }

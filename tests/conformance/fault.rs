@@ -1,9 +1,9 @@
 //! A kernel that writes to unmapped memory: its device is lost, and the rest of the machine keeps working.
 //!
 //! A GPU is then lost to the whole process, so the program runs in a separate process: this test's own binary, started
-//! with an environment variable. Where kernels run on cores, such a write ends the process, so there is no such test.
-//! AMD's runtime ends the process as well, by `abort` and without prior notice; there the test only requires that the
-//! process ends.
+//! with an environment variable. If kernels run on cores, such a write ends the process, so there is no such test for
+//! them. AMD's runtime ends the process as well, by `abort` and without prior notice; there the test only requires that
+//! the process ends.
 
 use super::{kernels, runtime_of};
 use std::os::unix::process::ExitStatusExt;

@@ -221,7 +221,7 @@ fn data_of_every_kind_created_in_a_body_is_usable_by_its_children() {
                     .submit()?;
                 for n in 0..5u64 {
                     let (inner, sum) = (names.clone(), sum.input());
-                    // The child passes its part on to a child of its own.
+                    // The child passes its part on to a grandchild.
                     cx.task("outer", (names.weak_inout(), order.inout(), sum))
                         .host(move |cx, ((), (), sum)| {
                             let name = format!("{n} {sum}");
