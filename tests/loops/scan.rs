@@ -95,7 +95,7 @@ fn rows(a: &ArrayRef2<f64>, begin: Out<'_, [f64]>) {
     }
 }
 
-/// Two loops, each with its own running variable, one of which is used as an index.
+/// Two loops with a running variable each; one of the variables is used as an index.
 #[target(teams(thread_limit = 16))]
 fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
     let mut at: usize = 0;

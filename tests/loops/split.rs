@@ -140,7 +140,7 @@ fn reductions_of_split_loops_are_the_same_on_every_machine() {
     }
 }
 
-/// Chunks in the memory of teams, next to a small array of which each team has a copy.
+/// Chunks in the memory of teams, next to a small array that is copied to each team.
 #[target(split = 3, teams(num = 2, thread_limit = 8, firstprivate(a: 9)))]
 fn held(a: &[f64], c: &[f64], b: &mut [f64], d: Out<'_, [f64]>) {
     #[distribute(dist_firstprivate([16] c, [16] b), dist_lastprivate([16] b))]

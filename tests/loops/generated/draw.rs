@@ -1,4 +1,4 @@
-//! Random nests made from a list of numbers, each of which decides one choice. Shorter lists and smaller numbers make
+//! Random nests made from a list of numbers that each decide one choice. Shorter lists and smaller numbers make
 //! simpler nests; that is how failures are minimized.
 
 use super::nest::{Cond, Float, Index, MOST, Nest, Op, SLOTS, Sharing, Stmt};

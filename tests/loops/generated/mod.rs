@@ -112,7 +112,8 @@ fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]
     Ok((rt.take(dy)?, rt.take(sum)?[0]))
 }
 
-/// Returns the bits of the numbers. The signs of 0, of which a minimum may take either, and of NaN do not count.
+/// Returns the bits of the numbers. The sign of 0 does not count, because a minimum may take either, and neither does
+/// that of NaN.
 fn comparable(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() }).collect()
 }

@@ -151,7 +151,7 @@ impl Nest {
         }
     }
 
-    /// Returns the numbers of chunks and of runs of iterations, each of which has an offset in a nest that reads the
+    /// Returns the numbers of chunks and of runs of iterations, which each have an offset, in a nest that reads the
     /// running sum.
     pub(super) fn offsets(&self) -> Option<[usize; 2]> {
         let chunks = self.n[0].div_ceil(RUNS);
