@@ -191,7 +191,7 @@ fn tasks_with_two_large_regions_do_not_starve() {
 fn concurrent_evictions_lose_nothing() {
     watched("evictions", || {
         // Copies home are slow from the first device and fast from the second. While the first is still writing back
-        // data that it alone holds, the second evicts the rest, of which the first has the only other replica.
+        // data that it alone holds, the second evicts the rest. The only other replica of that is on the first.
         let slow = |device| {
             let new = EmulatedDevice::new().capacity_bytes(2 * BLOCK_BYTES);
             if device == 0 { new.copy_delay(Duration::from_millis(30), f64::INFINITY) } else { new }
