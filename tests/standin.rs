@@ -1,6 +1,6 @@
-//! CUDA and HIP without a GPU: the real backends on stand-in drivers (`tests/standin/core.hpp` explains what these
-//! are, and what they cannot show). Every program runs in a separate process, whose loader finds the stand-in first.
-//! It leaves a report of the calls and of leaked objects.
+//! CUDA and HIP without a GPU: the real backends on stand-in drivers, which `tests/standin/core.hpp` describes together
+//! with their limitations. Every program runs in a separate process, whose loader finds the stand-in first. It leaves a
+//! report of the calls and of leaked objects.
 //!
 //! The tests need a C++ compiler `c++`; without one they are skipped, unless `THALWEG_REQUIRE` has `standin`.
 
@@ -109,7 +109,7 @@ fn opencl_copies_through_page_locked_memory() {
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
 }
 
-/// OpenCL cannot page-lock existing memory: large copies go in pieces through page-locked memory of its own.
+/// OpenCL cannot page-lock existing memory: large copies go in pieces through its own buffers.
 #[test]
 fn opencl_copies_large_arrays_through_page_locked_memory() {
     let Some(settings) = opencl_gpu() else { return };
