@@ -71,9 +71,7 @@ fn wait_for_a_simulated_task_advances_time_to_its_end() {
     let machine: SimulatedMachine = machine.parse().unwrap();
     let rt = Runtime::builder().compute_units("1:CPU:1").simulate(machine).build().unwrap();
     let x = rt.scalar(0u64);
-    let work = || {
-        rt.task("work", (x.inout(),)).cpu(|_, _| panic!("a simulation must not run bodies")).submit_handle().unwrap()
-    };
+    let work = || rt.task("work", (x.inout(),)).cpu(|_, _| panic!("bodies must not run")).submit_handle().unwrap();
     let tasks: Vec<_> = (0..5).map(|_| work()).collect();
     rt.wait_for(&tasks[1]).unwrap();
     assert_eq!(rt.now().as_nanos(), 200);
