@@ -1,8 +1,8 @@
-//! Where tasks and dependences are recorded as they are registered: for the graph of tasks, for a trace, or both.
+//! Records of tasks and dependences as they are registered, for the graph of tasks and for a trace.
 //!
-//! The graph keeps finished tasks as predecessors, so that it has every dependence. A trace does not, since memory would
-//! grow with each task: a dependence on a task that its data's histories have forgotten is missing. Such a task had ended
-//! long before its successor was submitted.
+//! The graph has every dependence, because histories then keep finished tasks. For a trace they do not, or memory would
+//! grow with each task. So a trace lacks dependences on tasks that the histories have forgotten; these had ended before
+//! their successors were submitted.
 
 use super::datum::Datum;
 use super::graph::GraphLog;

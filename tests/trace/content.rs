@@ -1,4 +1,4 @@
-//! What is in a trace.
+//! The contents of traces: tasks, dependences, copies, failures and times are those of the run.
 
 use super::traced;
 use std::collections::BTreeSet;

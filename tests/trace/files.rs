@@ -1,11 +1,11 @@
-//! The file: one for each runtime, readable however the program ends.
+//! Trace files: one for each runtime, and readable however the program ends.
 
 use std::path::Path;
 use std::process::Command;
 use thalweg::prelude::*;
 use thalweg_trace::Trace;
 
-/// Runs one of the ignored tests below in a process of its own, with a variable.
+/// Runs one of the ignored tests below in a child process with `THALWEG_TRACE` set.
 fn run_alone(test: &str, file: &Path) -> std::process::ExitStatus {
     let test = format!("files::{test}");
     let arguments = ["--exact", &test, "--ignored", "--nocapture"];

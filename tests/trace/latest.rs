@@ -1,4 +1,4 @@
-//! Traces of the last seconds.
+//! Traces that keep the last seconds of a run only.
 
 use std::time::{Duration, Instant};
 use thalweg::prelude::*;

@@ -1,4 +1,4 @@
-//! Traces: what the file says is what happened, whatever the driver, and whatever becomes of the program.
+//! Traces match the run that wrote them, for each driver and however the program ends.
 
 mod content;
 mod files;
@@ -8,7 +8,7 @@ use thalweg::Builder;
 use thalweg::prelude::*;
 use thalweg_trace::Trace;
 
-/// The trace of a program that runs on a runtime built so; the data objects must be dropped by the program.
+/// Returns the trace of a program on a runtime that `builder` describes. The program must drop its data objects.
 fn traced(builder: Builder, program: impl FnOnce(&Runtime)) -> Trace {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.thw");
