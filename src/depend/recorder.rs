@@ -1,8 +1,8 @@
-//! Where tasks and dependences are recorded as they are registered: for the graph of tasks, for a trace, or both.
+//! Recorder of tasks and dependences as they are registered: for the task graph, for a trace, or for both.
 //!
-//! The graph keeps finished tasks as predecessors, so that it has every dependence. A trace does not, since memory would
-//! grow with each task: a dependence on a task that its data's histories have forgotten is missing. Such a task had ended
-//! long before its successor was submitted.
+//! While the graph is recorded, the histories keep finished tasks, so that the graph has every dependence. For a trace
+//! alone they do not, since memory would grow with each task: it misses dependences on tasks that the histories have
+//! forgotten. Such a task had ended before its successor was submitted.
 
 use super::datum::Datum;
 use super::graph::GraphLog;
@@ -14,7 +14,7 @@ use crate::sync::Flow;
 use crate::trace::{Describe, Tracer};
 use std::sync::Arc;
 
-/// See the module.
+/// The recorder of one runtime; see the module documentation.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) graph: Option<GraphLog>,
@@ -22,7 +22,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A task of the program was submitted, perhaps in the body of another.
+    /// Records that a task of the program was submitted, perhaps in the body of another task.
     #[cold]
     pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
         if let Some(graph) = &self.graph {
@@ -33,7 +33,7 @@ impl Recorder {
         }
     }
 
-    /// A task depends on another because of a data object, if that is known.
+    /// Records that the task `to` depends on `from`, because of the data object `datum` if that is known.
     #[cold]
     pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
         if let Some(graph) = &self.graph {
@@ -50,7 +50,7 @@ impl Recorder {
         self.graph.is_some()
     }
 
-    /// The graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, if it is recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)
