@@ -16,10 +16,10 @@
 //!
 //! A child is complete when its body has ended and its own children are complete; a domain counts both.
 //!
-//! A child may access the regions that its parent holds weakly, read the regions that its parent only reads, and access
-//! data made in the parent's body. Every other child is refused: in particular a child on a region that its parent holds
-//! by a strong access that writes, since the parent has a view of it. Inside a body, `rt.task` submits an independent
-//! task, as outside of bodies. Failures pass no further than the parts that they concern.
+//! A child may access the regions that its parent holds weakly, read the regions that its parent only reads, and
+//! access data made in the parent's body. Every other child is refused: in particular a child on a region that its
+//! parent holds by a strong access that writes, since the parent has a view of it. Inside a body, `rt.task` submits an
+//! independent task, as outside of bodies. Failures pass no further than the parts that they concern.
 //!
 //! This module never runs a task and never calls user code.
 //!
