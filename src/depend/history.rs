@@ -2,7 +2,7 @@
 //!
 //! A history has one of five forms, which all mean the same:
 //! - As *one part*. Data objects of several dimensions begin like this, and stay so as long as each task accesses all
-//!   of them.
+//!   of them. (If their indices have more than 31 bits, they begin with an index.)
 //! - *By parts*: exact and without limits. Data objects of one dimension always have this form. Others have it while
 //!   tasks join each other, until none of these tasks matters any more ([`super::settled`]).
 //! - As *a list* of the latest accesses ([`super::recent`]), from the first access to less than all: fast for blocks

@@ -1,8 +1,8 @@
-//! Records of tasks and dependences as they are registered, for the graph of tasks and for a trace.
+//! Recorder of tasks and dependences as they are registered: for the task graph, for a trace, or for both.
 //!
-//! The graph has every dependence, because histories then keep finished tasks. For a trace they do not, or memory would
-//! grow with each task. So a trace lacks dependences on tasks that the histories have forgotten; these had ended before
-//! their successors were submitted.
+//! While the graph is recorded, the histories keep finished tasks, so that the graph has every dependence. For a trace
+//! alone they do not, since memory would grow with each task: it misses dependences on tasks that the histories have
+//! forgotten. Such a task had ended before its successor was submitted.
 
 use super::datum::Datum;
 use super::graph::GraphLog;
@@ -14,7 +14,7 @@ use crate::sync::Flow;
 use crate::trace::{Describe, Tracer};
 use std::sync::Arc;
 
-/// See the module.
+/// The recorder of one runtime; see the module documentation.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) graph: Option<GraphLog>,
@@ -22,7 +22,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A task of the program was submitted, perhaps in the body of another.
+    /// Records that a task of the program was submitted, perhaps in the body of another task.
     #[cold]
     pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
         if let Some(graph) = &self.graph {
@@ -33,7 +33,7 @@ impl Recorder {
         }
     }
 
-    /// A task depends on another because of a data object, if that is known.
+    /// Records that the task `to` depends on `from`, because of the data object `datum` if that is known.
     #[cold]
     pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
         if let Some(graph) = &self.graph {
@@ -50,7 +50,7 @@ impl Recorder {
         self.graph.is_some()
     }
 
-    /// The graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, if it is recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)

@@ -8,8 +8,9 @@
 //!
 //! A body that waits and finds nothing else to do enters itself in a list with the object of its wait. It then searches
 //! once for a path from its own task to that object, along edges and through the waits of the other bodies in the list
-//! (`sync/suspended.rs`). A waiting body holds back all tasks after it, so the lists of successors do not change during
-//! the search. The body that closes a cycle finds it and is refused; tasks that do not wait pay nothing.
+//! (`sync/suspended.rs`). A waiting body holds back all tasks after it, so none of the lists of successors that are
+//! searched is closed meanwhile. The body that closes a cycle finds it and is refused; tasks that do not wait pay
+//! nothing.
 //!
 //! Nothing here waits, and the reports concern tasks that cannot end meanwhile.
 

@@ -297,8 +297,8 @@ impl Engine {
     /// order, so successors need not wait until the work is done. Tasks that will run elsewhere wait for the bytes
     /// instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions, nor for tasks that a thread may wait for: the host handles their
-    /// end. Nor for tasks that come after others without touching the data these wrote, or that a token orders: their
+    /// Not for commutative tasks and reductions, nor for tasks that may be awaited: the host handles their end. Nor
+    /// for tasks that come after others without touching the data these wrote, or that a token orders: their
     /// successors find no trace of them on the device.
     fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
         self.note_parts(task);
@@ -326,7 +326,8 @@ impl Engine {
         }
     }
 
-    /// Returns the task, unless others of its groups are before it; in that case it is returned after their turns.
+    /// Returns the task, unless others of its groups are before it; in that case it waits there, and is placed after
+    /// their turns.
     #[inline]
     fn in_turn(&self, task: OwnedTask) -> Option<OwnedTask> {
         if task.shared().queues { depend::take_turns(depend::let_in(task, self.width)?) } else { Some(task) }

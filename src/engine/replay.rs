@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Returns whether the graph of all tasks is recorded; replays would be missing from it.
+    /// Returns whether all tasks are recorded, for the task graph or a trace; replays would be missing there.
     pub(crate) fn records_graph(&self) -> bool {
         self.recorder.is_some()
     }

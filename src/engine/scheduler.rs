@@ -78,7 +78,7 @@ impl Scheduler {
         Self { policy, own: Some(own), dismissed: None }
     }
 
-    /// The name of the policy.
+    /// Returns the name of the policy.
     pub(super) fn name(&self) -> &'static str {
         self.policy.name()
     }

@@ -88,13 +88,13 @@ impl Placement {
         }
     }
 
-    /// Has placement recorded.
+    /// Records placement in this trace, if there is one.
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
         self.tracer = tracer;
         self
     }
 
-    /// The name of the policy.
+    /// Returns the name of the policy.
     pub(crate) fn policy_name(&self) -> &'static str {
         self.queue.policy_name()
     }

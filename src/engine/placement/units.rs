@@ -17,7 +17,7 @@ const DEVICE_DEPTH: usize = 3;
 const AHEAD_NS: Nanos = 200_000;
 /// Maximum number of tasks given ahead.
 const MOST_AHEAD: usize = 64;
-/// The same for a CPU unit on a machine with devices: its data may have to come from there.
+/// Number of tasks given to a CPU unit ahead on a machine with devices: its data may have to come from there.
 const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
 
 /// The units of a machine as seen by policies; see the module documentation.

@@ -442,8 +442,8 @@ impl Residency {
         self.directories.keys().copied().collect()
     }
 
-    /// Makes a data object's replicas in the memory of a lost device leave. Returns the orders to write back home
-    /// what leaving replicas can no longer leave to others.
+    /// Makes a data object's replicas in the memory of a lost device leave. Returns the orders to write back home the
+    /// parts of other leaving replicas that now no replica that stays holds.
     pub(super) fn lose_replicas(
         &mut self,
         data: DataId,
