@@ -61,7 +61,7 @@ pub enum DeviceError {
         program: String,
         /// The device's name.
         device: String,
-        /// The missing compiler, and what to try.
+        /// What is missing or refused, and what to try.
         why: String,
     },
     /// The number of threads exceeds the range of a device.

@@ -183,7 +183,7 @@ impl TaskFailure {
         &self.reason
     }
 
-    /// Returns how many tasks were skipped so far because they would have used regions that this one did not write.
+    /// Returns how many tasks were skipped so far because they would have used what this one did not write.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }

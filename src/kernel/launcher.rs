@@ -35,8 +35,8 @@ pub(crate) trait Enqueue {
         true
     }
 
-    /// Checks that a kernel may be given all these arguments: it must reach them, and the task must not write to
-    /// memory of another part's device.
+    /// Checks that a kernel may be given all these arguments: it must reach those in the memory of another part's
+    /// device, and the task must not write to these.
     fn check_reach(&mut self, _kernel: &KernelText, _arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -144,9 +144,10 @@ impl<'a> Launcher<'a> {
     ///
     /// # Errors
     /// Returns [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch elements
-    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and is written, or
-    /// not reached; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also returns an error if the
-    /// kernel's program does not compile for the device, or the device refuses. Nothing is enqueued then.
+    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and the task writes
+    /// to it, or the kernel does not reach it; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also
+    /// returns an error if the kernel's program does not compile for the device, or the device refuses. Nothing is
+    /// enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,

@@ -181,7 +181,8 @@ impl Nest {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
-        // Between loops over threads the team synchronises: nothing writes an array that a loop only reads.
+        // The team synchronises between loops over threads: while such a loop runs, nothing writes an array that it
+        // only reads.
         let is_written = |region: &usize| touches.iter().any(|touch| touch.region == *region && touch.is_write);
         (1..=regions).filter(is_written).all(|region| {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {

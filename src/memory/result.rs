@@ -90,7 +90,8 @@ impl<R> Promise<R> {
         Mending { cell: self.cell.clone(), failed: self.task.clone() }
     }
 
-    /// Makes another task, which has a [`Mending`] of the result, the one that later readers wait for.
+    /// Makes another task, which has a [`Mending`] of the result, represent it from now on: later readers, and the
+    /// caller that takes the result, wait for that task.
     pub(crate) fn stand_in(&mut self, task: TaskRef) {
         self.task = task;
     }

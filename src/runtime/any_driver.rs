@@ -61,8 +61,8 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
-    /// Whether each device of the units of kind `GPU`, if there are any, has an interface that is among these kinds.
-    /// The interface of simulated devices is unknown, so any will do.
+    /// Whether there are units of kind `GPU`, and the interface of each of their devices is among these kinds. The
+    /// interface of simulated devices is unknown, so any will do.
     pub(super) fn all_gpus_are_among(&self, kinds: Kinds) -> bool {
         match self {
             Self::Threads(threads) => threads.gpu_interfaces().is_some_and(|interfaces| interfaces.are_among(kinds)),

@@ -56,6 +56,7 @@ impl Runtime {
 /// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`, since
 /// iterations run in parallel. Their captures are dropped when the last iteration has ended. Bodies of a loop that
 /// was made by [`Scope::for_each`](crate::Scope::for_each) may borrow anything that outlives the scope.
+///
 /// ```
 /// use thalweg::prelude::*;
 /// let rt = Runtime::builder().compute_units("2:CPU:1").build()?;

@@ -43,8 +43,9 @@ impl Runtime {
         self.door.token()
     }
 
-    /// Waits for a value, calls `look` with it, and returns the result of `look`. The call of `look` is in a task
-    /// that reads the value, while others may read it too. It happens once, or not at all if the value was lost.
+    /// Waits for a value, calls `look` with it, and returns the result of `look`. The call is a part of a task that
+    /// reads the value; other tasks may read it at the same time. `look` is called once, or not at all if the value
+    /// was lost.
     ///
     /// ```
     /// use thalweg::prelude::*;

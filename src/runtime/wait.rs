@@ -333,8 +333,8 @@ impl Door {
         self.driver.submit(internal("scope", side), payload, &[record], Submitting::share)
     }
 
-    /// Waits for an internal task that notifies this thread. It may be called in a body, unless the task waits for
-    /// that body.
+    /// Waits for an internal task that notifies this thread. In a body, the wait is refused if the task waits for that
+    /// body.
     #[track_caller]
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
@@ -350,7 +350,7 @@ impl Door {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    /// Waits for the value that a task provides that notifies this thread.
+    /// Waits for a request, an internal task that notifies this thread, and returns its outcome.
     #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.await_end(task)?;

@@ -200,7 +200,7 @@ impl Workload<'_> {
 /// ```
 /// use thalweg::sched::{Assignment, Distribution, Team, Times, Workload};
 ///
-/// Gives every index to the unit with the least work so far.
+/// /// Gives every index to the unit with the least work so far.
 /// #[derive(Clone)]
 /// struct Greedy;
 ///

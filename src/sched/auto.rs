@@ -6,13 +6,13 @@
 //! It repeats this whenever the number of tasks has quadrupled, a few times in all. Distributions that search do so
 //! in advance, by the same times ([`rehearsed`]).
 //!
-//! Simulations err. So for a program in time steps, `auto` measures the steps under the policy in charge, tries each
-//! other policy that promises to be about as fast or faster for some steps, and ends with the one that was fastest
+//! Simulations err. So for a program in time steps, `auto` measures the steps under the policy in charge, tries for
+//! some steps each other policy that promises to be about as fast or faster, and ends with the one that was fastest
 //! ([`watch`]). It reports the policy it took, the expected times and the measured times ([`Choice`]). All its
 //! knowledge of a machine is measured, also on simulated machines.
 //!
-//! Choosing among algorithms by their expected performance is Rice's problem (1976). For loops, schedulers have been
-//! chosen by simulation during the run before (SimAS: Mohammed & Ciorba 2020).
+//! Choosing among algorithms by their expected performance is Rice's problem (1976). For loops, earlier work has
+//! chosen schedulers by simulation during the run (SimAS: Mohammed & Ciorba 2020).
 //!
 //! A policy changes between two calls: the new one is notified of all tasks that have not ended, and takes charge of
 //! those that are ready. It gets tasks of instances that have already begun without their places, since it would see,

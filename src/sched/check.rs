@@ -52,7 +52,7 @@ impl std::error::Error for Violation {}
 /// use thalweg::sched::{Policy, Priority, ReadyTask, View, check};
 /// check(|_| Priority::new())?;
 ///
-/// Gives out ready tasks, except those with an odd number.
+/// /// Gives out ready tasks, except those with an odd number.
 /// #[derive(Default)]
 /// struct Forgets(Vec<ReadyTask>);
 /// impl Policy for Forgets {

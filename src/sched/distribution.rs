@@ -33,7 +33,7 @@ use std::collections::BTreeMap;
 /// use thalweg::prelude::*;
 /// use thalweg::sched::{Assignment, Distributed, Distribution, Times, Workload};
 ///
-/// Assigns indices cyclically: 0, 1, 2, 0, 1, 2, ...
+/// /// Assigns indices cyclically: 0, 1, 2, 0, 1, 2, ...
 /// #[derive(Clone)]
 /// struct Cyclic;
 ///

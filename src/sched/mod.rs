@@ -11,7 +11,7 @@
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`].
 //!
-//! [`Auto`] simulates the program under each of the other policies and chooses one.
+//! [`Auto`] chooses among some of the others by simulating the program under each.
 //!
 //! [`NAMES`] and `spec.rs` define the names by which users select a policy.
 
@@ -160,7 +160,7 @@ pub trait Policy: Send {
         None
     }
 
-    /// Notes that the number of unfinished tasks given to a unit has gone up or down by one.
+    /// Notes that `tasks` tasks given to a unit have not finished now: one more or one less than before.
     fn in_flight(&mut self, _unit: UnitId, _tasks: usize) {}
 
     /// Notes that a task has run. Policies learn from the time that its body took.
@@ -460,7 +460,7 @@ impl<'a> View<'a> {
         (self.missing_bytes)(task, space)
     }
 
-    /// Returns [`missing_bytes`](Self::missing_bytes) for the memory of the unit that lacks least.
+    /// Returns [`missing_bytes`](Self::missing_bytes) for whichever of the unit's memories lacks least.
     pub fn missing_at(&self, task: TaskId, unit: UnitId) -> u64 {
         let spaces = self.units.get(unit.index()).map(|unit| unit.spaces.as_slice()).unwrap_or_default();
         spaces.iter().map(|space| self.missing_bytes(task, *space)).min().unwrap_or(0)

@@ -164,7 +164,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     ///
     /// | | `reduction` | `accumulate` |
     /// | --- | --- | --- |
-    /// | the view begins with | the identity | the sum of earlier contributions |
+    /// | the view begins with | the identity | whatever earlier tasks have added to the replica |
     /// | the body | leaves its contribution | adds its contribution |
     /// | combined | once for each task, in order if the operation requires it | once for each unit, in any order |
     /// | a task that fails | its own contribution is lost | the group's contributions are lost |

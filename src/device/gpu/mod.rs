@@ -2,7 +2,7 @@
 //! memory.
 //!
 //! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has 16 streams for kernels, and one for copies in each
-//! direction: to the device, to the host, and to other devices. So copies overlap kernels, and independent small
+//! direction: to the device, to the host, and between devices. So copies overlap kernels, and independent small
 //! kernels overlap each other. Each kernel is compiled once.
 //!
 //! Invariants:

@@ -29,8 +29,8 @@ pub(super) fn is_large(copy: &DeviceCopy) -> bool {
     copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
 }
 
-/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension that does
-/// not fit.
+/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension of which a
+/// single index fits.
 pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + use<> {
     let copy = *copy;
     let inside = |d: usize| copy.extents[d + 1..].iter().product::<usize>() * copy.element_bytes;

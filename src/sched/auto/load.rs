@@ -91,8 +91,8 @@ impl Load {
         mean.ns += (elapsed_ns / work - mean.ns) / f64::from(mean.runs);
     }
 
-    /// Returns the time of this much work on a kind of unit at the highest load seen, or `None` if the kernel has not
-    /// run there.
+    /// Returns the time of this much work on a kind of unit at the highest load seen [`ENOUGH`] times, or seen at
+    /// all; `None` if the kernel has not run there.
     pub(super) fn full_ns(&self, kernel: KernelId, kind: UnitKind, work: f64) -> Option<f64> {
         let parts = &self.by_kernel.get(kernel.index())?[kind as usize];
         let at_least = |runs: u32| parts.iter().rev().find(|mean| mean.runs >= runs);

@@ -31,7 +31,7 @@ const DRIFT: f64 = 0.25;
 const HARDLY_ANYTHING: f64 = 0.1;
 /// Limit of the steps of the dynamic programme per decision: some milliseconds.
 const STEPS: f64 = 2e7;
-/// Weights that are not whole are rounded to this fraction of their sum.
+/// Number of parts in which the sum of weights is counted if weights are not whole.
 const PARTS: f64 = (1 << 20) as f64;
 
 /// The objective of the shares.

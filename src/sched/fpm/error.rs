@@ -46,7 +46,7 @@ pub enum FpmError {
         /// The value.
         value: f64,
     },
-    /// A time falls as the size grows, which this function does not accept.
+    /// A time falls as the size grows, which `balance` does not accept.
     #[error("cannot balance by the profile of {unit}, which falls at size {size}; try optimise_time, which takes any")]
     Falls {
         /// The unit.
@@ -97,9 +97,9 @@ pub enum FpmError {
         100.0 * mean, 100.0 * most, 100.0 * tolerance
     )]
     NotAdditive {
-        /// The mean relative difference.
+        /// The mean difference, relative to the energy of all units together.
         mean: f64,
-        /// The largest relative difference.
+        /// The largest such difference.
         most: f64,
         /// The size at which it occurs.
         size: u64,

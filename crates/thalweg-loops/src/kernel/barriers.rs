@@ -6,8 +6,8 @@
 //! iteration, or be the last barrier of one iteration and the first of the next.
 //!
 //! Invariants:
-//! 1. A barrier is left out only if the team has met on every path to it and no thread has touched shared memory
-//!    since.
+//! 1. A barrier is left out only if the team has synchronised on every path to it and no thread has touched shared
+//!    memory since.
 //! 2. A line that might touch shared memory counts as one that does.
 
 use super::Writer;
@@ -104,7 +104,7 @@ impl Writer<'_> {
             if before {
                 return;
             }
-            // The end of an iteration must be in the same state as its beginning, except for the first.
+            // Every iteration but the first begins synchronised, as the one before it ended.
             let met = again(self);
             once(self, false);
             if self.text[start..] != met {

@@ -200,9 +200,9 @@ impl Front<'_> {
         let bodies = self.bodies();
         let doc = format!(
             "Submits the work of [`fn@{name}`] as several tasks. Each runs a part of the outermost loop on the parts of \
-             the arrays that it touches; the scheduler chooses where each runs. Returns the number of tasks.
-n# Errors\nIf \
-             parts of the loop write the same elements, or as for [`submit`](::thalweg::TaskBuilder::submit)."
+             the arrays that it touches; the scheduler chooses where each runs. Returns the number of tasks.\n\n\
+             # Errors\nIf parts of the loop write the same elements, or as for \
+             [`submit`](::thalweg::TaskBuilder::submit)."
         );
         made! {
             #[doc = #doc]
