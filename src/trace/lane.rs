@@ -61,6 +61,7 @@ pub(super) struct Local {
     sites: FxHashMap<u64, u32>,
     latest_site: (u64, u32),
     data: FxHashSet<DataId>,
+    latest_data: Option<DataId>,
 }
 
 impl Local {
@@ -69,7 +70,19 @@ impl Local {
         let lane = writer.enter(chunk.clone());
         let (sites, data) = Default::default();
         let (filled, base, latest) = (0, 0, 0);
-        Self { tracer, dependent: None, lane, chunk, filled, base, latest, sites, latest_site: (0, 0), data }
+        Self {
+            tracer,
+            dependent: None,
+            lane,
+            chunk,
+            filled,
+            base,
+            latest,
+            sites,
+            latest_site: (0, 0),
+            data,
+            latest_data: None,
+        }
     }
 
     /// Returns whether the tracer is gone: nothing else refers to the lane.
@@ -97,8 +110,8 @@ impl Local {
 
     /// Appends a record that was made for `time`, preceded by a new base if necessary.
     #[inline]
-    pub(super) fn push(&mut self, record: &[u64], writer: &Writer, time: u64) {
-        if self.filled + record.len() + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
+    pub(super) fn push<const N: usize>(&mut self, record: &[u64; N], writer: &Writer, time: u64) {
+        if self.filled + N + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
             return self.push_with_base(record, writer, time);
         }
         self.store(record);
@@ -128,7 +141,8 @@ impl Local {
 
     #[inline]
     fn store(&mut self, words: &[u64]) {
-        for (place, word) in self.chunk.words[self.filled..].iter().zip(words) {
+        let places = &self.chunk.words[self.filled..self.filled + words.len()];
+        for (place, word) in places.iter().zip(words) {
             place.store(*word, Ordering::Relaxed);
         }
         self.filled += words.len();
@@ -152,6 +166,10 @@ impl Local {
     /// Calls `add` for a data object that this thread has not met.
     #[inline]
     pub(super) fn know_data(&mut self, data: DataId, add: impl FnOnce()) {
+        if self.latest_data == Some(data) {
+            return;
+        }
+        self.latest_data = Some(data);
         if self.data.insert(data) {
             add();
             if self.data.len() > MOST_KNOWN {

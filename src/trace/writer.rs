@@ -164,7 +164,7 @@ impl Progress {
             if at > 0 {
                 self.written = 0;
             }
-            let words: Vec<u64> = chunk.from(self.written).collect();
+            let words: Vec<u64> = chunk.from(self.written).map(u64::to_le).collect();
             if words.is_empty() {
                 continue;
             }
@@ -172,7 +172,7 @@ impl Progress {
                 out.extend(self.lane.thread.to_le_bytes());
                 out.extend(0u32.to_le_bytes());
                 out.extend((chunk.position + self.written as u64).to_le_bytes());
-                words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+                out.extend_from_slice(bytemuck::cast_slice(&words));
             });
             self.written += words.len();
         }
