@@ -116,6 +116,7 @@ impl Runtime {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
     }
 
+    #[doc(hidden)] // for tests and diagnosis
     /// Returns how many bytes of a data object's home have memory now, in whole pages: those that were touched.
     /// Returns all bytes if the system does not report this (only Linux does), or if there are gaps between the rows;
     /// none in a simulation.
