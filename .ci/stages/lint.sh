@@ -39,4 +39,4 @@ else
 fi
 step "package"
 # Together, because the crates that are published with the library are in no registry yet.
-cargo package --package thalweg --package thalweg-macros --package thalweg-loops --allow-dirty --no-verify --quiet
+cargo package --package thalweg --package thalweg-macros --package thalweg-loops --package thalweg-trace --allow-dirty --no-verify --quiet
