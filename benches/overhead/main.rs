@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde::Serialize;
 
-use contenders::{Answer, RAYON, THALWEG, is_rival, offers};
+use contenders::{Answer, RAYON, THALWEG, TRACED, is_rival, offers};
 use goals::Case;
 use harness::{
     Campaign, Common, Contender, Failure, Launch, Series, Table, Workshop, agree, answer, exit, least, median,
@@ -98,7 +98,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
 fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let common = &arguments.common;
     let workshop = Workshop::new()?;
-    let mut all = vec![Contender::this_bench(THALWEG), Contender::this_bench(RAYON)];
+    let mut all = vec![Contender::this_bench(THALWEG), Contender::this_bench(TRACED), Contender::this_bench(RAYON)];
     all.extend(workshop.contenders("overhead"));
     let mut campaign = Campaign::new(all, &common.contender)?;
     campaign.require(agree_on_draws);
@@ -127,7 +127,7 @@ fn chosen(problems: &[Problem]) -> Vec<Problem> {
 
 /// Checks that a contender in C draws the same accesses in `random`.
 fn agree_on_draws(name: &str, launch: &Launch) -> Result<(), Failure> {
-    if [THALWEG, RAYON].contains(&name) {
+    if [THALWEG, TRACED, RAYON].contains(&name) {
         return Ok(());
     }
     let words = ["list".to_owned(), COMPARED.to_string()];
@@ -174,7 +174,7 @@ fn row(problem: Problem, workers: usize, series: &Series<Answer>) -> Option<Row>
         best_ns: least(samples.iter().copied())?,
         bytes_per_task: median(&bytes),
         tasks: series.samples[0].tasks,
-        tracks_dependences: series.contender == THALWEG || is_rival(series.contender, workers),
+        tracks_dependences: [THALWEG, TRACED].contains(&series.contender) || is_rival(series.contender, workers),
         samples,
     })
 }

@@ -18,6 +18,8 @@ use crate::problems::Problem;
 
 /// The name of the runtime this bench is for.
 pub(crate) const THALWEG: &str = "thalweg";
+/// The same runtime while it writes a trace.
+pub(crate) const TRACED: &str = "thalweg, traced";
 /// The name of the floor: a work-stealing pool without dependences.
 pub(crate) const RAYON: &str = "rayon";
 
@@ -36,6 +38,11 @@ pub(crate) struct Answer {
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
+        (
+            TRACED,
+            Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom,
+        ) => Err("a trace has recorded tasks submitted for each replay"),
+        (TRACED, _) => Ok(()),
         (_, Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom) => {
             Err("to be compared with the same tasks, submitted")
         }
@@ -60,7 +67,7 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
 
 /// Returns whether Thalweg's goals refer to `contender`: whether it orders tasks by their data.
 pub(crate) fn is_rival(contender: &str, workers: usize) -> bool {
-    ![THALWEG, RAYON].contains(&contender) && tracks_dependences(contender, workers)
+    ![THALWEG, TRACED, RAYON].contains(&contender) && tracks_dependences(contender, workers)
 }
 
 /// Runs a contender written in Rust in this process.
@@ -76,7 +83,13 @@ pub(crate) fn run(
 ) -> Result<Answer, Box<dyn Error>> {
     offers(name, problem, workers)?;
     match name {
-        THALWEG => thalweg::run(problem, tasks, workers, passes),
+        THALWEG => thalweg::run(problem, tasks, workers, passes, None),
+        TRACED => {
+            let file = std::env::temp_dir().join(format!("thalweg-overhead-{}.thw", std::process::id()));
+            let answer = thalweg::run(problem, tasks, workers, passes, Some(&file));
+            std::fs::remove_file(file)?;
+            answer
+        }
         RAYON => rayon_scope::run(problem, tasks, workers, passes),
         _ => Err(format!("no contender {name:?} in this program").into()),
     }

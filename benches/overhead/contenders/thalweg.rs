@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::hint::black_box;
+use std::path::Path;
 
 use thalweg::prelude::*;
 
@@ -13,9 +14,18 @@ use crate::problems::{self, BLOCK_ELEMENTS, FLAT_INDEX, Problem, REGION_ELEMENTS
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Runs `problem` on `workers` CPU units of one core.
-pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
-    let builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
+/// Runs `problem` on `workers` CPU units of one core, and writes a trace to a file if one is given.
+pub(super) fn run(
+    problem: Problem,
+    tasks: usize,
+    workers: usize,
+    passes: usize,
+    trace: Option<&Path>,
+) -> Result<Answer, Box<dyn Error>> {
+    let mut builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
+    if let Some(trace) = trace {
+        builder = builder.trace(trace);
+    }
     let rt = match problem {
         // A hosting submitter could itself run the gate, which never ends; and the window must not hold up the
         // tasks after it.
