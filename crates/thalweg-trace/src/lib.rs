@@ -11,6 +11,8 @@
 mod counters;
 pub mod frame;
 #[cfg(feature = "tools")]
+pub mod paraver;
+#[cfg(feature = "tools")]
 pub mod perfetto;
 mod read;
 pub mod record;
