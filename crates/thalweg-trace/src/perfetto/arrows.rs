@@ -1,8 +1,8 @@
 //! The dependences that are drawn as arrows.
 //!
 //! An arrow begins at the slice of a predecessor and ends at the slice of its successor. The viewer gives the arrow to
-//! the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Each arrow has a
-//! number of its own: with a common number, the viewer would draw a chain through all successors.
+//! the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Arrows do not
+//! share numbers: with a common number, the viewer would draw a chain through all successors.
 
 use super::Arrows;
 use crate::tables::{Dependence, Trace};

@@ -87,7 +87,7 @@ pub struct TrackEvent {
     /// Interned categories.
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: Vec<u64>,
-    /// What the viewer shows of a slice that is selected.
+    /// Keys and values that the viewer shows of a selected slice.
     #[prost(message, repeated, tag = "4")]
     pub debug_annotations: Vec<DebugAnnotation>,
     /// The kind of event.

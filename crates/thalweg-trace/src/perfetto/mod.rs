@@ -105,7 +105,7 @@ fn write_to(trace: &Trace, file: impl Write, options: Options) -> io::Result<()>
     output.flush()
 }
 
-/// Writes marks with the facts about the run, and with what is missing of it.
+/// Writes marks with the facts about the run, and with the problem of a file that ends early.
 fn write_run<W: Write>(trace: &Trace, output: &mut Output<W>, process: &mut Sequence, arrows: usize) -> io::Result<()> {
     let mut facts: Vec<(&str, &str)> = trace.facts.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     facts.sort_unstable();

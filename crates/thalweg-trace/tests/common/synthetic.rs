@@ -38,7 +38,7 @@ fn empty_task(number: u64, site: usize, submitted: u64) -> Task {
     }
 }
 
-/// A run of so many tasks on `cpus` CPU units and on a unit with two devices.
+/// A run of at least `tasks` tasks on `cpus` CPU units and on a unit with two devices.
 ///
 /// Each task depends on up to three earlier ones. Some tasks fail, some never run, some are within a task that waits, and
 /// some overlap on a device.

@@ -3,7 +3,7 @@
 //! The package is installed into a folder of the build, once. Without Python or a network the test says that it is
 //! skipped.
 
-use super::{Options, synthetic, write_with};
+use super::{Options, bytes, synthetic};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ fn python() -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// The output of a command; or what it wrote when it failed.
+/// The output of a command; or its error output, if it failed.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|problem| problem.to_string())?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -88,19 +88,30 @@ fn package_of_perfetto_counts_slices_arrows_and_annotations() {
             (task.start, task.end, task.finished) = (None, None, None);
         }
     }
-    let folder = tempfile::tempdir().expect("a folder can be made");
-    let path = folder.path().join("out.pftrace");
-    write_with(&trace, &path, Options { arrows: Arrows::All, annotations: true }).expect("the file can be written");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto/check.py");
-    let printed = run(Command::new(python).arg(script).arg(&path)).expect("the package reads the file");
-    let mut found = BTreeMap::new();
-    for line in printed.lines() {
-        let (key, value) = line.split_once('\t').expect("key and value");
-        found.insert(key, value.parse::<u64>().expect("a number"));
-    }
+    let one = checked(&python, &[&trace]);
     for (key, value) in expected(&trace) {
-        assert_eq!(found.get(key.as_str()), Some(&value), "{key}");
+        assert_eq!(one.get(key.as_str()), Some(&value), "{key}");
     }
     let memory: u64 = trace.memory.iter().filter(|change| change.space == 1).map(|change| change.bytes).sum();
-    assert_eq!(found.get("sum of bytes in use: EMU 0"), Some(&memory));
+    assert_eq!(one.get("sum of bytes in use: EMU 0"), Some(&memory));
+    let mut other = trace.clone();
+    other.facts.insert("process".to_owned(), "43".to_owned());
+    let joined = checked(&python, &[&trace, &other]);
+    assert_eq!(joined, one.into_iter().map(|(key, value)| (key, 2 * value)).collect());
+}
+
+/// The numbers that the package finds in the files of some traces, one after the other in one file.
+fn checked(python: &Path, traces: &[&Trace]) -> BTreeMap<String, u64> {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let path = folder.path().join("out.pftrace");
+    let options = Options { arrows: Arrows::All, annotations: true };
+    let bytes: Vec<u8> = traces.iter().flat_map(|trace| bytes(trace, options)).collect();
+    std::fs::write(&path, bytes).expect("the file can be written");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto/check.py");
+    let printed = run(Command::new(python).arg(script).arg(&path)).expect("the package reads the file");
+    let pair = |line: &str| {
+        let (key, value) = line.split_once('\t').expect("key and value");
+        (key.to_owned(), value.parse::<u64>().expect("a number"))
+    };
+    printed.lines().map(pair).collect()
 }
