@@ -1,8 +1,8 @@
 //! Counters over time: ready tasks, pending tasks, and the bytes in use in each space.
 //!
-//! A counter with up to [`MOST`] changes is exact. A longer one is thinned: of each interval its highest value and its
-//! last one stay, so that peaks remain visible and the value between intervals is right. No counter gets values that the
-//! trace does not have.
+//! A counter with up to [`MOST`] changes is exact. A longer one is thinned: of each interval its highest value and
+//! its last one stay, so that peaks remain visible and the value between intervals is right. No counter gets values
+//! that the trace does not have.
 
 use crate::tables::{NoteKind, Trace};
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
 //! Rows of a timeline: the bodies, states and copies of a trace, each on the row of its unit, device, thread or link.
 //!
 //! Exporters that draw one bar per body share this module, so that they agree about which bar is on which row. Slices
-//! that overlap without one containing the other, such as two kernels on one device, are put onto further lanes.
+//! that overlap without one containing the other, such as two kernels on one device, are put onto further layers.
 //!
 //! Invariants:
-//! 1. Slices of a lane are in the order of their starts, a longer one before a shorter one that starts with it.
-//! 2. Of two slices of a lane, one contains the other or they do not overlap. Bodies on a device and copies never
+//! 1. Slices of a layer are in the order of their starts, a longer one before a shorter one that starts with it.
+//! 2. Of two slices of a layer, one contains the other or they do not overlap. Bodies on a device and copies never
 //!    contain each other; bodies on a CPU do if one waits and its thread runs the other.
 //!
 //! Nothing here drops, merges or shortens a slice.
@@ -14,7 +14,7 @@ use crate::tables::{StateKind, Trace};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// The owner of some lanes; the order of owners is the order of rows on a screen.
+/// The owner of some layers; the order of owners is the order of rows on a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Owner {
     /// The thread that leads a unit, or one of the unit's devices.
@@ -43,12 +43,12 @@ pub(crate) struct Slice {
     pub(crate) entry: Entry,
 }
 
-/// A lane of a row.
+/// A layer of a row.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) owner: Owner,
-    /// 0 for the first lane of the owner.
-    pub(crate) lane: usize,
+    /// 0 for the first layer of the owner.
+    pub(crate) layer: usize,
     pub(crate) slices: Vec<Slice>,
 }
 
@@ -142,18 +142,18 @@ pub(crate) fn rows(trace: &Trace) -> Vec<Row> {
         let begins = copy.start.saturating_add(copy.waited).min(copy.end);
         add(Owner::Link { from: copy.from, to: copy.to }, begins, copy.end, Entry::Copy(at));
     }
-    let lanes_of = |(owner, slices): (Owner, Vec<Slice>)| {
-        let lanes = lanes(slices, owner.nests(trace));
-        lanes.into_iter().enumerate().map(move |(lane, slices)| Row { owner, lane, slices })
+    let layers_of = |(owner, slices): (Owner, Vec<Slice>)| {
+        let layers = layers(slices, owner.nests(trace));
+        layers.into_iter().enumerate().map(move |(layer, slices)| Row { owner, layer, slices })
     };
-    by_owner.into_iter().flat_map(lanes_of).collect()
+    by_owner.into_iter().flat_map(layers_of).collect()
 }
 
-/// Puts slices onto as few lanes as the invariants allow; the first lane alone nests.
-fn lanes(mut slices: Vec<Slice>, nests: bool) -> Vec<Vec<Slice>> {
+/// Puts slices onto as few layers as the invariants allow; the first layer alone nests.
+fn layers(mut slices: Vec<Slice>, nests: bool) -> Vec<Vec<Slice>> {
     slices.sort_unstable_by_key(|slice| (slice.start, Reverse(slice.end), slice.entry));
-    let mut lanes = vec![Vec::new()];
-    // The ends of the slices that are open on the first lane, if it nests.
+    let mut layers = vec![Vec::new()];
+    // The ends of the slices that are open on the first layer, if it nests.
     let mut open: Vec<u64> = Vec::new();
     let mut busy: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
@@ -167,28 +167,28 @@ fn lanes(mut slices: Vec<Slice>, nests: bool) -> Vec<Vec<Slice>> {
             }
             if open.last().is_none_or(|end| slice.end <= *end) {
                 open.push(slice.end);
-                lanes[0].push(slice);
+                layers[0].push(slice);
                 continue;
             }
         }
-        while let Some(Reverse((end, lane))) = busy.peek().copied()
+        while let Some(Reverse((end, layer))) = busy.peek().copied()
             && end <= slice.start
         {
             busy.pop();
-            free.push(Reverse(lane));
+            free.push(Reverse(layer));
         }
-        let lane = free.pop().map_or(lanes.len(), |Reverse(lane)| lane);
-        if lane == lanes.len() {
-            lanes.push(Vec::new());
+        let layer = free.pop().map_or(layers.len(), |Reverse(layer)| layer);
+        if layer == layers.len() {
+            layers.push(Vec::new());
         }
-        busy.push(Reverse((slice.end, lane)));
-        lanes[lane].push(slice);
+        busy.push(Reverse((slice.end, layer)));
+        layers[layer].push(slice);
     }
-    lanes
+    layers
 }
 
-/// Calls `visit(time, slice, edge)` for each edge of a lane's slices in the order of time; an end comes before a begin
-/// at the same time, unless it is the end of a slice without duration.
+/// Calls `visit(time, slice, edge)` for each edge of a layer's slices in the order of time; an end comes before a
+/// begin at the same time, unless it is the end of a slice without duration.
 pub(crate) fn walk(slices: &[Slice], mut visit: impl FnMut(u64, usize, Edge)) {
     let mut open: Vec<usize> = Vec::new();
     for (at, slice) in slices.iter().enumerate() {
@@ -211,29 +211,29 @@ mod tests {
         spans.iter().enumerate().map(|(at, &(start, end))| Slice { start, end, entry: Entry::Task(at) }).collect()
     }
 
-    fn spans(lanes: &[Vec<Slice>]) -> Vec<Vec<(u64, u64)>> {
-        lanes.iter().map(|lane| lane.iter().map(|slice| (slice.start, slice.end)).collect()).collect()
+    fn spans(layers: &[Vec<Slice>]) -> Vec<Vec<(u64, u64)>> {
+        layers.iter().map(|layer| layer.iter().map(|slice| (slice.start, slice.end)).collect()).collect()
     }
 
     #[test]
     fn contained_slices_share_a_lane_if_the_owner_nests() {
         let all = [(0, 10), (2, 5), (5, 10), (3, 4), (10, 12)];
-        assert_eq!(spans(&lanes(slices(&all), true)), [vec![(0, 10), (2, 5), (3, 4), (5, 10), (10, 12)]]);
-        let apart = spans(&lanes(slices(&all), false));
+        assert_eq!(spans(&layers(slices(&all), true)), [vec![(0, 10), (2, 5), (3, 4), (5, 10), (10, 12)]]);
+        let apart = spans(&layers(slices(&all), false));
         assert_eq!(apart, [vec![(0, 10), (10, 12)], vec![(2, 5), (5, 10)], vec![(3, 4)]]);
     }
 
     #[test]
     fn partial_overlap_opens_another_lane() {
-        let both = spans(&lanes(slices(&[(0, 10), (5, 15), (15, 16), (20, 21)]), true));
+        let both = spans(&layers(slices(&[(0, 10), (5, 15), (15, 16), (20, 21)]), true));
         assert_eq!(both, [vec![(0, 10), (15, 16), (20, 21)], vec![(5, 15)]]);
     }
 
     #[test]
     fn edges_come_in_order_and_close_inner_slices_first() {
-        let lane = slices(&[(0, 10), (2, 10), (4, 4), (10, 10), (10, 11)]);
+        let layer = slices(&[(0, 10), (2, 10), (4, 4), (10, 10), (10, 11)]);
         let mut seen = Vec::new();
-        walk(&lane, |time, at, edge| seen.push((time, at, edge == Edge::Begin)));
+        walk(&layer, |time, at, edge| seen.push((time, at, edge == Edge::Begin)));
         let expected = [(0, 0), (2, 1), (4, 2), (4, 2), (10, 1), (10, 0), (10, 3), (10, 3), (10, 4), (11, 4)];
         assert_eq!(seen.iter().map(|edge| (edge.0, edge.1)).collect::<Vec<_>>(), expected);
         let begins: Vec<bool> = seen.iter().map(|edge| edge.2).collect();
@@ -243,6 +243,6 @@ mod tests {
     #[test]
     fn overlapping_slices_by_the_hundred_thousand_take_no_quadratic_time() {
         let all: Vec<(u64, u64)> = (0..100_000).map(|at| (at, at + 100_000)).collect();
-        assert_eq!(lanes(slices(&all), true).len(), 100_000);
+        assert_eq!(layers(slices(&all), true).len(), 100_000);
     }
 }

@@ -1,7 +1,7 @@
 //! The numbers of states and events, and the `.pcf` file that gives them names and colours.
 //!
-//! Event types whose values are kinds of things have a label for each value; types whose values are amounts have none.
-//! Everything that the `.prv` file contains is declared here.
+//! Event types whose values are kinds of things have a label for each value; types whose values are amounts have
+//! none. Everything that the `.prv` file contains is declared here.
 
 use crate::tables::Trace;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ const STATES: [(&str, [u8; 3]); 6] = [
 #[repr(u32)]
 pub(super) enum Type {
     Name = 92_000_001,
-    Place = 92_000_002,
+    Source = 92_000_002,
     Number = 92_000_003,
     Outcome = 92_000_004,
     Ready = 92_000_011,
@@ -90,11 +90,11 @@ pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let none = || std::iter::once((0, "none".to_owned()));
     let names = || sites().map(|(value, site)| (value, site.name.clone()));
     kinds(out, Type::Name, "Task", none().chain(names()))?;
-    let places = sites().map(|(value, site)| match site.file.as_str() {
-        "" => (value, "unknown place".to_owned()),
+    let sources = sites().map(|(value, site)| match site.file.as_str() {
+        "" => (value, "unknown source".to_owned()),
         file => (value, format!("{file}:{}:{}", site.line, site.column)),
     });
-    kinds(out, Type::Place, "Place where the task was submitted", none().chain(places))?;
+    kinds(out, Type::Source, "Source of the task", none().chain(sources))?;
     amount(out, Type::Number, "Number of the task plus one")?;
     kinds(out, Type::Outcome, "End of a body", named(&["done", "failed", "detached"]))?;
     amount(out, Type::Ready, "Ready tasks")?;

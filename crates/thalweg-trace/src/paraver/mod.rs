@@ -7,8 +7,8 @@
 //! | `.row` | names of processors, threads and tasks |
 //!
 //! Bodies are states and events of the thread of their unit or device, copies are communications between spaces, and
-//! counters are events of the runtime's thread and of the spaces' threads. Times are nanoseconds since the runtime was
-//! built.
+//! counters are events of the runtime's thread and of the spaces' threads. Times are nanoseconds since the runtime
+//! was built.
 //!
 //! Dependences are not exported: Paraver has no records for them.
 
@@ -70,7 +70,7 @@ fn date(trace: &Trace) -> String {
     format!("{day:02}/{month:02}/{year:04} at {:02}:{:02}", minute / 60, minute % 60)
 }
 
-/// Year, month and day, so many days after the beginning of 1970.
+/// Year, month and day of the day that begins `days` days after 1970 did.
 fn civil(mut days: u64) -> (u64, u64, u64) {
     let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;

@@ -5,7 +5,7 @@
 //!
 //! | task | threads | processor |
 //! | --- | --- | --- |
-//! | units | each lane of each unit and device | its own |
+//! | units | each layer of each unit and device | its own |
 //! | threads | threads that wait without leading a unit | 0: none |
 //! | spaces | each space, the ends of copies | 0 |
 //! | runtime | one, for counters, notes and decisions | 0 |
@@ -23,67 +23,67 @@ const NODE: usize = 1;
 
 /// A thread as records name it: processor, application, task, thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Object {
     cpu: usize,
     task: usize,
     thread: usize,
 }
 
-impl Display for Place {
+impl Display for Object {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}:1:{}:{}", self.cpu, self.task, self.thread)
     }
 }
 
 /// A task of Paraver.
-struct Group {
+struct Process {
     name: &'static str,
     threads: Vec<String>,
 }
 
 /// All objects.
 pub(super) struct Model {
-    groups: Vec<Group>,
+    processes: Vec<Process>,
     cpus: Vec<String>,
     application: String,
     /// The threads of rows, in the order of rows.
-    pub(super) rows: Vec<Place>,
+    pub(super) rows: Vec<Object>,
     /// The threads of spaces.
-    pub(super) spaces: Vec<Place>,
+    pub(super) spaces: Vec<Object>,
     /// The thread of counters, notes and decisions.
-    pub(super) runtime: Place,
+    pub(super) runtime: Object,
 }
 
 impl Model {
     /// Makes the objects for rows that are in the order of their owners.
     pub(super) fn new(trace: &Trace, rows: &[Row]) -> Self {
         let mut model = Self {
-            groups: Vec::new(),
+            processes: Vec::new(),
             cpus: Vec::new(),
             application: process_name(trace),
             rows: Vec::new(),
             spaces: Vec::new(),
-            runtime: Place { cpu: 0, task: 0, thread: 0 },
+            runtime: Object { cpu: 0, task: 0, thread: 0 },
         };
         if let Some(problem) = &trace.problem {
             model.application += &format!(" (incomplete trace: {problem})");
         }
         for row in rows {
             let mut name = row.owner.name(trace);
-            if row.lane > 0 {
-                name += &format!(" lane {}", row.lane);
+            if row.layer > 0 {
+                name += &format!(" layer {}", row.layer);
             }
             let is_thread = matches!(row.owner, Owner::Thread(_));
             let cpu = if is_thread { 0 } else { model.add_cpu(&name) };
-            let place = model.add_thread(if is_thread { "threads" } else { "units" }, name, cpu);
-            model.rows.push(place);
+            let object = model.add_thread(if is_thread { "threads" } else { "units" }, name, cpu);
+            model.rows.push(object);
         }
         let of_copies = trace.copies.iter().flat_map(|copy| [copy.from + 1, copy.to + 1]);
         let of_memory = trace.memory.iter().map(|change| change.space + 1);
         let spaces = of_copies.chain(of_memory).max().unwrap_or(0).max(trace.spaces.len());
         for space in 0..spaces {
-            let place = model.add_thread("spaces", space_name(trace, space), 0);
-            model.spaces.push(place);
+            let object = model.add_thread("spaces", space_name(trace, space), 0);
+            model.spaces.push(object);
         }
         model.runtime = model.add_thread("runtime", "runtime".to_owned(), 0);
         if model.cpus.is_empty() {
@@ -98,19 +98,20 @@ impl Model {
         self.cpus.len()
     }
 
-    fn add_thread(&mut self, group: &'static str, name: String, cpu: usize) -> Place {
-        if self.groups.last().is_none_or(|last| last.name != group) {
-            self.groups.push(Group { name: group, threads: Vec::new() });
+    fn add_thread(&mut self, process: &'static str, name: String, cpu: usize) -> Object {
+        if self.processes.last().is_none_or(|last| last.name != process) {
+            self.processes.push(Process { name: process, threads: Vec::new() });
         }
-        let task = self.groups.len();
-        let threads = &mut self.groups[task - 1].threads;
+        let task = self.processes.len();
+        let threads = &mut self.processes[task - 1].threads;
         threads.push(name);
-        Place { cpu, task, thread: threads.len() }
+        Object { cpu, task, thread: threads.len() }
     }
 
     /// Writes the first line of the `.prv` file. `end` is in nanoseconds.
     pub(super) fn write_header(&self, out: &mut impl Write, date: &str, end: u64) -> io::Result<()> {
-        let tasks: Vec<String> = self.groups.iter().map(|group| format!("{}:{NODE}", group.threads.len())).collect();
+        let tasks: Vec<String> =
+            self.processes.iter().map(|process| format!("{}:{NODE}", process.threads.len())).collect();
         let (cpus, number, tasks) = (self.cpus.len(), tasks.len(), tasks.join(","));
         writeln!(out, "#Paraver ({date}):{end}_ns:{NODE}({cpus}):1:{number}({tasks})")
     }
@@ -126,8 +127,8 @@ impl Model {
         };
         level("CPU", self.cpus.iter().map(String::as_str).collect())?;
         level("NODE", vec!["machine"])?;
-        level("THREAD", self.groups.iter().flat_map(|group| &group.threads).map(String::as_str).collect())?;
-        level("TASK", self.groups.iter().map(|group| group.name).collect())?;
+        level("THREAD", self.processes.iter().flat_map(|process| &process.threads).map(String::as_str).collect())?;
+        level("TASK", self.processes.iter().map(|process| process.name).collect())?;
         level("APPL", vec![&self.application])
     }
 }

@@ -1,14 +1,14 @@
 //! The records of a `.prv` file, in the order of time.
 //!
-//! States of a thread do not overlap: of nested slices, the innermost one is the thread's state. Events at the edges of
-//! bodies give the task's name, place and number; at the end of a body they return to those of the body around it, or to
-//! 0. Copies are communications from the thread of one space to that of another: the order is the logical send, and
-//! getting the link is the physical one.
+//! States of a thread do not overlap: of nested slices, the innermost one is the thread's state. Events at the edges
+//! of bodies give the task's name, source and number. At the end of a body they return to those of the body around it,
+//! or to zero. Copies are communications from the thread of one space to that of another: the order is the logical
+//! send, and getting the link is the physical one.
 //!
 //! Records with the same time are written states first, then events, then communications.
 
 use super::labels::{BETWEEN, NEEDED, RUNNING, Type, distributions};
-use super::model::{Model, Place};
+use super::model::{Model, Object};
 use crate::counters;
 use crate::rows::{Edge, Entry, Row, walk};
 use crate::tables::{Outcome, Trace};
@@ -33,7 +33,7 @@ enum Event {
     },
     /// A counter has a new value.
     Counter {
-        place: Place,
+        object: Object,
         kind: Type,
         value: u64,
     },
@@ -65,8 +65,8 @@ impl<'a> Records<'a> {
         for (number, row) in rows.iter().enumerate() {
             add_row(trace, number as u32, row, &mut states, &mut events);
         }
-        let mut add_counter = |place, kind, points: counters::Points| {
-            events.extend(points.into_iter().map(|(time, value)| (time, Event::Counter { place, kind, value })));
+        let mut add_counter = |object, kind, points: counters::Points| {
+            events.extend(points.into_iter().map(|(time, value)| (time, Event::Counter { object, kind, value })));
         };
         add_counter(model.runtime, Type::Ready, counters::ready(trace));
         add_counter(model.runtime, Type::Pending, counters::pending(trace));
@@ -120,7 +120,7 @@ impl<'a> Records<'a> {
     fn write_event(&mut self, out: &mut impl Write, time: u64, event: Event) -> io::Result<()> {
         match event {
             Event::Body { row, task, edge } => self.write_body(out, time, (row as usize, task), edge),
-            Event::Counter { place, kind, value } => write_pairs(out, place, time, &[(kind, value)]),
+            Event::Counter { object, kind, value } => write_pairs(out, object, time, &[(kind, value)]),
             Event::Copy(copy) => {
                 let copy = &self.trace.copies[copy as usize];
                 let reason = NEEDED + u64::from(copy.evicts);
@@ -163,7 +163,7 @@ impl<'a> Records<'a> {
         let innermost = open.last().map(|task| &self.trace.tasks[*task as usize]);
         let site = innermost.map_or(0, |task| task.site as u64 + 1);
         let number = innermost.map_or(0, |task| task.number.saturating_add(1));
-        pairs.extend([(Type::Name, site), (Type::Place, site), (Type::Number, number)]);
+        pairs.extend([(Type::Name, site), (Type::Source, site), (Type::Number, number)]);
         write_pairs(out, self.model.rows[row], time, &pairs)
     }
 
@@ -207,8 +207,8 @@ fn add_row(trace: &Trace, number: u32, row: &Row, states: &mut Vec<Segment>, eve
     });
 }
 
-fn write_pairs(out: &mut impl Write, place: Place, time: u64, pairs: &[(Type, u64)]) -> io::Result<()> {
-    write!(out, "2:{place}:{time}")?;
+fn write_pairs(out: &mut impl Write, object: Object, time: u64, pairs: &[(Type, u64)]) -> io::Result<()> {
+    write!(out, "2:{object}:{time}")?;
     for (kind, value) in pairs {
         write!(out, ":{}:{}", *kind as u32, signed(*value))?;
     }

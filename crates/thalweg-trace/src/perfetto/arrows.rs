@@ -1,7 +1,7 @@
 //! The dependences that are drawn as arrows.
 //!
-//! An arrow begins at the slice of a predecessor and ends at the slice of its successor. The viewer gives the arrow to
-//! the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Arrows do not
+//! An arrow begins at the slice of a predecessor and ends at the slice of its successor. The viewer gives the arrow
+//! to the slice that begins first, so a dependence gets an arrow only if its predecessor began first. Arrows do not
 //! share numbers: with a common number, the viewer would draw a chain through all successors.
 
 use super::Arrows;
@@ -11,8 +11,8 @@ use crate::tables::{Dependence, Trace};
 pub(super) struct Chosen {
     /// Predecessor and successor of each arrow.
     ends: Vec<(u32, u32)>,
-    out_of: Groups,
-    into: Groups,
+    out_of: ByTask,
+    into: ByTask,
     /// Whether the slice of a task has begun.
     begun: Vec<bool>,
 }
@@ -33,8 +33,8 @@ impl Chosen {
                 groups.filter_map(|group| group.iter().filter(both_ran).max_by_key(ended)).map(pair).collect()
             }
         };
-        let out_of = Groups::new(tasks, ends.iter().map(|(from, _)| *from));
-        let into = Groups::new(tasks, ends.iter().map(|(_, to)| *to));
+        let out_of = ByTask::new(tasks, ends.iter().map(|(from, _)| *from));
+        let into = ByTask::new(tasks, ends.iter().map(|(_, to)| *to));
         Self { ends, out_of, into, begun: vec![false; tasks] }
     }
 
@@ -57,14 +57,14 @@ impl Chosen {
     }
 }
 
-/// Numbers `0..n`, grouped by a key that each of them has.
-struct Groups {
+/// Numbers `0..n`, by a task that each of them has.
+struct ByTask {
     /// The numbers of key `k` are `members[first[k]..first[k + 1]]`.
     first: Vec<u32>,
     members: Vec<u32>,
 }
 
-impl Groups {
+impl ByTask {
     fn new(keys: usize, of: impl Iterator<Item = u32> + Clone) -> Self {
         let mut first = vec![0; keys + 1];
         for key in of.clone() {
@@ -76,9 +76,9 @@ impl Groups {
         let mut next = first.clone();
         let mut members = vec![0; first[keys] as usize];
         for (member, key) in of.enumerate() {
-            let place = &mut next[key as usize];
-            members[*place as usize] = member as u32;
-            *place += 1;
+            let next = &mut next[key as usize];
+            members[*next as usize] = member as u32;
+            *next += 1;
         }
         Self { first, members }
     }

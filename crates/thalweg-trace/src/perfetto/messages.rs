@@ -1,8 +1,8 @@
 //! Messages of Perfetto's protobuf schema, with the fields that this crate writes.
 //!
 //! Names and numbers of fields are those of Perfetto's public schema (`protos/perfetto/trace`); fields that a message
-//! has there and not here are skipped by a decoder. Alternatives (`oneof`) are separate optional fields here, which is
-//! the same on the wire; at most one of them is set.
+//! has there and not here are skipped by a decoder. Alternatives (`oneof`) are separate optional fields here, which
+//! is the same on the wire; at most one of them is set.
 //!
 //! The messages are public for programs and tests that read a file back. They contain no logic.
 

@@ -8,9 +8,9 @@
 //! | counters | ready tasks, pending tasks, bytes in use in each space |
 //! | notes, and each work distribution | a mark for each note and each decision |
 //!
-//! Slices that overlap on one track without nesting are put onto further tracks of the same name, which the viewer draws
-//! below each other. Arrows lead from the slice of a predecessor to that of its successor. Everything is below one
-//! process for each file; files can be loaded together, also after `cat`, and begin at the same time.
+//! Slices that overlap on one track without nesting are put onto further tracks of the same name, which the viewer
+//! draws below each other. Arrows lead from the slice of a predecessor to that of its successor. Everything is below
+//! one process for each file; files can be loaded together, also after `cat`, and begin at the same time.
 //!
 //! Nothing here changes a recorded time, and nothing needs Perfetto's libraries.
 
@@ -52,8 +52,8 @@ pub enum Arrows {
 pub struct Options {
     /// The arrows. Each takes 20 bytes.
     pub arrows: Arrows,
-    /// Whether slices have annotations: the task's number, its place in the source, when it was submitted and ready. They
-    /// take about 45 bytes a task.
+    /// Whether slices have annotations: the task's number, its place in the source, when it was submitted and ready.
+    /// They take about 45 bytes a task.
     pub annotations: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The file, and sequences of packets in it.
 //!
 //! Each track has its own sequence. Its first packet describes the track and makes it the default of later events, so
-//! an event does not name its track. Texts are numbered: a sequence writes a text once, with the first event that uses
-//! it. Times are absolute nanoseconds since the runtime was built, on the clock that a viewer assumes by default, so a
-//! file needs no readings of clocks and files can be joined.
+//! an event does not name its track. Texts are numbered: a sequence writes a text once, with the first event that
+//! uses it. Times are absolute nanoseconds since the runtime was built, on the clock that a viewer assumes by
+//! default, so a file needs no readings of clocks and files can be concatenated.
 //!
 //! Packets are encoded one at a time and never kept.
 
@@ -41,7 +41,7 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// The categories of events; the number of a category is its place here plus one.
+/// The categories of events; the number of a category is its position here plus one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Category {
     Task,
@@ -62,11 +62,11 @@ impl Category {
     }
 }
 
-/// The keys of annotations; the number of a key is its place here plus one.
+/// The keys of annotations; the number of a key is its position here plus one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Key {
     Task,
-    Place,
+    Source,
     Submitted,
     Ready,
     Delay,
@@ -83,7 +83,7 @@ pub(super) enum Key {
 impl Key {
     const NAMES: [&str; 13] = [
         "task",
-        "place",
+        "source",
         "submitted (ns)",
         "ready (ns)",
         "ready to start (ns)",

@@ -1,8 +1,8 @@
 //! The slices of all rows, as events in the order of time.
 //!
-//! An event refers to its name by number: that of a task's site plus one, then four numbers for states, then numbers for
-//! data objects in the order of their first copies. Of 10⁶ tasks, the edges of their slices are in memory, 16 bytes each;
-//! packets are not.
+//! An event refers to its name by number: that of a task's site plus one, then four numbers for states, then numbers
+//! for data objects in the order of their first copies. Of 10⁶ tasks, the edges of their slices are in memory, 16
+//! bytes each; packets are not.
 
 use super::arrows::Chosen;
 use super::messages::{EventType, TrackEvent};
@@ -70,7 +70,7 @@ impl<'a> Slices<'a> {
             let ready = self.ready[at];
             annotations.push(number(Key::Task, task.number));
             if !site.file.is_empty() {
-                annotations.push(text(Key::Place, sequence.string(site_iid, || place(site))));
+                annotations.push(text(Key::Source, sequence.string(site_iid, || source(site))));
             }
             annotations.push(number(Key::Submitted, task.submitted));
             annotations.push(number(Key::Ready, ready));
@@ -130,6 +130,6 @@ impl<'a> Slices<'a> {
     }
 }
 
-fn place(site: &Site) -> String {
+fn source(site: &Site) -> String {
     format!("{}:{}:{}", site.file, site.line, site.column)
 }

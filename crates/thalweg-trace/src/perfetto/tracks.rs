@@ -1,8 +1,8 @@
 //! The tracks of a file and the numbers that make them unique.
 //!
 //! The file has one process with a track for each row of the timeline, for each counter, for notes and for each work
-//! distribution. Numbers are hashes of facts about the run, so tracks of two files never mix when both are loaded. The
-//! number of the process is made up as well: two runtimes of one process are two processes on the screen, and the
+//! distribution. Numbers are hashes of facts about the run, so tracks of two files never mix when both are loaded.
+//! The number of the process is made up as well: two runtimes of one process are two processes on the screen, and the
 //! number that the system gave is in the name.
 
 use super::messages::{CounterDescriptor, EXPLICIT, ProcessDescriptor, TrackDescriptor};
@@ -77,7 +77,7 @@ impl Tracks {
         self.start(output, track)
     }
 
-    /// The track of a row. Devices are below their units; lanes of one owner share a name and thus a place on the
+    /// The track of a row. Devices are below their units; layers of one owner share a name and thus a place on the
     /// screen.
     pub(super) fn row<W: Write>(&mut self, output: &mut Output<W>, trace: &Trace, row: &Row) -> io::Result<Sequence> {
         let parent = match row.owner {
@@ -87,7 +87,7 @@ impl Tracks {
             _ => self.process_uuid(),
         };
         let track = TrackDescriptor {
-            uuid: Some(self.uuid((row.owner, row.lane))),
+            uuid: Some(self.uuid((row.owner, row.layer))),
             parent_uuid: Some(parent),
             name: Some(row.owner.name(trace)),
             child_ordering: Some(EXPLICIT),

@@ -1,4 +1,5 @@
-//! Made-up traces for tests: a run on some CPU units and a unit with two devices, with everything that a trace can have.
+//! Made-up traces for tests: a run on some CPU units and a unit with two devices, with everything that a trace can
+//! have.
 
 use std::collections::HashMap;
 use thalweg_trace::{
@@ -40,8 +41,8 @@ fn empty_task(number: u64, site: usize, submitted: u64) -> Task {
 
 /// A run of at least `tasks` tasks on `cpus` CPU units and on a unit with two devices.
 ///
-/// Each task depends on up to three earlier ones. Some tasks fail, some never run, some are within a task that waits, and
-/// some overlap on a device.
+/// Each task depends on up to three earlier ones. Some tasks fail, some never run, some are within a task that waits,
+/// and some overlap on a device.
 pub(crate) fn synthetic(tasks: usize, cpus: usize, seed: u64) -> Trace {
     let mut random = Random(seed);
     let mut trace = frame(cpus);

@@ -14,7 +14,7 @@ use thalweg_trace::paraver::write;
 use thalweg_trace::{StateKind, Task, Trace};
 
 const NAME: u32 = 92_000_001;
-const PLACE: u32 = 92_000_002;
+const SOURCE: u32 = 92_000_002;
 const NUMBER: u32 = 92_000_003;
 const OUTCOME: u32 = 92_000_004;
 const READY: u32 = 92_000_011;
@@ -43,7 +43,7 @@ fn clean(label: &str) -> String {
     if label.is_empty() { "(no name)".to_owned() } else { label }
 }
 
-/// The name of the thread of a task, without its lane.
+/// The name of the thread of a task, without its layer.
 fn unit_name(trace: &Trace, task: &Task) -> String {
     let unit = task.unit.expect("it ran on a unit");
     let kind = trace.units.get(unit).map_or(String::new(), |unit| format!(" {}", unit.kind));
@@ -51,8 +51,8 @@ fn unit_name(trace: &Trace, task: &Task) -> String {
     format!("unit {unit}{kind}{device}")
 }
 
-fn without_lane(name: &str) -> &str {
-    name.split_once(" lane ").map_or(name, |(name, _)| name)
+fn without_layer(name: &str) -> &str {
+    name.split_once(" layer ").map_or(name, |(name, _)| name)
 }
 
 #[test]
@@ -92,18 +92,18 @@ fn strict_reader_refuses_what_paraver_would_not_understand() {
 fn bodies_are_events_with_name_place_number_and_outcome() {
     for (word, trace) in odd_traces() {
         let read = exported(&trace);
-        // By number: when and where the body began, with its name and place; how it ended.
+        // By number: when and where the body began, with its name and source; how it ended.
         let mut begins: HashMap<u64, (u64, String, String, String)> = HashMap::new();
         let mut ends = Vec::new();
         for record in &read.records {
-            let Record::Event { place, time, pairs } = record else { continue };
+            let Record::Event { object, time, pairs } = record else { continue };
             let value = |kind: u32| pairs.iter().find(|pair| pair.0 == kind).map(|pair| pair.1);
             let text = |kind: u32| read.types[&kind].1[&value(kind).expect("both are there")].clone();
             if let Some(outcome) = value(OUTCOME) {
-                ends.push((*time, without_lane(read.thread(*place)).to_owned(), outcome));
+                ends.push((*time, without_layer(read.thread(*object)).to_owned(), outcome));
             } else if let Some(number) = value(NUMBER).and_then(|number| number.checked_sub(1)) {
-                let thread = without_lane(read.thread(*place)).to_owned();
-                assert!(begins.insert(number, (*time, thread, text(NAME), text(PLACE))).is_none());
+                let thread = without_layer(read.thread(*object)).to_owned();
+                assert!(begins.insert(number, (*time, thread, text(NAME), text(SOURCE))).is_none());
             }
         }
         let mut expected_ends = Vec::new();
@@ -111,9 +111,9 @@ fn bodies_are_events_with_name_place_number_and_outcome() {
         assert_eq!(begins.len(), ran.len(), "bodies of a trace {word}");
         for task in ran {
             let site = &trace.sites[task.site];
-            let place = format!("{}:{}:{}", site.file, site.line, site.column);
+            let source = format!("{}:{}:{}", site.file, site.line, site.column);
             let start = task.start.expect("it ran");
-            let begin = (start, unit_name(&trace, task), clean(&site.name), place);
+            let begin = (start, unit_name(&trace, task), clean(&site.name), source);
             assert_eq!(begins[&task.number], begin);
             let outcome = task.outcome.expect("it ended") as u64 + 1;
             expected_ends.push((task.end.expect("it ended"), unit_name(&trace, task), outcome));
@@ -130,7 +130,7 @@ fn nested_body_gives_its_thread_back_to_the_outer_one() {
     let [.., outer, inner] = &trace.tasks[..] else { panic!("two tasks at the end are nested") };
     let read = exported(&trace);
     let numbers = read.records.iter().filter_map(|record| match record {
-        Record::Event { place, time, pairs } if read.thread(*place) == "unit 0 CPU" => {
+        Record::Event { object, time, pairs } if read.thread(*object) == "unit 0 CPU" => {
             Some((*time, pairs.iter().find(|pair| pair.0 == NUMBER)?.1))
         }
         _ => None,
@@ -147,7 +147,9 @@ fn states_show_the_innermost_slice() {
     let trace = synthetic(600, 3, 9);
     let read = exported(&trace);
     let states = read.records.iter().filter_map(|record| match record {
-        Record::State { place, start, end, state } => Some((without_lane(read.thread(*place)), *start, *end, *state)),
+        Record::State { object, start, end, state } => {
+            Some((without_layer(read.thread(*object)), *start, *end, *state))
+        }
         _ => None,
     });
     let states = states.collect::<Vec<_>>();
@@ -215,7 +217,7 @@ fn counters_and_notes_are_events() {
     let read = exported(&trace);
     let value = |thread: &str, kind: u32, time: u64| {
         let pairs = read.records.iter().filter_map(|record| match record {
-            Record::Event { place, time: at, pairs } if *at <= time && read.thread(*place) == thread => Some(pairs),
+            Record::Event { object, time: at, pairs } if *at <= time && read.thread(*object) == thread => Some(pairs),
             _ => None,
         });
         pairs.flatten().rfind(|pair| pair.0 == kind).map(|pair| pair.1)

@@ -5,14 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 /// Processor, task and thread, from 1 on; processor 0 is none.
-pub(crate) type Place = (usize, usize, usize);
+pub(crate) type Object = (usize, usize, usize);
 
 /// A record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Record {
-    State { place: Place, start: u64, end: u64, state: u32 },
-    Event { place: Place, time: u64, pairs: Vec<(u32, u64)> },
-    Communication { from: Place, to: Place, times: [u64; 4], size: u64, tag: u64 },
+    State { object: Object, start: u64, end: u64, state: u32 },
+    Event { object: Object, time: u64, pairs: Vec<(u32, u64)> },
+    Communication { from: Object, to: Object, times: [u64; 4], size: u64, tag: u64 },
 }
 
 /// A trace.
@@ -33,7 +33,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// The name of a thread.
-    pub(crate) fn thread(&self, (_, task, thread): Place) -> &str {
+    pub(crate) fn thread(&self, (_, task, thread): Object) -> &str {
         let before: usize = self.threads[..task - 1].iter().sum();
         &self.names["THREAD"][before + thread - 1]
     }
@@ -42,7 +42,7 @@ impl Trace {
 /// Reads the texts of the three files.
 ///
 /// # Errors
-/// What is wrong in which line.
+/// The first problem, with its line.
 pub(crate) fn read(prv: &str, pcf: &str, row: &str) -> Result<Trace, String> {
     let names = read_row(row).map_err(|problem| format!(".row: {problem}"))?;
     let (states, types) = read_pcf(pcf).map_err(|problem| format!(".pcf: {problem}"))?;
@@ -85,10 +85,10 @@ fn read_header(header: &str) -> Option<(String, u64, usize, Vec<usize>)> {
     is_right.then_some((date.to_owned(), number(end)?, cpus, threads))
 }
 
-/// A place from four fields.
-fn place(trace: &Trace, cpus: usize, fields: &[u64]) -> Result<Place, String> {
+/// An object from four fields.
+fn object(trace: &Trace, cpus: usize, fields: &[u64]) -> Result<Object, String> {
     let [cpu, application, task, thread] = fields.iter().map(|field| *field as usize).collect::<Vec<_>>()[..] else {
-        return Err("a place has four fields".to_owned());
+        return Err("an object has four fields".to_owned());
     };
     let threads = task.checked_sub(1).and_then(|task| trace.threads.get(task)).copied().unwrap_or(0);
     let is_there = application == 1 && cpu <= cpus && (1..=threads).contains(&thread);
@@ -103,25 +103,25 @@ fn read_body<'a>(trace: &Trace, cpus: usize, body: &'a str) -> Result<Vec<Record
     let mut latest = (0, 0);
     // The processor of each thread, and the end of its last state.
     let mut cpu_of: HashMap<(usize, usize), usize> = HashMap::new();
-    let mut state_end: HashMap<Place, u64> = HashMap::new();
+    let mut state_end: HashMap<Object, u64> = HashMap::new();
     for line in body.lines() {
         let record = read_record(trace, cpus, line).map_err(|problem| (line, problem))?;
-        let (kind, time, places) = match &record {
-            Record::State { place, start, .. } => (1, *start, vec![*place]),
-            Record::Event { place, time, .. } => (2, *time, vec![*place]),
+        let (kind, time, objects) = match &record {
+            Record::State { object, start, .. } => (1, *start, vec![*object]),
+            Record::Event { object, time, .. } => (2, *time, vec![*object]),
             Record::Communication { from, to, times, .. } => (3, times[0], vec![*from, *to]),
         };
         if (time, kind) < latest {
             return Err((line, "the order of time is broken".to_owned()));
         }
         latest = (time, kind);
-        for (cpu, task, thread) in places {
+        for (cpu, task, thread) in objects {
             if *cpu_of.entry((task, thread)).or_insert(cpu) != cpu {
                 return Err((line, "a thread changes its processor".to_owned()));
             }
         }
-        if let Record::State { place, start, end, .. } = record {
-            let free = state_end.insert(place, end).unwrap_or(0);
+        if let Record::State { object, start, end, .. } = record {
+            let free = state_end.insert(object, end).unwrap_or(0);
             if start < free {
                 return Err((line, "two states of a thread overlap".to_owned()));
             }
@@ -134,7 +134,7 @@ fn read_body<'a>(trace: &Trace, cpus: usize, body: &'a str) -> Result<Vec<Record
 fn read_record(trace: &Trace, cpus: usize, line: &str) -> Result<Record, String> {
     let fields: Option<Vec<u64>> = line.split(':').map(number).collect();
     let fields = fields.ok_or("a field is no number")?;
-    let place = |fields| place(trace, cpus, fields);
+    let object = |fields| object(trace, cpus, fields);
     let is_late = |time: u64| time > trace.end;
     match fields[..] {
         [1, ref at @ .., start, end, state] => {
@@ -142,7 +142,7 @@ fn read_record(trace: &Trace, cpus: usize, line: &str) -> Result<Record, String>
             if !trace.states.contains_key(&state) || start >= end || is_late(end) {
                 return Err("a state is unknown, empty or late".to_owned());
             }
-            Ok(Record::State { place: place(at)?, start, end, state })
+            Ok(Record::State { object: object(at)?, start, end, state })
         }
         [2, a, b, c, d, time, ref rest @ ..] => {
             let (pairs, []) = rest.as_chunks::<2>() else { return Err("a type has no value".to_owned()) };
@@ -156,14 +156,14 @@ fn read_record(trace: &Trace, cpus: usize, line: &str) -> Result<Record, String>
                 }
             }
             let pairs = pairs.iter().map(|[kind, value]| (*kind as u32, *value)).collect();
-            Ok(Record::Event { place: place(&[a, b, c, d])?, time, pairs })
+            Ok(Record::Event { object: object(&[a, b, c, d])?, time, pairs })
         }
         [3, a, b, c, d, ordered, sent, e, f, g, h, expected, arrived, size, tag] => {
             let times = [ordered, sent, expected, arrived];
             if !times.is_sorted() || is_late(arrived) {
                 return Err("the times of a communication are out of order".to_owned());
             }
-            let (from, to) = (place(&[a, b, c, d])?, place(&[e, f, g, h])?);
+            let (from, to) = (object(&[a, b, c, d])?, object(&[e, f, g, h])?);
             Ok(Record::Communication { from, to, times, size, tag })
         }
         _ => Err("no such record".to_owned()),

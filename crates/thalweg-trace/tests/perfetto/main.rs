@@ -63,7 +63,7 @@ fn each_body_has_one_slice_with_name_track_and_annotations() {
             assert_eq!(slice.categories.contains(&"failed".to_owned()), task.outcome == Some(Outcome::Failed));
             let annotation = |key: &str| slice.annotations.get(key).map(String::as_str);
             let line = NAMES.iter().position(|other| *other == name).expect("a known name") + 1;
-            assert_eq!(annotation("place"), Some(format!("src/x.rs:{line}:5").as_str()));
+            assert_eq!(annotation("source"), Some(format!("src/x.rs:{line}:5").as_str()));
             assert_eq!(annotation("submitted (ns)"), Some(task.submitted.to_string().as_str()));
             assert_eq!(annotation("ready (ns)"), Some(ready.to_string().as_str()));
             let delay = task.start.expect("it ran") - ready;

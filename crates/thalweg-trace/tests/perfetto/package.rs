@@ -1,4 +1,5 @@
-//! Files are read with the messages of Python's `perfetto` package, which Perfetto's authors generate from their schema.
+//! Files are read with the messages of Python's `perfetto` package, which Perfetto's authors generate from their
+//! schema.
 //!
 //! The package is installed into a folder of the build, once. Without Python or a network the test says that it is
 //! skipped.
@@ -61,7 +62,7 @@ fn expected(trace: &Trace) -> BTreeMap<String, u64> {
         ("end", count(bodies.len() + trace.states.len() + trace.copies.len())),
         ("arrows", count(arrows)),
         ("annotation task", count(bodies.len())),
-        ("annotation place", count(bodies.len())),
+        ("annotation source", count(bodies.len())),
         ("annotation submitted (ns)", count(bodies.len())),
         ("annotation ready (ns)", count(bodies.len())),
         ("annotation bytes", count(trace.copies.len())),
