@@ -8,9 +8,17 @@
 //! The crate never talks to a runtime: the library writes with [`record`] and [`frame`], and tools read with
 //! [`Trace`].
 
+#[cfg(feature = "tools")]
+mod counters;
 pub mod frame;
+#[cfg(feature = "tools")]
+pub mod paraver;
+#[cfg(feature = "tools")]
+pub mod perfetto;
 mod read;
 pub mod record;
+#[cfg(feature = "tools")]
+mod rows;
 mod tables;
 
 pub use read::ReadError;
