@@ -4,14 +4,15 @@
 //! alone they do not, since memory would grow with each task: it misses dependences on tasks that the histories have
 //! forgotten. Such a task had ended before its successor was submitted.
 
-use super::datum::Datum;
+use super::datum::{AccessRecord, Datum};
 use super::graph::GraphLog;
 #[cfg(feature = "graph")]
 use super::graph::TaskGraph;
-use super::node::Meta;
+use super::mode::Mode;
+use super::node::Submitting;
 use crate::ids::TaskId;
 use crate::sync::Flow;
-use crate::trace::{Describe, Tracer};
+use crate::trace::{self, Describe, Tracer};
 use std::sync::Arc;
 
 /// The recorder of one runtime; see the module documentation.
@@ -24,12 +25,19 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Records that a task of the program was submitted, perhaps in the body of another task.
     #[cold]
-    pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
+    pub(crate) fn task(&self, task: &Submitting, parent: impl FnOnce() -> Option<TaskId>) {
+        let meta = task.shared();
         if let Some(graph) = &self.graph {
-            graph.task(task.id, &task.name);
+            graph.task(meta.id, &meta.name);
         }
         if let Some(tracer) = &self.tracer {
-            tracer.submitted(task.id, &task.name, task.location, parent());
+            tracer.submitted(meta.id, &meta.name, meta.location, parent());
+            if tracer.wants_accesses() {
+                task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+                    let describe = || ((block.volume() * datum.element_bytes) as u64, datum.describe(block));
+                    tracer.access((datum.id, datum), block, traced(mode), describe);
+                });
+            }
         }
     }
 
@@ -54,6 +62,21 @@ impl Recorder {
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)
+    }
+}
+
+/// Returns the mode of an access as traces have it.
+fn traced(mode: Mode) -> trace::Mode {
+    match mode {
+        Mode::Commutative => trace::Mode::Commutative,
+        Mode::Reduction(_) => trace::Mode::Reduction,
+        mode if mode.sees_nothing() => trace::Mode::Order,
+        mode => match (mode.reads(), mode.writes()) {
+            (true, false) => trace::Mode::Read,
+            (false, true) => trace::Mode::Write,
+            (true, true) => trace::Mode::Update,
+            (false, false) => trace::Mode::Order,
+        },
     }
 }
 

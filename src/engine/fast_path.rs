@@ -49,7 +49,7 @@ impl Engine {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         let leftover = register_together(tasks, first, accesses, self.recorder.as_ref())?;
         if let Some(recorder) = &self.recorder {
-            tasks.iter().for_each(|task| recorder.task(task.shared(), || running::task_here(self.runtime)));
+            tasks.iter().for_each(|task| recorder.task(task, || running::task_here(self.runtime)));
         }
         let unblocked = tasks.drain(..).filter_map(Submitting::commit);
         let Some(leftover) = leftover else {

@@ -115,7 +115,7 @@ impl Engine {
             Err(error) => return Err(Box::new((error, task))),
         };
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
-            recorder.task(task.shared(), || running::task_here(self.runtime));
+            recorder.task(&task, || running::task_here(self.runtime));
         }
         if let Some(after) = after {
             self.announce(&task, accesses, &after);

@@ -47,6 +47,7 @@ pub struct Builder {
     pub(super) on_failure: Option<failures::Tell>,
     pub(super) record_graph: bool,
     pub(super) trace: Option<crate::trace::Order>,
+    pub(super) trace_accesses: bool,
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
@@ -105,6 +106,7 @@ impl Builder {
             on_failure: None,
             record_graph: false,
             trace: None,
+            trace_accesses: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
@@ -507,14 +509,21 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
-        self.trace = Some(crate::trace::Order { path: path.into(), latest: None });
+        self.trace = Some(crate::trace::Order { path: path.into(), ..Default::default() });
         self
     }
 
     /// Like [`trace`](Self::trace), but keeps only the records of the last `latest` of the run, in memory, and writes
     /// them when the runtime is dropped. It is meant for programs that run for days.
     pub fn trace_latest(mut self, path: impl Into<PathBuf>, latest: Duration) -> Self {
-        self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest) });
+        self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest), ..Default::default() });
+        self
+    }
+
+    /// Records the accesses of tasks in the trace as well: regions and modes, 8 bytes per access. `thalweg sim`
+    /// needs them. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
+    pub fn trace_accesses(mut self, yes: bool) -> Self {
+        self.trace_accesses = yes;
         self
     }
 

@@ -8,13 +8,14 @@
 use super::names::Names;
 use super::writer::Writer;
 use crate::ids::{DataId, TaskId};
+use crate::region::Block;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use thalweg_trace::record::{BASE, long};
+use thalweg_trace::record::{ACCESS, BASE, DEPENDENT, ORDER, PARENT, VALUE, kind_of, long};
 
 /// 64 KiB: some 1,300 tasks.
 const WORDS: usize = 8192;
@@ -62,6 +63,7 @@ pub(super) struct Local {
     latest_site: (u64, u32),
     data: FxHashSet<DataId>,
     latest_data: Option<DataId>,
+    regions: FxHashMap<(DataId, Block), u32>,
 }
 
 impl Local {
@@ -82,6 +84,7 @@ impl Local {
             latest_site: (0, 0),
             data,
             latest_data: None,
+            regions: FxHashMap::default(),
         }
     }
 
@@ -131,9 +134,8 @@ impl Local {
         self.base = time;
         self.store(&[long(BASE, 0), time]);
         let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
-        let timed = |kind| !matches!(kind, thalweg_trace::record::DEPENDENT | thalweg_trace::record::PARENT);
-        let kind = thalweg_trace::record::kind_of(record[0]);
-        if timed(kind) && !matches!(kind, thalweg_trace::record::VALUE | thalweg_trace::record::ORDER) {
+        let untimed = [DEPENDENT, PARENT, ACCESS, VALUE, ORDER];
+        if !untimed.contains(&kind_of(record[0])) {
             record[0] &= u64::from(u32::MAX); // the base is its time
         }
         self.store(&record);
@@ -147,6 +149,23 @@ impl Local {
         }
         self.filled += words.len();
         self.chunk.filled.store(self.filled, Ordering::Release);
+    }
+
+    /// Returns the number of a region of a data object. `describe` returns its bytes and its ranges in words.
+    pub(super) fn region(
+        &mut self,
+        data: DataId,
+        block: &Block,
+        names: &Names,
+        describe: impl FnOnce() -> (u64, String),
+    ) -> u32 {
+        if let Some(number) = self.regions.get(&(data, *block)) {
+            return *number;
+        }
+        if self.regions.len() > MOST_KNOWN {
+            self.regions.clear();
+        }
+        *self.regions.entry((data, *block)).or_insert_with(|| names.region(data, block, describe))
     }
 
     /// Returns the number of a task's name and place.

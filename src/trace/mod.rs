@@ -16,6 +16,7 @@ mod names;
 mod writer;
 
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
+use crate::region::Block;
 use clock::Clock;
 use lane::Local;
 use names::Names;
@@ -26,18 +27,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_trace::record::{self, NO_UNIT, UNKNOWN, first, long, of_unit};
-pub(crate) use thalweg_trace::record::{Between, End, Happened, Stage, Why};
+pub(crate) use thalweg_trace::record::{Between, End, Happened, Mode, Stage, Why};
 use writer::Writer;
 
 /// The variable that names the file to trace to.
 pub(crate) const VARIABLE: &str = "THALWEG_TRACE";
 
 /// An order to trace to a file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
     pub(crate) path: PathBuf,
     /// If set, only the records of this last period are kept.
     pub(crate) latest: Option<Duration>,
+    /// Whether the accesses of tasks are recorded too.
+    pub(crate) accesses: bool,
 }
 
 /// The recipient of the events of one runtime; see the module.
@@ -47,6 +50,7 @@ pub(crate) struct Tracer {
     clock: Clock,
     names: Arc<Names>,
     writer: Writer,
+    accesses: bool,
 }
 
 static NEXT_TRACER: AtomicU64 = AtomicU64::new(0);
@@ -65,9 +69,10 @@ impl Tracer {
         let clock = Clock::start(is_virtual);
         let names = Arc::new(Names::default());
         let facts = format!("{facts}ticks_per_ns\t{}\nsimulated\t{is_virtual}\n", clock.ticks_per_ns());
+        let accesses = order.accesses;
         let writer = Writer::start(order, names.clone(), &facts)?;
         let number = NEXT_TRACER.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { number, clock, names, writer }))
+        Ok(Arc::new(Self { number, clock, names, writer, accesses }))
     }
 
     /// Returns the ticks since the trace began.
@@ -139,6 +144,28 @@ impl Tracer {
         if let Some(parent) = parent {
             self.push(now, |_, _| [long(record::PARENT, parent.0)]);
         }
+    }
+
+    /// Whether [`access`](Self::access) is to be called for each access of a submitted task.
+    pub(crate) fn wants_accesses(&self) -> bool {
+        self.accesses
+    }
+
+    /// Records that the task that this thread recorded last accesses a region. `describe` returns the region's bytes and
+    /// its ranges in words.
+    pub(crate) fn access(
+        &self,
+        (data, known): (DataId, &dyn Describe),
+        block: &Block,
+        mode: Mode,
+        describe: impl FnOnce() -> (u64, String),
+    ) {
+        self.know(data, known);
+        self.with_local(|local| {
+            let region = local.region(data, block, &self.names, describe);
+            let time = local.last_time();
+            local.push(&[first(record::ACCESS, region, mode as u32)], &self.writer, time);
+        });
     }
 
     /// Records that a task depends on another, perhaps because of a data object.

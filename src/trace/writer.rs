@@ -140,8 +140,14 @@ impl Inner {
 
     fn push_names(&self, out: &mut Vec<u8>) {
         let threads = std::mem::take(&mut *self.threads.lock());
-        let (sites, data) = self.names.take_unwritten();
-        for (kind, payload) in [(frame::META, threads.into_bytes()), (frame::SITES, sites), (frame::DATA, data)] {
+        let [sites, data, regions] = self.names.take_unwritten();
+        let payloads = [
+            (frame::META, threads.into_bytes()),
+            (frame::SITES, sites),
+            (frame::DATA, data),
+            (frame::REGIONS, regions),
+        ];
+        for (kind, payload) in payloads {
             if !payload.is_empty() {
                 push(out, kind, |out| out.extend(payload));
             }

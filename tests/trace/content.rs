@@ -4,7 +4,7 @@ use super::traced;
 use std::collections::BTreeSet;
 use thalweg::SimulatedMachine;
 use thalweg::prelude::*;
-use thalweg_trace::{NoteKind, Outcome, StateKind, Trace};
+use thalweg_trace::{AccessMode, NoteKind, Outcome, StateKind, Trace};
 
 fn cpu(units: &str) -> thalweg::Builder {
     Runtime::builder().compute_units(units)
@@ -96,6 +96,32 @@ fn each_of_many_tasks_of_many_threads_is_there_once() {
     assert!(trace.tasks.iter().all(|task| task.outcome == Some(Outcome::Done)));
     assert!(trace.dependences.len() >= THREADS * (TASKS - 1));
     assert_in_order(&trace);
+}
+
+#[test]
+fn accesses_are_recorded_with_regions_and_modes_on_request() {
+    let program = |rt: &Runtime| {
+        let (x, y) = (rt.data(vec![0u64; 10]).named("x"), rt.scalar(0u64));
+        rt.task("first", (x.slice(2..5).input(), y.reduction(Sum))).cpu(|_, _| ()).submit().unwrap();
+        rt.task("second", (x.inout(), y.output())).cpu(|_, (_, y)| y[0] = 1).submit().unwrap();
+        rt.for_each("third", x.blocks(5).output()).cpu(|_, x| x.fill(0)).submit().unwrap();
+        rt.wait().unwrap();
+    };
+    assert!(traced(cpu("1:CPU:1"), program).accesses.is_empty());
+    let trace = traced(cpu("1:CPU:1").trace_accesses(true), program);
+    let accesses = trace.accesses.iter().map(|access| {
+        let region = &trace.regions[access.region.unwrap()];
+        (access.task, access.mode, region.text.as_str(), region.bytes, trace.data[&region.data].bytes)
+    });
+    let expected = [
+        (0, AccessMode::Read, "[2..5]", 24, 80),
+        (0, AccessMode::Reduction, "[0..1]", 8, 8),
+        (1, AccessMode::Update, "[0..10]", 80, 80),
+        (1, AccessMode::Write, "[0..1]", 8, 8),
+        (2, AccessMode::Write, "[0..5]", 40, 80),
+        (3, AccessMode::Write, "[5..10]", 40, 80),
+    ];
+    assert_eq!(accesses.collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -23,5 +23,6 @@ mod tables;
 
 pub use read::ReadError;
 pub use tables::{
-    Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
+    StateKind, Task, Trace, Unit,
 };

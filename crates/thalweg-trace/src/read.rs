@@ -7,7 +7,9 @@
 
 use crate::frame::{self, MAGIC, VERSION};
 use crate::record::{self, Between, End, Happened, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
-use crate::tables::{Copy, Data, Decision, Dependence, Memory, Note, Site, State, Task, Trace, Unit};
+use crate::tables::{
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, Region, Site, State, Task, Trace, Unit,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
@@ -123,6 +125,7 @@ impl Reader {
             frame::META => self.meta(fields.0),
             frame::SITES => self.read_sites(&mut fields)?,
             frame::DATA => self.data(&mut fields)?,
+            frame::REGIONS => self.regions(&mut fields)?,
             frame::EVENTS => self.events(&mut fields)?,
             frame::END => self.end = Some(fields.u64()?),
             kind => return Err(format!("no frame has kind {kind}")),
@@ -172,6 +175,18 @@ impl Reader {
             let (number, bytes, name) = (fields.u64()?, fields.u64()?, fields.u32()?);
             let name = fields.text(name)?;
             self.trace.data.insert(number, Data { name, bytes });
+        }
+        Ok(())
+    }
+
+    fn regions(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
+        while !fields.0.is_empty() {
+            let (number, length, data, bytes) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?);
+            let text = fields.text(length)?;
+            if number as usize != self.trace.regions.len() {
+                return Err(format!("region {number} follows {} others", self.trace.regions.len()));
+            }
+            self.trace.regions.push(Region { data, bytes, text });
         }
         Ok(())
     }
@@ -241,6 +256,7 @@ struct Known {
 struct Events {
     tasks: HashMap<u64, Known>,
     dependences: Vec<(u64, u64, Option<u64>, bool)>,
+    accesses: Vec<(u64, u32, AccessMode)>,
     notes: Vec<(u64, u64, Happened)>,
     copies: Vec<Copy>,
     states: Vec<State>,
@@ -265,7 +281,13 @@ impl Events {
             let unit = |unit: u32| (unit != record::NO_UNIT).then_some(unit as usize);
             let is_timed = !matches!(
                 kind,
-                record::BASE | record::PARENT | record::DEPENDENT | record::VALUE | record::ORDER | record::FAR
+                record::BASE
+                    | record::PARENT
+                    | record::DEPENDENT
+                    | record::VALUE
+                    | record::ORDER
+                    | record::FAR
+                    | record::ACCESS
             );
             if is_timed {
                 self.end = self.end.max(time);
@@ -275,6 +297,11 @@ impl Events {
                 record::SUBMITTED => {
                     submitted = record[1];
                     self.tasks.entry(submitted).or_default().submitted = Some((time, small));
+                }
+                record::ACCESS => {
+                    use AccessMode::{Commutative, Order, Read, Reduction, Update, Write};
+                    let mode = [Read, Write, Update, Commutative, Reduction, Order][(time_of(first) as usize).min(5)];
+                    self.accesses.push((submitted, small, mode));
                 }
                 record::PARENT => self.tasks.entry(submitted).or_default().parent = Some(first >> 8),
                 record::DEPENDENT => dependent = first >> 8,
@@ -370,6 +397,12 @@ impl Events {
         };
         trace.dependences = self.dependences.drain(..).filter_map(of_numbers).collect();
         trace.dependences.sort_by_key(|dependence| dependence.to);
+        let access = |(task, region, mode): (u64, u32, AccessMode)| {
+            let region = Some(region as usize).filter(|region| *region < trace.regions.len());
+            Some(Access { task: *places.get(&task)?, region, mode })
+        };
+        trace.accesses = self.accesses.drain(..).filter_map(access).collect();
+        trace.accesses.sort_by_key(|access| access.task);
         let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: *places.get(&task)?, kind });
         trace.notes = self.notes.drain(..).filter_map(note).collect();
         (trace.copies, trace.states, trace.memory, trace.decisions) =

@@ -46,6 +46,10 @@ pub const NOTE: u8 = 13;
 /// the instance. Word 2: state (8 bits) and pivot (32 bits).
 pub const DECISION: u8 = 14;
 
+/// An access of the task submitted last, in traces that have them. Small field: the region. Bits 32..40: the mode
+/// ([`Mode`]).
+pub const ACCESS: u8 = 15;
+
 /// The site of a task that has none, and the data object of a dependence without one.
 pub const UNKNOWN: u32 = (1 << 24) - 1;
 /// The unit of a thread that leads none.
@@ -119,10 +123,28 @@ pub enum Happened {
     Cancelled = 3,
 }
 
+/// How a task accesses a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// It reads.
+    Read = 0,
+    /// It overwrites.
+    Write = 1,
+    /// It reads and writes.
+    Update = 2,
+    /// It updates, in any order with others but not together with them.
+    Commutative = 3,
+    /// It adds to a replica that is combined later.
+    Reduction = 4,
+    /// It touches no element: it is only ordered, or declares for its children.
+    Order = 5,
+}
+
 /// Returns the number of words of a record of this kind, if the kind exists.
 pub const fn words(kind: u8) -> Option<usize> {
     match kind {
-        PARENT | DEPENDENT | VALUE | ORDER => Some(1),
+        PARENT | DEPENDENT | VALUE | ORDER | ACCESS => Some(1),
         BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE => Some(2),
         RAN | DECISION => Some(3),
         COPY => Some(5),

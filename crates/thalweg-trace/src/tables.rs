@@ -1,6 +1,6 @@
 //! A trace in memory: tables of events, with all times in nanoseconds since the runtime was built.
 
-pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind};
+pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind, Mode as AccessMode};
 use std::collections::HashMap;
 
 /// A run.
@@ -31,6 +31,10 @@ pub struct Trace {
     pub data: HashMap<u64, Data>,
     /// The tasks.
     pub tasks: Vec<Task>,
+    /// The regions that tasks access, if the trace was asked for accesses.
+    pub regions: Vec<Region>,
+    /// The accesses, grouped by task, if the trace was asked for them.
+    pub accesses: Vec<Access>,
     /// The dependences, grouped by successor.
     pub dependences: Vec<Dependence>,
     /// The copies, by their ends.
@@ -111,6 +115,28 @@ pub struct Task {
     pub device: Option<usize>,
     /// How its body ended.
     pub outcome: Option<Outcome>,
+}
+
+/// A region of a data object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// The data object: a key of [`Trace::data`].
+    pub data: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its ranges, as in `[0..10]`.
+    pub text: String,
+}
+
+/// An access of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// The task.
+    pub task: usize,
+    /// The region, in `regions`; `None` if the program has too many to name them all.
+    pub region: Option<usize>,
+    /// How the task accesses it.
+    pub mode: AccessMode,
 }
 
 /// A dependence between tasks.

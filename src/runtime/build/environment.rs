@@ -13,6 +13,11 @@ pub(super) const UNITS: &str = "THALWEG_UNITS";
 /// The scheduler of a runtime whose program names none.
 pub(super) const SCHEDULER: &str = "THALWEG_SCHEDULER";
 
+/// Whether the variable `THALWEG_TRACE_ACCESSES` asks for accesses in traces: it is set, and not to 0.
+pub(super) fn trace_accesses() -> bool {
+    text("THALWEG_TRACE_ACCESSES").is_some_and(|value| value != "0")
+}
+
 /// Returns the file to trace to, if the variable names one. Each further runtime of the process gets a separate file.
 pub(super) fn trace() -> Option<Order> {
     static TRACED: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +30,7 @@ pub(super) fn trace() -> Option<Order> {
             path.with_file_name(format!("{stem}-{}{}", earlier + 1, extension.unwrap_or_default()))
         }
     };
-    Some(Order { path, latest: None })
+    Some(Order { path, ..Order::default() })
 }
 
 /// Returns the text of a variable; `None` if it is unset or empty.

@@ -145,6 +145,8 @@ impl Builder {
             unit.devices.iter().for_each(|device| _ = writeln!(facts, "space\t{} {}", unit.kind, device.0));
         }
         let path = order.path.clone();
+        let accesses = self.trace_accesses || environment::trace_accesses();
+        let order = trace::Order { accesses, ..order };
         match Tracer::start(order, &facts, is_simulated) {
             Ok(tracer) => Ok(Some(tracer)),
             Err(problem) => {
