@@ -30,6 +30,9 @@ pub(crate) struct Machine {
     /// Simulate the machine described in a file: computes nothing, prints virtual times
     #[arg(long, value_name = "FILE")]
     simulate: Option<PathBuf>,
+    /// Write a trace of the run to a file, for `thalweg trace FILE`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Show no progress bar, even on a terminal
     #[arg(long)]
     no_progress: bool,
@@ -105,6 +108,9 @@ impl Machine {
             let machine = SimulatedMachine::from_file(file)?;
             println!("simulated: {}", machine.name());
             builder = builder.simulate(machine);
+        }
+        if let Some(file) = &self.trace {
+            builder = builder.trace(file);
         }
         Ok(builder.build()?)
     }
