@@ -3,7 +3,7 @@
 //! Columns of times end in `_ns`: nanoseconds since the runtime was built. Tasks, units, spaces, sites and threads are
 //! referred to by their numbers, which are the first columns of their own tables. What is not known is null.
 
-use crate::{NoteKind, Outcome, StateKind, Trace};
+use crate::{AccessMode, NoteKind, Outcome, StateKind, Trace};
 use std::io;
 
 /// A value of a row.
@@ -47,7 +47,7 @@ impl Sheet {
 }
 
 /// All tables.
-pub(crate) const SHEETS: [Sheet; 13] = [
+pub(crate) const SHEETS: [Sheet; 15] = [
     Sheet {
         name: "tasks",
         columns: &[
@@ -85,6 +85,31 @@ pub(crate) const SHEETS: [Sheet; 13] = [
             let mut each = trace.dependences.iter();
             each.try_for_each(|edge| {
                 visit(&[index(edge.from), index(edge.to), some(edge.data), flag(edge.carries_value)])
+            })
+        },
+    },
+    Sheet {
+        name: "accesses",
+        columns: &["task", "region", "mode"],
+        texts: &["mode"],
+        has_key: false,
+        indices: &["task", "region"],
+        rows: |trace, visit| {
+            trace.accesses.iter().try_for_each(|access| {
+                let region = access.region.map_or(Null, index);
+                visit(&[index(access.task), region, Text(mode_name(access.mode))])
+            })
+        },
+    },
+    Sheet {
+        name: "regions",
+        columns: &["region", "data", "bytes", "ranges"],
+        texts: &["ranges"],
+        has_key: true,
+        indices: &["data"],
+        rows: |trace, visit| {
+            trace.regions.iter().enumerate().try_for_each(|(number, region)| {
+                visit(&[index(number), Number(region.data), Number(region.bytes), Text(&region.text)])
             })
         },
     },
@@ -246,6 +271,18 @@ fn note_name(note: NoteKind) -> &'static str {
         NoteKind::Refused => "refused",
         NoteKind::Returned => "returned",
         NoteKind::Cancelled => "cancelled",
+    }
+}
+
+/// `read`, `write`, `update`, `commutative`, `reduction`, `order`.
+fn mode_name(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::Read => "read",
+        AccessMode::Write => "write",
+        AccessMode::Update => "update",
+        AccessMode::Commutative => "commutative",
+        AccessMode::Reduction => "reduction",
+        AccessMode::Order => "order",
     }
 }
 

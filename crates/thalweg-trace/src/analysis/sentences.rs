@@ -7,7 +7,7 @@ use super::{Analysis, DataTraffic, NameUse};
 use crate::text::{bytes, counted, duration, one_line, percent, share};
 use crate::{NoteKind, Trace};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Names are cut to so many characters.
 const LONGEST_NAME: usize = 60;
@@ -165,6 +165,16 @@ impl Sentences<'_> {
         (most.map(|(data, _)| data), path.values().filter(|(_, carries)| !carries).count() as u64)
     }
 
+    /// The share of a data object that tasks of the critical path access on average, if the trace has accesses.
+    fn accessed_part(&self, data: u64) -> Option<String> {
+        let tasks: HashSet<usize> = self.analysis.critical.iter().map(|step| step.task).collect();
+        let regions = self.trace.accesses.iter().filter(|access| tasks.contains(&access.task));
+        let regions = regions.filter_map(|access| self.trace.regions.get(access.region?));
+        let bytes: Vec<u64> = regions.filter(|region| region.data == data).map(|region| region.bytes).collect();
+        let mean = bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)).checked_div(bytes.len() as u64)?;
+        Some(share(mean, self.trace.data.get(&data)?.bytes))
+    }
+
     fn dependence(&self) -> String {
         let (analysis, steps) = (self.analysis, self.analysis.critical.len() as u64);
         let is_critical = percent(analysis.critical_ns, analysis.makespan()) >= CRITICAL;
@@ -177,6 +187,7 @@ impl Sentences<'_> {
         }
         let (name, time) = self.analysis.dominating(self.trace).unwrap_or_default();
         let (name, (data, ordering)) = (one_line(name, LONGEST_NAME), self.followed());
+        let part = data.and_then(|data| self.accessed_part(data));
         let data = data.map(|data| self.data(data));
         let path = format!(
             "the critical path takes {} of the run in {}, {} of it in `{name}`{}",
@@ -186,11 +197,12 @@ impl Sentences<'_> {
             data.as_ref().map_or(String::new(), |data| format!(", and follows {data}"))
         );
         let finding = if is_critical { path } else { format!("{waits}; {path}") };
-        let data = data.unwrap_or_else(|| "their data".to_owned());
+        let part = part.map_or(String::new(), |part| format!(", of which they access {part} on average"));
+        let data = data.unwrap_or_else(|| "their data".to_owned()) + &part;
         if steps > 1 && ordering * 2 >= steps - 1 {
             let number = counted(ordering, "dependence");
             return format!(
-                "{finding}; {number} on it carry no value, so narrow the regions of {data} or use a second buffer"
+                "{finding}; {number} on it carry no value, so use a second buffer or narrow the regions of {data}"
             );
         }
         format!("{finding}; split `{name}` into tasks that run side by side, or narrow the regions of {data}")

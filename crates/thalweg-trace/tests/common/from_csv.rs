@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::str::FromStr;
 use thalweg_trace::{
-    Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
+    StateKind, Task, Trace, Unit,
 };
 
 /// A row by the columns' names.
@@ -120,6 +121,14 @@ pub(crate) fn read(folder: &Path) -> Trace {
                 carries_value: row.flag("carries_value"),
             })
             .collect(),
+        accesses: of("accesses")
+            .into_iter()
+            .map(|row| Access { task: row.number("task"), region: row.some("region"), mode: mode(&row.text("mode")) })
+            .collect(),
+        regions: of("regions")
+            .into_iter()
+            .map(|row| Region { data: row.number("data"), bytes: row.number("bytes"), text: row.text("ranges") })
+            .collect(),
         copies: of("copies")
             .into_iter()
             .map(|row| Copy {
@@ -149,6 +158,18 @@ pub(crate) fn read(folder: &Path) -> Trace {
                 pivot: row.number("pivot"),
             })
             .collect(),
+    }
+}
+
+fn mode(name: &str) -> AccessMode {
+    match name {
+        "read" => AccessMode::Read,
+        "write" => AccessMode::Write,
+        "update" => AccessMode::Update,
+        "commutative" => AccessMode::Commutative,
+        "reduction" => AccessMode::Reduction,
+        "order" => AccessMode::Order,
+        name => panic!("no mode {name}"),
     }
 }
 

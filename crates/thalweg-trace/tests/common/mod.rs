@@ -9,7 +9,8 @@ pub(crate) mod oracle;
 
 use proptest::prelude::*;
 use thalweg_trace::{
-    Copy, Data, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State, StateKind, Task,
+    Trace, Unit,
 };
 
 /// A trace with units of these kinds, led by threads as in a runtime: the program's thread leads unit 0.
@@ -123,6 +124,12 @@ pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
         for object in 0..4 {
             data(&mut trace, object, &format!("data `{object}, \"quoted\"`"), 1000);
         }
+        let modes = [AccessMode::Read, AccessMode::Write, AccessMode::Update, AccessMode::Order];
+        for number in 0..trace.tasks.len() {
+            let region = Some(number % 5).filter(|region| *region < 4);
+            trace.accesses.push(Access { task: number, region, mode: modes[number % 4] });
+        }
+        trace.regions.extend((0..4).map(|data| Region { data, bytes: 100 * data, text: format!("[0..{data}, 3]") }));
         let bytes = trace.copies.iter().map(|copy| Memory { at: copy.end, space: copy.to, bytes: copy.bytes });
         trace.memory = bytes.collect();
         trace
