@@ -144,7 +144,7 @@ fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
     for task in graph.order() {
         let before = graph.of(task).iter().map(|dependence| (best[dependence.from].0, dependence.from));
         let (before, from) = before.fold((0, NONE), |most, next| if next.0 > most.0 { next } else { most });
-        best[task] = (before + prepared.duration(task), from);
+        best[task] = (before.saturating_add(prepared.duration(task)), from);
         if best[task].0 > length {
             (length, last) = (best[task].0, task);
         }

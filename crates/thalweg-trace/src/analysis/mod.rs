@@ -35,6 +35,7 @@ pub use verdict::{Limit, Verdict};
 
 use crate::Trace;
 use prepare::Prepared;
+use spans::sum;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -131,7 +132,7 @@ impl Analysis {
 
     /// Returns the sum of all bodies' durations: more than the time in which units compute, if bodies run in bodies.
     pub fn in_bodies(&self) -> u64 {
-        self.names.iter().map(|name| name.total).sum()
+        sum(self.names.iter().map(|name| name.total))
     }
 
     /// Returns the mean duration of a body; 0 if none ran.
@@ -141,8 +142,8 @@ impl Analysis {
 
     /// Returns the number of bytes that were copied, and of those among them that made room for others.
     pub fn copied(&self) -> (u64, u64) {
-        let sum = |of: fn(&Transfer) -> u64| self.transfers.iter().map(of).fold(0, u64::saturating_add);
-        (sum(|link| link.bytes), sum(|link| link.evicted))
+        let links = |of: fn(&Transfer) -> u64| sum(self.transfers.iter().map(of));
+        (links(|link| link.bytes), links(|link| link.evicted))
     }
 
     /// Returns the task name with the most time on the critical path, and that time; `None` if the path is empty.
@@ -151,14 +152,15 @@ impl Analysis {
         for step in &self.critical {
             let task = &trace.tasks[step.task];
             let time = task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start));
-            *times.entry(trace.name(step.task)).or_default() += time;
+            let sum: &mut u64 = times.entry(trace.name(step.task)).or_default();
+            *sum = sum.saturating_add(time);
         }
         times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
     }
 
     /// Returns the time of all units: their number times the makespan.
     pub fn unit_time(&self) -> u64 {
-        self.units.len() as u64 * self.makespan()
+        self.makespan().saturating_mul(self.units.len() as u64)
     }
 }
 

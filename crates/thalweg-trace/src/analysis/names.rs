@@ -1,6 +1,7 @@
 //! Figures by task name: bodies' durations, and the delay from ready to start.
 
 use super::prepare::Prepared;
+use super::spans::sum;
 use std::collections::HashMap;
 
 /// The tasks of one name. Times in nanoseconds; all are 0 if no body ran.
@@ -89,7 +90,7 @@ pub(super) fn by_name(prepared: &Prepared<'_>) -> (Vec<NameUse>, u64, [u64; 2]) 
             name.units.resize(prepared.units + 1, (0, 0));
         }
         let (count, total) = &mut name.units[task.unit.unwrap_or(prepared.units)];
-        (*count, *total) = (*count + 1, *total + duration);
+        (*count, *total) = (*count + 1, total.saturating_add(duration));
     }
     for (site, tasks) in per_site.into_iter().enumerate().filter(|(_, tasks)| *tasks > 0) {
         names[name_of[site]].sites.insert(site, tasks);
@@ -107,7 +108,7 @@ impl Collected {
     fn figures(mut self, prepared: &Prepared<'_>) -> NameUse {
         let most = self.sites.iter().max_by_key(|(site, tasks)| (**tasks, std::cmp::Reverse(**site)));
         let site = *most.expect("only names with tasks are kept").0;
-        let (count, total) = (self.durations.len() as u64, self.durations.iter().sum::<u64>());
+        let (count, total) = (self.durations.len() as u64, sum(self.durations.iter().copied()));
         let [p50, p99] = percentiles(&mut self.durations);
         let [wait_p50, wait_p99] = percentiles(&mut self.waits);
         NameUse {
@@ -133,7 +134,7 @@ impl Collected {
         for (unit, (count, total)) in self.units.iter().enumerate().filter(|(_, (count, _))| *count > 0) {
             let kind = prepared.trace.units.get(unit).map_or("?", |unit| unit.kind.as_str());
             match kinds.iter_mut().find(|known| known.kind == kind) {
-                Some(known) => (known.count, known.total) = (known.count + count, known.total + total),
+                Some(known) => (known.count, known.total) = (known.count + count, known.total.saturating_add(*total)),
                 None => kinds.push(KindUse { kind: kind.to_owned(), count: *count, total: *total }),
             }
         }

@@ -93,7 +93,7 @@ impl Sentences<'_> {
         let shares = &self.analysis.shares;
         let lost = submission(shares, self.lost);
         let (every, body) = (self.between_submissions(), self.analysis.body_p50);
-        let enough = every * self.analysis.units.len() as u64;
+        let enough = every.saturating_mul(self.analysis.units.len() as u64);
         if body >= enough {
             return format!(
                 "{} passes before the program submits the next task, though a task takes {} and the next comes \
@@ -104,7 +104,10 @@ impl Sentences<'_> {
             );
         }
         // A thread that submits tasks runs none, so its unit is idle, too.
-        let finding = format!("{} of idle time ends with a submission", share(lost, shares.idle() + shares.program));
+        let finding = format!(
+            "{} of idle time ends with a submission",
+            share(lost, shares.idle().saturating_add(shares.program))
+        );
         let nested = self.trace.tasks.iter().filter(|task| task.parent.is_some()).count();
         let other =
             if nested * 2 > self.trace.tasks.len() { "let more bodies submit them" } else { "submit from bodies" };
@@ -131,7 +134,7 @@ impl Sentences<'_> {
             self.of_units(runtime),
             duration(self.analysis.mean_body()),
             duration(gap),
-            duration(gap * 20)
+            duration(gap.saturating_mul(20))
         )
     }
 
@@ -179,7 +182,7 @@ impl Sentences<'_> {
         let (analysis, steps) = (self.analysis, self.analysis.critical.len() as u64);
         let is_critical = percent(analysis.critical_ns, analysis.makespan()) >= CRITICAL;
         let waits = format!("{} passes in waits for predecessors", self.of_units(analysis.shares.dependence));
-        if !is_critical && self.lost.throttled * 2 > analysis.shares.dependence {
+        if !is_critical && self.lost.throttled > analysis.shares.dependence / 2 {
             return format!(
                 "{waits}, most while too many tasks are pending for the program to submit more; raise the builder's \
                  `window`"
@@ -211,7 +214,7 @@ impl Sentences<'_> {
     fn copy(&self) -> String {
         let waits = format!(
             "{} passes in waits for copies",
-            self.of_units(self.analysis.shares.copy + self.lost.copy_elsewhere)
+            self.of_units(self.analysis.shares.copy.saturating_add(self.lost.copy_elsewhere))
         );
         let Some(link) = self.analysis.transfers.iter().max_by_key(|link| link.time) else {
             return format!("{waits}; run tasks where their data are");
@@ -245,7 +248,7 @@ impl Sentences<'_> {
         format!(
             "{} passes in waits for memory{peak}, with {} evicted and {refused} refusals; use smaller regions, or drop \
              data objects earlier",
-            self.of_units(self.analysis.shares.memory + self.lost.memory_elsewhere),
+            self.of_units(self.analysis.shares.memory.saturating_add(self.lost.memory_elsewhere)),
             bytes(evicted)
         )
     }
@@ -257,7 +260,7 @@ impl Sentences<'_> {
         let makespan = self.analysis.makespan();
         let of = |unit: usize, activity| share(self.analysis.units[unit].shares.get(activity), makespan);
         let finding = format!("{} is idle although tasks are ready", self.of_units(self.lost.imbalance));
-        if self.analysis.units[busiest].shares.computing * 2 < makespan {
+        if self.analysis.units[busiest].shares.computing < makespan / 2 {
             let tasks = &self.analysis.names;
             let wait = tasks.iter().map(|name| name.wait_p50).max().unwrap_or(0);
             return format!(

@@ -1,7 +1,7 @@
 //! Sums of the units' time per activity, and of lost time by finer reasons than activities.
 
 use super::prepare::Prepared;
-use super::spans::Span;
+use super::spans::{Span, sum};
 use super::steps::{Kinds, by_kind};
 use super::sums::{Idle, IdleTimes, Sums};
 use super::timeline::{Activity, divide};
@@ -76,18 +76,19 @@ impl Shares {
 
     /// Returns the sum of all times.
     pub fn total(&self) -> u64 {
-        self.parts().iter().map(|(_, time)| time).sum()
+        sum(self.parts().iter().map(|(_, time)| *time))
     }
 
     /// Returns the time in which the unit had nothing to do.
     pub fn idle(&self) -> u64 {
-        self.parts().iter().filter(|(activity, _)| activity.is_idle()).map(|(_, time)| time).sum()
+        sum(self.parts().iter().filter(|(activity, _)| activity.is_idle()).map(|(_, time)| *time))
     }
 
     /// Adds the shares of another unit.
     pub fn add(&mut self, other: &Self) {
         for (activity, time) in other.parts() {
-            *self.get_mut(activity) += time;
+            let sum = self.get_mut(activity);
+            *sum = sum.saturating_add(time);
         }
     }
 }
@@ -118,7 +119,7 @@ impl Lost {
     /// Returns the number and the sum of stretches of at least a time.
     pub(super) fn gaps_from(&self, time: u64) -> (u64, u64) {
         let long = &self.gaps[self.gaps.partition_point(|gap| *gap < time)..];
-        (long.len() as u64, long.iter().sum())
+        (long.len() as u64, sum(long.iter().copied()))
     }
 }
 
@@ -162,12 +163,13 @@ pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
         shares.unit = time(Idle::Unit) + time(Idle::CopyElsewhere) + time(Idle::MemoryElsewhere);
         shares.dependence = time(Idle::Dependence) + time(Idle::Throttled);
         shares.submission = time(Idle::Submission) + time(Idle::AtWait);
-        lost.throttled += time(Idle::Throttled);
-        lost.at_waits += time(Idle::AtWait);
+        let add = |lost: &mut u64, idle: Idle| *lost = lost.saturating_add(time(idle));
+        add(&mut lost.throttled, Idle::Throttled);
+        add(&mut lost.at_waits, Idle::AtWait);
         if used.contains(&kind) {
-            lost.imbalance += time(Idle::Unit);
-            lost.copy_elsewhere += time(Idle::CopyElsewhere);
-            lost.memory_elsewhere += time(Idle::MemoryElsewhere);
+            add(&mut lost.imbalance, Idle::Unit);
+            add(&mut lost.copy_elsewhere, Idle::CopyElsewhere);
+            add(&mut lost.memory_elsewhere, Idle::MemoryElsewhere);
         }
     }
     lost.gaps.retain(|gap| *gap > 0);

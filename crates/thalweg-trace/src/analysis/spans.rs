@@ -3,6 +3,11 @@
 /// A beginning and an end, in nanoseconds.
 pub(super) type Span = (u64, u64);
 
+/// Returns a sum of times. A damaged trace can have times of centuries, whose sum stays the largest number.
+pub(super) fn sum(times: impl IntoIterator<Item = u64>) -> u64 {
+    times.into_iter().fold(0, u64::saturating_add)
+}
+
 /// Returns the same times as spans that neither overlap nor touch, in order.
 pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|(start, end)| start < end);

@@ -72,8 +72,8 @@ fn add(link: &mut Transfer, copy: &crate::Copy) {
     (link.from, link.to) = (copy.from, copy.to);
     link.copies += 1;
     link.bytes = link.bytes.saturating_add(copy.bytes);
-    link.time += copy.end.saturating_sub(copy.start);
-    link.waited += copy.waited;
+    link.time = link.time.saturating_add(copy.end.saturating_sub(copy.start));
+    link.waited = link.waited.saturating_add(copy.waited);
     if copy.evicts {
         link.evicted = link.evicted.saturating_add(copy.bytes);
     }

@@ -92,18 +92,18 @@ fn limit(analysis: &Analysis, lost: &Lost) -> Limit {
         (lost.at_waits, Limit::Waits),
         (shares.runtime, Limit::Runtime),
         (shares.dependence, Limit::Dependence),
-        (shares.copy + lost.copy_elsewhere, Limit::Copy),
-        (shares.memory + lost.memory_elsewhere, Limit::Memory),
+        (shares.copy.saturating_add(lost.copy_elsewhere), Limit::Copy),
+        (shares.memory.saturating_add(lost.memory_elsewhere), Limit::Memory),
         (lost.imbalance, Limit::Imbalance),
     ];
     let largest = losses.into_iter().filter(|(time, _)| *time > 0).max_by_key(|(time, _)| *time);
     match largest.map_or(Limit::Busy, |(_, limit)| limit) {
-        Limit::Runtime if lost.gaps_from(NOT_RUNNING).1 * 2 > shares.runtime => Limit::Cores,
+        Limit::Runtime if lost.gaps_from(NOT_RUNNING).1 > shares.runtime / 2 => Limit::Cores,
         limit => limit,
     }
 }
 
 /// Returns the time that is lost because tasks come too slowly.
 pub(super) fn submission(shares: &Shares, lost: &Lost) -> u64 {
-    shares.submission - lost.at_waits + shares.program
+    (shares.submission.saturating_sub(lost.at_waits)).saturating_add(shares.program)
 }

@@ -108,7 +108,7 @@ fn units(trace: &Trace, analysis: &Analysis) -> Vec<String> {
 fn of_units(name: &str, units: &[&UnitUse], makespan: u64) -> String {
     let mut shares = crate::analysis::Shares::default();
     units.iter().for_each(|unit| shares.add(&unit.shares));
-    let (time, tasks) = (makespan * units.len() as u64, units.iter().map(|unit| unit.tasks).sum());
+    let (time, tasks) = (makespan.saturating_mul(units.len() as u64), units.iter().map(|unit| unit.tasks).sum());
     let each = || units.iter().map(|unit| unit.shares.computing);
     let spread = match (units.len(), each().min(), each().max()) {
         (2.., Some(least), Some(most)) => format!(" ({} to {})", share(least, makespan), share(most, makespan)),
@@ -141,7 +141,7 @@ fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let others = analysis.names.get(NAMES..).unwrap_or_default();
     if !others.is_empty() {
         let count: u64 = others.iter().map(|name| name.count).sum();
-        let total = others.iter().map(|name| name.total).sum();
+        let total = others.iter().map(|name| name.total).fold(0, u64::saturating_add);
         rows.push(vec![counted(others.len() as u64, "other"), count.to_string(), duration(total)]);
     }
     if analysis.names.is_empty() {
