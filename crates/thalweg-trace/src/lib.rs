@@ -10,6 +10,8 @@
 #[cfg(feature = "tools")]
 pub mod analysis;
 pub mod frame;
+#[cfg(feature = "tools")]
+pub mod html;
 mod read;
 pub mod record;
 mod tables;
