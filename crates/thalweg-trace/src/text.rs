@@ -33,6 +33,18 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
+/// A name on one line: control characters are escaped, and what exceeds `most` characters is left out.
+pub fn one_line(name: &str, most: usize) -> String {
+    let mut line = String::new();
+    for letter in name.chars() {
+        if letter.is_control() { line.extend(letter.escape_default()) } else { line.push(letter) }
+    }
+    if line.chars().count() > most {
+        line = line.chars().take(most.saturating_sub(1)).chain(['…']).collect();
+    }
+    line
+}
+
 /// Formats a number with three digits in the largest unit that leaves it at 1 or above.
 fn scaled(mut number: f64, step: f64, units: &[&str]) -> String {
     let mut at = 0;
@@ -65,5 +77,12 @@ mod tests {
         assert_eq!(bytes(u64::MAX), "16384 PiB");
         assert_eq!([share(1, 200), share(1, 3), share(0, 0)], ["0.5 %", "33 %", "0 %"]);
         assert_eq!([counted(1, "copy"), counted(2, "copy"), counted(0, "task")], ["1 copy", "2 copies", "0 tasks"]);
+    }
+
+    #[test]
+    fn names_fit_one_line() {
+        assert_eq!(one_line("a\tb\n", 20), "a\\tb\\n");
+        assert_eq!(one_line("äöü 🦀 <script>", 6), "äöü 🦀…");
+        assert_eq!(one_line("exact", 5), "exact");
     }
 }

@@ -15,10 +15,14 @@
 mod critical;
 mod names;
 mod prepare;
+mod sentences;
 mod shares;
 mod spans;
+mod steps;
+mod sums;
 mod timeline;
 mod transfers;
+mod unit;
 mod verdict;
 
 pub use critical::{CriticalStep, Reason};
@@ -104,7 +108,7 @@ impl Analysis {
 
 /// Calls `visit` for each stretch of each unit: unit by unit, in order of time, without gaps from begin to end.
 ///
-/// Neighbours differ in their [`Activity`] or in what the program does meanwhile.
+/// Neighbours differ in more than their times.
 pub fn timeline(trace: &Trace, visit: impl FnMut(&Stretch)) {
     timeline::walk(&Prepared::new(trace), visit);
 }

@@ -23,8 +23,8 @@ pub(super) struct Prepared<'a> {
     pub(super) throttles: Vec<Span>,
     /// Per unit, whether a thread of its own leads it; otherwise threads of the program do while they wait.
     pub(super) has_thread: Vec<bool>,
-    /// When the last task was submitted.
-    pub(super) last_submission: u64,
+    /// When tasks were submitted, in order.
+    pub(super) submissions: Vec<u64>,
 }
 
 impl<'a> Prepared<'a> {
@@ -46,6 +46,8 @@ impl<'a> Prepared<'a> {
             let states = trace.states.iter().filter(|state| state.kind == kind);
             union(states.map(|state| (state.start, state.end)).collect())
         };
+        let mut submissions: Vec<u64> = trace.tasks.iter().map(|task| task.submitted).collect();
+        submissions.sort_unstable();
         Self {
             trace,
             begin,
@@ -57,8 +59,19 @@ impl<'a> Prepared<'a> {
             waits: of_program(StateKind::Wait),
             throttles: of_program(StateKind::Throttle),
             has_thread,
-            last_submission: trace.tasks.iter().map(|task| task.submitted).max().unwrap_or(0),
+            submissions,
         }
+    }
+
+    /// When a task that a policy placed had its place, its memory and its data, and when it began; each at or after the
+    /// one before.
+    pub(super) fn stages(&self, task: usize) -> Option<[u64; 4]> {
+        let (ready, task) = (self.ready[task], &self.trace.tasks[task]);
+        let (start, placed) = (task.start?, task.placed?);
+        let placed = placed.max(ready).min(start);
+        let reserved = task.reserved.unwrap_or(placed).clamp(placed, start);
+        let launched = task.launched.unwrap_or(start).clamp(reserved, start);
+        Some([placed, reserved, launched, start])
     }
 
     /// How long a task's body ran, in nanoseconds.

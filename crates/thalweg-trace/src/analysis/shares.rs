@@ -1,7 +1,12 @@
-//! Sums of the timeline, per unit and for reasons that lie in the program.
+//! Sums of what units do, per activity, and of what is lost for reasons that lie in the program.
 
 use super::prepare::Prepared;
-use super::timeline::{Activity, Program, walk};
+use super::spans::Span;
+use super::steps::{Kinds, by_kind};
+use super::sums::{Idle, IdleTimes, Sums};
+use super::timeline::{Activity, divide};
+use super::unit::{Nature, UnitWalk};
+use std::collections::HashSet;
 
 /// What one unit did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,32 +92,85 @@ impl Shares {
     }
 }
 
-/// Idle time by what the program did, over all units.
+/// More about lost time than shares say, over all units.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     /// Nothing was submitted, because the program waited for tasks or had submitted all.
     pub(super) at_waits: u64,
     /// All submitted tasks waited for predecessors, and the program could not submit more.
     pub(super) throttled: u64,
+    /// The only ready tasks waited for copies, on other units.
+    pub(super) copy_elsewhere: u64,
+    /// The only ready tasks waited for memory, on other units.
+    pub(super) memory_elsewhere: u64,
+    /// Tasks were ready, on units of kinds that ran tasks.
+    pub(super) imbalance: u64,
+    /// The stretches of [`Activity::Runtime`], the shortest first.
+    pub(super) gaps: Vec<u64>,
+}
+
+impl Lost {
+    /// The median stretch between bodies.
+    pub(super) fn median_gap(&self) -> u64 {
+        self.gaps.get(self.gaps.len() / 2).copied().unwrap_or(0)
+    }
+
+    /// The stretches of at least a time: their number and their sum.
+    pub(super) fn gaps_from(&self, time: u64) -> (u64, u64) {
+        let long = &self.gaps[self.gaps.partition_point(|gap| *gap < time)..];
+        (long.len() as u64, long.iter().sum())
+    }
 }
 
 /// What each unit did, and what was lost in all.
 pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
     let mut units = vec![UnitUse::default(); prepared.units];
-    let mut lost = Lost::default();
-    walk(prepared, |stretch| {
-        let time = stretch.end - stretch.start;
-        *units[stretch.unit].shares.get_mut(stretch.activity) += time;
-        match (stretch.activity, stretch.program) {
-            (Activity::Submission, Program::Waits | Program::HasSubmittedAll) => lost.at_waits += time,
-            (Activity::Dependence, Program::Throttled) => lost.throttled += time,
-            _ => {}
-        }
-    });
     for task in &prepared.trace.tasks {
         if let (Some(_), Some(unit)) = (task.start, task.unit) {
             units[unit].tasks += 1;
         }
     }
+    let kinds = Kinds::new(prepared.trace);
+    let used: HashSet<usize> = (0..units.len()).filter(|unit| units[*unit].tasks > 0).collect();
+    let used: HashSet<usize> = used.into_iter().map(|unit| kinds.of_unit(unit)).collect();
+    let steps = by_kind(prepared, &kinds);
+    let sums: Vec<Sums<'_>> = steps.iter().map(|steps| Sums::new(steps, &prepared.submissions)).collect();
+    let mut lost = Lost::default();
+    for walk in UnitWalk::of_all(prepared) {
+        let kind = kinds.of_unit(walk.unit);
+        let (mut step, mut times, mut gap) = (0, IdleTimes::default(), (0, 0));
+        let shares = &mut units[walk.unit].shares;
+        let mut add = |activity, (start, end): Span| {
+            *shares.get_mut(activity) += end - start;
+            if activity == Activity::Runtime {
+                if gap.1 != start {
+                    lost.gaps.push(gap.1 - gap.0);
+                    gap.0 = start;
+                }
+                gap.1 = end;
+            }
+        };
+        walk.run(|span, nature| match nature {
+            Nature::Idle => sums[kind].add(span, &mut step, &mut times),
+            Nature::Sure(activity) => add(activity, span),
+            nature => divide(walk.unit, span, nature, &steps[kind], &mut step, |stretch| {
+                add(stretch.activity, (stretch.start, stretch.end));
+            }),
+        });
+        lost.gaps.push(gap.1 - gap.0);
+        let time = |idle: Idle| times[idle as usize];
+        shares.unit = time(Idle::Unit) + time(Idle::CopyElsewhere) + time(Idle::MemoryElsewhere);
+        shares.dependence = time(Idle::Dependence) + time(Idle::Throttled);
+        shares.submission = time(Idle::Submission) + time(Idle::AtWait);
+        lost.throttled += time(Idle::Throttled);
+        lost.at_waits += time(Idle::AtWait);
+        if used.contains(&kind) {
+            lost.imbalance += time(Idle::Unit);
+            lost.copy_elsewhere += time(Idle::CopyElsewhere);
+            lost.memory_elsewhere += time(Idle::MemoryElsewhere);
+        }
+    }
+    lost.gaps.retain(|gap| *gap > 0);
+    lost.gaps.sort_unstable();
     (units, lost)
 }

@@ -6,7 +6,7 @@ pub(super) type Span = (u64, u64);
 /// The same times as spans that neither overlap nor touch, in order.
 pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|(start, end)| start < end);
-    spans.sort_unstable();
+    spans.sort();
     spans.dedup_by(|next, last| {
         let overlaps = next.0 <= last.1;
         if overlaps {
@@ -24,6 +24,15 @@ pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
         None => 0,
         Some(last) => totals[last] + until.min(spans[last].1) - spans[last].0,
     }
+}
+
+/// How many entries a condition holds for that holds for the first ones only. Quick if they are few.
+pub(super) fn past<T>(sorted: &[T], is_before: impl Fn(&T) -> bool) -> usize {
+    let mut reach = 4;
+    while sorted.get(reach).is_some_and(&is_before) {
+        reach *= 2;
+    }
+    sorted[..sorted.len().min(reach)].partition_point(is_before)
 }
 
 /// For each span, the time that those before it cover.
@@ -51,5 +60,12 @@ mod tests {
         let spans = [(0, 3), (5, 7)];
         let totals = totals(&spans);
         assert_eq!([0, 2, 4, 6, 9].map(|until| covered(&spans, &totals, until)), [0, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn entries_that_are_past_are_counted() {
+        let sorted: Vec<usize> = (0..100).collect();
+        assert!((0..=100).all(|limit| past(&sorted, |entry| *entry < limit) == limit));
+        assert_eq!(past(&[], |_: &u8| true), 0);
     }
 }

@@ -1,15 +1,9 @@
-//! The division of each unit's time into activities.
-//!
-//! Two sequences of flags are merged. Those of all units ([`Steps`]) say at which times tasks of which kinds of units
-//! wait or are ready, what the program does, and whether copies are under way. Those of one unit say when it runs bodies,
-//! when its thread is idle, and when tasks placed on it wait for what.
-//!
-//! A kind of unit can run the tasks whose names ran on that kind. A kind that ran nothing counts as able to run all.
+//! The division of each unit's time into stretches of one activity.
 
 use super::prepare::Prepared;
-use super::spans::{Span, union};
-use crate::{StateKind, Trace};
-use std::collections::HashMap;
+use super::spans::{Span, past};
+use super::steps::{ALL_SUBMITTED, COPYING, FOR_COPIES, Kinds, READY, Step, THROTTLE, WAIT, by_kind, idle};
+use super::unit::{Nature, UnitWalk};
 
 /// What a unit's time goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,256 +99,66 @@ pub struct Stretch {
     pub end: u64,
     /// What the unit does.
     pub activity: Activity,
-    /// What the program does meanwhile.
+    /// What the program does meanwhile; of a stretch in which the unit computes, at its beginning.
     pub program: Program,
-}
-
-/// Flags of a unit.
-const BODY: u8 = 1;
-const DEVICE_BODY: u8 = 2;
-const IDLE: u8 = 4;
-const LED: u8 = 8;
-const LAUNCHED: u8 = 16;
-const RESERVED: u8 = 32;
-const PLACED: u8 = 64;
-
-/// Flags of the run.
-const WAIT: u8 = 1;
-const THROTTLE: u8 = 2;
-const COPYING: u8 = 4;
-
-/// What is the case for all units from a time on.
-#[derive(Clone, Copy)]
-struct Step {
-    at: u64,
-    /// Kinds of units that have tasks which wait for predecessors.
-    waiting: u64,
-    /// Kinds of units that have tasks which are ready.
-    ready: u64,
-    flags: u8,
+    /// For [`Activity::Unit`]: what all ready tasks wait for elsewhere, if it is [`Activity::Copy`] or
+    /// [`Activity::Memory`].
+    pub elsewhere: Option<Activity>,
 }
 
 /// Divides the time of all units.
 pub(super) fn walk(prepared: &Prepared<'_>, mut visit: impl FnMut(&Stretch)) {
     let kinds = Kinds::new(prepared.trace);
-    let steps = steps(prepared, &kinds);
-    for (unit, spans) in of_units(prepared).into_iter().enumerate() {
+    let steps = by_kind(prepared, &kinds);
+    for walk in UnitWalk::of_all(prepared) {
         let mut pending: Option<Stretch> = None;
         let mut merge = |next: Stretch| match &mut pending {
-            Some(last) if (last.activity, last.program) == (next.activity, next.program) => last.end = next.end,
+            Some(last) if last.activity == next.activity && next.activity == Activity::Computing => last.end = next.end,
+            Some(last) if *last == (Stretch { start: last.start, end: last.end, ..next }) => last.end = next.end,
             last => last.replace(next).iter().for_each(&mut visit),
         };
-        let unit_walk = UnitWalk { prepared, steps: &steps, unit, kind: 1 << kinds.of_unit(unit) };
-        unit_walk.run(spans, &mut merge);
+        let (steps, mut step) = (&steps[kinds.of_unit(walk.unit)], 0);
+        walk.run(|span, nature| divide(walk.unit, span, nature, steps, &mut step, &mut merge));
         pending.iter().for_each(&mut visit);
     }
 }
 
-/// Kinds of units by numbers below 64.
-struct Kinds {
-    of_units: Vec<u32>,
-    /// Per site, a bit for each kind that can run its tasks.
-    of_sites: Vec<u64>,
-}
-
-impl Kinds {
-    fn new(trace: &Trace) -> Self {
-        let mut numbers: HashMap<&str, u32> = HashMap::new();
-        let mut number = |kind| {
-            let next = numbers.len().min(62) as u32;
-            *numbers.entry(kind).or_insert(next)
-        };
-        let of_units: Vec<u32> = trace.units.iter().map(|unit| number(unit.kind.as_str())).collect();
-        let mut of_sites = vec![0; trace.sites.len()];
-        let kind = |unit: usize| of_units.get(unit).copied().unwrap_or(63);
-        for task in &trace.tasks {
-            if let (Some(_), Some(unit)) = (task.start, task.unit) {
-                of_sites[task.site] |= 1 << kind(unit);
-            }
-        }
-        let used = of_sites.iter().fold(0, |used, kinds| used | kinds);
-        of_sites.iter_mut().for_each(|kinds| *kinds = if *kinds == 0 { u64::MAX } else { *kinds | !used });
-        Self { of_units, of_sites }
-    }
-
-    fn of_unit(&self, unit: usize) -> u32 {
-        self.of_units.get(unit).copied().unwrap_or(63)
-    }
-}
-
-/// The flags of all units by time. The first step is at 0.
-fn steps(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Step> {
-    let mut groups: Vec<u64> = kinds.of_sites.clone();
-    groups.sort_unstable();
-    groups.dedup();
-    let group_of: Vec<usize> =
-        kinds.of_sites.iter().map(|mask| groups.binary_search(mask).expect("every mask has a group")).collect();
-    // Codes: a flag to turn, or 8 + 4 × group + (1: ready, otherwise waiting) + (2: one less, otherwise one more).
-    let mut events: Vec<(u64, u32)> = Vec::new();
-    let copying = union(prepared.trace.copies.iter().map(|copy| (copy.start, copy.end)).collect());
-    for (spans, flag) in [(&prepared.waits, WAIT), (&prepared.throttles, THROTTLE), (&copying, COPYING)] {
-        events.extend(spans.iter().flat_map(|(start, end)| [(*start, flag.into()), (*end, flag.into())]));
-    }
-    for (task, (ready, gone)) in prepared.trace.tasks.iter().zip(prepared.ready.iter().zip(&prepared.gone)) {
-        let code = 8 + 4 * group_of[task.site] as u32;
-        let ready = (*ready).min(*gone);
-        if task.submitted < ready {
-            events.extend([(task.submitted, code), (ready, code | 2)]);
-        }
-        if ready < *gone {
-            events.extend([(ready, code | 1), (*gone, code | 3)]);
-        }
-    }
-    events.sort_unstable_by_key(|(at, _)| *at);
-    let mut steps = vec![Step { at: 0, waiting: 0, ready: 0, flags: 0 }];
-    let mut numbers = [vec![0_i64; groups.len()], vec![0_i64; groups.len()]];
-    let mut now = steps[0];
-    for (at, code) in events {
-        if now.at != at {
-            push_step(&mut steps, now);
-            now.at = at;
-        }
-        if code < 8 {
-            now.flags ^= code as u8;
-            continue;
-        }
-        let (group, is_ready, is_less) = ((code as usize - 8) / 4, code & 1 == 1, code & 2 == 2);
-        let numbers = &mut numbers[usize::from(is_ready)];
-        numbers[group] += if is_less { -1 } else { 1 };
-        let kinds = numbers.iter().zip(&groups).filter(|(number, _)| **number > 0);
-        let kinds = kinds.fold(0, |kinds, (_, mask)| kinds | mask);
-        *if is_ready { &mut now.ready } else { &mut now.waiting } = kinds;
-    }
-    push_step(&mut steps, now);
-    steps
-}
-
-/// Appends a step that changes something.
-fn push_step(steps: &mut Vec<Step>, now: Step) {
-    let last = steps.last_mut().expect("there is a first step");
-    if last.at == now.at {
-        *last = now;
-    } else if (last.waiting, last.ready, last.flags) != (now.waiting, now.ready, now.flags) {
-        steps.push(now);
-    }
-}
-
-/// Per unit, spans with flags.
-fn of_units(prepared: &Prepared<'_>) -> Vec<Vec<(Span, u8)>> {
-    let mut units: Vec<Vec<(Span, u8)>> = vec![Vec::new(); prepared.units];
-    for (number, task) in prepared.trace.tasks.iter().enumerate() {
-        let (Some(unit), Some(start)) = (task.unit, task.start) else { continue };
-        let spans = &mut units[unit];
-        let body = if task.device.is_some() { DEVICE_BODY } else { BODY };
-        spans.push(((start, task.end.unwrap_or(start)), body));
-        if let Some(placed) = task.placed {
-            let placed = placed.max(prepared.ready[number]).min(start);
-            let reserved = task.reserved.unwrap_or(placed).clamp(placed, start);
-            let launched = task.launched.unwrap_or(start).clamp(reserved, start);
-            let stages =
-                [((placed, reserved), PLACED), ((reserved, launched), RESERVED), ((launched, start), LAUNCHED)];
-            spans.extend(stages.into_iter().filter(|((start, end), _)| start < end));
-        }
-    }
-    for state in &prepared.trace.states {
-        if let (Some(unit), StateKind::Search | StateKind::Sleep) = (state.unit, state.kind) {
-            units[unit].push(((state.start, state.end), IDLE));
-        }
-    }
-    units
-}
-
-/// One unit's way through time.
-struct UnitWalk<'a> {
-    prepared: &'a Prepared<'a>,
-    steps: &'a [Step],
+/// Divides a span of one nature. `step` is a step at or before its start.
+pub(super) fn divide(
     unit: usize,
-    /// The bit of its kind.
-    kind: u64,
-}
-
-impl UnitWalk<'_> {
-    fn run(&self, spans: Vec<(Span, u8)>, visit: &mut impl FnMut(Stretch)) {
-        let (begin, end) = (self.prepared.begin, self.prepared.end);
-        let known = self.when_known(&spans);
-        let mut events: Vec<(u64, u8)> = Vec::new();
-        for flag in [BODY, DEVICE_BODY, IDLE, LAUNCHED, RESERVED, PLACED] {
-            let of_flag = spans.iter().filter(|(_, of)| *of == flag).map(|(span, _)| *span);
-            events.extend(union(of_flag.collect()).iter().flat_map(|(start, end)| [(*start, flag), (*end, flag)]));
-        }
-        events.extend(known.iter().flat_map(|(start, end)| [(*start, LED), (*end, LED)]));
-        events.sort_unstable();
-        let (mut from, mut flags, mut step) = (begin, 0, 0);
-        for (at, flag) in events.into_iter().chain([(end, 0)]) {
-            let until = at.clamp(begin, end);
-            if from < until {
-                self.divide((from, until), flags, &mut step, visit);
-                from = until;
-            }
-            flags ^= flag;
-        }
-    }
-
-    /// When a thread leads the unit, as far as it is known: between its first record and its last one, or while the
-    /// program waits.
-    fn when_known(&self, spans: &[(Span, u8)]) -> Vec<Span> {
-        let own = || spans.iter().filter(|(_, flag)| *flag & (BODY | DEVICE_BODY | IDLE) != 0).map(|(span, _)| *span);
-        let first = own().map(|(start, _)| start).min();
-        let last = own().map(|(_, end)| end).max();
-        let (Some(first), Some(last)) = (first, last) else { return Vec::new() };
-        if self.prepared.has_thread[self.unit] {
-            return vec![(first, last)];
-        }
-        let mut led = [&self.prepared.waits[..], &self.prepared.throttles].concat();
-        // The last wait of a program that was killed is not in the file, but bodies that the thread ran in it are.
-        let waited = led.iter().map(|(_, end)| *end).max().unwrap_or(0);
-        let later = own().map(|(start, _)| start).filter(|start| *start > waited).min();
-        led.extend(later.map(|later| (later, last)));
-        union(led)
-    }
-
-    /// Divides a span in which the unit's flags do not change. `step` is a step at or before its start.
-    fn divide(&self, (from, until): Span, flags: u8, step: &mut usize, visit: &mut impl FnMut(Stretch)) {
-        let ahead = &self.steps[*step..];
-        let near = ahead.iter().take(8).take_while(|step| step.at <= from).count();
-        let past = if near < 8 { near } else { ahead.partition_point(|step| step.at <= from) };
-        *step += past.saturating_sub(1);
-        let mut start = from;
-        while start < until {
-            let end = self.steps.get(*step + 1).map_or(until, |next| next.at.min(until));
-            let now = &self.steps[*step];
-            let program = match () {
-                () if now.flags & WAIT != 0 => Program::Waits,
-                () if now.flags & THROTTLE != 0 => Program::Throttled,
-                () if start >= self.prepared.last_submission => Program::HasSubmittedAll,
-                () => Program::Works,
-            };
-            let activity = self.activity(flags, now);
-            visit(Stretch { unit: self.unit, start, end, activity, program });
-            start = end;
-            if start < until {
-                *step += 1;
-            }
-        }
-    }
-
-    fn activity(&self, flags: u8, now: &Step) -> Activity {
-        let is_waiting_for_copy = flags & RESERVED != 0;
-        match () {
-            () if flags & DEVICE_BODY != 0 || flags & (BODY | IDLE) == BODY => return Activity::Computing,
-            () if self.prepared.is_simulated || flags & IDLE != 0 => {}
-            () if is_waiting_for_copy && now.flags & COPYING != 0 => return Activity::Copy,
-            () if flags & LED != 0 => return Activity::Runtime,
-            () if !self.prepared.has_thread[self.unit] => return Activity::Program,
-            () => {}
-        }
-        match () {
-            () if flags & LAUNCHED != 0 => Activity::Runtime,
-            () if is_waiting_for_copy => Activity::Copy,
-            () if flags & PLACED != 0 => Activity::Memory,
-            () if now.ready & self.kind != 0 => Activity::Unit,
-            () if now.waiting & self.kind != 0 => Activity::Dependence,
-            () => Activity::Submission,
+    (from, until): Span,
+    nature: Nature,
+    steps: &[Step],
+    step: &mut usize,
+    mut visit: impl FnMut(Stretch),
+) {
+    *step += past(&steps[*step..], |step| step.at <= from).saturating_sub(1);
+    let mut start = from;
+    while start < until {
+        let next = steps.get(*step + 1).filter(|_| !matches!(nature, Nature::Sure(_)));
+        let end = next.map_or(until, |next| next.at.min(until));
+        let now = steps[*step].flags;
+        let program = match () {
+            () if now & WAIT != 0 => Program::Waits,
+            () if now & THROTTLE != 0 => Program::Throttled,
+            () if now & ALL_SUBMITTED != 0 => Program::HasSubmittedAll,
+            () => Program::Works,
+        };
+        let activity = match nature {
+            Nature::Sure(activity) => activity,
+            Nature::UnlessCopying(_) if now & COPYING != 0 => Activity::Copy,
+            Nature::UnlessCopying(activity) => activity,
+            Nature::Idle => idle(now),
+        };
+        let elsewhere = match () {
+            () if activity != Activity::Unit || now & READY != 0 => None,
+            () if now & FOR_COPIES != 0 => Some(Activity::Copy),
+            () => Some(Activity::Memory),
+        };
+        visit(Stretch { unit, start, end, activity, program, elsewhere });
+        start = end;
+        if start < until {
+            *step += 1;
         }
     }
 }

@@ -1,0 +1,147 @@
+//! The flags of all units by time: for which kinds of units tasks wait or are ready, what the program does, and whether
+//! copies are under way.
+//!
+//! A kind of unit can run the tasks whose names ran on that kind. A kind that ran nothing counts as able to run all.
+
+use super::prepare::Prepared;
+use super::spans::union;
+use super::timeline::Activity;
+use crate::Trace;
+use std::collections::HashMap;
+
+/// The program waits for tasks.
+pub(super) const WAIT: u8 = 1;
+/// The program is held back.
+pub(super) const THROTTLE: u8 = 2;
+/// Copies are under way.
+pub(super) const COPYING: u8 = 4;
+/// Tasks wait for predecessors.
+pub(super) const DEPENDENT: u8 = 8;
+/// Tasks are ready, and wait neither for memory nor for copies.
+pub(super) const READY: u8 = 16;
+/// Tasks wait for memory.
+pub(super) const FOR_MEMORY: u8 = 32;
+/// Tasks wait for copies.
+pub(super) const FOR_COPIES: u8 = 64;
+/// The program has submitted its last task.
+pub(super) const ALL_SUBMITTED: u8 = 128;
+
+/// What an idle unit waits for that no task is placed on.
+pub(super) fn idle(flags: u8) -> Activity {
+    match () {
+        () if flags & (READY | FOR_MEMORY | FOR_COPIES) != 0 => Activity::Unit,
+        () if flags & DEPENDENT != 0 => Activity::Dependence,
+        () => Activity::Submission,
+    }
+}
+
+/// The flags from a time on, as a kind of unit sees them: only tasks count that it can run.
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub(super) at: u64,
+    pub(super) flags: u8,
+}
+
+/// Kinds of units by numbers below 64.
+pub(super) struct Kinds {
+    /// How many there are, with one for units that the trace does not list.
+    number: usize,
+    of_units: Vec<usize>,
+    /// Per site, a bit for each kind that can run its tasks.
+    of_sites: Vec<u64>,
+}
+
+impl Kinds {
+    pub(super) fn new(trace: &Trace) -> Self {
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        let mut number = |kind| {
+            let next = numbers.len().min(62);
+            *numbers.entry(kind).or_insert(next)
+        };
+        let of_units: Vec<usize> = trace.units.iter().map(|unit| number(unit.kind.as_str())).collect();
+        let mut kinds = Self { number: numbers.len().min(63) + 1, of_units, of_sites: vec![0; trace.sites.len()] };
+        for task in &trace.tasks {
+            if let (Some(_), Some(unit)) = (task.start, task.unit) {
+                kinds.of_sites[task.site] |= 1 << kinds.of_unit(unit);
+            }
+        }
+        let used = kinds.of_sites.iter().fold(0, |used, kinds| used | kinds);
+        let can_run = |ran| if ran == 0 { u64::MAX } else { ran | !used };
+        kinds.of_sites.iter_mut().for_each(|kinds| *kinds = can_run(*kinds));
+        kinds
+    }
+
+    /// The kind of a unit: a number below that of kinds.
+    pub(super) fn of_unit(&self, unit: usize) -> usize {
+        self.of_units.get(unit).copied().unwrap_or(self.number - 1)
+    }
+}
+
+/// Something that changes.
+#[derive(Clone, Copy)]
+enum Change {
+    /// A flag for all kinds of units turns.
+    Turn(u8),
+    /// A task of a group no longer has one flag, and has another one; 0 is none.
+    Task(u16, u8, u8),
+}
+
+/// The flags by time, for each kind of unit. The first step is at 0, and each changes something.
+pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> {
+    let mut groups: Vec<u64> = kinds.of_sites.clone();
+    groups.sort_unstable();
+    groups.dedup();
+    let group = |mask: &u64| groups.binary_search(mask).expect("every mask has a group").min(u16::MAX.into()) as u16;
+    let group_of: Vec<u16> = kinds.of_sites.iter().map(group).collect();
+    let mut changes: Vec<(u64, Change)> = Vec::new();
+    let copying = union(prepared.trace.copies.iter().map(|copy| (copy.start, copy.end)).collect());
+    for (spans, flag) in [(&prepared.waits, WAIT), (&prepared.throttles, THROTTLE), (&copying, COPYING)] {
+        changes.extend(spans.iter().flat_map(|(start, end)| [*start, *end]).map(|at| (at, Change::Turn(flag))));
+    }
+    changes.push((prepared.submissions.last().copied().unwrap_or(0), Change::Turn(ALL_SUBMITTED)));
+    for (number, task) in prepared.trace.tasks.iter().enumerate() {
+        let gone = prepared.gone[number];
+        let ready = prepared.ready[number].min(gone);
+        let [placed, reserved, launched, _] = prepared.stages(number).unwrap_or([gone; 4]);
+        let flags = [DEPENDENT, READY, FOR_MEMORY, FOR_COPIES, READY, 0];
+        let times = [task.submitted.min(ready), ready, placed, reserved, launched, gone];
+        let mut before = 0;
+        for (at, (flag, until)) in times.into_iter().zip(flags.into_iter().zip(times[1..].iter().chain([&u64::MAX]))) {
+            if at < *until && flag != before {
+                changes.push((at, Change::Task(group_of[task.site], before, flag)));
+                before = flag;
+            }
+        }
+    }
+    changes.sort_unstable_by_key(|(at, _)| *at);
+    let mut steps = vec![vec![Step { at: 0, flags: 0 }]; kinds.number];
+    // Flags for all kinds; per other flag, numbers of tasks by group, and a bit for each kind that has some.
+    let (mut common, mut numbers, mut some) = (0, [(); 4].map(|()| vec![0_i64; groups.len()]), [0_u64; 4]);
+    let mut changes = changes.into_iter().peekable();
+    while let Some((at, change)) = changes.next() {
+        match change {
+            Change::Turn(flag) => common ^= flag,
+            Change::Task(group, before, after) => {
+                for (flag, change) in [(before, -1), (after, 1)].into_iter().filter(|(flag, _)| *flag != 0) {
+                    let which = (flag / DEPENDENT).ilog2() as usize;
+                    numbers[which][usize::from(group)] += change;
+                    let with_tasks = numbers[which].iter().zip(&groups).filter(|(number, _)| **number > 0);
+                    some[which] = with_tasks.fold(0, |kinds, (_, mask)| kinds | mask);
+                }
+            }
+        }
+        if changes.peek().is_some_and(|(next, _)| *next == at) {
+            continue;
+        }
+        for (kind, steps) in steps.iter_mut().enumerate() {
+            let flag = |which: usize| ((some[which] >> kind & 1) as u8) << (which + 3);
+            let flags = common | flag(0) | flag(1) | flag(2) | flag(3);
+            match steps.last_mut() {
+                Some(last) if last.flags == flags => {}
+                Some(last) if last.at == at => last.flags = flags,
+                _ => steps.push(Step { at, flags }),
+            }
+        }
+    }
+    steps
+}

@@ -1,0 +1,248 @@
+//! The analysis against definitions that are evaluated moment by moment, and against all paths of small graphs.
+
+#![cfg(feature = "tools")]
+
+mod common;
+
+use common::{after, copy, on_units, runs, stages, state, task};
+use proptest::prelude::*;
+use thalweg_trace::analysis::{Activity, Analysis, Reason, Shares, timeline};
+use thalweg_trace::{NoteKind, StateKind, Task, Trace};
+
+/// What a unit does at a moment, straight from the definitions of [`Activity`].
+fn activity(trace: &Trace, unit: usize, at: u64) -> Activity {
+    let is_in = |start: u64, end: u64| start <= at && at < end;
+    let states = |kinds: &[StateKind], unit: Option<usize>| {
+        let of_kind = trace.states.iter().filter(|state| kinds.contains(&state.kind));
+        of_kind.filter(|state| unit.is_none() || state.unit == unit).any(|state| is_in(state.start, state.end))
+    };
+    let own = || trace.tasks.iter().filter(|task| task.unit == Some(unit));
+    let runs = |task: &&Task| task.start.zip(task.end).is_some_and(|(start, end)| is_in(start, end));
+    let is_idle = states(&[StateKind::Search, StateKind::Sleep], Some(unit));
+    if own().any(|task| runs(&task) && (task.device.is_some() || !is_idle)) {
+        return Activity::Computing;
+    }
+    let stage = |from: fn(&Task) -> Option<u64>, to: fn(&Task) -> Option<u64>| {
+        own().any(|task| from(task).zip(to(task)).is_some_and(|(from, to)| is_in(from, to)))
+    };
+    let copies = stage(|task| task.reserved, |task| task.launched);
+    let is_simulated = trace.facts["simulated"] == "true";
+    if !is_simulated && !is_idle {
+        if copies && trace.copies.iter().any(|copy| is_in(copy.start, copy.end)) {
+            return Activity::Copy;
+        }
+        match is_led(trace, unit, at) {
+            true => return Activity::Runtime,
+            false if unit == 0 => return Activity::Program,
+            false => {}
+        }
+    }
+    let placed = stage(|task| task.placed, |task| task.reserved);
+    match () {
+        () if stage(|task| task.launched, |task| task.start) => Activity::Runtime,
+        () if copies => Activity::Copy,
+        () if placed => Activity::Memory,
+        () => why_idle(trace, unit, at),
+    }
+}
+
+/// Whether a thread leads a unit: one of its own between its first and its last record, or the program's while it waits.
+fn is_led(trace: &Trace, unit: usize, at: u64) -> bool {
+    let bodies =
+        trace.tasks.iter().filter(|task| task.unit == Some(unit)).map(|task| (task.start.unwrap(), task.end.unwrap()));
+    let idle = trace
+        .states
+        .iter()
+        .filter(|state| state.unit == Some(unit) && matches!(state.kind, StateKind::Search | StateKind::Sleep));
+    let own: Vec<(u64, u64)> = bodies.chain(idle.map(|state| (state.start, state.end))).collect();
+    let last = own.iter().map(|(_, end)| *end).max().unwrap_or(0);
+    if unit > 0 {
+        return own.iter().any(|(start, _)| *start <= at) && at < last;
+    }
+    let waits = || trace.states.iter().filter(|state| matches!(state.kind, StateKind::Wait | StateKind::Throttle));
+    let waited = waits().filter(|state| state.start < state.end).map(|state| state.end).max().unwrap_or(0);
+    let later = own.iter().map(|(start, _)| *start).filter(|start| *start > waited).min();
+    !own.is_empty()
+        && (waits().any(|state| state.start <= at && at < state.end)
+            || later.is_some_and(|later| later <= at && at < last))
+}
+
+/// Why an idle unit is idle that no task is placed on.
+fn why_idle(trace: &Trace, unit: usize, at: u64) -> Activity {
+    let kind = |unit: usize| trace.units[unit].kind.as_str();
+    let ran = |site: Option<usize>, on: &str| {
+        let of_site = trace.tasks.iter().filter(|task| site.is_none_or(|site| task.site == site));
+        of_site.filter_map(|task| task.unit).any(|unit| kind(unit) == on)
+    };
+    let any_kind_ran = |site: usize| trace.tasks.iter().any(|task| task.site == site && task.unit.is_some());
+    let can_run = |task: &Task| ran(Some(task.site), kind(unit)) || !ran(None, kind(unit)) || !any_kind_ran(task.site);
+    let (mut is_ready, mut is_waiting) = (false, false);
+    for (number, task) in trace.tasks.iter().enumerate().filter(|(_, task)| can_run(task)) {
+        let note = trace.notes.iter().find(|note| note.task == number && note.kind != NoteKind::Refused);
+        let gone = task.start.or(note.map(|note| note.at)).unwrap_or(u64::MAX);
+        let mut ready = task.submitted.max(task.ready.unwrap_or(0));
+        for dependence in trace.dependences.iter().filter(|dependence| dependence.to == number) {
+            let finished = trace.tasks[dependence.from].finished;
+            ready = ready.max(finished.unwrap_or(if task.start.is_none() { u64::MAX } else { 0 }));
+        }
+        let ready = ready.min(gone);
+        is_waiting |= task.submitted <= at && at < ready;
+        is_ready |= ready <= at && at < gone;
+    }
+    match () {
+        () if is_ready => Activity::Unit,
+        () if is_waiting => Activity::Dependence,
+        () => Activity::Submission,
+    }
+}
+
+/// The longest path that ends with a task, by trying all.
+fn longest_to(trace: &Trace, task: usize) -> u64 {
+    let ended = trace.tasks[task].start.zip(trace.tasks[task].end).map_or(0, |(start, end)| end - start);
+    let before = trace.dependences.iter().filter(|dependence| dependence.to == task);
+    ended + before.map(|dependence| longest_to(trace, dependence.from)).max().unwrap_or(0)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn shares_follow_the_definitions_moment_by_moment(trace in runs(24)) {
+        let analysis = Analysis::of(&trace);
+        let mut sums = vec![std::collections::BTreeMap::<Activity, u64>::new(); trace.units.len()];
+        for (unit, sums) in sums.iter_mut().enumerate() {
+            for at in analysis.begin..analysis.end {
+                *sums.entry(activity(&trace, unit, at)).or_default() += 1;
+            }
+        }
+        for (unit, sums) in sums.iter().enumerate() {
+            for (activity, time) in analysis.units[unit].shares.parts() {
+                prop_assert_eq!(time, sums.get(&activity).copied().unwrap_or(0), "unit {}: {:?}", unit, activity);
+            }
+        }
+    }
+
+    #[test]
+    fn shares_add_up_to_the_time_of_units(trace in runs(60)) {
+        let analysis = Analysis::of(&trace);
+        for unit in &analysis.units {
+            prop_assert_eq!(unit.shares.total(), analysis.makespan());
+        }
+        prop_assert_eq!(analysis.shares.total(), trace.units.len() as u64 * analysis.makespan());
+        let mut sum = Shares::default();
+        analysis.units.iter().for_each(|unit| sum.add(&unit.shares));
+        prop_assert_eq!(sum, analysis.shares);
+        let mut stretches = std::collections::BTreeMap::<(usize, Activity), u64>::new();
+        timeline(&trace, |stretch| *stretches.entry((stretch.unit, stretch.activity)).or_default() += stretch.end - stretch.start);
+        for (unit, used) in analysis.units.iter().enumerate() {
+            for (activity, time) in used.shares.parts() {
+                prop_assert_eq!(time, stretches.get(&(unit, activity)).copied().unwrap_or(0));
+            }
+        }
+    }
+
+    #[test]
+    fn critical_path_is_longest_of_all_paths(trace in runs(12)) {
+        let analysis = Analysis::of(&trace);
+        let longest = (0..trace.tasks.len()).map(|task| longest_to(&trace, task)).max().unwrap_or(0);
+        prop_assert_eq!(analysis.critical_ns, longest);
+        prop_assert!(longest <= analysis.makespan());
+        let duration = |task: usize| trace.tasks[task].start.zip(trace.tasks[task].end).map_or(0, |(start, end)| end - start);
+        prop_assert_eq!(analysis.critical.iter().map(|step| duration(step.task)).sum::<u64>(), longest);
+        for two in analysis.critical.windows(2) {
+            let is_edge = |from: usize, to: usize| trace.dependences.iter().any(|edge| (edge.from, edge.to) == (from, to));
+            prop_assert!(is_edge(two[0].task, two[1].task));
+        }
+    }
+
+    #[test]
+    fn chain_goes_from_the_last_end_from_cause_to_cause(trace in runs(40)) {
+        let analysis = Analysis::of(&trace);
+        let last = trace.tasks.iter().filter(|task| task.start.is_some()).filter_map(|task| task.finished).max();
+        prop_assert_eq!(analysis.chain.last().map(|step| trace.tasks[step.task].finished), last.map(Some));
+        for two in analysis.chain.windows(2) {
+            prop_assert_eq!(two[1].reason.task(), Some(two[0].task));
+            prop_assert!(two[1].since <= trace.tasks[two[1].task].start.unwrap());
+        }
+        for step in &analysis.chain {
+            if let Reason::Dependence { from, data } = step.reason {
+                let is_edge = |edge: &thalweg_trace::Dependence| (edge.from, edge.to, edge.data) == (from, step.task, data);
+                prop_assert!(trace.dependences.iter().any(is_edge));
+            }
+        }
+    }
+
+    /// Times that contradict each other change figures, but never the sums.
+    #[test]
+    fn damaged_traces_are_analysed(mut trace in runs(20), times in prop::collection::vec(any::<u16>(), 400), swap in any::<bool>()) {
+        let mut times = times.into_iter().cycle().map(u64::from);
+        let mut some = |value: Option<u64>| value.and(times.next());
+        for task in &mut trace.tasks {
+            task.submitted = some(Some(0)).unwrap();
+            (task.ready, task.placed, task.reserved) = (some(task.ready), some(task.placed), some(task.reserved));
+            (task.launched, task.start) = (some(task.launched), some(task.start));
+            (task.end, task.finished) = (some(task.end), some(task.finished));
+            task.unit = task.unit.map(|unit| unit + 3 * usize::from(task.submitted % 16 == 0));
+        }
+        for state in &mut trace.states {
+            (state.start, state.end) = (some(Some(0)).unwrap(), some(Some(0)).unwrap());
+        }
+        if swap {
+            trace.dependences.iter_mut().step_by(2).for_each(|edge| std::mem::swap(&mut edge.from, &mut edge.to));
+        }
+        let analysis = Analysis::of(&trace);
+        prop_assert!(analysis.units.iter().all(|unit| unit.shares.total() == analysis.makespan()));
+        let (mut unit, mut until) = (0, analysis.begin);
+        timeline(&trace, |stretch| {
+            if stretch.unit != unit {
+                assert_eq!(until, analysis.end);
+                (unit, until) = (stretch.unit, analysis.begin);
+            }
+            assert!(stretch.start == until && stretch.end > until);
+            until = stretch.end;
+        });
+        prop_assert_eq!(until, analysis.end);
+    }
+}
+
+#[test]
+fn empty_trace_has_no_time() {
+    for trace in [Trace::default(), on_units(&["CPU", "GPU"])] {
+        let analysis = Analysis::of(&trace);
+        assert_eq!((analysis.makespan(), analysis.shares, analysis.critical_ns), (0, Shares::default(), 0));
+        assert!(analysis.names.is_empty() && analysis.chain.is_empty());
+        assert!(analysis.verdict.sentence.starts_with("nothing ran: no task was submitted;"), "{:?}", analysis.verdict);
+    }
+}
+
+#[test]
+fn causes_of_starts_are_told_apart() {
+    let mut trace = on_units(&["CPU", "GPU"]);
+    let first = task(&mut trace, "first", 0, 0, 5, 100);
+    let freed = task(&mut trace, "freed", 1, 0, 101, 150);
+    let followed = task(&mut trace, "followed", 2, 1, 103, 160);
+    let copied = task(&mut trace, "copied", 3, 1, 200, 300);
+    let fitted = task(&mut trace, "fitted", 4, 1, 400, 500);
+    let late = task(&mut trace, "late", 600, 0, 601, 700);
+    after(&mut trace, first, followed, 7, true);
+    after(&mut trace, followed, copied, 8, true);
+    stages(&mut trace, copied, [160, 161, 162, 199]);
+    stages(&mut trace, fitted, [300, 301, 390, 395]);
+    copy(&mut trace, 8, (0, 1), 64, 163, 198);
+    state(&mut trace, StateKind::Wait, None, 10, 590);
+    trace.tasks[fitted].submitted = 300;
+    let analysis = Analysis::of(&trace);
+    let steps: Vec<_> = analysis.chain.iter().map(|step| (step.task, step.reason, step.since)).collect();
+    assert_eq!(steps.last(), Some(&(late, Reason::Submission { after: Some(fitted) }, 600)));
+    assert_eq!(steps[0], (fitted, Reason::Memory { after: None }, 390));
+    let path: Vec<_> = analysis.critical.iter().map(|step| (step.task, step.reason)).collect();
+    let (by_data, by_copy) =
+        (Reason::Dependence { from: first, data: Some(7) }, Reason::Copy { after: Some(followed) });
+    assert_eq!(path, [(first, Reason::Submission { after: None }), (followed, by_data), (copied, by_copy)]);
+    assert_eq!(analysis.critical_ns, 95 + 57 + 100);
+    // Without what came later, the chain ends with the task that waited for its unit.
+    trace.tasks.truncate(freed + 1);
+    trace.dependences.clear();
+    let step = *Analysis::of(&trace).chain.last().unwrap();
+    assert_eq!((step.task, step.reason, step.since), (freed, Reason::Unit { after: first }, 100));
+}
