@@ -31,9 +31,16 @@ pub struct WriteError {
 }
 
 const PAGE: &str = include_str!("assets/page.html");
-const STYLE: &str = concat!(include_str!("assets/style.css"), include_str!("assets/parts.css"));
+const STYLE: &str = concat!(
+    include_str!("assets/style.css"),
+    include_str!("assets/controls.css"),
+    include_str!("assets/timeline.css"),
+    include_str!("assets/detail.css"),
+    include_str!("assets/tables.css"),
+    include_str!("assets/print.css"),
+);
 /// The scripts, in the order of their dependences on each other.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 21] = [
     include_str!("assets/format.js"),
     include_str!("assets/data.js"),
     include_str!("assets/theme.js"),
@@ -45,6 +52,7 @@ const SCRIPTS: [&str; 19] = [
     include_str!("assets/paths.js"),
     include_str!("assets/overlay.js"),
     include_str!("assets/overview.js"),
+    include_str!("assets/hover.js"),
     include_str!("assets/input.js"),
     include_str!("assets/detail.js"),
     include_str!("assets/search.js"),
@@ -52,6 +60,7 @@ const SCRIPTS: [&str; 19] = [
     include_str!("assets/tables.js"),
     include_str!("assets/transfers.js"),
     include_str!("assets/decisions.js"),
+    include_str!("assets/app.js"),
     include_str!("assets/main.js"),
 ];
 

@@ -25,12 +25,16 @@ class Brush {
 
   /** Paints one span; `left` and `right` are in pixels. */
   span(node, left, right, colour, isMarked) {
-    const { width, hues, cover, crowd, amounts } = this, wide = right - left;
+    const { width, hues, cover, crowd, amounts } = this,
+      wide = right - left;
     if (wide >= this.labelWidth) this.labels.push(node, left, right, colour);
     if (isMarked) this.mark(left, right);
     // Neighbours that touch stay apart by up to a pixel, unless they are too narrow for that.
-    const from = left > 0 ? left : 0, gap = wide > 4 ? 1 : wide > 1 ? wide * 0.15 : 0;
-    const to = right - gap < width ? Math.max(right - gap, from) : width, first = from | 0, last = Math.min(to | 0, width - 1);
+    const from = left > 0 ? left : 0,
+      gap = wide > 4 ? 1 : wide > 1 ? wide * 0.15 : 0;
+    const to = right - gap < width ? Math.max(right - gap, from) : width,
+      first = from | 0,
+      last = Math.min(to | 0, width - 1);
     if (first >= width) return;
     if (first === last) {
       const amount = Math.max(to - from, 0.02);
@@ -50,7 +54,8 @@ class Brush {
   /** Paints a summary of spans that together are at most a pixel wide. */
   summary(left, right, level, node, scale) {
     if (level.mark !== null && level.mark[node] === 1) this.mark(left, left + 1);
-    const first = Math.floor(left), split = first + 1;
+    const first = Math.floor(left),
+      split = first + 1;
     if (right <= split) {
       this.addSummary(first, level, node, scale);
       return;
@@ -75,37 +80,44 @@ class Brush {
 
   /** Blends the colours into `rows` rows of pixels from `offset` on, over the pixels of the first row. */
   blend(pixels, offset, rows, palette) {
-    const { width, hues, cover, crowd, amounts } = this, ground = rows > 1 ? pixels.slice(offset, offset + width) : null;
+    const { width, hues, cover, crowd, amounts } = this,
+      ground = rows > 1 ? pixels.slice(offset, offset + width) : null;
     for (let at = 0; at < width; at += 1) {
       if (cover[at] <= 0 || (rows > 1 && crowd[at] >= CROWD)) continue;
       let main = 0;
-      for (let hue = 1, base = at * hues; hue < hues; hue += 1) if (amounts[base + hue] > amounts[base + main]) main = hue;
-      pixels[offset + at] = cover[at] >= 0.98 ? palette[main] : mixPixels(pixels[offset + at], palette[main], 0.22 + 0.78 * cover[at]);
+      for (let hue = 1, base = at * hues; hue < hues; hue += 1)
+        if (amounts[base + hue] > amounts[base + main]) main = hue;
+      pixels[offset + at] =
+        cover[at] >= 0.98 ? palette[main] : mixPixels(pixels[offset + at], palette[main], 0.22 + 0.78 * cover[at]);
     }
     if (ground === null) return;
     for (let row = 1; row < rows; row += 1) pixels.copyWithin(offset + row * width, offset, offset + width);
-    for (let at = 0; at < width; at += 1) if (crowd[at] >= CROWD) this.stack(at, pixels, offset + at, rows, palette, ground[at]);
+    for (let at = 0; at < width; at += 1)
+      if (crowd[at] >= CROWD) this.stack(at, pixels, offset + at, rows, palette, ground[at]);
   }
 
   /** Stacks the colours of a column in `rows` rows, from the lowest one up; what is not covered becomes `ground`. */
   stack(at, pixels, offset, rows, palette, ground) {
     const { width, hues, amounts } = this;
-    let place = offset + rows * width, height = 0.5;
+    let place = offset + rows * width,
+      height = 0.5;
     for (let hue = 0; hue < hues; hue += 1) {
       const amount = amounts[at * hues + hue];
       if (amount <= 0) continue;
       height += amount * rows;
-      const colour = palette[hue], end = height < rows ? offset + (rows - (height | 0)) * width : offset;
-      while (place > end) pixels[place -= width] = colour;
+      const colour = palette[hue],
+        end = height < rows ? offset + (rows - (height | 0)) * width : offset;
+      while (place > end) pixels[(place -= width)] = colour;
     }
-    while (place > offset) pixels[place -= width] = ground;
+    while (place > offset) pixels[(place -= width)] = ground;
   }
 }
 
 /** A pixel between two others. */
 function mixPixels(under, over, part) {
-  const share = Math.round(part * 256), rest = 256 - share;
-  const redBlue = ((under & 0xff00ff) * rest + (over & 0xff00ff) * share) / 256 & 0xff00ff;
-  const green = ((under & 0xff00) * rest + (over & 0xff00) * share) / 256 & 0xff00;
+  const share = Math.round(part * 256),
+    rest = 256 - share;
+  const redBlue = (((under & 0xff00ff) * rest + (over & 0xff00ff) * share) / 256) & 0xff00ff;
+  const green = (((under & 0xff00) * rest + (over & 0xff00) * share) / 256) & 0xff00;
   return (0xff000000 | redBlue | green) >>> 0;
 }

@@ -24,7 +24,8 @@ async function takeBlock(id) {
 
 /** Decodes one column of variable-length integers of `length` bytes in all into `out`. */
 function decodeColumn(bytes, at, length, kind, out) {
-  const isSigned = kind !== 'plain', isDelta = kind === 'deltas';
+  const isSigned = kind !== 'plain',
+    isDelta = kind === 'deltas';
   let last = 0;
   if (out.length > 1 && (length === 1 || bytes.subarray(at, at + length - 1).every((byte) => byte >= 0x80))) {
     // One integer stands for all.
@@ -104,7 +105,8 @@ class Columns {
     const lanes = this.take(`${prefix}.lanes`, Uint8Array);
     let begin = 0;
     return Array.from(counts, (count) => {
-      const all = items.subarray(begin, begin + count), laneOf = lanes.subarray(begin, begin + count);
+      const all = items.subarray(begin, begin + count),
+        laneOf = lanes.subarray(begin, begin + count);
       begin += count;
       const sizes = [];
       for (const lane of laneOf) sizes[lane] = (sizes[lane] ?? 0) + 1;
@@ -129,7 +131,13 @@ async function loadTrace() {
   const names = new Map(head.names.map(({ name }, at) => [name, at]));
   const nameOfSite = Int32Array.from(head.sites, ([name]) => names.get(name) ?? -1);
   const trace = {
-    head, nameOfSite, site, submitted, ready, start, end,
+    head,
+    nameOfSite,
+    site,
+    submitted,
+    ready,
+    start,
+    end,
     count: site.length,
     name: site.map((number) => nameOfSite[number]),
     unit: columns.takeOptions('unit'),
@@ -139,7 +147,11 @@ async function loadTrace() {
     stateRows: columns.takeRows('state'),
     copies: takeSpans(columns, 'copy', ['bytes', 'evicts', 'waited']),
     states: takeSpans(columns, 'state', ['kind']),
-    memory: { at: columns.take('memory.at'), space: columns.take('memory.space'), bytes: columns.take('memory.bytes') },
+    memory: {
+      at: columns.take('memory.at'),
+      space: columns.take('memory.space'),
+      bytes: columns.take('memory.bytes'),
+    },
     gaps: takeGaps(columns),
     notes: { at: columns.take('note.at'), task: columns.take('note.task'), kind: columns.take('note.kind') },
   };
@@ -181,15 +193,24 @@ function takeSpans(columns, prefix, fields) {
 
 /** Gaps between bodies with their causes, and where those of each unit begin. */
 function takeGaps(columns) {
-  const start = columns.take('gap.start'), end = columns.take('gap.duration');
+  const start = columns.take('gap.start'),
+    end = columns.take('gap.duration');
   for (let at = 0; at < end.length; at += 1) end[at] += start[at];
-  return { rows: columns.take('gap.rows', Int32Array), start, end, activity: columns.take('gap.activity', Uint8Array) };
+  return {
+    rows: columns.take('gap.rows', Int32Array),
+    start,
+    end,
+    activity: columns.take('gap.activity', Uint8Array),
+  };
 }
 
 /** Tasks in order of time, why each started, and since when that was so. */
 function takePath(columns, prefix) {
-  return { tasks: columns.take(`${prefix}.task`, Int32Array), reasons: columns.takeOptions(`${prefix}.reason`),
-    since: columns.take(`${prefix}.since`) };
+  return {
+    tasks: columns.take(`${prefix}.task`, Int32Array),
+    reasons: columns.takeOptions(`${prefix}.reason`),
+    since: columns.take(`${prefix}.since`),
+  };
 }
 
 /**
@@ -199,8 +220,10 @@ function takePath(columns, prefix) {
 async function loadDependences(head, count) {
   const columns = new Columns(head.dependences, await takeBlock('dependences'));
   const counts = columns.take('edges', Int32Array);
-  const from = columns.take('edge.back', Int32Array), to = new Int32Array(from.length);
-  const firstOf = new Int32Array(count + 1), firstOut = new Int32Array(count + 1);
+  const from = columns.take('edge.back', Int32Array),
+    to = new Int32Array(from.length);
+  const firstOf = new Int32Array(count + 1),
+    firstOut = new Int32Array(count + 1);
   for (let task = 0; task < count; task += 1) {
     firstOf[task + 1] = firstOf[task] + counts[task];
     for (let edge = firstOf[task]; edge < firstOf[task + 1]; edge += 1) {
@@ -210,7 +233,8 @@ async function loadDependences(head, count) {
     }
   }
   for (let task = 0; task < count; task += 1) firstOut[task + 1] += firstOut[task];
-  const next = firstOut.slice(), outgoing = new Int32Array(from.length);
+  const next = firstOut.slice(),
+    outgoing = new Int32Array(from.length);
   for (let edge = 0; edge < from.length; edge += 1) outgoing[next[from[edge]]++] = edge;
   return { from, to, about: columns.take('edge.data', Int32Array), firstOf, firstOut, outgoing };
 }

@@ -1,7 +1,12 @@
 // Numbers as text, and elements with text. Text from the trace only ever becomes text nodes: nothing here or elsewhere
 // assigns HTML.
 
-const TIME_UNITS = [[1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+const TIME_UNITS = [
+  [1e9, 's'],
+  [1e6, 'ms'],
+  [1e3, 'µs'],
+  [1, 'ns'],
+];
 
 /** A number with three significant digits, without an exponent. */
 function significant(value) {
@@ -42,7 +47,7 @@ function formatCount(count) {
 
 function formatPercent(part, whole) {
   if (!(whole > 0)) return '0 %';
-  const percent = 100 * part / whole;
+  const percent = (100 * part) / whole;
   if (percent > 0 && percent < 0.1) return '< 0.1 %';
   return `${percent.toFixed(percent >= 99.95 || percent === 0 ? 0 : 1)} %`;
 }
@@ -51,7 +56,9 @@ const SVG = new Set(['svg', 'g', 'rect', 'path', 'text', 'line', 'title']);
 
 /** An element with attributes, listeners (`onclick`, …), style properties and children, which are text or elements. */
 function element(tag, attributes = {}, ...children) {
-  const node = SVG.has(tag) ? document.createElementNS('http://www.w3.org/2000/svg', tag) : document.createElement(tag);
+  const node = SVG.has(tag)
+    ? document.createElementNS('http://www.w3.org/2000/svg', tag)
+    : document.createElement(tag);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (key.startsWith('on')) node.addEventListener(key.slice(2), value);
@@ -67,7 +74,8 @@ const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 /** The first position in a sorted array whose value exceeds `value`. */
 function upperBound(sorted, value) {
-  let low = 0, high = sorted.length;
+  let low = 0,
+    high = sorted.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (sorted[middle] > value) high = middle;

@@ -1,22 +1,24 @@
 // Pointer, wheel and keyboard on the timeline.
 
 const KEYS = [
-  ['+ or w', 'zoom in'], ['− or s', 'zoom out'], ['← → or a d', 'move in time'], ['↑ ↓', 'zoom in, zoom out'],
-  [', and .', 'select the previous, the next task of the lane'], ['[ and ]', 'select a task of the lane above, below'],
-  ['n and N', 'select the next, the previous match of the search'], ['f', 'zoom to the selected task'], ['0', 'show the whole run'],
-  ['p', 'draw the next kind of path'], ['/', 'search'], ['Esc', 'clear selection and search'], ['?', 'show these keys'],
-  ['wheel', 'zoom at the pointer'], ['drag', 'move in time'], ['Shift + drag', 'zoom into a range'], ['double click', 'zoom to a task'],
+  ['+ or w', 'zoom in'],
+  ['− or s', 'zoom out'],
+  ['← → or a d', 'move in time'],
+  ['↑ ↓', 'zoom in, zoom out'],
+  [', and .', 'select the previous, the next task of the lane'],
+  ['[ and ]', 'select a task of the lane above, below'],
+  ['n and N', 'select the next, the previous match of the search'],
+  ['f', 'zoom to the selected task'],
+  ['0', 'show the whole run'],
+  ['p', 'draw the next kind of path'],
+  ['/', 'search'],
+  ['Esc', 'clear selection and search'],
+  ['?', 'show these keys'],
+  ['wheel', 'zoom at the pointer'],
+  ['drag', 'move in time'],
+  ['Shift + drag', 'zoom into a range'],
+  ['double click', 'zoom to a task'],
 ];
-
-/** The spans that can be pointed at: the lane at a height, and the node in its track near `x`. */
-function hitTest(app, x, y) {
-  const { timeline } = app;
-  if (x < GUTTER || x > GUTTER + timeline.plot) return null;
-  const lane = timeline.lanes.find((each) => y >= each.y - 1 && y < each.y + each.height + 1) ?? null;
-  const reach = 3 * (app.view.to - app.view.from) / timeline.plot;
-  return { x, y, lane: lane?.track ? lane : null, node: lane?.track ? lane.track.at(timeline.timeAt(x), reach) : -1,
-    row: lane?.row ?? app.rows.find((row) => y >= row.y && y < row.y + row.height) ?? null };
-}
 
 function listenToPointer(app, surface) {
   let drag = null;
@@ -36,7 +38,8 @@ function listenToPointer(app, surface) {
     const [x, y] = position(event);
     if (drag && pointers.size === 2 && pointers.has(event.pointerId)) {
       const other = [...pointers].find(([id]) => id !== event.pointerId)[1];
-      const before = Math.abs(pointers.get(event.pointerId) - other), now = Math.abs(x - other);
+      const before = Math.abs(pointers.get(event.pointerId) - other),
+        now = Math.abs(x - other);
       if (before > 8 && now > 8) app.zoom(before / now, app.timeline.timeAt((x + other) / 2));
       pointers.set(event.pointerId, x);
       drag.isMoved = true;
@@ -47,13 +50,13 @@ function listenToPointer(app, surface) {
         app.band = [drag.time, app.timeline.timeAt(x)];
         app.redrawOverlay();
       } else {
-        const shift = (drag.x - x) / app.timeline.plot * (drag.view.to - drag.view.from);
+        const shift = ((drag.x - x) / app.timeline.plot) * (drag.view.to - drag.view.from);
         app.show(drag.view.from + shift, drag.view.to + shift);
       }
-      app.tip(null);
+      showTip(app, null);
     } else {
       app.hover = hitTest(app, x, y);
-      app.tip(app.hover, event.clientX, event.clientY);
+      showTip(app, app.hover, event.clientX, event.clientY);
       app.redrawOverlay();
     }
   });
@@ -75,45 +78,67 @@ function listenToPointer(app, surface) {
   surface.addEventListener('pointercancel', finish);
   surface.addEventListener('pointerleave', () => {
     app.hover = null;
-    app.tip(null);
+    showTip(app, null);
     app.redrawOverlay();
   });
   surface.addEventListener('dblclick', () => app.selection >= 0 && app.zoomTo(app.selection));
-  surface.addEventListener('wheel', (event) => {
-    const [x] = position(event);
-    // Above the labels, the wheel scrolls the page.
-    if (x < GUTTER) return;
-    event.preventDefault();
-    const unit = event.deltaMode === 1 ? 20 : event.deltaMode === 2 ? 400 : 1;
-    const span = app.view.to - app.view.from;
-    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-      const shift = (event.deltaX || event.deltaY) * unit / app.timeline.plot * span;
-      app.show(app.view.from + shift, app.view.to + shift);
-    } else {
-      app.zoom(1.0016 ** clamp(event.deltaY * unit, -400, 400), app.timeline.timeAt(x));
-    }
-  }, { passive: false });
+  surface.addEventListener(
+    'wheel',
+    (event) => {
+      const [x] = position(event);
+      // Above the labels, the wheel scrolls the page.
+      if (x < GUTTER) return;
+      event.preventDefault();
+      const unit = event.deltaMode === 1 ? 20 : event.deltaMode === 2 ? 400 : 1;
+      const span = app.view.to - app.view.from;
+      if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+        const shift = (((event.deltaX || event.deltaY) * unit) / app.timeline.plot) * span;
+        app.show(app.view.from + shift, app.view.to + shift);
+      } else {
+        app.zoom(1.0016 ** clamp(event.deltaY * unit, -400, 400), app.timeline.timeAt(x));
+      }
+    },
+    { passive: false },
+  );
 }
 
 /** Keys that work wherever the focus is, but not while text is typed or a table is sorted by keys. */
 function listenToKeys(app) {
   const actions = {
-    '+': () => app.zoom(0.6), '=': () => app.zoom(0.6), w: () => app.zoom(0.6), '-': () => app.zoom(1 / 0.6), s: () => app.zoom(1 / 0.6),
-    a: () => app.pan(-0.2), d: () => app.pan(0.2), f: () => app.selection >= 0 && app.zoomTo(app.selection), 0: () => app.showAll(),
-    n: () => app.search.step(1), N: () => app.search.step(-1), p: () => app.nextPath(), ',': () => app.neighbour(-1),
-    '.': () => app.neighbour(1), '[': () => app.otherLane(-1), ']': () => app.otherLane(1),
-    '/': () => find('search').focus(), '?': () => find('keys').showModal(),
+    '+': () => app.zoom(0.6),
+    '=': () => app.zoom(0.6),
+    w: () => app.zoom(0.6),
+    '-': () => app.zoom(1 / 0.6),
+    s: () => app.zoom(1 / 0.6),
+    a: () => app.pan(-0.2),
+    d: () => app.pan(0.2),
+    f: () => app.selection >= 0 && app.zoomTo(app.selection),
+    0: () => app.showAll(),
+    n: () => app.search.step(1),
+    N: () => app.search.step(-1),
+    p: () => app.nextPath(),
+    ',': () => app.neighbour(-1),
+    '.': () => app.neighbour(1),
+    '[': () => app.otherLane(-1),
+    ']': () => app.otherLane(1),
+    '/': () => find('search').focus(),
+    '?': () => find('keys').showModal(),
     Escape: () => {
       app.select(-1, false);
       app.search.set('');
     },
   };
   const onTimeline = {
-    ArrowLeft: () => app.pan(-0.1), ArrowRight: () => app.pan(0.1), ArrowUp: () => app.zoom(0.75), ArrowDown: () => app.zoom(1 / 0.75),
-    Home: () => app.pan(-Infinity), End: () => app.pan(Infinity),
+    ArrowLeft: () => app.pan(-0.1),
+    ArrowRight: () => app.pan(0.1),
+    ArrowUp: () => app.zoom(0.75),
+    ArrowDown: () => app.zoom(1 / 0.75),
+    Home: () => app.pan(-Infinity),
+    End: () => app.pan(Infinity),
   };
   addEventListener('keydown', (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.('input, select, dialog, dialog *')) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.('input, select, dialog, dialog *'))
+      return;
     const isTimeline = event.target === find('surface');
     const action = actions[event.key] ?? (isTimeline ? onTimeline[event.key] : undefined);
     if (!action) return;
@@ -123,5 +148,7 @@ function listenToKeys(app) {
 }
 
 function fillKeys() {
-  find('keys-list').append(...KEYS.map(([keys, text]) => element('div', {}, element('kbd', {}, keys), element('span', {}, text))));
+  find('keys-list').append(
+    ...KEYS.map(([keys, text]) => element('div', {}, element('kbd', {}, keys), element('span', {}, text))),
+  );
 }

@@ -6,13 +6,17 @@ const ARROWS = 300;
 
 class Overlay {
   constructor(app, canvas) {
-    Object.assign(this, { app, canvas, context: canvas.getContext('2d') });
+    Object.assign(this, { app, canvas });
   }
 
   draw() {
-    const { app, context } = this, { timeline } = app, { theme } = scheme;
+    const { app } = this,
+      { timeline } = app,
+      { theme } = scheme;
+    // On paper, a canvas hides what is below it, so that everything is drawn in the lower one.
+    const context = (this.context = (scheme.isPrinting ? timeline.canvas : this.canvas).getContext('2d'));
     context.setTransform(timeline.ratio, 0, 0, timeline.ratio, 0, 0);
-    context.clearRect(0, 0, timeline.width, timeline.height);
+    if (!scheme.isPrinting) context.clearRect(0, 0, timeline.width, timeline.height);
     context.save();
     context.beginPath();
     context.rect(GUTTER, 0, timeline.plot, timeline.height);
@@ -33,7 +37,10 @@ class Overlay {
 
   /** A text on the axis. */
   tag(text, x, theme) {
-    const { context, app: { timeline } } = this;
+    const {
+      context,
+      app: { timeline },
+    } = this;
     context.font = '600 11px system-ui, sans-serif';
     const width = context.measureText(text).width + 12;
     const left = clamp(x - width / 2, GUTTER, Math.max(timeline.width - width - 8, GUTTER));
@@ -45,7 +52,9 @@ class Overlay {
   }
 
   drawHover(theme) {
-    const { context, app } = this, { timeline } = app, { lane, node, x } = app.hover;
+    const { context, app } = this,
+      { timeline } = app,
+      { lane, node, x } = app.hover;
     context.strokeStyle = theme.strong;
     context.lineWidth = 1;
     context.beginPath();
@@ -61,7 +70,8 @@ class Overlay {
   }
 
   drawSelection(theme) {
-    const { app, context } = this, { selection, edges, trace } = app;
+    const { app, context } = this,
+      { selection, edges, trace } = app;
     const own = placeOf(app, selection);
     if (edges) {
       const draw = (list, colour, isBefore) => {
@@ -81,7 +91,8 @@ class Overlay {
     // From ready to start, a thin line: the task could have run.
     context.strokeStyle = theme.ink;
     context.lineWidth = 2;
-    const ready = Math.max(app.timeline.x(trace.ready[selection]), 0), below = own.lane.y + own.lane.height + 2;
+    const ready = Math.max(app.timeline.x(trace.ready[selection]), 0),
+      below = own.lane.y + own.lane.height + 2;
     if (own.left - ready > 3) {
       context.beginPath();
       context.moveTo(ready, below - 4);
@@ -99,13 +110,15 @@ function placeOf(app, task) {
   const lane = app.timeline.lanes[app.laneOf[task]];
   if (!lane) return null;
   const end = Number.isNaN(app.trace.end[task]) ? app.trace.head.last : app.trace.end[task];
-  const left = app.timeline.x(app.trace.start[task]), right = Math.max(app.timeline.x(end), left + 1);
+  const left = app.timeline.x(app.trace.start[task]),
+    right = Math.max(app.timeline.x(end), left + 1);
   return { lane, left, right, middle: lane.y + lane.height / 2 };
 }
 
 function outline(context, left, right, lane, width) {
   // A canvas draws rectangles that are far too wide badly.
-  const from = Math.max(left, -50), to = Math.min(right, 20000);
+  const from = Math.max(left, -50),
+    to = Math.min(right, 20000);
   if (to < from) return;
   context.lineWidth = width;
   context.strokeRect(from, lane.y - 0.5, Math.max(to - from, 1.5), lane.height + 1);

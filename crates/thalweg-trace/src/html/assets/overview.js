@@ -9,7 +9,9 @@ class Overview {
     const time = (event) => this.time(event.clientX - canvas.getBoundingClientRect().left);
     canvas.addEventListener('pointerdown', (event) => {
       canvas.setPointerCapture?.(event.pointerId);
-      const at = time(event), { from, to } = app.view, edge = 6 * this.span / this.plot;
+      const at = time(event),
+        { from, to } = app.view,
+        edge = (6 * this.span) / this.plot;
       if (Math.abs(at - from) < edge) drag = { fixed: to };
       else if (Math.abs(at - to) < edge) drag = { fixed: from };
       else if (at > from && at < to && to - from < 0.98 * this.span) drag = { at, view: { ...app.view } };
@@ -18,13 +20,19 @@ class Overview {
     canvas.addEventListener('pointermove', (event) => {
       const at = time(event);
       if (!drag) {
-        const { from, to } = app.view, edge = 6 * this.span / this.plot;
+        const { from, to } = app.view,
+          edge = (6 * this.span) / this.plot;
         const isEdge = Math.abs(at - from) < edge || Math.abs(at - to) < edge;
-        canvas.style.cursor = isEdge ? 'ew-resize' : at > from && at < to && to - from < 0.98 * this.span ? 'grab' : 'crosshair';
+        canvas.style.cursor = isEdge
+          ? 'ew-resize'
+          : at > from && at < to && to - from < 0.98 * this.span
+            ? 'grab'
+            : 'crosshair';
         return;
       }
       if (drag.view) app.show(drag.view.from + at - drag.at, drag.view.to + at - drag.at);
-      else if (Math.abs(at - drag.fixed) > this.span / this.plot) app.show(Math.min(at, drag.fixed), Math.max(at, drag.fixed));
+      else if (Math.abs(at - drag.fixed) > this.span / this.plot)
+        app.show(Math.min(at, drag.fixed), Math.max(at, drag.fixed));
     });
     for (const event of ['pointerup', 'pointercancel']) canvas.addEventListener(event, () => (drag = null));
     canvas.addEventListener('dblclick', () => app.showAll());
@@ -35,15 +43,16 @@ class Overview {
   }
 
   time(x) {
-    return this.app.trace.head.begin + (x - GUTTER) / this.plot * this.span;
+    return this.app.trace.head.begin + ((x - GUTTER) / this.plot) * this.span;
   }
 
   x(time) {
-    return GUTTER + (time - this.app.trace.head.begin) / this.span * this.plot;
+    return GUTTER + ((time - this.app.trace.head.begin) / this.span) * this.plot;
   }
 
   resize() {
-    const { canvas } = this, ratio = Math.min(devicePixelRatio || 1, 3);
+    const { canvas } = this,
+      ratio = Math.min(devicePixelRatio || 1, 3);
     this.width = canvas.parentElement.clientWidth;
     this.plot = Math.max(this.width - GUTTER - 8, 50);
     canvas.width = Math.round(this.width * ratio);
@@ -54,7 +63,8 @@ class Overview {
   }
 
   draw() {
-    const { context, app, height } = this, { theme } = scheme;
+    const { context, app, height } = this,
+      { theme } = scheme;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     if (this.background?.mode !== theme.mode) {
       const image = document.createElement('canvas');
@@ -63,7 +73,8 @@ class Overview {
       this.drawUse(image.getContext('2d'), theme);
     }
     context.drawImage(this.background.image, 0, 0, this.width, height);
-    const left = clamp(this.x(app.view.from), GUTTER, GUTTER + this.plot), right = clamp(this.x(app.view.to), GUTTER, GUTTER + this.plot);
+    const left = clamp(this.x(app.view.from), GUTTER, GUTTER + this.plot),
+      right = clamp(this.x(app.view.to), GUTTER, GUTTER + this.plot);
     if (right - left > this.plot - 2) return;
     context.fillStyle = theme.paper;
     context.globalAlpha = 0.62;
@@ -77,10 +88,13 @@ class Overview {
 
   /** Stacks the time of task names, as a share of the time of all units. */
   drawUse(context, theme) {
-    const { app, height, plot } = this, { head } = app.trace;
+    const { app, height, plot } = this,
+      { head } = app.trace;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    const columns = Math.round(plot), rows = app.rows.filter(({ kind, unit }) => kind === 'unit' && unit >= 0);
-    const hues = theme.names.length, sums = new Float32Array(columns * hues);
+    const columns = Math.round(plot),
+      rows = app.rows.filter(({ kind, unit }) => kind === 'unit' && unit >= 0);
+    const hues = theme.names.length,
+      sums = new Float32Array(columns * hues);
     for (const { lanes } of rows) {
       const brush = new Brush(columns, hues, Infinity);
       lanes.forEach(({ track }) => track.paint(brush, head.begin, columns / this.span));

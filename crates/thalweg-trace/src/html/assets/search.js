@@ -22,7 +22,9 @@ class Search {
 
   /** Searches for a text: part of a name or of a place, a name in quotes, or `#` and a number. */
   set(text, isCopied = true) {
-    const { app, input } = this, { trace } = app, { names, sites } = trace.head;
+    const { app, input } = this,
+      { trace } = app,
+      { names, sites } = trace.head;
     if (isCopied) input.value = text;
     this.text = text = text.trim();
     if (/^#\d+$/.test(text)) {
@@ -34,7 +36,8 @@ class Search {
       return;
     }
     const exact = text.length > 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : null;
-    const lower = text.toLowerCase(), wanted = new Set();
+    const lower = text.toLowerCase(),
+      wanted = new Set();
     names.forEach(({ name }, at) => {
       if (exact === null ? name.toLowerCase().includes(lower) : name === exact) wanted.add(at);
     });
@@ -51,7 +54,9 @@ class Search {
 
   apply(wanted, message) {
     const { app } = this;
-    const same = wanted === this.wanted || (wanted && this.wanted && wanted.size === this.wanted.size && [...wanted].every((at) => this.wanted.has(at)));
+    const same =
+      wanted === this.wanted ||
+      (wanted && this.wanted && wanted.size === this.wanted.size && [...wanted].every((at) => this.wanted.has(at)));
     this.wanted = wanted;
     find('matches').textContent = message;
     document.querySelectorAll('[data-name]').forEach((node) => {
@@ -66,7 +71,8 @@ class Search {
 
   /** Selects the next match, or the one before. */
   step(direction) {
-    const { app, wanted } = this, { trace } = app;
+    const { app, wanted } = this,
+      { trace } = app;
     if (wanted === null || wanted.size === 0) return;
     let task = app.selection >= 0 ? app.selection : direction > 0 ? -1 : trace.count;
     for (let tried = 0; tried < trace.count; tried += 1) {
@@ -81,16 +87,32 @@ class Search {
 
 /** The names with colours of their own, the largest first. */
 function fillLegend(app) {
-  const { names } = app.trace.head, total = names.reduce((sum, name) => sum + name.total, 0);
-  const entry = (name, at) => element('button', { type: 'button', 'data-name': at, 'aria-pressed': 'false',
-    title: `${name.name}: ${formatCount(name.count)} bodies, ${formatTime(name.total)}`,
-    onclick: () => app.search.set(app.search.text === `"${name.name}"` ? '' : `"${name.name}"`) },
-  element('i', { class: 'swatch', 'data-colour': colourOfName(at) }), element('span', {}, name.name),
-  element('small', {}, formatPercent(name.total, total)));
+  const { names } = app.trace.head,
+    total = names.reduce((sum, name) => sum + name.total, 0);
+  const entry = (name, at) =>
+    element(
+      'button',
+      {
+        type: 'button',
+        'data-name': at,
+        'aria-pressed': 'false',
+        title: `${name.name}: ${formatCount(name.count)} bodies, ${formatTime(name.total)}`,
+        onclick: () => app.search.set(app.search.text === `"${name.name}"` ? '' : `"${name.name}"`),
+      },
+      element('i', { class: 'swatch', 'data-colour': colourOfName(at) }),
+      element('span', {}, name.name),
+      element('small', {}, formatPercent(name.total, total)),
+    );
   const box = find('legend');
   box.append(...names.slice(0, OTHER).map(entry));
   if (names.length > OTHER) {
-    box.append(element('span', { class: 'other' }, element('i', { class: 'swatch', 'data-colour': OTHER }),
-      `${formatCount(names.length - OTHER)} other names`));
+    box.append(
+      element(
+        'span',
+        { class: 'other' },
+        element('i', { class: 'swatch', 'data-colour': OTHER }),
+        `${formatCount(names.length - OTHER)} other names`,
+      ),
+    );
   }
 }

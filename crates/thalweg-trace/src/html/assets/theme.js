@@ -8,15 +8,42 @@ const HUES = {
 /** The hue of each activity that time is divided into. */
 const SHARES = { computing: 2, runtime: 4, program: 0, dependence: 1, copy: 3, memory: 7, unit: 6, submission: 5 };
 const PAPER = {
-  light: { paper: '#ffffff', lane: '#f1f3f6', line: '#dfe4ea', strong: '#b9c3cf', ink: '#16202c', muted: '#5b6877',
-    other: '#8c97a5', dim: '#d8dde4', path: '#b0003a', states: ['#c3ccd6', '#e2e7ed', '#8794a3', '#cdd5de'], area: '#7f93ab',
-    accent: '#0b6bcb', before: '#b35900', after: '#0b6bcb' },
-  dark: { paper: '#151b22', lane: '#1b232c', line: '#2a343f', strong: '#4a5866', ink: '#e8edf3', muted: '#9aa8b8',
-    other: '#8490a0', dim: '#313c48', path: '#ff5c8a', states: ['#46525f', '#27313b', '#7b8997', '#36414d'], area: '#6c829c',
-    accent: '#6cb3ff', before: '#ffb25c', after: '#6cb3ff' },
+  light: {
+    paper: '#ffffff',
+    lane: '#f1f3f6',
+    line: '#dfe4ea',
+    strong: '#b9c3cf',
+    ink: '#16202c',
+    muted: '#5b6877',
+    other: '#8c97a5',
+    dim: '#d8dde4',
+    path: '#b0003a',
+    states: ['#c3ccd6', '#e2e7ed', '#8794a3', '#cdd5de'],
+    area: '#7f93ab',
+    accent: '#0b6bcb',
+    before: '#b35900',
+    after: '#0b6bcb',
+  },
+  dark: {
+    paper: '#151b22',
+    lane: '#1b232c',
+    line: '#2a343f',
+    strong: '#4a5866',
+    ink: '#e8edf3',
+    muted: '#9aa8b8',
+    other: '#8490a0',
+    dim: '#313c48',
+    path: '#ff5c8a',
+    states: ['#46525f', '#27313b', '#7b8997', '#36414d'],
+    area: '#6c829c',
+    accent: '#6cb3ff',
+    before: '#ffb25c',
+    after: '#6cb3ff',
+  },
 };
 /** Colours of names: hues, their second shades, the shared colour of further names, and that of names not searched for. */
-const OTHER = 16, DIM = 17;
+const OTHER = 16,
+  DIM = 17;
 
 function channels(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
@@ -31,7 +58,7 @@ function mixHex(from, to, share) {
 /** A colour as a pixel of an image: bytes red, green, blue, opaque. */
 function pixel(hex) {
   const [red, green, blue] = channels(hex);
-  return (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
 /** Dark or white, whichever is easier to read on a colour. */
@@ -42,7 +69,8 @@ function inkOn(hex) {
 
 class Theme {
   constructor(mode) {
-    const paper = PAPER[mode], hues = HUES[mode];
+    const paper = PAPER[mode],
+      hues = HUES[mode];
     const shades = hues.map((hue) => mixHex(hue, mode === 'light' ? '#000000' : '#ffffff', 0.38));
     this.mode = mode;
     this.shares = Object.fromEntries(Object.entries(SHARES).map(([activity, hue]) => [activity, hues[hue]]));
@@ -66,14 +94,17 @@ const scheme = {
   listeners: [],
   isPrinting: false,
   get theme() {
-    const isDark = this.choice === 'dark' || (this.choice === 'system' && matchMedia('(prefers-color-scheme: dark)').matches);
+    const isDark =
+      this.choice === 'dark' || (this.choice === 'system' && matchMedia('(prefers-color-scheme: dark)').matches);
     return isDark && !this.isPrinting ? themes.dark : themes.light;
   },
   set(choice) {
     this.choice = choice;
     try {
       localStorage.setItem('thalweg-scheme', choice);
-    } catch { /* Some browsers keep nothing for files. */ }
+    } catch {
+      /* Some browsers keep nothing for files. */
+    }
     this.changed();
   },
   changed() {
@@ -83,7 +114,9 @@ const scheme = {
   start() {
     try {
       this.choice = localStorage.getItem('thalweg-scheme') ?? 'system';
-    } catch { /* As above. */ }
+    } catch {
+      /* As above. */
+    }
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.changed());
     for (const event of ['beforeprint', 'afterprint']) {
       addEventListener(event, () => {

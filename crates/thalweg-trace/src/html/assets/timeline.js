@@ -1,7 +1,8 @@
 // The timeline's canvas: axis, rows and labels. A second canvas above it (`overlay.js`) has what changes
 // with the pointer, the selection and the choice of a path.
 
-const GUTTER = 132, AXIS = 30;
+const GUTTER = 132,
+  AXIS = 30;
 
 class Timeline {
   constructor(app, canvas) {
@@ -32,7 +33,8 @@ class Timeline {
     // Lanes that can show stacked colours have as many rows of pixels as on the screen, others one.
     let used = 0;
     for (const lane of this.lanes) {
-      lane.rows = lane.row.kind === 'unit' && lane.track && lane.height >= 6 ? Math.round(lane.height * this.ratio) : 1;
+      lane.rows =
+        lane.row.kind === 'unit' && lane.track && lane.height >= 6 ? Math.round(lane.height * this.ratio) : 1;
       lane.offset = used * this.columns;
       used += lane.rows;
     }
@@ -45,16 +47,17 @@ class Timeline {
 
   x(time) {
     const { from, to } = this.app.view;
-    return GUTTER + (time - from) / (to - from) * this.plot;
+    return GUTTER + ((time - from) / (to - from)) * this.plot;
   }
 
   timeAt(x) {
     const { from, to } = this.app.view;
-    return from + (x - GUTTER) / this.plot * (to - from);
+    return from + ((x - GUTTER) / this.plot) * (to - from);
   }
 
   draw() {
-    const { context, app } = this, { theme } = scheme;
+    const { context, app } = this,
+      { theme } = scheme;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = theme.paper;
     context.fillRect(0, 0, this.width, this.height);
@@ -81,7 +84,11 @@ class Timeline {
       free = middle + 5.5;
       context.font = '12px system-ui, sans-serif';
       context.fillStyle = theme.ink;
-      context.fillText(this.shorten(row.label, GUTTER - 22 - (row.detail && row.kind !== 'space' ? 40 : 0)), 10, middle);
+      context.fillText(
+        this.shorten(row.label, GUTTER - 22 - (row.detail && row.kind !== 'space' ? 40 : 0)),
+        10,
+        middle,
+      );
       if (!row.detail) continue;
       context.fillStyle = theme.muted;
       context.textAlign = 'right';
@@ -93,9 +100,12 @@ class Timeline {
 
   drawLanes(theme) {
     const { context, brush, pixels, columns, lanes, app } = this;
-    const origin = app.view.from, scale = columns / (app.view.to - app.view.from), texts = [];
+    const origin = app.view.from,
+      scale = columns / (app.view.to - app.view.from),
+      texts = [];
     for (const lane of lanes) {
-      const { track, isFirst, row, offset, rows } = lane, hasCauses = app.showsCauses && row.kind === 'unit';
+      const { track, isFirst, row, offset, rows } = lane,
+        hasCauses = app.showsCauses && row.kind === 'unit';
       pixels.fill(theme.lanePixel, offset, offset + columns);
       for (const below of !isFirst ? [] : hasCauses ? row.gaps : row.states) {
         brush.clear();
@@ -129,17 +139,21 @@ class Timeline {
   }
 
   drawLabels({ items, y, height }, labels, theme) {
-    const { context, app, ratio } = this, { trace } = app;
+    const { context, app, ratio } = this,
+      { trace } = app;
     context.font = '11px system-ui, sans-serif';
     for (let at = 0; at < labels.length; at += 4) {
-      const left = Math.max(labels[at + 1] / ratio, 0) + 5, right = Math.min(labels[at + 2] / ratio, this.plot) - 5;
+      const left = Math.max(labels[at + 1] / ratio, 0) + 5,
+        right = Math.min(labels[at + 2] / ratio, this.plot) - 5;
       if (right - left < 16) continue;
-      const task = items[labels[at]], name = trace.head.sites[trace.site[task]][0];
+      const task = items[labels[at]],
+        name = trace.head.sites[trace.site[task]][0];
       const text = this.shorten(name, right - left);
       if (text !== name && text.length < 4) continue;
       context.fillStyle = theme.nameInk[labels[at + 3]];
       context.fillText(text, GUTTER + left, y + height / 2 + 0.5);
-      const used = this.widthOf(text) + 8, time = formatTime(trace.end[task] - trace.start[task]);
+      const used = this.widthOf(text) + 8,
+        time = formatTime(trace.end[task] - trace.start[task]);
       if (text !== name || right - left < used + this.widthOf(time)) continue;
       context.globalAlpha = 0.75;
       context.fillText(time, GUTTER + left + used, y + height / 2 + 0.5);
@@ -152,9 +166,11 @@ class Timeline {
     const { context, ratio } = this;
     context.strokeStyle = theme.ink;
     for (let at = 0; at < marks.length; at += 2) {
-      const left = GUTTER + Math.max(marks[at] / ratio, -20), right = GUTTER + Math.min(marks[at + 1] / ratio, this.plot + 20);
+      const left = GUTTER + Math.max(marks[at] / ratio, -20),
+        right = GUTTER + Math.min(marks[at + 1] / ratio, this.plot + 20);
       if (right - left < 8) {
-        const middle = (left + right) / 2, size = clamp(height / 2, 4, 7);
+        const middle = (left + right) / 2,
+          size = clamp(height / 2, 4, 7);
         context.beginPath();
         context.moveTo(middle - size, y - 2);
         context.lineTo(middle + size, y - 2);
@@ -201,7 +217,7 @@ class Timeline {
     const whole = this.widthOf(text);
     if (whole <= width) return text;
     const characters = Array.from(text);
-    return `${characters.slice(0, Math.max(Math.floor(characters.length * (width - 10) / whole), 1)).join('')}…`;
+    return `${characters.slice(0, Math.max(Math.floor((characters.length * (width - 10)) / whole), 1)).join('')}…`;
   }
 
   drawArea({ steps, y, height }, theme) {
@@ -222,7 +238,8 @@ class Timeline {
   }
 
   drawAxis(theme) {
-    const { context, app } = this, { from, to } = app.view;
+    const { context, app } = this,
+      { from, to } = app.view;
     const step = niceStep((to - from) / Math.max(this.plot / 110, 1));
     context.font = '11px system-ui, sans-serif';
     context.fillStyle = theme.muted;

@@ -19,9 +19,14 @@ class Track {
     this.levels.length = 1;
     for (let below = this.levels[0]; below.start.length > FAN; below = this.levels.at(-1)) {
       const count = Math.ceil(below.start.length / FAN);
-      const level = { start: new Float64Array(count), end: new Float64Array(count), busy: new Float64Array(count),
-        mark: below.mark ? new Uint8Array(count) : null, hues: below.hues,
-        amounts: new Float32Array(count * below.hues) };
+      const level = {
+        start: new Float64Array(count),
+        end: new Float64Array(count),
+        busy: new Float64Array(count),
+        mark: below.mark ? new Uint8Array(count) : null,
+        hues: below.hues,
+        amounts: new Float32Array(count * below.hues),
+      };
       summarizeLevel(level, below);
       this.levels.push(level);
     }
@@ -37,7 +42,8 @@ class Track {
   }
 
   visit(depth, first, last, brush, origin, scale) {
-    const level = this.levels[depth], { start, end, colour, mark } = level;
+    const level = this.levels[depth],
+      { start, end, colour, mark } = level;
     for (let node = first; node < last; node += 1) {
       const left = (start[node] - origin) * scale;
       if (left >= brush.width) return;
@@ -56,7 +62,8 @@ class Track {
 
   /** The span at a time, or the nearest within `reach`; −1 if there is none. */
   at(time, reach) {
-    let best = -1, distance = Infinity;
+    let best = -1,
+      distance = Infinity;
     const look = (depth, first, last) => {
       const { start, end } = this.levels[depth];
       for (let node = first; node < last && start[node] <= time + reach; node += 1) {
@@ -76,10 +83,14 @@ class Track {
 
 /** Fills a level: each of its nodes summarizes up to `FAN` nodes of the level below. */
 function summarizeLevel(level, below) {
-  const { hues } = level, { start, end, colour, mark, busy, amounts } = below, count = start.length;
+  const { hues } = level,
+    { start, end, colour, mark, busy, amounts } = below,
+    count = start.length;
   for (let node = 0, first = 0; first < count; node += 1, first += FAN) {
     const last = Math.min(first + FAN, count);
-    let latest = -Infinity, total = 0, isMarked = 0;
+    let latest = -Infinity,
+      total = 0,
+      isMarked = 0;
     for (let child = first; child < last; child += 1) {
       const time = busy === null ? end[child] - start[child] : busy[child];
       if (end[child] > latest) latest = end[child];
