@@ -66,6 +66,14 @@ pub(super) fn path(columns: &mut Columns, prefix: &str, steps: &[CriticalStep]) 
     columns.deltas(&format!("{prefix}.since"), steps.iter().map(|step| step.since));
 }
 
+/// The numbers of data objects in order, and the place of each in that order.
+pub(super) fn data(trace: &Trace) -> (Vec<u64>, HashMap<u64, usize>) {
+    let mut numbers: Vec<u64> = trace.data.keys().copied().collect();
+    numbers.sort_unstable();
+    let places = numbers.iter().enumerate().map(|(at, number)| (*number, at)).collect();
+    (numbers, places)
+}
+
 /// The columns of rows under a prefix: how many items each has, their positions in the table, and their lanes.
 pub(super) fn rows(columns: &mut Columns, prefix: &str, rows: &[Row]) {
     columns.plain(&format!("{prefix}.rows"), rows.iter().map(|row| row.items.len() as u64));
@@ -74,7 +82,7 @@ pub(super) fn rows(columns: &mut Columns, prefix: &str, rows: &[Row]) {
 }
 
 /// The columns of copies, states, memory and notes, in the order of their tables. `data` has the place of each data
-/// object in the report's list.
+/// object in the column of their numbers.
 pub(super) fn others(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
     let copies = &trace.copies;
     columns.deltas("copy.end", copies.iter().map(|copy| copy.end));

@@ -7,7 +7,6 @@ use super::rows::Row;
 use crate::analysis::{Activity, Analysis, DataTraffic, InstanceUse, NameUse, Shares, Stretch, Transfer};
 use crate::{Site, Trace};
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 /// Classes of time in the picture of the use of all units.
 const BINS: usize = 720;
@@ -15,13 +14,11 @@ const BINS: usize = 720;
 /// The most data objects that are listed with their copies.
 const OBJECTS: usize = 20;
 
-/// The data objects of a trace in the order of their numbers, and the place of each number in that order.
-pub(super) fn data(trace: &Trace) -> (Value, HashMap<u64, usize>) {
-    let mut numbers: Vec<u64> = trace.data.keys().copied().collect();
-    numbers.sort_unstable();
-    let objects = numbers.iter().map(|number| json!([number, trace.data[number].name, trace.data[number].bytes]));
-    let objects = objects.collect();
-    (objects, numbers.into_iter().enumerate().map(|(at, number)| (number, at)).collect())
+/// The names of data objects, by number; only of those that have other names than `data N`.
+pub(super) fn data_names(trace: &Trace) -> Value {
+    let mut names: Vec<_> = trace.data.iter().filter(|(number, data)| data.name != format!("data {number}")).collect();
+    names.sort_unstable_by_key(|(number, _)| **number);
+    names.iter().map(|(number, data)| json!([number, data.name])).collect()
 }
 
 /// The figures of a run.
@@ -39,6 +36,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
         "units": trace.units.iter().map(|unit| json!({ "kind": unit.kind, "width": unit.width })).collect::<Value>(),
         "spaces": trace.spaces,
         "threads": trace.threads,
+        "data_names": data_names(trace),
         "sites": trace.sites.iter().map(site).collect::<Value>(),
         "names": analysis.names.iter().map(name).collect::<Value>(),
         "activities": Activity::ALL.iter().map(activity).collect::<Value>(),

@@ -16,6 +16,8 @@ mod rows;
 use crate::Trace;
 use crate::analysis::{Analysis, timeline};
 use columns::Columns;
+use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -82,8 +84,7 @@ pub fn write(trace: &Trace, path: &Path) -> Result<(), WriteError> {
 /// # Errors
 /// If the stream fails.
 pub fn write_to(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-    let analysis = Analysis::of(trace);
-    let (head, columns, dependences) = embed(trace, &analysis)?;
+    let (analysis, [head, columns, dependences]) = embed(trace)?;
     let script = SCRIPTS.concat();
     let title = escape(&title(trace));
     let verdict = escape(&analysis.verdict.sentence);
@@ -109,39 +110,56 @@ pub fn write_to(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// The figures as JSON that is safe in a script element, and the two blocks of columns.
-fn embed(trace: &Trace, analysis: &Analysis) -> io::Result<(String, String, String)> {
-    let (objects, places) = facts::data(trace);
+fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
+    let (numbers, places) = encode::data(trace);
+    let dependences = || {
+        let mut columns = Columns::default();
+        encode::dependences(&mut columns, trace, &places);
+        columns.finish()
+    };
+    std::thread::scope(|scope| {
+        let dependences = scope.spawn(dependences);
+        let analysis = Analysis::of(trace);
+        let mut head = facts::of(trace, &analysis);
+        let mut columns = Columns::default();
+        columns.deltas("data.number", numbers);
+        let block = embed_timeline(columns, trace, &analysis, &places, &mut head)?;
+        let (directory, dependences) = dependences.join().expect("encoding does not panic")?;
+        head["dependences"] = directory;
+        // In JSON, the character occurs only within strings. Without it, no string can end the script element.
+        let head = serde_json::to_string(&head)?.replace('<', "\\u003c");
+        Ok((analysis, [head, block, dependences]))
+    })
+}
+
+/// Puts what the timeline shows into a block, and what describes it into `head`.
+fn embed_timeline(
+    mut columns: Columns,
+    trace: &Trace,
+    analysis: &Analysis,
+    places: &HashMap<u64, usize>,
+    head: &mut Value,
+) -> io::Result<String> {
     let (tasks, copies, states) = (rows::of_tasks(trace), rows::of_copies(trace), rows::of_states(trace));
     let (mut used, mut gaps) = (facts::Use::new(analysis), gaps::Gaps::new(analysis));
     timeline(trace, |stretch| {
         used.add(stretch);
         gaps.add(stretch);
     });
-    let mut columns = Columns::default();
     encode::tasks(&mut columns, trace, &trace.ready());
     encode::rows(&mut columns, "task", &tasks);
     encode::rows(&mut columns, "copy", &copies);
     encode::rows(&mut columns, "state", &states);
-    encode::others(&mut columns, trace, &places);
+    encode::others(&mut columns, trace, places);
     encode::path(&mut columns, "critical", &analysis.critical);
     encode::path(&mut columns, "chain", &analysis.chain);
     gaps.encode(&mut columns);
     let (directory, block) = columns.finish()?;
-    let mut dependences = Columns::default();
-    encode::dependences(&mut dependences, trace, &places);
-    let (dependences_directory, dependences_block) = dependences.finish()?;
-
-    let mut head = facts::of(trace, analysis);
-    head["data"] = objects;
     head["use"] = used.finish();
-    head["rows"] = serde_json::json!({
-        "tasks": facts::heads(&tasks), "copies": facts::heads(&copies), "states": facts::heads(&states),
-    });
+    head["rows"] =
+        json!({ "tasks": facts::heads(&tasks), "copies": facts::heads(&copies), "states": facts::heads(&states) });
     head["columns"] = directory;
-    head["dependences"] = dependences_directory;
-    // In JSON, the character occurs only within strings. Without it, no string can end the script element.
-    let head = serde_json::to_string(&head)?.replace('<', "\\u003c");
-    Ok((head, block, dependences_block))
+    Ok(block)
 }
 
 /// The page's title: the program's name without its folder.

@@ -113,11 +113,12 @@ fn compare(trace: &Trace) {
 
     let mut edges = Vec::new();
     let mut next = 0;
-    let object = |stored: i64| (stored / 2 > 0).then(|| embedded.head["data"][stored as usize / 2 - 1][0].as_u64());
+    let numbers = column("data.number");
+    let object = |stored: i64| (stored / 2 > 0).then(|| numbers[stored as usize / 2 - 1] as u64);
     for (to, count) in column("edges").iter().enumerate() {
         for at in next..next + *count as usize {
             let about = column("edge.data")[at];
-            edges.push((to as i64 - column("edge.back")[at], to as i64, object(about).flatten(), about % 2 == 1));
+            edges.push((to as i64 - column("edge.back")[at], to as i64, object(about), about % 2 == 1));
         }
         next += *count as usize;
     }

@@ -152,6 +152,8 @@ async function loadTrace() {
       space: columns.take('memory.space'),
       bytes: columns.take('memory.bytes'),
     },
+    dataNumber: columns.take('data.number'),
+    dataNames: new Map(head.data_names),
     gaps: takeGaps(columns),
     notes: { at: columns.take('note.at'), task: columns.take('note.task'), kind: columns.take('note.kind') },
   };
@@ -218,6 +220,9 @@ function takePath(columns, prefix) {
  * the positions `outgoing[firstOut[t] .. firstOut[t + 1]]`.
  */
 async function loadDependences(head, count) {
+  // Their block is the last of the page, and may still be on its way.
+  if (document.readyState === 'loading')
+    await new Promise((next) => document.addEventListener('DOMContentLoaded', next));
   const columns = new Columns(head.dependences, await takeBlock('dependences'));
   const counts = columns.take('edges', Int32Array);
   const from = columns.take('edge.back', Int32Array),

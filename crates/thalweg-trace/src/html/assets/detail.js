@@ -10,6 +10,7 @@ const NOTES = [
 /** The most predecessors and successors that are listed. */
 const LISTED = 100;
 
+const dataName = (trace, number) => trace.dataNames.get(number) ?? `data ${number}`;
 const nameText = (trace, name) => trace.head.names[name]?.name ?? 'other tasks';
 const taskName = (trace, task) => trace.head.sites[trace.site[task]][0];
 
@@ -200,7 +201,7 @@ class Detail {
   list(title, entries, describe, side, none) {
     const { trace } = this.app;
     const items = entries.slice(0, LISTED).map(({ task, data, carries }) => {
-      const object = data >= 0 ? trace.head.data[data][1] : 'an unknown data object';
+      const object = data >= 0 ? dataName(trace, trace.dataNumber[data]) : 'an unknown data object';
       return element(
         'li',
         {},

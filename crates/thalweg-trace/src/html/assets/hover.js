@@ -35,7 +35,7 @@ function describeHit(app, { lane, node, row, x }) {
       { bytes, start, end, waited, evicts, data } = trace.copies;
     return [
       `${formatBytes(bytes[copy])}, ${row.label}`,
-      data[copy] >= 0 ? trace.head.data[data[copy]][1] : '',
+      data[copy] >= 0 ? dataName(trace, trace.dataNumber[data[copy]]) : '',
       `${formatTime(end[copy] - start[copy])}${
         waited[copy] > 0 ? `, of which ${formatTime(waited[copy])} waited for the link` : ''
       }`,

@@ -96,7 +96,6 @@ function fillPaths(app) {
     const byName = new Map(),
       byReason = new Map();
     let bodies = 0,
-      delays = 0,
       last = trace.head.begin;
     tasks.forEach((task, at) => {
       const start = trace.start[task],
@@ -107,7 +106,6 @@ function fillPaths(app) {
       const reason = byReason.get(reasons[at]) ?? { count: 0, delay: 0 };
       byReason.set(reasons[at], { count: reason.count + 1, delay: reason.delay + delay });
       bodies += time;
-      delays += delay;
       last = Math.max(last, trace.end[task]);
     });
     const names = [...byName].sort((one, other) => other[1] - one[1]);

@@ -52,7 +52,6 @@ function fillTransfers(app) {
       ),
     ),
   );
-  const names = new Map(trace.head.data.map(([number, name]) => [number, name]));
   find('traffic').append(
     element(
       'thead',
@@ -70,7 +69,7 @@ function fillTransfers(app) {
         element(
           'tr',
           {},
-          element('th', { scope: 'row' }, names.get(data) ?? `data ${data}`),
+          element('th', { scope: 'row' }, dataName(trace, data)),
           element('td', {}, formatCount(copies)),
           element('td', {}, formatBytes(bytes)),
           element('td', {}, returns > 0 ? `${formatCount(returns)} ×` : '–'),
