@@ -42,8 +42,8 @@
 //! Whole programs follow: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz`
 //! (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices, best in time
 //! or in energy) and `schedulers`, which compares work distributions. The guide in `docs/guide` explains the same
-//! step by step: regions, values and results, scopes, tasks that end from outside, failure and recovery, units and
-//! placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
+//! step by step: regions, values and results, scopes, detached completion, failure and recovery, debugging, embedding
+//! in a service, units and placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!

@@ -157,7 +157,7 @@ fn annotated_loops_give_the_same_answer_everywhere() {
         ("compact", "--size 20011 --limit 0.6", &["found"][..]),
         ("compact", "--size 0", &["found 0 of 0"][..]),
         ("compact", "--size 100 --limit 2", &["found 0 of 100"][..]),
-        ("macc_tasks", "--size 5000", &["0 copies home"][..]),
+        ("macc_tasks", "--size 5000", &["0 copies to the host"][..]),
         ("macc_jacobi", "--size 34 --sweeps 40", &["34 x 34", "change"][..]),
         ("macc_cg", "--size 12", &["144 unknowns", "residual"][..]),
         ("dg", "--size 50 --steps 2", &["50 elements"][..]),

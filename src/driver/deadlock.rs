@@ -120,7 +120,7 @@ fn describe(steps: &[Step<'_>]) -> String {
     if let Some(last) = shown.last()
         && (!last.task.shared().internal || shown.len() == 1)
     {
-        words.push(format!("`{}` is waited for here", last.task.shared().name));
+        words.push(format!("this call waits for `{}`", last.task.shared().name));
     }
     words.join(", and ")
 }
@@ -129,7 +129,7 @@ fn describe(steps: &[Step<'_>]) -> String {
 fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     let (first, then) = (before.task.shared(), step.task.shared());
     let who = match then.internal {
-        true => format!("what `{}` asks for", then.name),
+        true => format!("the request of `{}`", then.name),
         false => format!("`{}`, submitted at {},", then.name, then.location),
     };
     match step.behind {

@@ -82,7 +82,7 @@ pub(crate) trait Driver {
     /// outcome if that has already happened.
     fn leave(&self, task: OwnedTask, leaving: Leaving) -> Option<(OwnedTask, Outcome)> {
         drop((task, leaving));
-        unreachable!("a driver without memory lends out none")
+        unreachable!("a driver without memory exports none")
     }
 
     /// Frees a replica's memory.

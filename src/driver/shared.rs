@@ -263,7 +263,7 @@ impl Shared {
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
             Ok(()) => Outcome::Done(Span::default()),
             Err(Ran::Ended(outcome)) => outcome,
-            Err(Ran::Away(_)) => unreachable!("a task that runs here lends out nothing"),
+            Err(Ran::Away(_)) => unreachable!("a task that runs here is not detached"),
         };
         self.end_anywhere(task, outcome, None, ready);
     }

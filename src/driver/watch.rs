@@ -127,7 +127,7 @@ impl fmt::Display for Stall {
             f.write_str("no unit is running a body")?;
         }
         let lists = [("running: ", &self.running), ("waiting in a body: ", &self.waiting)];
-        let outside = ("to be ended from outside: ", &self.outside);
+        let outside = ("detached: ", &self.outside);
         let mut separator = if self.running.is_empty() { "; " } else { "" };
         for (heading, tasks) in lists.into_iter().chain([outside]).filter(|(_, tasks)| !tasks.is_empty()) {
             write!(f, "{separator}{heading}")?;

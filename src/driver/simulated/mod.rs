@@ -138,7 +138,7 @@ impl Driver for Simulated {
             may_be_there = true;
             // Another thread may be about to submit the tasks that this one waits for.
             if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());
+                panic!("the simulation makes no progress: {}", self.shared.engine.stall().unwrap_or_default());
             }
             std::thread::sleep(Duration::from_micros(20));
         }

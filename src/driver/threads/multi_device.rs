@@ -275,9 +275,9 @@ impl Enqueue for Sessions<'_> {
                 continue;
             };
             let problem = if writes {
-                "and the task writes there; try a launch by `Launcher::part` of the part that has it"
+                "and the task writes there; try launching it with `Launcher::part` on the part that owns the region"
             } else if !self.reaches(*base, owner) {
-                "which this one does not reach; try a region of the part itself, which is copied"
+                "which this device cannot reach; try a region of the part itself, which is copied"
             } else {
                 continue;
             };

@@ -249,8 +249,8 @@ impl Queue {
     fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let unit_id = self.units[unit].id;
         let Some(task) = self.queued.remove(&id) else {
-            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
-            self.policy.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
+            let problem = format!("it gave {unit_id} {id}, which is not in its charge");
+            self.policy.breaks(Breach { task: None, problem, remedy: "giving each ready task once" });
             return None;
         };
         // A task intended for a lost device is redirected later.

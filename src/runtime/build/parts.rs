@@ -94,7 +94,7 @@ impl Builder {
     ) -> Result<Shared, BuildError> {
         let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
-            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
+            let problem = "a window of 0 tasks allows no submission; try at least 1".to_owned();
             return Err(BuildError::Argument { argument: "max_pending_tasks", problem });
         }
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
