@@ -38,7 +38,11 @@ fn percentile(mut values: Vec<u64>, percent: usize) -> u64 {
 fn bounds(trace: &Trace) -> (u64, u64) {
     let begin = trace.tasks.iter().map(|task| task.submitted).min().unwrap();
     let ends = trace.tasks.iter().map(|task| task.finished.or(task.end).unwrap_or(task.submitted));
-    let last = ends.chain(trace.copies.iter().map(|copy| copy.end)).max().unwrap();
+    let mut last = ends.max().unwrap();
+    let near = (last - begin) / 100;
+    while let Some(copy) = trace.copies.iter().find(|copy| copy.start <= last + near && copy.end > last) {
+        last = copy.end;
+    }
     let waits = trace.states.iter().filter(|state| state.kind == StateKind::Wait && state.start <= last);
     (begin, waits.map(|wait| wait.end).max().unwrap_or(0).max(last))
 }
@@ -121,7 +125,7 @@ proptest! {
             let sum = |of: fn(&Copy) -> u64| copies.iter().map(|copy| of(copy)).sum::<u64>();
             let evicted = sum(|copy| if copy.evicts { copy.bytes } else { 0 });
             let evicted = if evicted > 0 { format!(", {} evicted", bytes(evicted)) } else { String::new() };
-            has(&format!(
+            let begin = format!(
                 "copies {} → {}: {} in {} {}, {}{evicted}",
                 trace.spaces[from],
                 trace.spaces[to],
@@ -129,8 +133,14 @@ proptest! {
                 copies.len(),
                 if copies.len() == 1 { "copy" } else { "copies" },
                 duration(sum(|copy| copy.end - copy.start))
-            ))?;
+            );
+            prop_assert!(lines.iter().any(|line| line.starts_with(&begin)), "no {:?} in {:#?}", begin, lines);
         }
+        let objects = trace.copies.iter().map(|copy| copy.data).collect::<std::collections::BTreeSet<_>>();
+        let number = |object: u64, to: usize| trace.copies.iter().filter(|copy| (copy.data, copy.to) == (object, to)).count();
+        let back = objects.iter().map(|object| number(*object, 0).min(number(*object, 1))).max().unwrap_or(0);
+        let says_so = lines.iter().any(|line| line.ends_with(&format!(" came back {back} times")));
+        prop_assert_eq!(says_so, back > 1 && trace.spaces.len() > 1, "{:#?}", lines);
 
         let waits: Vec<u64> = (0..trace.tasks.len()).filter_map(|task| wait(&task)).collect();
         let [half, most] = [50, 99].map(|percent| duration(percentile(waits.clone(), percent)));

@@ -45,7 +45,7 @@ fn program_that_works_between_submissions_is_found() {
         task(&mut trace, "large", submitted + 20, 1, submitted + 200_000, submitted + 300_000);
         state(&mut trace, StateKind::Sleep, Some(1), submitted + 300_000, submitted + 1_000_000);
     }
-    let words = ["though a task takes 100 µs and the next comes after 10 ns (median)", "move that work into a task"];
+    let words = ["though a task takes 100 µs and the next comes after 10 ns (medians)", "move that work into a task"];
     check(&trace, Limit::Submission, &words);
 }
 
@@ -190,6 +190,20 @@ fn unit_that_gets_no_tasks_is_found() {
     state(&mut trace, StateKind::Sleep, Some(0), 500, 10_000);
     let words = ["unit 0 (CPU) computes 5.0 % of the time and is idle so for 85 %, while unit 1 (CPU) computes 99 %"];
     check(&trace, Limit::Imbalance, &words);
+}
+
+/// Results that the program takes long after the last task do not count as time of the run.
+#[test]
+fn late_copies_belong_to_the_program() {
+    let mut trace = on_units(&["CPU", "GPU"]);
+    state(&mut trace, StateKind::Wait, None, 0, 10_000);
+    task(&mut trace, "a", 0, 0, 0, 9_990);
+    task(&mut trace, "b", 0, 1, 0, 9_990);
+    copy(&mut trace, 1, (1, 0), 64, 10_050, 10_080);
+    assert_eq!(Analysis::of(&trace).end, 10_080);
+    copy(&mut trace, 1, (1, 0), 64, 50_000, 50_030);
+    assert_eq!(Analysis::of(&trace).end, 10_080);
+    check(&trace, Limit::Busy, &["99 % computing"]);
 }
 
 #[test]

@@ -42,7 +42,8 @@ use std::collections::HashMap;
 pub struct Analysis {
     /// The first submission; in a trace without tasks, the first event.
     pub begin: u64,
-    /// The last end of a task or a copy, or of the program's wait that covers it.
+    /// The last end of a task, of copies that follow it within 1 % of the run, or of the program's wait that covers it.
+    /// Copies that the program has made later, such as of results that it takes, belong to the program.
     pub end: u64,
     /// Per unit, by number.
     pub units: Vec<UnitUse>,
@@ -50,6 +51,8 @@ pub struct Analysis {
     pub shares: Shares,
     /// Per task name, the largest total first.
     pub names: Vec<NameUse>,
+    /// The median duration of all bodies.
+    pub body_p50: u64,
     /// The median delay from ready to start, over all tasks.
     pub wait_p50: u64,
     /// The delay from ready to start that 99 of 100 tasks did not exceed.
@@ -77,7 +80,7 @@ impl Analysis {
         let (units, lost) = shares::of_units(&prepared);
         let mut shares = Shares::default();
         units.iter().for_each(|unit| shares.add(&unit.shares));
-        let (names, [wait_p50, wait_p99]) = names::by_name(&prepared);
+        let (names, body_p50, [wait_p50, wait_p99]) = names::by_name(&prepared);
         let (transfers, traffic) = (transfers::by_link(trace), transfers::by_data(trace));
         let (critical_ns, critical, chain) = critical::paths(&prepared);
         let decisions = transfers::by_instance(&prepared);
@@ -89,6 +92,7 @@ impl Analysis {
             units,
             shares,
             names,
+            body_p50,
             wait_p50,
             wait_p99,
             transfers,

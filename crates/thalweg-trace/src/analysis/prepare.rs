@@ -94,16 +94,20 @@ fn bounds(trace: &Trace) -> (u64, u64) {
         copies.chain(trace.states.iter().map(|state| state.start)).min().unwrap_or(0)
     });
     let task_ends = trace.tasks.iter().map(|task| task.end.max(task.finished).unwrap_or(task.submitted));
-    let mut end = task_ends.chain(trace.copies.iter().map(|copy| copy.end)).max().unwrap_or(begin).max(begin);
-    if trace.tasks.is_empty() && trace.copies.is_empty() {
-        return (begin, trace.states.iter().map(|state| state.end).fold(begin, u64::max));
-    }
-    let last = end;
-    for wait in trace.states.iter().filter(|state| state.kind == StateKind::Wait) {
-        if wait.start <= last && wait.end > last {
-            end = end.max(wait.end);
+    let Some(mut end) = task_ends.max().map(|end| end.max(begin)) else {
+        let copies = trace.copies.iter().map(|copy| copy.end);
+        return (begin, copies.chain(trace.states.iter().map(|state| state.end)).fold(begin, u64::max));
+    };
+    let near = (end - begin) / 100;
+    let mut copies: Vec<(u64, u64)> = trace.copies.iter().map(|copy| (copy.start, copy.end)).collect();
+    copies.sort_unstable();
+    for (start, copied) in copies {
+        if start <= end.saturating_add(near) {
+            end = end.max(copied);
         }
     }
+    let waits = trace.states.iter().filter(|state| state.kind == StateKind::Wait && state.start <= end);
+    let end = waits.map(|wait| wait.end).fold(end, u64::max);
     (begin, end)
 }
 

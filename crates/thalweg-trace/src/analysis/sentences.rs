@@ -92,12 +92,12 @@ impl Sentences<'_> {
     fn submission(&self) -> String {
         let shares = &self.analysis.shares;
         let lost = submission(shares, self.lost);
-        let (every, body) = (self.between_submissions(), self.analysis.mean_body());
+        let (every, body) = (self.between_submissions(), self.analysis.body_p50);
         let enough = every * self.analysis.units.len() as u64;
         if body >= enough {
             return format!(
                 "{} passes before the program submits the next task, though a task takes {} and the next comes after {} \
-                 (median); submit tasks before the program does other work, or move that work into a task",
+                 (medians); submit tasks before the program does other work, or move that work into a task",
                 self.of_units(lost),
                 duration(body),
                 duration(every)

@@ -169,6 +169,11 @@ fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
         )
     };
     let mut lines: Vec<String> = analysis.transfers.iter().take(LINKS).map(of_link).collect();
+    let back = analysis.traffic.iter().max_by_key(|traffic| (traffic.returns, traffic.bytes));
+    if let (Some(first), Some(back)) = (lines.first_mut(), back.filter(|back| back.returns > 1)) {
+        let name = trace.data.get(&back.data).map_or_else(|| format!("data {}", back.data), |data| data.name.clone());
+        first.push_str(&format!("; {} came back {} times", one_line(&name, LONGEST_NAME), back.returns));
+    }
     let others = analysis.transfers.get(LINKS..).unwrap_or_default();
     if !others.is_empty() {
         let size = bytes(others.iter().fold(0, |sum, link| sum.saturating_add(link.bytes)));
