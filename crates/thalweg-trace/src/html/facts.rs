@@ -88,7 +88,7 @@ fn decisions(all: &[InstanceUse]) -> Value {
     spaces.into_iter().map(|(space, entries)| json!({ "space": space, "entries": entries })).collect()
 }
 
-/// What rows stand for, in their order.
+/// The owners of rows, in the order of the rows.
 pub(super) fn heads(rows: &[Row]) -> Value {
     rows.iter().map(|row| row.head.clone()).collect()
 }
