@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const BINS: usize = 720;
 
 /// The most data objects that are listed with their copies.
-const OBJECTS: usize = 20;
+const OBJECTS: usize = 10;
 
 /// The names of data objects, by number; only of those that have other names than `data N`.
 pub(super) fn data_names(trace: &Trace) -> Value {

@@ -8,7 +8,7 @@ const PATHS = {
   },
   chain: {
     title: 'Chain of causes',
-    about: 'From the last end back to the begin, each time to what the task waited for last.',
+    about: 'From the last end back to the beginning, each time to what the task waited for last.',
   },
 };
 /** Why a task of a path started when it did, by the number in the column. */
