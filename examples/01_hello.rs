@@ -1,4 +1,4 @@
-//! Two tasks on one array. The second uses what the first writes, so it runs after it; nothing else orders them.
+//! Two tasks on one array. The second reads the first one's output, so it runs after it; nothing else orders them.
 
 use thalweg::prelude::*;
 

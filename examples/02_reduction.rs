@@ -1,5 +1,6 @@
-//! Sums of many parts. A loop submits a task for each part of the array; each adds to a private replica, so that the tasks run side by side; the runtime combines the
-//! replicas in the order of submission, so that the sum is the same in every run, on any number of cores.
+//! Reductions over the blocks of an array. A loop submits one task per block, and each task adds to a private
+//! replica, so that the tasks run in parallel. The runtime combines the replicas in submission order, so the sum is
+//! the same in every run, on any number of cores.
 
 use thalweg::prelude::*;
 

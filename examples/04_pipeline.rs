@@ -1,7 +1,8 @@
 //! A pipeline with bounded memory that survives the failure of an item.
 //!
-//! Frames pass through three stages: capture, filter, write. They share a ring of a few buffers, which bounds the frames in memory.
-//! The capture of one frame fails. The last stage gets that failure instead of the frame, and writes all other frames in order.
+//! Frames pass through three stages: capture, filter, write. They share a ring of a few buffers, which bounds the
+//! number of frames in memory. The capture of one frame fails. The last stage receives that failure instead of the
+//! frame, and writes all other frames in order.
 
 use std::error::Error;
 use std::fmt;
@@ -11,7 +12,7 @@ use thalweg::prelude::*;
 const FRAMES: usize = 200;
 const BROKEN: usize = 57;
 const PIXELS: usize = 1 << 12;
-/// The size of the ring: this many frames are in flight at most.
+/// The size of the ring: at most this many frames are in flight.
 const RING: usize = 4;
 
 /// The error of a capture.
@@ -52,7 +53,7 @@ fn write(n: usize, edges: Result<&[u8], &TaskFailure>, film: &mut Film) {
     match edges {
         Ok(edges) => film.frames.push((n, edges.iter().filter(|&&edge| edge > 0).count())),
         Err(failure) => {
-            // The original failure, with the user's own error: `filter` was skipped, and did not fail by itself.
+            // The original failure, with the user's own error: `filter` was skipped and did not fail itself.
             assert_eq!(failure.name(), "capture");
             let dropped = failure.source().and_then(|error| error.downcast_ref::<Dropped>());
             film.dropped.extend(dropped.map(|Dropped(n)| *n));
@@ -66,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let film = rt.value(Film::default());
 
     for n in 0..FRAMES {
-        // `capture` overwrites a buffer only when `filter` has read it, and `filter` when `write` has.
+        // `capture` overwrites a buffer only after `filter` has read it, and `filter` only after `write` has.
         let (raw, edges) = &ring[n % RING];
         rt.task("capture", raw.output()).cpu(move |_, raw| capture(n, raw)).submit()?;
         rt.task("filter", (raw.input(), edges.output())).cpu(|_, (raw, edges)| filter(raw, edges)).submit()?;
@@ -75,9 +76,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             .submit()?;
     }
 
-    // `wait` reports the failure all the same, once.
+    // `wait` still reports the failure, once.
     let Err(RunError::Failed(failures)) = rt.wait() else { return Err("frame 57 should have failed".into()) };
-    assert_eq!((failures.len(), failures[0].skipped()), (1, 1)); // the filter of that frame
+    assert_eq!((failures.len(), failures[0].skipped()), (1, 1)); // that frame's `filter`
     let film = rt.take(film)?;
     assert_eq!(film.dropped, [BROKEN]);
     assert!(film.frames.iter().map(|(n, _)| *n).eq((0..FRAMES).filter(|n| *n != BROKEN)), "in the order of submission");

@@ -1,5 +1,5 @@
-//! A matrix product in tiles: each task multiplies two tiles and adds the product to a third. Products for one tile of the
-//! result follow each other, in any order; all others are independent.
+//! A tiled matrix product: each task multiplies two tiles and adds the product to a third. Updates of the same
+//! result tile run one at a time, in any order; all others are independent.
 
 use ndarray::Array2;
 use ndarray::linalg::general_mat_mul;
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    assert_eq!(rt.take(c)?, expected, "whole numbers: no rounding, whatever the order");
+    assert_eq!(rt.take(c)?, expected, "whole numbers are not rounded, in any order");
     println!("{N} x {N}, {} tasks", (N / TILE).pow(3));
     Ok(())
 }

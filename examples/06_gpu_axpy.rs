@@ -1,10 +1,11 @@
-//! A body for accelerators beside one for cores. The same program runs on GPUs, where there are any: the runtime brings the
-//! vectors to the device's memory, and back when they are read.
+//! A task with a body for CPU cores and one for accelerators. The same program runs on GPUs if there are any: the
+//! runtime copies the vectors to the device's memory, and back when they are read.
 
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// In Thalweg's dialect, which CUDA, HIP and OpenCL all compile. The head says how much of `x` and `y` is touched.
+/// The kernel in Thalweg's dialect, which CUDA, HIP and OpenCL all compile. Its signature declares how much of `x`
+/// and `y` it touches.
 const TEXT: &str = "
     KERNEL(256, 1, 1) axpy(double a, IN(double, x, n), INOUT(double, y, n), int n)
     {
@@ -14,7 +15,7 @@ const TEXT: &str = "
     }";
 
 #[allow(unsafe_code)]
-// SAFETY: the kernel touches the first n elements of x and y, as its head says.
+// SAFETY: the kernel touches the first n elements of x and y, as its signature declares.
 const PROGRAM: Program = unsafe { Program::new("axpy.cl", TEXT) };
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "axpy");
 
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rt = match Runtime::builder().compute_units("1:CPU:1,1:GPU:1").build() {
         Ok(rt) => rt,
         Err(error) => {
-            println!("{error}; cores alone:");
+            println!("{error}; using cores alone:");
             Runtime::builder().build()?
         }
     };

@@ -1,5 +1,5 @@
-//! A task fails. What it should have written is poisoned, what would use that is skipped, all else goes on; and the program
-//! mends it.
+//! A failing task: its output is poisoned, tasks that would read it are skipped, everything else continues, and the
+//! program then repairs the data.
 
 use thalweg::prelude::*;
 
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(rt.read_scalar(&sum).is_err(), "there is no sum");
     assert_eq!(rt.read(numbers.slice(2))?, [6], "other regions of the same array are there");
 
-    rt.clear(numbers.slice(1))?; // zero, from here on
+    rt.clear(numbers.slice(1))?; // zero from now on
     add()?;
     println!("without it, the sum is {}", rt.read_scalar(&sum)?);
     assert_eq!(rt.read_scalar(&sum)?, 10);

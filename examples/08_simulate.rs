@@ -1,5 +1,5 @@
-//! A program on a machine that is not there: how long would it take on two GPUs beside 64 cores, and which scheduler suits it?
-//! Bodies are not run, and time is virtual: the machine's file says how long tasks and copies take.
+//! A program on a simulated machine: how long would it take on 64 cores and two GPUs, and which scheduler suits it?
+//! Bodies do not run, and time is virtual: the machine file says how long tasks and copies take.
 
 use std::path::Path;
 use thalweg::prelude::*;

@@ -1,5 +1,5 @@
-//! A scheduler of one's own: it learns how long tasks of each name take, and gives out the longest first, so that no long
-//! one is left over for the end. What it decides changes the time, never the result.
+//! A custom scheduler: it learns how long tasks of each name take and starts the longest first, so that no long
+//! task is left until the end. Its decisions change the time, never the result.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use thalweg::sched::{Policy, ReadyTask, Sample, View};
 #[derive(Default)]
 struct LongestFirst {
     ready: Vec<ReadyTask>,
-    /// What a task of each name took lately.
+    /// Running average of the time that tasks of each name take.
     elapsed_ns: HashMap<Cow<'static, str>, u64>,
 }
 
@@ -18,12 +18,12 @@ impl Policy for LongestFirst {
         "longest-first"
     }
 
-    /// A task waits for nothing but a unit now.
+    /// A task is ready: it now waits only for a unit.
     fn ready(&mut self, task: ReadyTask, _: &View<'_>) {
         self.ready.push(task);
     }
 
-    /// A unit has room for a task. A name that is not known yet goes first: its time is worth knowing.
+    /// A unit has room for a task. Unmeasured names go first, because their time is worth knowing.
     fn next(&mut self, unit: UnitId, _: &View<'_>) -> Option<TaskId> {
         let length = |task: &ReadyTask| self.elapsed_ns.get(&task.name).copied().unwrap_or(u64::MAX);
         let runs_here = self.ready.iter().enumerate().filter(|(_, task)| task.runs_on(unit));
@@ -61,9 +61,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 mod tests {
     use super::*;
 
-    /// As every policy should be tested: on many programs, without a runtime.
+    /// Every policy should be tested like this: on many programs, without a runtime.
     #[test]
-    fn the_longest_first_keeps_the_contract() -> Result<(), thalweg::sched::Violation> {
+    fn longest_first_keeps_the_policy_contract() -> Result<(), thalweg::sched::Violation> {
         thalweg::sched::check(|_| LongestFirst::default())
     }
 }

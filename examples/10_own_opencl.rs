@@ -1,9 +1,10 @@
-//! A body that calls OpenCL itself, between two tasks of Thalweg's dialect. The runtime gives it a queue and the places of its
-//! regions, and keeps the order: nobody waits in between, and nothing is copied home.
+//! A body that calls OpenCL itself, between two tasks written in Thalweg's dialect. The runtime gives it a queue
+//! and the locations of its regions, and keeps the order: no thread waits in between, and nothing is copied back to
+//! the host.
 //!
-//! It needs an OpenCL device; PoCL makes one of the machine's cores.
+//! It needs an OpenCL device; PoCL provides one that runs on the machine's cores.
 
-#![allow(unsafe_code)] // calls of another language's functions
+#![allow(unsafe_code)] // calls foreign functions
 
 use cl3::{command_queue, event, kernel, program};
 use std::ffi::c_void;
@@ -20,11 +21,11 @@ const TEXT: &str = "
         if (i < n) x[i] += 1;
     }";
 
-// SAFETY: the kernel touches the first n elements of x, as its head says.
+// SAFETY: the kernel touches the first n elements of x, as its signature declares.
 const PROGRAM: Program = unsafe { Program::new("increment.cl", TEXT) };
 static INCREMENT: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "increment");
 
-/// In OpenCL C, as one may have it already. Subgroups, images, or a library's kernels would do as well.
+/// Existing OpenCL C code. Subgroups, images or a library's kernels would work as well.
 const OWN: &str = "
     __kernel void square(__global float *x, ulong first)
     {
@@ -32,20 +33,20 @@ const OWN: &str = "
         x[i] = x[i] * x[i];
     }";
 
-/// A failed call of OpenCL, by name and code.
+/// A failed OpenCL call: its name and error code.
 type Failure = String;
 
 fn failed(call: &str) -> impl Fn(i32) -> Failure + '_ {
     move |code| format!("{call}: OpenCL error {code}")
 }
 
-/// The kernel, compiled. Each queue of the device keeps one, so that no two threads set its arguments at once.
+/// The compiled kernel. Each queue of the device keeps its own, so that no two threads set its arguments at once.
 struct Square {
     program: *mut c_void,
     kernel: *mut c_void,
 }
 
-// SAFETY: OpenCL's objects may go from thread to thread.
+// SAFETY: OpenCL objects may move between threads.
 unsafe impl Send for Square {}
 
 impl Square {
@@ -60,8 +61,8 @@ impl Square {
 
     fn enqueue(&self, queue: *mut c_void, x: OpenClRegion, len: usize) -> Result<(), Failure> {
         let first = (x.first_byte / size_of::<f32>()) as u64;
-        // SAFETY: the arguments have the sizes of the kernel's parameters, and are copied; there are as many threads as the
-        // region has elements.
+        // SAFETY: the arguments have the sizes of the kernel's parameters, and are copied; there are as many
+        // threads as the region has elements.
         unsafe {
             kernel::set_kernel_arg(self.kernel, 0, size_of::<*mut c_void>(), (&raw const x.buffer).cast())
                 .and_then(|()| kernel::set_kernel_arg(self.kernel, 1, size_of::<u64>(), (&raw const first).cast()))
@@ -85,7 +86,7 @@ impl Square {
 
 impl Drop for Square {
     fn drop(&mut self) {
-        // SAFETY: both are ours, and released once.
+        // SAFETY: this value owns both objects, and releases each once.
         unsafe {
             if !self.kernel.is_null() {
                 let _ = kernel::release_kernel(self.kernel);

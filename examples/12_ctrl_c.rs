@@ -1,13 +1,13 @@
-//! Cancelling by Ctrl-C: a search that is given up halfway, and ends with the best that it has found.
+//! Cancellation with Ctrl-C: a search that is stopped early and prints the best result found so far.
 //!
-//! The handler runs on a separate thread and cancels the group: tasks that have not begun never will, and those that
-//! run ask their context.
+//! The handler runs on a separate thread and cancels the group: tasks that have not begun never will, and running
+//! tasks poll their context.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg::prelude::*;
 
-/// The number of steps until the Collatz sequence of `n` comes to 1.
+/// Returns the number of steps until the Collatz sequence of `n` reaches 1.
 fn steps(mut n: u64) -> u64 {
     let mut steps = 0;
     while n != 1 {
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let on_interrupt = search.clone(); // borrows nothing, so the handler can keep it
     ctrlc::set_handler(move || on_interrupt.cancel())?;
 
-    // Steps in the upper 16 bits, so that the largest number is the best.
+    // The steps are in the upper 16 bits, so that the largest number is the best.
     let best = Arc::new(AtomicU64::new(0));
     let parts: u64 = std::env::args().nth(1).map_or(Ok(1_000), |parts| parts.parse())?;
     println!("searching; Ctrl-C ends it early");
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let outcome = search.wait(); // the failures are those of the cancelled tasks
     let best = best.load(Ordering::Relaxed);
-    println!("{} takes {} steps, the most that were found", best & ((1 << 48) - 1), best >> 48);
+    println!("{} takes {} steps, the most found", best & ((1 << 48) - 1), best >> 48);
     if search.is_cancelled() {
         println!("cancelled");
         return Ok(());

@@ -1,7 +1,7 @@
-//! NPB CG: the smallest eigenvalue of a sparse matrix by inverse power iteration, as tasks.
+//! NPB CG as tasks: the smallest eigenvalue of a sparse matrix by inverse power iteration.
 //!
-//! The NAS Parallel Benchmark that stresses irregular memory access and global sums. A run is
-//! verified against the official value of ζ; the rate is NPB's own count of operations per second.
+//! CG is the NAS Parallel Benchmark that stresses irregular memory access and global sums. A run is verified
+//! against the official value of ζ; the rate uses NPB's own count of operations per second.
 //!
 //! ```text
 //! cargo run --release --example cg -- --class A --units 1:CPU:1,2:EMU:1
@@ -17,12 +17,12 @@ use common::{Machine, Outcome, integer};
 use npb_cg::{Class, EPSILON, Matrix, Solver, Storage};
 use thalweg::Runtime;
 
-/// How many steps of the power iteration are submitted before the first is waited for: enough that
-/// the units never run dry, few enough that the graph stays small.
+/// Steps of the power iteration submitted before the first is waited for: enough that the units never run dry, few
+/// enough that the graph stays small.
 const STEPS_IN_FLIGHT: usize = 2;
 
-/// Default blocks per core: they have equally many entries, so that more would not even out much. Measured on two cores: with two
-/// blocks each, class W is 0.92 times as fast, class A 0.97 times.
+/// Default number of blocks per core. Blocks have equally many entries, so more of them would hardly improve the
+/// balance. Measured on two cores: with two blocks per core, class W is 0.92 times as fast, class A 0.97 times.
 const BLOCKS_PER_CORE: usize = 1;
 
 /// NPB CG: conjugate gradients on an irregular sparse matrix
@@ -31,14 +31,14 @@ struct Options {
     /// Problem class
     #[arg(long, visible_alias = "size", value_enum, default_value = "S")]
     class: Class,
-    /// Blocks of rows, each a task per phase [default: one per core of this machine]
+    /// Blocks of rows; each is one task per phase [default: one per core of this machine]
     #[arg(long, value_name = "N", value_parser = integer(1..=65_536))]
     blocks: Option<usize>,
-    /// How the matrix is stored [default: symmetric in classes B and C, unless there are many blocks; else rows or sliced, as
-    /// measured at the start; rows where a unit is an accelerator]
+    /// Storage of the matrix [default: symmetric in classes B and C unless there are many blocks, else the faster
+    /// of rows and sliced, measured at the start; always rows if a unit is an accelerator]
     #[arg(long, value_enum)]
     storage: Option<Storage>,
-    /// Record the solve of a step once, and replay it in each
+    /// Record one step's solve, and replay it in every step
     #[arg(long)]
     replay: bool,
     /// Print ζ and the residual of every step
@@ -70,7 +70,7 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     let storage = solver.storage().to_possible_value().expect("no value is hidden");
     println!("{} blocks, {} steps, matrix stored as {}", solver.blocks(), problem.iterations, storage.get_name());
 
-    // One step beforehand, as the benchmark's rules say, brings code and data where they belong.
+    // The benchmark's rules ask for one untimed step first, which brings code and data to where they belong.
     solver.reset()?;
     solver.step(0)?;
     solver.reset()?;

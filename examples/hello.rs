@@ -1,4 +1,4 @@
-//! The first program: y += 3 x, one task per block. The runtime finds what may run in parallel.
+//! The first program: y += 3 x, one task per block. The runtime finds out which tasks may run in parallel.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use common::{Machine, Outcome, integer};
 
-/// Adds a multiple of a vector to another, block by block
+/// Adds a multiple of one vector to another, block by block
 #[derive(Parser)]
 struct Options {
     /// Length of the vectors

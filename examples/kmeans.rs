@@ -1,7 +1,8 @@
-//! K-means (Lloyd 1982): points are assigned to the nearest of some centres, which then move to the mean of their points.
+//! K-means (Lloyd 1982): points are assigned to the nearest of several centres, which then move to the mean of
+//! their points.
 //!
-//! What a block of points adds to a centre is a struct, and what is done with two of these is an operation of this
-//! program: a reduction combines them in the order of the blocks, so that rounding is the same on any number of cores.
+//! The contribution of a block of points to a centre is a struct, which a custom reduction combines. It does so in
+//! the order of the blocks, so rounding is the same on any number of cores.
 
 mod common;
 
@@ -27,20 +28,20 @@ struct Options {
     /// Number of centres
     #[arg(long, value_name = "N", default_value = "8", value_parser = integer(1..=1000))]
     clusters: usize,
-    /// Points of a block
+    /// Points per block
     #[arg(long, value_name = "N", default_value = "4096", value_parser = integer(1..=100_000_000))]
     block: usize,
-    /// How often the centres move
+    /// Number of times that the centres move
     #[arg(long, value_name = "N", default_value = "20", value_parser = integer(1..=10_000))]
     iterations: usize,
-    /// Without the runtime: plain loops on one core
+    /// Run plain loops on one core, without the runtime
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// What points add to the centre that they are assigned to.
+/// Sum and number of points assigned to a centre.
 #[derive(Debug, Clone, Copy, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 struct Assigned {
@@ -48,7 +49,7 @@ struct Assigned {
     points: u64,
 }
 
-/// How what is assigned to a centre is put together.
+/// Combines the points assigned to a centre.
 #[derive(Debug, Clone, Copy)]
 struct Together;
 
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Submits all iterations; nobody waits between them but for the centres.
+/// Submits all iterations. The tasks of an iteration wait only for the centres of the previous one.
 fn submit(
     rt: &Runtime,
     options: &Options,
@@ -111,7 +112,7 @@ fn submit(
     Ok(())
 }
 
-/// The same, one after the other.
+/// Does the same in plain loops.
 fn serially(options: &Options, points: &Array2<f64>) -> Vec<Centre> {
     let mut centres = vec![[0.0; DIMENSIONS]; options.clusters];
     begin(points.view(), &mut centres);
@@ -127,14 +128,14 @@ fn serially(options: &Options, points: &Array2<f64>) -> Vec<Centre> {
     centres
 }
 
-/// The first points are the first centres.
+/// Takes the first points as the first centres.
 fn begin(points: ArrayView2<'_, f64>, centres: &mut [Centre]) {
     for (centre, point) in centres.iter_mut().zip(points.rows()) {
         centre.copy_from_slice(point.to_slice().expect("points are contiguous"));
     }
 }
 
-/// Adds each point to what is assigned to the centre next to it.
+/// Adds each point to the points assigned to its nearest centre.
 fn assign(points: ArrayView2<'_, f64>, centres: &[Centre], assigned: &mut [Assigned]) {
     for point in points.rows() {
         let point: Centre = std::array::from_fn(|d| point[d]);
@@ -144,7 +145,7 @@ fn assign(points: ArrayView2<'_, f64>, centres: &[Centre], assigned: &mut [Assig
     }
 }
 
-/// Each centre becomes the mean of its points, if it has any; what was assigned is forgotten.
+/// Moves each centre to the mean of its points, if it has any, and resets the assignment.
 fn move_centres(assigned: &mut [Assigned], centres: &mut [Centre]) {
     for (centre, assigned) in centres.iter_mut().zip(assigned) {
         if assigned.points > 0 {
@@ -154,7 +155,7 @@ fn move_centres(assigned: &mut [Assigned], centres: &mut [Centre]) {
     }
 }
 
-/// Points around the true centres, by turns.
+/// Returns points around the true centres, one centre after the other.
 fn points(options: &Options) -> Array2<f64> {
     let mut state = 1u64;
     let mut draw = || {
@@ -164,12 +165,12 @@ fn points(options: &Options) -> Array2<f64> {
     Array2::from_shape_fn((options.size, DIMENSIONS), |(i, d)| truth(i % options.clusters, d) + draw() - 0.5)
 }
 
-/// Around which the points of a cluster lie.
+/// Returns a coordinate of the true centre of a cluster.
 fn truth(cluster: usize, d: usize) -> f64 {
     if d == 0 { 4.0 * cluster as f64 } else { 0.0 }
 }
 
-/// Points lie no further than ½ from their true centre in each dimension: so must their means.
+/// Checks the centres. Points are at most ½ from their true centre in each dimension, so their means must be, too.
 fn is_near_truth(centres: &[Centre]) -> bool {
     centres.iter().enumerate().all(|(n, centre)| (0..DIMENSIONS).all(|d| (centre[d] - truth(n, d)).abs() <= 0.5))
 }

@@ -1,7 +1,7 @@
 //! BT-MZ, SP-MZ and LU-MZ: the multi-zone NAS Parallel Benchmarks as dependent tasks.
 //!
-//! A mesh is cut into zones, which are solved side by side and exchange their faces in every step. Runs are verified
-//! against the official values; the rate is NPB's own count of operations per second (NASA report NAS-03-010).
+//! A mesh is cut into zones, which are solved in parallel and exchange their faces in every step. Runs are verified
+//! against the official values; the rate uses NPB's own count of operations per second (NASA report NAS-03-010).
 //!
 //! ```text
 //! cargo run --release --example npb_mz -- bt --class W --units 1:CPU:1,2:EMU:1
@@ -23,33 +23,33 @@ use thalweg::Runtime;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The multi-zone NAS Parallel Benchmarks as dependent tasks
+/// Runs the multi-zone NAS Parallel Benchmarks as dependent tasks
 #[derive(Parser)]
 struct Options {
-    /// Which of the three
+    /// Which of the three to run
     #[arg(value_enum, value_name = "BENCHMARK")]
     benchmark: Benchmark,
     /// Problem class
     #[arg(long, visible_alias = "size", value_enum, default_value = "S", hide_possible_values = true)]
     class: Class,
-    /// Time steps [default: those of the class, for which there are reference values]
+    /// Time steps [default: those of the class, which have reference values]
     #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000))]
     niter: Option<usize>,
-    /// How many tasks a zone's step is; planes: one, with children for chunks of planes and of rows [default: whole, or step
-    /// with --periods]
+    /// Number of tasks that a zone's step is divided into; planes: one, with children for chunks of planes and of
+    /// rows [default: whole, or step with --periods]
     #[arg(long, value_enum)]
     fuse: Option<Fuse>,
-    /// At most so many numbers in a vector: 8 (AVX-512), 4 (AVX2), 2 (NEON), 1 (portable) [default: as many as the processor
-    /// has]
+    /// Largest number of lanes in a vector: 8 (AVX-512), 4 (AVX2), 2 (NEON), 1 (portable) [default: as many as the
+    /// processor has]
     #[arg(long, value_name = "N", value_parser = integer(1..=8))]
     lanes: Option<usize>,
-    /// Wait for all tasks between exchange and computation, to time the two periods
+    /// Wait for all tasks between exchange and computation, to time both periods
     #[arg(long)]
     periods: bool,
-    /// Record some steps once, and replay them instead of submitting each
+    /// Record some steps once, and replay them instead of submitting each step
     #[arg(long, conflicts_with = "periods")]
     replay: bool,
-    /// Without the runtime: a plain loop over the zones on one core
+    /// Run a plain loop over the zones on one core, without the runtime
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate", "periods", "replay"])]
     serial: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     let problem = options.benchmark.problem(options.class);
     let refused = match options.fuse() {
         Fuse::Planes if options.machine.is_simulated() => {
-            Some("cannot simulate --fuse planes: bodies, which submit the children, are not run; try --fuse step")
+            Some("cannot simulate --fuse planes: the bodies that submit the children do not run; try --fuse step")
         }
         Fuse::Whole if options.periods => {
             Some("cannot time the periods of --fuse whole: the exchange is part of each step; try --fuse step")
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     options.machine.run(|rt| options.tasks(rt, &problem))
 }
 
-/// Refuses a problem that is too large for this machine's free memory.
+/// Rejects a problem that is too large for this machine's free memory.
 fn check_memory(problem: &Problem, benchmark: Benchmark, fuse: Fuse) -> std::result::Result<(), String> {
     let points: usize = problem.points.iter().product();
     let needed = bytes_needed(problem, benchmark, fuse) as f64;
@@ -143,7 +143,7 @@ impl Options {
         self.judge(problem, Duration::from_secs_f64(run.seconds), Some(Verdict::new(problem, &run.norms)))
     }
 
-    /// Prints how a run went; there is no verdict where nothing was computed.
+    /// Prints the results of a run; there is no verdict if nothing was computed.
     fn judge(&self, problem: &Problem, elapsed: Duration, verdict: Option<Verdict>) -> Outcome {
         let steps = self.steps(problem);
         let verified = match verdict {

@@ -1,9 +1,9 @@
-//! Quicksort by nested tasks, none of which waits; or, with `--forks`, by one task whose body forks.
+//! Quicksort by nested tasks that never wait; or, with `--forks`, by one task whose body forks.
 //!
-//! A task partitions its part of the array and *returns* where the parts meet. A second one, which holds the part only
-//! *weakly*, gets that number and submits a sort of either half as its children, which do the same in their turn. Nobody
-//! knows how deep that goes, and nobody waits for it: whoever reads some elements waits for the tasks that sort these, and
-//! for no others.
+//! A task partitions its part of the array and *returns* where the halves meet. A second task, which holds the part
+//! only *weakly*, receives that index and submits the sorts of both halves as its children, which recurse in the
+//! same way. No task knows the depth of the recursion, and none waits for it: a reader of some elements waits only
+//! for the tasks that sort these.
 
 mod common;
 
@@ -21,13 +21,13 @@ struct Options {
     /// Elements
     #[arg(long, value_name = "N", default_value = "4000000", value_parser = integer(0..=1_000_000_000))]
     size: usize,
-    /// Parts no larger than this are sorted by one task
+    /// Largest part that a single task sorts
     #[arg(long, value_name = "N", default_value = "50000", value_parser = integer(2..=1_000_000_000))]
     leaf: usize,
-    /// One task, whose body sorts both halves at once where a unit has nothing to do
+    /// Use one task, whose body sorts both halves in parallel if a unit is idle
     #[arg(long, conflicts_with = "serial")]
     forks: bool,
-    /// Do the same in a plain function, for comparison
+    /// Run a plain function instead, for comparison
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// Sorts a part of `x` by children of the task whose body this is.
+/// Sorts a part of `x` by children of the current task.
 fn sort(at: &Context, x: &Data<u64>, part: Range<usize>, leaf: usize) -> Result<(), SubmitError> {
     if part.is_empty() {
         return Ok(());
@@ -81,7 +81,7 @@ fn sort(at: &Context, x: &Data<u64>, part: Range<usize>, leaf: usize) -> Result<
         .map(drop)
 }
 
-/// Sorts all of a view, the halves at once if there is a unit for that.
+/// Sorts a view, with both halves in parallel if a unit is idle.
 fn sort_by_forks(at: &Context, x: &mut [u64], leaf: usize) {
     if x.len() <= leaf {
         return x.sort_unstable();
@@ -91,7 +91,7 @@ fn sort_by_forks(at: &Context, x: &mut [u64], leaf: usize) {
     at.join(|at| sort_by_forks(at, left, leaf), |at| sort_by_forks(at, right, leaf));
 }
 
-/// The plain function.
+/// Sorts in a plain function.
 fn sort_in_place(x: &mut [u64], leaf: usize) {
     if x.len() <= leaf {
         return x.sort_unstable();
@@ -102,7 +102,8 @@ fn sort_in_place(x: &mut [u64], leaf: usize) {
     sort_in_place(right, leaf);
 }
 
-/// Puts small elements before large ones; where the large ones begin, neither at the start nor at the end (Hoare 1961).
+/// Moves small elements before large ones. Returns where the large ones begin: never at the start or the end (Hoare
+/// 1961).
 fn partition(x: &mut [u64]) -> usize {
     let mut three = [x[0], x[x.len() / 2], x[x.len() - 1]];
     three.sort_unstable();
@@ -124,7 +125,7 @@ fn partition(x: &mut [u64]) -> usize {
     }
 }
 
-/// Numbers without order, the same in each run (Steele, Lea & Flood 2014: SplitMix64).
+/// Returns numbers without order, the same in each run (Steele, Lea & Flood 2014: SplitMix64).
 fn scattered(size: usize) -> Vec<u64> {
     let mix = |z: u64| {
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_never_empty_and_their_elements_in_order() {
+    fn partition_returns_two_ordered_nonempty_parts() {
         for len in 2..40u64 {
             for modulus in [1, 2, 3, 1000] {
                 let mut x: Vec<u64> = (0..len).map(|n| n * 7919 % 31 % modulus).collect();

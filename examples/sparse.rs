@@ -1,11 +1,11 @@
 //! The largest eigenvalue of a sparse matrix by power iteration, with the matrix as one value.
 //!
-//! The matrix stays what it is in any program: a struct of vectors, here in compressed rows. The runtime takes it as a
-//! *value*, which all tasks read. The vectors are arrays, cut into blocks: one task multiplies a block of rows and returns
-//! its part of ‖A x‖², and those results are what the tasks of the next step wait for.
+//! The matrix is an ordinary struct of vectors, here in compressed rows. The runtime takes it as a *value*, which
+//! all tasks read. The vectors are arrays, cut into blocks: one task multiplies a block of rows and returns its
+//! part of ‖A x‖², and the tasks of the next step wait for these results.
 //!
-//! The matrix is the five-point Laplacian of a square of `size` × `size` points, whose largest eigenvalue is known. The
-//! iteration's Rayleigh quotient never exceeds it, and comes close to it from below.
+//! The matrix is the five-point Laplacian of a square of `size` × `size` points, whose largest eigenvalue is known.
+//! The iteration's Rayleigh quotient approaches it from below and never exceeds it.
 
 mod common;
 
@@ -21,16 +21,16 @@ use thalweg::prelude::*;
 /// The largest eigenvalue of a sparse matrix by power iteration
 #[derive(Parser)]
 struct Options {
-    /// Points along each side of the square; the matrix has the square of that many rows
+    /// Points along each side of the square; the matrix has as many rows as the square has points
     #[arg(long, value_name = "N", default_value = "100", value_parser = integer(2..=4096))]
     size: usize,
-    /// Rows of a task
+    /// Rows per task
     #[arg(long, value_name = "N", default_value = "2000", value_parser = integer(1..=100_000_000))]
     block: usize,
     /// Steps of the iteration
     #[arg(long, value_name = "N", default_value = "300", value_parser = integer(1..=1_000_000))]
     steps: usize,
-    /// Do the same in a plain loop, for comparison
+    /// Run a plain loop instead, for comparison
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// The five-point Laplacian on a square, with zeros around it.
+    /// Returns the five-point Laplacian on a square, with zeros around it.
     fn laplacian(size: usize) -> Self {
         let mut matrix = Self { starts: vec![0], columns: vec![], values: vec![] };
         for (i, j) in (0..size).flat_map(|i| (0..size).map(move |j| (i, j))) {
@@ -60,7 +60,7 @@ impl Matrix {
         matrix
     }
 
-    /// `y` becomes the `rows` of A x; gives what they add to xᵀ A x and to ‖A x‖².
+    /// Sets `y` to the `rows` of A x; returns their contributions to xᵀ A x and to ‖A x‖².
     fn multiply(&self, rows: Range<usize>, x: &[f64], y: &mut [f64]) -> [f64; 2] {
         let mut sums = [0.0; 2];
         for (row, y) in rows.zip(y) {
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     options.machine.run(|rt| {
         let Options { size, steps, .. } = options;
         let (n, matrix) = (size * size, Matrix::laplacian(size));
-        // Alternating signs are close to the eigenvector that is looked for.
+        // Alternating signs are close to the eigenvector.
         let x: Vec<f64> = (0..n).map(|i| if (i / size + i) % 2 == 0 { 1.0 } else { -1.0 } / size as f64).collect();
         println!("{n} rows, {} entries, {steps} steps", matrix.values.len());
         let start = (rt.now(), Instant::now());

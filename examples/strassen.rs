@@ -1,8 +1,10 @@
-//! Strassen's product of matrices (1969), 7 products of halves in place of 8, by nested tasks that make their temporaries.
+//! Strassen's matrix product (1969), with 7 products of halves instead of 8, by nested tasks that create their
+//! temporaries.
 //!
-//! A product's body makes sums of quarters and seven products as data objects of its own (`at.zeros`), and submits what fills
-//! and combines them as its children. It waits for none: the products among them are tasks that hold their regions *weakly*
-//! and do the same in their turn. A temporary goes with the last task that uses it. On devices, sums and products stay there.
+//! The body of a product creates sums of quarters and seven products as new data objects (`at.zeros`), and submits
+//! the tasks that fill and combine them as its children. It waits for none of them: the products are tasks that
+//! hold their regions *weakly* and recurse in the same way. A temporary is dropped with the last task that uses it.
+//! On devices, sums and products stay there.
 
 mod common;
 
@@ -14,16 +16,16 @@ use common::{Machine, Outcome, integer};
 use ndarray::{Array1, Array2};
 use thalweg::prelude::*;
 
-/// Strassen's product of matrices
+/// Strassen's matrix product
 #[derive(Parser)]
 struct Options {
     /// Rows and columns
     #[arg(long, value_name = "N", default_value = "1024", value_parser = integer(1..=16384))]
     size: usize,
-    /// Matrices are halved as long as they have more rows than this, and an even number of them
+    /// Halve matrices that have more rows than this, and an even number of rows
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(8..=4096))]
     leaf: usize,
-    /// Multiply by a plain product, for comparison
+    /// Run a plain product instead, for comparison
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
@@ -34,7 +36,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         let Options { size: n, leaf, .. } = options;
-        // Small integers: whatever the order of operations, the product is exact.
+        // Small integers: the product is exact in any order of operations.
         let a = Array2::from_shape_fn((n, n), |(i, j)| ((i * 7 + j * 3) % 11) as f64 - 5.0);
         let b = Array2::from_shape_fn((n, n), |(i, j)| ((i * 5 + j * j) % 13) as f64 - 6.0);
         println!("{n} rows and columns, leaves of {leaf} or less");
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
     })
 }
 
-/// A square part of a matrix.
+/// A square block of a matrix.
 #[derive(Clone)]
 struct Part {
     data: Data<f64, Ix2>,
@@ -65,13 +67,13 @@ struct Part {
 }
 
 impl Part {
-    /// All of a square matrix.
+    /// Returns all of a square matrix.
     fn of(data: Data<f64, Ix2>) -> Self {
         let size = data.shape()[0];
         Self { data, first: [0, 0], size }
     }
 
-    /// A new matrix, for the children of the task whose body this is.
+    /// Returns a new matrix, for the children of the current task.
     fn temporary(at: &Context, size: usize) -> Self {
         Self::of(at.zeros([size, size]))
     }
@@ -81,14 +83,14 @@ impl Part {
         self.data.block((i..i + self.size, j..j + self.size))
     }
 
-    /// Upper left, upper right, lower left, lower right.
+    /// Returns the upper left, upper right, lower left and lower right quarter.
     fn quarters(&self) -> [Self; 4] {
         let (size, [i, j]) = (self.size / 2, self.first);
         [[i, j], [i, j + size], [i + size, j], [i + size, j + size]].map(|first| Self { first, size, ..self.clone() })
     }
 }
 
-/// Sets `z` to the product of `x` and `y`, by children of the task whose body this is.
+/// Sets `z` to the product of `x` and `y`, by children of the current task.
 fn multiply(at: &Context, [x, y, z]: [&Part; 3], leaf: usize) -> Result<(), SubmitError> {
     if z.size <= leaf || z.size % 2 == 1 {
         let accesses = (x.region().input(), y.region().input(), z.region().output());
@@ -119,7 +121,7 @@ fn multiply(at: &Context, [x, y, z]: [&Part; 3], leaf: usize) -> Result<(), Subm
     add(at, &z22, &[(1.0, &m1), (-1.0, &m2), (1.0, &m3), (1.0, &m6)])
 }
 
-/// Sets `z` to a sum of parts, each times its factor.
+/// Sets `z` to a sum of parts, each multiplied by its factor.
 fn add(at: &Context, z: &Part, terms: &[(f64, &Part)]) -> Result<(), SubmitError> {
     let factors: Vec<f64> = terms.iter().map(|(factor, _)| *factor).collect();
     let inputs: Vec<_> = terms.iter().map(|(_, part)| part.region().input()).collect();
@@ -132,7 +134,7 @@ fn add(at: &Context, z: &Part, terms: &[(f64, &Part)]) -> Result<(), SubmitError
         .map(drop)
 }
 
-/// Whether `z` is the product, by what both do to vectors (Freivalds 1977).
+/// Checks that `z` is the product, by applying both to vectors (Freivalds 1977).
 fn is_product(x: &Array2<f64>, y: &Array2<f64>, z: &Array2<f64>) -> bool {
     (1..=8u64).all(|seed| {
         let bit = |i: usize| ((i as u64 + 1).wrapping_mul(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 63) as f64;

@@ -1,8 +1,8 @@
 //! Thalweg: a dataflow task-graph runtime.
 //!
-//! A program submits tasks and declares the regions of data that each reads, writes or updates. The runtime finds
-//! the order, chooses a compute unit for every task, brings the data to that unit's memory, runs the task there, and
-//! brings data home when somebody asks for it.
+//! A program submits tasks and declares the regions of data that each reads, writes or updates. The runtime finds the
+//! order, chooses a compute unit for every task, copies the data to that unit's memory, runs the task there, and
+//! copies data back to host memory when the program requests it.
 //!
 //! ```
 //! use thalweg::prelude::*;
@@ -20,11 +20,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Where to go on
+//! # Examples and documentation
 //!
-//! The examples of the repository are a ladder, one idea each; `cargo run --release --example 01_hello` runs one.
+//! The examples of the repository show one idea each, in ascending order; `cargo run --release --example 01_hello`
+//! runs one.
 //!
-//! | example | idea | what it uses |
+//! | example | idea | items used |
 //! | --- | --- | --- |
 //! | `01_hello` | the order of tasks follows from their data | [`Runtime::data`], [`Runtime::task`], [`Runtime::take`] |
 //! | `02_reduction` | private replicas; sums that do not depend on timing | [`Runtime::for_each`], [`task::Region::reduction`] |
@@ -32,27 +33,27 @@
 //! | `04_pipeline` | several frames in flight, one log in order | [`task::Data::inout`] |
 //! | `05_matmul` | tiles, and updates in any order | [`task::Data::tiles`], [`task::Region::commutative`] |
 //! | `06_gpu_axpy` | a body for accelerators | [`kernel`], [`TaskBuilder::gpu`] |
-//! | `07_failure` | poison, and how to mend it | [`Runtime::wait`], [`Runtime::clear`] |
-//! | `08_simulate` | a machine that is not there | `Builder::simulate` |
-//! | `09_own_scheduler` | a policy of one's own | [`sched::Policy`], [`Builder::policy`] |
-//! | `10_own_opencl` | kernels of one's own, by OpenCL's own calls | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
+//! | `07_failure` | poison, and how to recover from it | [`Runtime::wait`], [`Runtime::clear`] |
+//! | `08_simulate` | a simulated machine | `Builder::simulate` |
+//! | `09_own_scheduler` | a custom policy | [`sched::Policy`], [`Builder::policy`] |
+//! | `10_own_opencl` | your own kernels, launched by direct calls of OpenCL | [`TaskBuilder::opencl`], [`kernel::OpenClTask`] |
 //! | `11_cublas` | a library on the task's stream | [`TaskBuilder::cuda`], [`kernel::CudaTask::keep`] |
 //!
-//! Then come whole programs: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz` (the
-//! multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (one work divided between CPU and devices, best in time or in
-//! energy) and `schedulers`, which compares work distributions. The guide in `docs/guide`
-//! explains the same step by step: regions, values and results, scopes, completion from outside, failure and recovery, units
-//! and placement, schedulers, accelerators, and how to port a program from OmpSs, OpenMP or StarPU.
+//! Whole programs follow: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz`
+//! (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices, best in time
+//! or in energy) and `schedulers`, which compares work distributions. The guide in `docs/guide` explains the same
+//! step by step: regions, values and results, scopes, tasks that end from outside, failure and recovery, units and
+//! placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!
 //! All are off by default: `cuda`, `hip` and `opencl` for units of these kinds, `sim` for simulated machines and
-//! whatever else is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of tasks as a
-//! petgraph value, `macros` for tasks of functions of loops (`thalweg::loops`).
+//! everything else that is read from TOML files, `profile` for profiles by measurement, `graph` for the graph of
+//! tasks as a petgraph value, `macros` for tasks from functions of loops (`thalweg::loops`).
 //!
 //! The terms are those of OmpSs and StarPU; `ARCHITECTURE.md` lists them, and describes the layers below.
 
-// Some of the runtime serves one feature alone. Dead code is looked for in builds with all of them.
+// Some parts of the runtime serve a single feature. Dead code is detected in builds with all features.
 #![cfg_attr(
     not(all(feature = "cuda", feature = "hip", feature = "opencl", feature = "sim", feature = "graph")),
     allow(dead_code, unused_imports)
@@ -61,9 +62,10 @@
 #![warn(missing_debug_implementations)]
 #![warn(clippy::return_self_not_must_use)]
 
-/// The version of `bytemuck` whose `Pod` is asked of elements: whoever derives or implements it needs this one.
+/// The version of `bytemuck` whose `Pod` elements must implement. Derive or implement it with this version.
 pub use bytemuck;
-/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get: another one's do not fit.
+/// The version of `ndarray` whose arrays a program registers, and whose views its bodies get. Other versions do not
+/// fit.
 pub use ndarray;
 
 #[macro_use]
@@ -120,13 +122,14 @@ pub mod devices {
     pub use crate::device::{Measurement, measurement};
 }
 
-/// Arrays of other libraries, by DLPack: [`Runtime::from_dlpack`] takes them, [`Tensor::of`](dlpack::Tensor::of) makes them.
+/// Arrays of other libraries, by DLPack: [`Runtime::from_dlpack`] imports them, [`Tensor::of`](dlpack::Tensor::of)
+/// makes them.
 pub mod dlpack {
     pub use crate::memory::adopted::AdoptError;
     pub use crate::memory::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 }
 
-/// What most programs need.
+/// The names that most programs need.
 pub mod prelude {
     #[cfg(feature = "sim")]
     pub use crate::SimulatedMachine;
@@ -136,5 +139,6 @@ pub mod prelude {
     pub use crate::memory::{Completion, Element, Lent, LentValue, Max, Min, Reduction, Sum};
     pub use crate::task::{Data, Face, IterationSpace, Parameter, Partition, Region, Token, Value, blocks};
     pub use crate::{Context, EmulatedDevice, Pending, Recorder, Recording, Runtime, TaskHandle};
+    #[doc(no_inline)]
     pub use ndarray::{Ix1, Ix2, Ix3, Ix4};
 }

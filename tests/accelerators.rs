@@ -1,6 +1,7 @@
-//! Accelerators by the public API: the same programs on every interface that is there. OpenCL on the CPU is one.
+//! Tests of accelerators through the public API. The same programs run on every interface that is available; OpenCL on
+//! the CPU is one of them.
 
-#![allow(unsafe_code)] // texts of kernels are vouched for
+#![allow(unsafe_code)] // the kernel texts are promised to respect their bounds
 
 mod common;
 
@@ -41,7 +42,7 @@ const TEXT: &str = "
         if (i < columns && j < rows) y[j * stride + i] += value;
     }
 ";
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("accelerators.cl", TEXT) };
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "axpy");
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
@@ -58,7 +59,7 @@ const MAXIMA: &str = "
         if (LOCAL_ID(0) == 0) ATOMIC_MAX(most, of_group);
     }
 ";
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const LARGEST_PROGRAM: Program =
     unsafe { Program::new("maxima.cl", MAXIMA) }.header("reduce.h", include_str!("../kernels/reduce.h"));
 static LARGEST: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&LARGEST_PROGRAM, "largest");
@@ -68,7 +69,7 @@ fn runtime(units: &str) -> Option<Runtime> {
 }
 
 #[test]
-fn a_chain_on_parts_of_an_array() {
+fn axpy_chain_on_parts_and_its_sum_match_host() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     let n = 1000;
     let (x, y) = (rt.data((0..n).map(f64::from).collect::<Vec<_>>()), rt.data(vec![1.0; n as usize]));
@@ -91,7 +92,7 @@ fn a_chain_on_parts_of_an_array() {
 }
 
 #[test]
-fn cores_and_an_accelerator_by_turns() {
+fn overlapping_blocks_alternating_between_cores_and_device_match_host() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
     let a = rt.array(ndarray::Array2::<f64>::zeros((40, 50)));
     let mut expected = ndarray::Array2::<f64>::zeros((40, 50));
@@ -116,10 +117,10 @@ fn cores_and_an_accelerator_by_turns() {
 }
 
 #[test]
-fn a_kernel_that_does_not_compile() {
+fn kernel_that_does_not_compile_fails_its_task_with_the_place_of_the_error() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     const TEXT: &str = "// one\nKERNEL(64, 1, 1) broken(OUT(double, y, 1))\n{ REGION(y); y[0] = nonsense; }";
-    // SAFETY: it does not compile.
+    // SAFETY: the text does not compile, so it never runs.
     const BROKEN: Program = unsafe { Program::new("broken.cl", TEXT) };
     static KERNEL: Kernel<(Write<f64>,)> = Kernel::new(&BROKEN, "broken");
     let (x, y) = (rt.data(vec![0.0; 10]), rt.data(vec![0.0; 10]));
@@ -129,7 +130,7 @@ fn a_kernel_that_does_not_compile() {
         .submit()
         .unwrap();
     let error = rt.wait().unwrap_err().to_string();
-    // NVRTC has lines in brackets, the others behind a colon.
+    // NVRTC puts the line number in parentheses; the other compilers put it after a colon.
     let has_place = error.contains("broken.cl:3") || error.contains("broken.cl(3)");
     assert!(has_place && error.contains("nonsense"), "{error}");
     assert!(rt.read(&y.all()).is_err());
@@ -138,7 +139,7 @@ fn a_kernel_that_does_not_compile() {
 }
 
 #[test]
-fn a_task_for_cores_runs_on_a_hosting_thread_if_there_is_no_other() {
+fn cpu_task_without_a_cpu_unit_runs_on_a_hosting_thread() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     let x = rt.data(vec![1.0; 10]);
     rt.task("core", (x.inout(),)).cpu(|_, (x,)| x[3] = 5.0).submit().unwrap();
@@ -147,9 +148,9 @@ fn a_task_for_cores_runs_on_a_hosting_thread_if_there_is_no_other() {
     assert_eq!(rt.take(x).unwrap()[..4], [14.0, 9.0, 1.0, 5.0]);
 }
 
-/// Whether there is a body for accelerators may be decided as the program runs: the variable's type stays.
+/// A program may decide at run time whether to add a body for accelerators: the type of the builder stays the same.
 #[test]
-fn a_body_for_accelerators_can_be_added_or_not() {
+fn body_for_accelerators_can_be_added_at_run_time() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     let x = rt.data(vec![1.0; 100]);
     for (on_device, expected) in [(true, 2.0), (false, 7.0), (true, 2.0)] {
@@ -166,7 +167,7 @@ fn a_body_for_accelerators_can_be_added_or_not() {
 }
 
 #[test]
-fn lists_of_regions_on_a_device() {
+fn device_body_takes_lists_of_regions() {
     let Some(rt) = runtime("1:OPENCL:1") else { return };
     let x = rt.data((0..100).map(f64::from).collect::<Vec<_>>());
     let y: Vec<_> = (0..20).map(|i| rt.data(vec![f64::from(i); 5])).collect();
@@ -193,8 +194,7 @@ fn lists_of_regions_on_a_device() {
     assert_eq!(rt.read_scalar(&total).unwrap(), 3.0 * 4950.0);
 }
 
-/// Tasks on a device let go of their successors when they are issued; who waits for one waits for its end all the same.
-/// Kernels on a CPU write in this process: writes outside of a buffer damaged the heap.
+/// Kernels on a CPU write to this process's memory: writes outside a buffer used to damage the heap.
 #[cfg(debug_assertions)]
 #[test]
 fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
@@ -206,7 +206,8 @@ fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
             if (i < n) y[i + by] = i;
         }
     ";
-    // SAFETY: not kept, which is what is tested: the elements next to a buffer lie in its guard zones.
+    // SAFETY: the promise is broken on purpose, which is what this test is about. The elements next to the buffer are
+    // in its guard zones.
     const PROGRAM: Program = unsafe { Program::new("shifted.cl", TEXT) };
     static SHIFTED: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "shifted");
     let interfaces = thalweg::devices::interfaces();
@@ -228,15 +229,16 @@ fn kernel_that_writes_outside_of_its_buffer_fails_its_task() {
             let said = failures[0].to_string();
             assert_eq!(failures[0].name(), "shifts");
             assert!(said.contains("`x`") && said.contains(what), "{said}");
-            assert!(rt.read(&x).is_err(), "what it should have written is not to be used");
+            assert!(rt.read(&x).is_err(), "the output of a failed task must not be readable");
             rt.clear(&x).unwrap();
         }
         assert_eq!(rt.take(x).unwrap(), (0..100).map(f64::from).collect::<Vec<_>>(), "{units}");
     }
 }
 
+/// A task on a device releases its successors when it is issued; a wait for the task still waits for its end.
 #[test]
-fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
+fn wait_for_a_device_task_returns_after_its_end() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
     let x = rt.data(vec![0.0; 1000]);
     let add = || {
@@ -266,16 +268,16 @@ fn a_task_on_a_device_has_ended_when_it_is_waited_for() {
     assert!(rt.wait_for(&fails).is_err());
 }
 
-/// OpenCL alone; on the other interfaces `tests/standin/raw.rs` does the same.
+/// Uses OpenCL alone; `tests/standin/raw.rs` does the same on the other interfaces.
 fn opencl(units: &str) -> Option<Runtime> {
     let is_opencl = std::env::var_os("THALWEG_TEST_UNITS").is_none_or(|kind| kind == "OPENCL");
     if is_opencl { runtime(units) } else { None }
 }
 
-/// Enqueues a copy by a call of OpenCL; the code of the refusal.
+/// Enqueues a copy by calling OpenCL directly; returns the error code if the call is refused.
 fn enqueue_copy(queue: *mut c_void, from: OpenClRegion, to: OpenClRegion, bytes: usize) -> Result<(), i32> {
     let (at, to_at) = (from.first_byte, to.first_byte);
-    // SAFETY: both regions are the task's, and have these bytes; nobody else has the event.
+    // SAFETY: both regions belong to the task and have at least `bytes` bytes; nothing else uses the event.
     unsafe {
         let done = cl3::command_queue::enqueue_copy_buffer(
             queue,
@@ -292,7 +294,7 @@ fn enqueue_copy(queue: *mut c_void, from: OpenClRegion, to: OpenClRegion, bytes:
 }
 
 #[test]
-fn bodies_call_opencl_themselves_between_tasks_of_the_dialect() {
+fn opencl_bodies_are_ordered_with_kernels_of_the_dialect() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         let Some(rt) = opencl(units) else { return };
         let dropped = Arc::new(AtomicUsize::new(0));
@@ -338,7 +340,7 @@ fn bodies_call_opencl_themselves_between_tasks_of_the_dialect() {
 }
 
 #[test]
-fn loops_and_recordings_call_opencl_themselves() {
+fn opencl_bodies_work_in_loops_and_recordings() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         let Some(rt) = opencl(units) else { return };
         let copied = |cx: &mut OpenClTask<'_>, x: &DeviceView<'_, f64>, y: &mut DeviceViewMut<'_, f64>| {
@@ -369,7 +371,7 @@ fn loops_and_recordings_call_opencl_themselves() {
 }
 
 #[test]
-fn loop_of_a_scope_calls_opencl_and_borrows() {
+fn opencl_body_in_a_scoped_loop_may_borrow() {
     for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
         let Some(rt) = opencl(units) else { return };
         let (from, mut to, calls) = (vec![2.5; 400], vec![0.0; 400], AtomicUsize::new(0));
@@ -390,7 +392,7 @@ fn loop_of_a_scope_calls_opencl_and_borrows() {
 }
 
 #[test]
-fn a_body_that_calls_opencl_may_fail() {
+fn opencl_body_that_fails_or_panics_fails_its_task_alone() {
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let y = rt.data(vec![0.0; 10]);
     for panics in [false, true] {
@@ -422,7 +424,7 @@ impl CType for Line {
     const NAMES: &'static [&'static str] = &["line"];
 }
 
-/// Sixteen bits, as the interfaces' half precision; what is computed here is not.
+/// Sixteen bits, the size of the interfaces' half-precision type. The tests here only copy such elements.
 #[derive(Clone, Copy, PartialEq, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(transparent)]
 struct Half(u16);
@@ -459,14 +461,14 @@ static TURN: ModuleKernel<(Write<Complex>, Plain<Complex>, i32)> = ModuleKernel:
 static COPY: ModuleKernel<(Read<Half>, Write<Half>, i32)> = ModuleKernel::new(&MODULE, "copy", [16, 1, 1]);
 
 #[test]
-fn modules_in_opencl_c_take_structures() {
+fn opencl_modules_take_structures_complex_numbers_and_halves() {
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let x = rt.data((0..100).map(|i| i as f32).collect::<Vec<_>>());
     let line = Line { slope: 2.0, offsets: [7.0, 8.0, 0.5] };
     let y = rt.data(vec![line; 100]);
     rt.task("lines", (x.slice(20..).input(), y.slice(10..90).output()))
         .gpu(move |k, (x, mut y)| {
-            // SAFETY: the kernel compares its index with 80, and both regions have as many elements.
+            // SAFETY: the kernel compares its index with 80, the number of elements of both regions.
             unsafe { k.launch_module(&LINES, 80, (&x, &mut y, Plain(line), 80)) }
         })
         .submit()
@@ -478,7 +480,7 @@ fn modules_in_opencl_c_take_structures() {
     }
     let z = rt.data(vec![Complex::new(1.0, 2.0); 50]);
     rt.task("turn", (z.slice(5..).inout(),))
-        // SAFETY: the kernel compares its index with 45, the elements of the region.
+        // SAFETY: the kernel compares its index with 45, the number of elements of the region.
         .gpu(|k, (mut z,)| unsafe { k.launch_module(&TURN, 45, (&mut z, Plain(Complex::i()), 45)) })
         .submit()
         .unwrap();
@@ -486,16 +488,16 @@ fn modules_in_opencl_c_take_structures() {
     assert_eq!(rt.take(z).unwrap(), (0..50).map(expected).collect::<Vec<_>>());
     let (half, copied) = (rt.data(vec![Half(0x3c00); 33]), rt.data(vec![Half(0); 33]));
     rt.task("copy", (half.input(), copied.output()))
-        // SAFETY: the kernel compares its index with 33, the elements of both regions.
+        // SAFETY: the kernel compares its index with 33, the number of elements of both regions.
         .gpu(|k, (x, mut y)| unsafe { k.launch_module(&COPY, 33, (&x, &mut y, 33)) })
         .submit()
         .unwrap();
     assert_eq!(rt.take(copied).unwrap(), [Half(0x3c00); 33]);
 }
 
-/// What the text does not tell is found by the device, and fails the task alone.
+/// Mistakes that the text does not reveal are found by the device, and fail only the task.
 #[test]
-fn modules_that_a_device_refuses() {
+fn module_that_the_device_refuses_fails_its_task_alone() {
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let y = rt.data(vec![1.0f32; 10]);
     let text = "#define HEAD void f(__global float *y, ulong first, float x)
@@ -510,7 +512,7 @@ fn modules_that_a_device_refuses() {
         let kernel: &'static _ =
             Box::leak(Box::new(ModuleKernel::<(Write<f32>, f64)>::unchecked(&module, "f", [1, 1, 1])));
         rt.task("refused", (y.output(),))
-            // SAFETY: what is refused does not run.
+            // SAFETY: the device refuses the module, so the kernel never runs.
             .gpu(move |k, (mut y,)| unsafe { k.launch_module(kernel, 1, (&mut y, 1.0)) })
             .submit()
             .unwrap();
@@ -521,9 +523,9 @@ fn modules_that_a_device_refuses() {
     assert_eq!(rt.take(y).unwrap(), [3.0; 10]);
 }
 
-/// Devices of OpenCL may lack 64-bit atomics: kernels that use none run there.
+/// OpenCL devices may lack 64-bit atomics: kernels that use none still run there.
 #[test]
-fn atomics_are_asked_of_devices_where_they_are_used() {
+fn missing_64_bit_atomics_matter_only_to_kernels_that_use_them() {
     const DIALECT: &str = concat!("#undef cl_khr_int64_base_atomics\n", include_str!("../kernels/dialect.h"));
     let Some(rt) = opencl("1:OPENCL:1") else { return };
     let y = rt.data(vec![1.0; 10]);
@@ -532,7 +534,7 @@ fn atomics_are_asked_of_devices_where_they_are_used() {
         let module = Module::new("atomics").opencl(text.leak());
         let kernel: &'static _ = Box::leak(Box::new(ModuleKernel::<(Write<f64>,)>::unchecked(&module, "f", [1, 1, 1])));
         rt.task("f", (y.inout(),))
-            // SAFETY: the kernel touches the first element.
+            // SAFETY: the kernel only touches the first element.
             .gpu(move |k, (mut y,)| unsafe { k.launch_module(kernel, 1, (&mut y,)) })
             .submit()
             .unwrap();
@@ -544,7 +546,7 @@ fn atomics_are_asked_of_devices_where_they_are_used() {
 }
 
 #[test]
-fn maximum_of_a_kernel_ranks_nan_and_zeros_as_cores_do() {
+fn kernel_maximum_ranks_nan_and_signed_zeros_as_cores_do() {
     let Some(rt) = runtime("1:CPU:1,1:OPENCL:1") else { return };
     let with =
         |at: usize, value: f64| (0..100).map(|i| if i == at { value } else { -f64::from(i as u8) - 1.0 }).collect();

@@ -1,4 +1,4 @@
-//! What the threads of units are given: cores to be bound to, from the environment or the program, and stacks.
+//! Resources of the units' threads: the cores they are bound to, by the environment or the program, and their stacks.
 
 mod common;
 
@@ -8,7 +8,7 @@ use thalweg::machine::{Topology, Warning};
 use thalweg::prelude::*;
 
 #[test]
-fn bodies_have_the_stack_that_was_asked_for() {
+fn body_has_the_requested_stack_size() {
     for units in ["1:CPU:1", "1:CPU:2", "1:EMU:1"] {
         watched(units, move || {
             let deep = |bytes: Option<usize>| {
@@ -28,7 +28,7 @@ fn bodies_have_the_stack_that_was_asked_for() {
 }
 
 #[test]
-fn stack_that_is_too_small_is_refused_and_the_smallest_one_works() {
+fn stack_below_64_kib_is_refused_and_64_kib_works() {
     for bytes in [0, 1, 4096, 16 << 10, (64 << 10) - 1] {
         let error = builder("1:CPU:1", false).stack_bytes(bytes).build().unwrap_err();
         assert!(error.to_string().starts_with("stack_bytes: ") && error.to_string().contains("64 KiB"), "{error}");
@@ -53,12 +53,12 @@ fn stack_that_is_too_small_is_refused_and_the_smallest_one_works() {
 }
 
 #[test]
-fn places_come_from_the_environment() {
+fn omp_places_binds_units_unless_the_program_sets_places() {
     const INSIDE: &str = "THALWEG_TEST_PLACES";
     if std::env::var_os(INSIDE).is_none() {
-        // The environment is the process's: another one has another.
+        // The environment belongs to the process, so each setting is tested in another process.
         for places in ["{1},{0}", "threads", "{0}", "{0;1}", "sockets(2)"] {
-            again("places_come_from_the_environment", &[(INSIDE, places), ("OMP_PLACES", places)]);
+            again("omp_places_binds_units_unless_the_program_sets_places", &[(INSIDE, places), ("OMP_PLACES", places)]);
         }
         return;
     }
@@ -85,7 +85,7 @@ fn places_come_from_the_environment() {
     assert!(rt.warnings().is_empty(), "{:?}", rt.warnings());
 }
 
-/// What a body sees: its thread's cores, those of a thread that it starts, and of one of rayon's.
+/// Returns the number of cores that a body may use: on its thread, on a thread that it starts, and on one of rayon's.
 fn seen_by_body(rt: &Runtime) -> [usize; 3] {
     let seen = rt.zeros::<u64, _>(3);
     let cores = || std::thread::available_parallelism().unwrap().get() as u64;
@@ -101,7 +101,8 @@ fn seen_by_body(rt: &Runtime) -> [usize; 3] {
     [0, 1, 2].map(|n| seen[n] as usize)
 }
 
-/// A body of a unit of several cores could start threads on one of them alone: its own thread was bound to that one.
+/// Regression test: a body of a unit of several cores could only start threads on one core, because its own thread was
+/// bound to that one.
 #[test]
 fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     let allowed = Topology::detect().cores().len();
@@ -120,19 +121,19 @@ fn body_and_its_threads_may_use_all_cores_of_the_unit() {
     }
 }
 
-/// Runs a test of this file in a separate process with these variables; its standard error output.
+/// Runs a test of this file in a separate process with these variables. Returns its standard error output.
 fn in_process(test: &str, variables: &[(&str, &str)]) -> String {
     again(test, &[&[(ALONE, "1")], variables].concat())
 }
 
-/// Set in a process that a test starts.
+/// Environment variable that is set in a process that a test starts.
 const ALONE: &str = "THALWEG_TEST_ALONE";
 
 #[test]
-fn threads_are_bound_if_units_fill_the_cores_or_if_asked() {
+fn threads_are_bound_if_units_fill_the_cores_or_on_request() {
     let allowed = Topology::detect().cores().len();
     if std::env::var_os(ALONE).is_none() {
-        let this = "threads_are_bound_if_units_fill_the_cores_or_if_asked";
+        let this = "threads_are_bound_if_units_fill_the_cores_or_on_request";
         for (expected, variables) in [
             ("default", &[][..]),
             ("bound", &[("OMP_PROC_BIND", "close,master")]),
@@ -149,11 +150,11 @@ fn threads_are_bound_if_units_fill_the_cores_or_if_asked() {
     let seen = |builder: thalweg::Builder| seen_by_body(&builder.build().unwrap())[0];
     let unit = || builder("1:CPU:1", false);
     if allowed == 1 {
-        return; // bound or not is the same there
+        return; // with one core, binding makes no difference
     }
-    assert_eq!(seen(unit().pin_threads(false)), allowed, "the program wins");
+    assert_eq!(seen(unit().pin_threads(false)), allowed, "the program overrides the environment");
     assert_eq!(seen(unit().pin_threads(false).places("{0}")), allowed);
-    assert_eq!(seen(unit().places("{0}")), 1, "places ask for it");
+    assert_eq!(seen(unit().places("{0}")), 1, "setting places binds threads");
     let refused =
         |rt: &Runtime| rt.warnings().iter().any(|it| it.to_string().contains("OMP_PROC_BIND is ignored: `maybe`"));
     match &*expected {
@@ -165,7 +166,7 @@ fn threads_are_bound_if_units_fill_the_cores_or_if_asked() {
             assert_eq!(seen(unit()), if socket.is_some() { width } else { 1 });
         }
         expected => {
-            assert_eq!(seen(unit()), allowed, "a unit that leaves cores to others is free to move");
+            assert_eq!(seen(unit()), allowed, "a unit that leaves cores to others is not bound");
             let all = builder(&format!("{allowed}:CPU:1"), false).build().unwrap();
             let shared = all.warnings().iter().any(|it| matches!(it, Warning::CoresTaken { bound: false, .. }));
             let bound = expected != "unbound" && !shared;
@@ -175,10 +176,10 @@ fn threads_are_bound_if_units_fill_the_cores_or_if_asked() {
     }
 }
 
-/// Another process's runtime could be bound to the same cores, and neither said so.
+/// Regression test: the runtimes of two processes could be bound to the same cores without a warning from either.
 #[cfg(target_os = "linux")]
 #[test]
-fn processes_that_share_cores_say_so() {
+fn processes_bound_to_the_same_cores_warn() {
     let allowed = Topology::detect().cores().len();
     let all = || builder(&format!("{allowed}:CPU:1"), false);
     let shared = |rt: &Runtime| {
@@ -191,7 +192,7 @@ fn processes_that_share_cores_say_so() {
     if std::env::var_os(ALONE).is_some() {
         let second = all().build().unwrap();
         assert_eq!(shared(&second), Some((allowed, false)));
-        assert_eq!(seen_by_body(&second)[0], allowed, "it is not bound");
+        assert_eq!(seen_by_body(&second)[0], allowed, "the second runtime is not bound");
         assert_eq!(shared(&all().pin_threads(true).build().unwrap()), Some((allowed, true)));
         return;
     }
@@ -200,19 +201,19 @@ fn processes_that_share_cores_say_so() {
         println!("skipped: another process has bound its threads to this machine's cores");
         return;
     }
-    let said = in_process("processes_that_share_cores_say_so", &[]);
+    let said = in_process("processes_bound_to_the_same_cores_warn", &[]);
     let told = said.matches("thalweg: another runtime has bound its threads to cores").count();
-    assert_eq!(told, 1, "the first time, without a subscriber: {said}");
+    assert_eq!(told, 1, "only the first runtime of the process warns on standard error without a subscriber: {said}");
 }
 
 #[test]
-fn two_runtimes_that_share_cores_say_so() {
+fn two_runtimes_bound_to_the_same_cores_warn() {
     watched("cores", || {
         let all = Topology::detect().cores().len();
         let first = builder(&format!("{all}:CPU:1"), false).pin_threads(true).build().unwrap();
         let second = builder("1:CPU:1", false).pin_threads(true).build().unwrap();
         let shared = |rt: &Runtime| rt.warnings().iter().any(|warning| matches!(warning, Warning::CoresTaken { .. }));
-        assert!(shared(&second), "the first has all: {:?}", second.warnings());
+        assert!(shared(&second), "the first runtime has claimed all cores: {:?}", second.warnings());
         let unpinned = builder("1:CPU:1", false).pin_threads(false).build().unwrap();
         assert!(!shared(&unpinned));
         drop(first);

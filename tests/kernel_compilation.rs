@@ -1,6 +1,6 @@
-//! Every kernel's text compiles for NVIDIA's and AMD's architectures. No device is needed, only their compilers.
+//! Compiles every kernel for NVIDIA's and AMD's architectures. This needs their compilers, but no device.
 //!
-//! A compiler that is not there is reported, and is a failure where `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
+//! A missing compiler is reported, and is a failure if `THALWEG_REQUIRE` names it (`nvrtc,hiprtc`).
 
 #[path = "common/cubin.rs"]
 mod cubin;
@@ -20,12 +20,12 @@ use thalweg::devices::compile_for;
 use thalweg::kernel::Program;
 use thalweg::prelude::DeviceError;
 
-/// A compiler and the architectures that are asked of it.
+/// A compiler and the architectures to compile for.
 struct Compiler {
     name: &'static str,
-    /// Every version that is still in use knows these: where the compiler is required, so are they.
+    /// Architectures that every version in use knows: where the compiler is required, so are they.
     known: &'static [&'static str],
-    /// Some are too new for these, or too old.
+    /// Architectures that some versions in use do not know yet, or no longer.
     perhaps: &'static [&'static str],
 }
 
@@ -34,10 +34,10 @@ const COMPILERS: [Compiler; 2] = [
     Compiler { name: "hiprtc", known: &["gfx906", "gfx90a"], perhaps: &["gfx942"] },
 ];
 
-/// What texts leave to the host to say.
+/// Macros whose values the host defines.
 const DEFINES: [(&str, i64); 2] = [("BLOCK_X", 32), ("LANES", 8)];
 
-/// The files in `kernels/`, here and of the benchmarks, with this ending, by name.
+/// Returns the names and texts of the files with this ending in `kernels/`, here and of the benchmarks.
 fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
     let folders = ["kernels", "crates/npb/kernels", "crates/npb-cg/kernels"]
         .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
@@ -50,14 +50,14 @@ fn texts(ending: &str) -> Vec<(&'static str, &'static str)> {
     files.iter().map(text).collect()
 }
 
-/// A program that is compiled and never launched.
+/// Returns a program that is compiled and never launched.
 #[allow(unsafe_code)]
 const fn program(name: &'static str, text: &'static str) -> Program {
-    // SAFETY: no kernel of it runs.
+    // SAFETY: none of its kernels runs.
     unsafe { Program::new(name, text) }
 }
 
-/// Whether there is a compiler for the architecture; the code that it makes of the program.
+/// Returns the code of the program, or `None` if there is no compiler for the architecture.
 fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
     match compile_for(program, architecture) {
         Ok(code) => Some(code),
@@ -69,7 +69,7 @@ fn compile(program: &Program, architecture: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Calls `check` for every architecture that a program of nothing compiles for.
+/// Calls `check` for every architecture that an empty program compiles for.
 fn for_each_architecture(check: impl Fn(&str)) {
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     for Compiler { name, known, perhaps } in COMPILERS {
@@ -87,7 +87,8 @@ fn for_each_architecture(check: impl Fn(&str)) {
     }
 }
 
-/// As [`for_each_architecture`], of one of each compiler: for checks that take long, and say no more of a second one.
+/// Does the same as [`for_each_architecture`] for one architecture of each compiler: for slow checks that would learn
+/// nothing from a second one.
 fn for_each_compiler(check: impl Fn(&str)) {
     let last = COMPILERS.map(|compiler| *compiler.known.last().unwrap());
     for_each_architecture(|architecture| {
@@ -97,7 +98,7 @@ fn for_each_compiler(check: impl Fn(&str)) {
     });
 }
 
-/// A text with all headers there are, and the numbers that the host gives.
+/// Returns a program with all headers, and with the macros that the host defines.
 fn complete(name: &'static str, text: &'static str, headers: &[(&'static str, &'static str)]) -> Program {
     let program = headers.iter().fold(program(name, text), |program, (name, text)| program.header(name, text));
     DEFINES.iter().fold(program, |program, (name, value)| program.define(name, *value))
@@ -107,20 +108,20 @@ fn headers() -> Vec<(&'static str, &'static str)> {
     texts("h").into_iter().filter(|(name, _)| *name != "dialect.h").collect()
 }
 
-/// What each kernel takes on one architecture is written down: one more step of registers, or any more stack (what spills
-/// lies there), is a failure. `THALWEG_BLESS=1` writes the table anew.
+/// The resources of each kernel on one architecture are recorded in a table. One more step of registers, or any more
+/// stack (which holds spilled registers), is a failure. `THALWEG_BLESS=1` rewrites the table.
 #[test]
-fn registers_and_stacks_are_those_written_down() {
+fn registers_and_stack_do_not_exceed_the_recorded_table() {
     const ARCHITECTURE: &str = "sm_90";
-    /// Registers are given to threads by so many.
+    /// The number of registers in which they are allocated to threads.
     const STEP: u32 = 8;
     const TITLE: &str = "text,kernel,registers,stack_bytes";
     let (headers, mut lines, mut release, mut heads) = (headers(), Vec::new(), String::new(), 0);
     for (name, text) in texts("cl") {
         heads += text.lines().filter(|line| line.starts_with("KERNEL(")).count();
         let Some(code) = compile(&complete(name, text, &headers), ARCHITECTURE) else { return };
-        release = cubin::release(&code).expect("the compiler says its release");
-        // Beside kernels there are functions of the compiler's own.
+        release = cubin::release(&code).expect("the compiler states its release");
+        // Besides kernels there are functions that the compiler adds.
         let kernels = cubin::usage(&code).into_iter().filter(|(kernel, _)| !kernel.starts_with('$'));
         for (kernel, Usage { registers, stack_bytes }) in kernels {
             assert!(registers > 0, "{name}: {kernel}");
@@ -147,7 +148,7 @@ fn registers_and_stacks_are_those_written_down() {
     };
     let written: BTreeMap<_, _> = table.lines().filter_map(parse).collect();
     let found: BTreeMap<_, _> = lines.iter().filter_map(|line| parse(line)).collect();
-    assert!(found.keys().eq(written.keys()), "the kernels are others; try THALWEG_BLESS=1");
+    assert!(found.keys().eq(written.keys()), "the set of kernels has changed; try THALWEG_BLESS=1");
     for (kernel, (registers, stack)) in found {
         let (before, stack_before) = written[&kernel];
         let is_worse = registers > before.next_multiple_of(STEP) || stack > stack_before;
@@ -159,13 +160,13 @@ fn registers_and_stacks_are_those_written_down() {
 }
 
 #[test]
-fn every_text_compiles() {
+fn every_kernel_text_compiles_for_every_architecture() {
     let headers = headers();
     let texts = texts("cl");
     for_each_architecture(|architecture| {
         for (name, text) in &texts {
             let program = complete(name, text, &headers);
-            let code = compile(&program, architecture).expect("the compiler is there");
+            let code = compile(&program, architecture).expect("the compiler is available");
             println!("{name} for {architecture}: {} bytes", code.len());
             for line in text.lines().filter(|line| line.starts_with("KERNEL(")) {
                 let kernel = line.split_once(')').unwrap().1.split('(').next().unwrap().trim();
@@ -176,8 +177,8 @@ fn every_text_compiles() {
     });
 }
 
-/// Calls `check` with the name and the text of every kernel that the attribute `target` makes in the examples, tests and
-/// benchmarks of loops; not of functions that macros write, which no file has, and for which there are random ones.
+/// Calls `check` with the name and the text of every kernel that the attribute `target` makes in the examples, tests
+/// and benchmarks of loops, and of some random ones. It leaves out functions written by macros, which are in no file.
 fn for_each_loop(mut check: impl FnMut(&str, String)) {
     let folders = ["examples/loops", "tests/loops", "benches/loops"]
         .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
@@ -189,7 +190,7 @@ fn for_each_loop(mut check: impl FnMut(&str, String)) {
             check(&format!("{}:{function}", file.display()), text);
         }
     }
-    // The numbers of a generator that is not a good one, and always the same.
+    // A simple generator with a fixed seed is good enough here.
     let mut state = 1u32;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -204,13 +205,13 @@ fn for_each_loop(mut check: impl FnMut(&str, String)) {
 }
 
 #[test]
-fn every_loop_compiles() {
+fn every_generated_loop_kernel_compiles() {
     let mut loops = Vec::new();
     for_each_loop(|name, text| loops.push((name.to_owned(), &*text.leak())));
     assert!(loops.len() > 30, "{} loops", loops.len());
     let shapes = [([32, 4, 1], 0, 1), ([64, 1, 1], 1, 0)];
     let header = thalweg::loops::support::LOOPS;
-    // Architectures differ in the code, not in what compiles.
+    // Architectures differ in the generated code, not in what compiles.
     for_each_compiler(|architecture| {
         for (name, text) in &loops {
             for (team, once, checked) in shapes {
@@ -236,14 +237,14 @@ fn every_loop_compiles() {
     println!("{} loops", loops.len());
 }
 
-/// Objects that are bundles of compressed ones have no names to be seen.
+/// Returns whether the code is a bundle of compressed objects, in which names are not visible.
 fn is_compressed(code: &[u8]) -> bool {
     code.starts_with(b"CCOB")
 }
 
-/// The dialect's own functions, whether a kernel of this project calls them or not.
+/// Covers the functions of the dialect, whether or not a kernel of this project calls them.
 #[test]
-fn the_dialect_compiles() {
+fn every_function_of_the_dialect_compiles() {
     const TEXT: &str = "
         KERNEL(64, 2, 1) all(IN(double, x, n), INOUT(double, y, [2 : m + 1]), OUT(unsigned, z, n), int n, INT64 m, UINT64 k,
                           float f)
@@ -266,7 +267,7 @@ fn the_dialect_compiles() {
 }
 
 #[test]
-fn what_does_not_compile_is_named_with_its_place() {
+fn compilation_error_names_the_place() {
     const HEADER: &str = "// one\n// two\nDEVICE double twice(double x) { return 2 * x; }";
     const TEXT: &str = "KERNEL(64, 1, 1) broken(OUT(double, y, 1))\n{\n    REGION(y);\n    y[0] = twice(nonsense);\n}";
     let program = program("broken.cl", TEXT).header("twice.h", HEADER).define("N", 3);
@@ -280,9 +281,9 @@ fn what_does_not_compile_is_named_with_its_place() {
     });
 }
 
-/// Runtimes on several threads compile at once, with what does not compile among it.
+/// Runtimes on several threads compile at once, including texts that do not compile.
 #[test]
-fn threads_compile_at_once() {
+fn concurrent_compilations_do_not_disturb_each_other() {
     const THREADS: usize = 4;
     const TEXT: &str = "KERNEL(1, 1, 1) zero(OUT(double, y, 1)) { REGION(y); y[0] = VALUE; }";
     for_each_compiler(|architecture| {
@@ -308,9 +309,9 @@ fn threads_compile_at_once() {
     });
 }
 
-/// The driver makes code of it, which NVRTC can't.
+/// NVRTC cannot generate code for an unknown architecture, so the driver has to compile the PTX.
 #[test]
-fn an_architecture_of_the_future_gets_ptx() {
+fn unknown_future_architecture_gets_ptx() {
     let program = program("zero.cl", "KERNEL(1, 1, 1) zero(OUT(double, y, 1)) { REGION(y); y[0] = 0.0; }");
     let Some(code) = compile(&program, "sm_999") else { return };
     let text = std::ffi::CStr::from_bytes_with_nul(&code).unwrap().to_str().unwrap();
@@ -318,7 +319,7 @@ fn an_architecture_of_the_future_gets_ptx() {
 }
 
 #[test]
-fn an_architecture_that_nobody_knows() {
+fn nonsensical_architecture_has_no_compiler() {
     for architecture in ["sm_1", "sm_x", "gfx1", "avx512", ""] {
         let error = compile_for(&program("nothing.cl", ""), architecture).unwrap_err();
         assert!(matches!(error, DeviceError::NoCompiler { .. }), "{error}");

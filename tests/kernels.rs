@@ -1,9 +1,9 @@
-//! The kernels that belong to no example: vectors, sparse products, boxes. Each against plain Rust, on regions that do not
-//! begin where their arrays do, of sizes that are no multiples of a group.
+//! Kernels that belong to no example: vectors, sparse products, boxes. Each is compared with plain Rust, on regions
+//! that do not begin where their arrays do, and of sizes that are not multiples of a group.
 //!
-//! Without an accelerator nothing is tested, which is said; unless `THALWEG_REQUIRE` (a list) names it.
+//! Without an accelerator the tests are skipped with a message, unless `THALWEG_REQUIRE` (a list) names it.
 
-#![allow(unsafe_code)] // texts of kernels are vouched for
+#![allow(unsafe_code)] // the kernel texts are promised to respect their bounds
 
 mod common;
 
@@ -14,20 +14,21 @@ use thalweg::prelude::*;
 
 const LANES: usize = 16;
 const REDUCE: &str = include_str!("../kernels/reduce.h");
-// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+// SAFETY: the kernels touch elements by their index, which they compare with `n`.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../kernels/blas.cl")) }.header("reduce.h", REDUCE);
-// SAFETY: rows are compared with `rows`, and what offsets and columns lead to with `entries` and `width`.
+// SAFETY: rows are compared with `rows`; indices read from offsets and columns are compared with `entries` and
+// `width`.
 const SPARSE: Program = unsafe { Program::new("sparse.cl", include_str!("../kernels/sparse.cl")) }
     .header("csr.h", include_str!("../kernels/csr.h"))
     .header("reduce.h", REDUCE)
     .define("LANES", LANES as i64);
-// SAFETY: the kernels touch the elements of a box, whose indices they compare with its extents.
+// SAFETY: the kernels touch elements of a box, whose indices they compare with its extents.
 const PACK: Program = unsafe { Program::new("pack.cl", include_str!("../kernels/pack.cl")) };
 
 type Rd = Read<f64>;
 type Wr = Write<f64>;
 
-/// Offsets, columns, values, x, y; rows, entries, columns.
+/// Offsets, columns, values, x, y; numbers of rows, entries, columns.
 type Product = (Read<u32>, Read<u32>, Rd, Rd, Wr, i32, i32, i32);
 
 static AXPY: Kernel<(f64, Rd, Wr, i32)> = Kernel::new(&BLAS, "axpy");
@@ -44,7 +45,7 @@ fn runtime() -> Option<Runtime> {
     Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
-/// An array, all of it on the accelerator, so that its regions begin within the memory there.
+/// Registers an array and places all of it on the accelerator, so that its regions begin inside the allocation there.
 fn placed<T: Element>(rt: &Runtime, array: &[T]) -> Data<T> {
     let data = rt.data(array.to_vec());
     rt.task("place", (data.inout(),)).gpu(|_, _| ()).submit().unwrap();
@@ -62,7 +63,7 @@ fn assert_close(found: &[f64], expected: &[f64], what: &str) {
     }
 }
 
-/// Runs a kernel on a part of two vectors, and compares the second with what `expected` makes of it.
+/// Runs a kernel on a part of two vectors, and compares the second with the result of `expected`.
 fn on_vectors(
     rt: &Runtime,
     what: &str,
@@ -91,7 +92,7 @@ fn on_vectors(
 }
 
 #[test]
-fn vectors() {
+fn vector_kernels_match_host() {
     let Some(rt) = runtime() else { return };
     for parts in [(1000, 3..998), (300, 7..263), (9, 8..9)] {
         on_vectors(
@@ -114,7 +115,7 @@ fn vectors() {
 }
 
 #[test]
-fn dot_products_with_fewer_threads_than_numbers() {
+fn dot_product_with_fewer_threads_than_elements_matches_host() {
     let Some(rt) = runtime() else { return };
     let (x, y, part) = (numbers(5000, 3), numbers(5000, 4), 11..4990);
     let (dx, dy) = (placed(&rt, &x), placed(&rt, &y));
@@ -130,7 +131,7 @@ fn dot_products_with_fewer_threads_than_numbers() {
 }
 
 #[test]
-fn sparse_products() {
+fn sparse_product_kernel_matches_host() {
     let Some(rt) = runtime() else { return };
     let lengths: Vec<usize> = (0..77).map(|row| row * 13 % 40).collect();
     let offsets: Vec<u32> = std::iter::once(0)
@@ -142,7 +143,7 @@ fn sparse_products() {
     let (entries, columns) = (offsets[77] as usize, 50);
     let of_entry: Vec<u32> = (0..entries).map(|entry| (entry * 7 % columns) as u32).collect();
     let (values, x) = (numbers(entries, 5), numbers(columns, 6));
-    let rows = 20..73; // rows without entries among them
+    let rows = 20..73; // some of these rows have no entries
     let product = |row: usize| -> f64 {
         (offsets[row] as usize..offsets[row + 1] as usize).map(|e| values[e] * x[of_entry[e] as usize]).sum()
     };
@@ -165,7 +166,7 @@ fn sparse_products() {
     assert_close(&rt.take(y).unwrap(), &expected, "y");
 }
 
-/// Copies a box of `from` to the same place in `to`, and compares `to` with what ndarray makes of it.
+/// Copies a box of `from` to the same place in `to`, and compares `to` with a copy by ndarray.
 fn box_is_copied<T: Element + thalweg::kernel::Scalar + PartialEq>(
     rt: &Runtime,
     kernel: &'static Kernel<CopyBox<T>>,
@@ -195,7 +196,7 @@ fn box_is_copied<T: Element + thalweg::kernel::Scalar + PartialEq>(
 }
 
 #[test]
-fn boxes() {
+fn box_kernels_match_host() {
     let Some(rt) = runtime() else { return };
     for threads in [(5, 4), (1, 1), (2, 3)] {
         for ranges in [[1..4, 1..5, 2..9, 3..40], [0..4, 1..2, 0..9, 39..40], [3..4, 0..5, 8..9, 1..39]] {
@@ -216,12 +217,12 @@ const NAMES: &str = "
     }
     KERNEL(16, 1, 1) y(INOUT(double, y, n), int n) { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] *= 3; }
 ";
-// SAFETY: indices are compared with the number that the heads name.
+// SAFETY: each kernel compares its index with the size that its signature declares.
 const NAMED: Program = unsafe { Program::new("names.cl", NAMES) };
 
-/// Names that OpenCL C has for its own functions, and one that a kernel's parameter has, too.
+/// Kernels named like built-in functions of OpenCL C, and one named like its own parameter.
 #[test]
-fn kernels_with_names_of_functions_of_opencl() {
+fn kernels_may_have_names_of_opencl_functions() {
     let Some(rt) = runtime() else { return };
     static NAMED_SO: [Kernel<(Wr, i32)>; 3] =
         [Kernel::new(&NAMED, "step"), Kernel::new(&NAMED, "dot"), Kernel::new(&NAMED, "y")];

@@ -1,6 +1,7 @@
-//! What programs may get wrong without harm to memory: sizes, alignments, counts. What types keep out is in `compile_fail/`.
+//! Mistakes that programs may make without harm to memory: sizes, alignments, counts. Mistakes that types prevent are
+//! in `compile_fail/`.
 
-#![allow(unsafe_code)] // plain bytes are declared as such, and texts of kernels are vouched for
+#![allow(unsafe_code)] // for `Pod` types and promises about kernel texts
 
 mod common;
 
@@ -10,15 +11,15 @@ use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::memory::Elementwise;
 use thalweg::prelude::*;
 
-/// What a call says before it gives up.
+/// Returns the panic message of a call.
 fn panic_of<R>(call: impl FnOnce() -> R) -> String {
     match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(_) => panic!("it should have been refused"),
-        Err(message) => *message.downcast::<String>().expect("a message with values"),
+        Ok(_) => panic!("the call should have been refused"),
+        Err(message) => *message.downcast::<String>().expect("the message is formatted"),
     }
 }
 
-/// Ones are written to all of an array of zeros, which is large enough to be moved to a line of the cache.
+/// Fills all of an array of zeros with ones. Large arrays are aligned to a cache line.
 fn zeros_become_ones<T: Element + PartialEq>(rt: &Runtime, one: fn() -> T) {
     let large = (256 << 10) / size_of::<T>();
     for len in [1, large, large + 1] {
@@ -31,13 +32,13 @@ fn zeros_become_ones<T: Element + PartialEq>(rt: &Runtime, one: fn() -> T) {
 }
 
 #[test]
-fn zeros_of_elements_of_any_size() {
+fn zeros_work_for_elements_of_any_size() {
     for units in ["1:CPU:1", "1:EMU:1"] {
         let rt = common::runtime(units);
         zeros_become_ones(&rt, || 1u8);
         zeros_become_ones(&rt, || 1.0f64);
         zeros_become_ones(&rt, || [1.0f64; 3]);
-        zeros_become_ones(&rt, || [1.0f64; 8]); // as large as a line, and aligned to an eighth of one
+        zeros_become_ones(&rt, || [1.0f64; 8]); // the size of a cache line, aligned to an eighth of it
         zeros_become_ones(&rt, || [1u8; 64]);
         zeros_become_ones(&rt, || [1.0f64; 32]);
         zeros_become_ones(&rt, || Page([1; 4096]));
@@ -45,16 +46,16 @@ fn zeros_of_elements_of_any_size() {
 }
 
 #[test]
-fn arrays_that_no_memory_holds_are_refused() {
+fn arrays_larger_than_the_address_space_are_refused() {
     let rt = common::runtime("1:CPU:1");
     let half = 1usize << 63;
     let refused = [
         panic_of(|| rt.zeros::<u64, _>([half + 1, 2])), // 2 elements, if the product wrapped
-        panic_of(|| rt.zeros::<u64, _>([half, 2])),     // and none
+        panic_of(|| rt.zeros::<u64, _>([half, 2])),     // 0 elements, likewise
         panic_of(|| rt.zeros::<u8, _>(usize::MAX)),
-        panic_of(|| rt.zeros::<u64, _>(usize::MAX / 8)), // more bytes than half of all addresses
-        panic_of(|| rt.zeros::<(), _>([half, half])),    // of no bytes, and yet not to be counted
-        panic_of(|| rt.zeros::<u64, _>([half, 0, half])), // empty, with strides that can't be counted
+        panic_of(|| rt.zeros::<u64, _>(usize::MAX / 8)), // more bytes than half of the address space
+        panic_of(|| rt.zeros::<(), _>([half, half])),    // no bytes, but the count overflows
+        panic_of(|| rt.zeros::<u64, _>([half, 0, half])), // empty, but the strides overflow
         panic_of(|| rt.zeros::<u8, _>([1 << 16, 1 << 16, 1 << 16, 1 << 16])),
     ];
     for message in refused {
@@ -67,7 +68,7 @@ fn arrays_that_no_memory_holds_are_refused() {
 }
 
 #[test]
-fn regions_larger_than_can_be_counted_are_out_of_bounds() {
+fn region_whose_size_overflows_is_out_of_bounds() {
     let rt = common::runtime("1:CPU:1");
     let x = rt.array(ndarray::Array2::<u64>::zeros((4, 4)));
     for (rows, columns) in [(0..usize::MAX, 0..usize::MAX), (0..1 << 32, 0..1 << 32), (0..usize::MAX, 3..4)] {
@@ -79,13 +80,13 @@ fn regions_larger_than_can_be_counted_are_out_of_bounds() {
     assert!(blocks(10, usize::MAX).eq(std::iter::once(0..10)));
 }
 
-/// Elements that want a page of their own.
+/// An element that is aligned to a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C, align(4096))]
 struct Page([u8; 4096]);
-// SAFETY: bytes without padding, of which all values are one.
+// SAFETY: bytes without padding; all byte values are valid.
 unsafe impl bytemuck::Zeroable for Page {}
-// SAFETY: as above.
+// SAFETY: bytes without padding; all byte values are valid.
 unsafe impl bytemuck::Pod for Page {}
 
 #[test]
@@ -99,7 +100,7 @@ fn elements_are_aligned_in_every_memory() {
             rt.task("look", (x.slice(1..3).inout(), y.slice(1..).output()))
                 .cpu(move |_, (x, y)| {
                     sent.send([x.as_ptr().addr(), y.as_ptr().addr()]).unwrap();
-                    y.fill(Page([0; 4096])); // an output has no defined content before
+                    y.fill(Page([0; 4096])); // the content of an output is undefined before this
                     (x[0].0[0], y[0].0[0]) = (7, 8);
                 })
                 .submit()
@@ -110,13 +111,13 @@ fn elements_are_aligned_in_every_memory() {
         }
         let looked: Vec<usize> = got.try_iter().flatten().collect();
         assert_eq!(looked.len(), 16);
-        // The compiler may assume of a reference's address what is asked here.
+        // `black_box`, because the compiler may assume that references are aligned, which is to be checked here.
         assert!(looked.iter().all(|address| std::hint::black_box(*address) % 4096 == 0), "{units}: {looked:x?}");
     }
 }
 
 #[test]
-fn reductions_of_arrays_as_elements_are_whole() {
+fn elementwise_reduction_covers_whole_array_elements() {
     let rt = common::runtime("1:CPU:1,1:EMU:1");
     let x: Data<[f64; 8]> = rt.zeros(3);
     for _ in 0..10 {
@@ -148,18 +149,18 @@ const TEXT: &str = "
         if (i < rows && j < columns) y[i * stride + j] = 1.0;
     }
 ";
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("memory_safety.cl", TEXT) };
 static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&PROGRAM, "fill");
 static COPY: Kernel<(Read<f64>, Write<f64>, i64, u64)> = Kernel::new(&PROGRAM, "copy");
 static FILL_ROWS: Kernel<(Write<f64>, i32, i32, i64)> = Kernel::new(&PROGRAM, "fill_rows");
 
-/// An accelerator on which nothing else has been.
+/// Returns a new runtime with an accelerator.
 fn accelerator() -> Option<Runtime> {
     Some(common::accelerated("1:OPENCL:1")?.build().unwrap())
 }
 
-/// Why the one task that was submitted failed.
+/// Returns the text of the failure of the only task that was submitted.
 fn failure(rt: &Runtime) -> String {
     match rt.wait() {
         Err(RunError::Failed(failures)) => failures.to_string(),
@@ -168,7 +169,7 @@ fn failure(rt: &Runtime) -> String {
 }
 
 #[test]
-fn counts_that_lead_out_of_a_region_are_refused() {
+fn launch_with_a_count_beyond_the_region_is_refused() {
     let Some(rt) = accelerator() else { return };
     let x = rt.data(vec![5.0; 100]);
     rt.task("place", (x.inout(),)).gpu(|_, _| ()).submit().unwrap();
@@ -179,7 +180,7 @@ fn counts_that_lead_out_of_a_region_are_refused() {
             .unwrap();
         let why = failure(&rt);
         assert!(["too many", "`fill`", "`y`", "has [10]", "try counts"].iter().all(|word| why.contains(word)), "{why}");
-        // It reads nothing, so it heals what failed.
+        // This task reads nothing, so it clears the poison of the failed one.
         rt.task("as many", (x.slice(20..30).output(),))
             .gpu(|k, (mut y,)| k.launch(&FILL, 100_000, (&mut y, 2.0, 10)))
             .submit()
@@ -191,7 +192,7 @@ fn counts_that_lead_out_of_a_region_are_refused() {
 }
 
 #[test]
-fn what_is_read_is_checked_as_what_is_written() {
+fn launch_checks_regions_that_are_read_like_those_written() {
     let Some(rt) = accelerator() else { return };
     let (x, y) = (rt.data((0..20).map(f64::from).collect::<Vec<_>>()), rt.data(vec![0.0; 20]));
     for (m, n, good) in
@@ -206,7 +207,7 @@ fn what_is_read_is_checked_as_what_is_written() {
 }
 
 #[test]
-fn strides_that_lead_out_of_a_block_are_refused() {
+fn launch_with_a_stride_beyond_the_block_is_refused() {
     let Some(rt) = accelerator() else { return };
     let x = rt.array(ndarray::Array2::<f64>::zeros((8, 9)));
     rt.task("place", (x.inout(),)).gpu(|_, _| ()).submit().unwrap();
@@ -226,7 +227,7 @@ fn strides_that_lead_out_of_a_block_are_refused() {
 }
 
 #[test]
-fn scratch_memory_has_bounds_as_regions_have() {
+fn launch_checks_the_bounds_of_scratch_memory() {
     let Some(rt) = accelerator() else { return };
     let x = rt.scalar(0.0);
     rt.task("scratch", (x.inout(),))
@@ -237,7 +238,7 @@ fn scratch_memory_has_bounds_as_regions_have() {
             assert!(matches!(refused, DeviceError::Bounds { .. }), "{refused}");
             let refused = k.launch(&COPY, 1, (&x, &mut scratch, 2, 1)).unwrap_err();
             assert!(refused.to_string().contains("`x`"), "{refused}");
-            // More than there is, and more than can be rounded up.
+            // More than the device has, and a size whose rounding overflows.
             assert!(k.scratch::<f64>(usize::MAX / 8).is_err() && k.scratch::<f64>(usize::MAX).is_err());
             k.launch(&FILL, 1, (&mut scratch, 2.0, 1))
         })
@@ -247,7 +248,7 @@ fn scratch_memory_has_bounds_as_regions_have() {
 }
 
 #[test]
-fn threads_that_could_not_count_themselves_are_refused() {
+fn launch_with_more_threads_than_an_int_counts_is_refused() {
     let Some(rt) = accelerator() else { return };
     let x = rt.data(vec![0.0; 64]);
     rt.task("threads", (x.output(),))
@@ -264,7 +265,7 @@ fn threads_that_could_not_count_themselves_are_refused() {
 }
 
 #[test]
-fn empty_zero_sized_and_over_aligned_arrays_are_borrowed() {
+fn empty_zero_sized_and_over_aligned_arrays_can_be_borrowed() {
     for units in common::MIXES {
         let rt = common::runtime(units);
         let (mut none, mut nothing, mut wide) = (Vec::<u64>::new(), [(); 5], [Page([1; 4096]); 3]);
@@ -286,9 +287,9 @@ fn empty_zero_sized_and_over_aligned_arrays_are_borrowed() {
     }
 }
 
-/// Under valgrind it shows whether anything is touched that was not borrowed, or after it was given back.
+/// Under valgrind this shows accesses to memory that was not borrowed, or after it was returned.
 #[test]
-fn what_is_borrowed_from_the_heap_is_left_in_time() {
+fn borrowed_heap_memory_is_not_touched_after_its_scope() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"] {
         let rt = common::runtime(units);
         for n in 0..20u64 {

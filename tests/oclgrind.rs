@@ -1,12 +1,13 @@
-//! Kernels under Oclgrind, a simulator of an OpenCL device that sees data races between the threads of a kernel, and addresses
-//! outside of buffers: the tests of the kernels for vectors, sparse products, boxes and CG, some of the conformance suite, Jacobi's
-//! method on a tiny square and one step of each NAS benchmark of class S, each in a process of its own.
+//! Kernels under Oclgrind, a simulator of an OpenCL device that detects data races between the threads of a kernel,
+//! and addresses outside buffers. The tests run the kernels for vectors, sparse products, boxes and CG, some of the
+//! conformance suite, Jacobi's method on a tiny square and one step of each NAS benchmark of class S, each in a
+//! separate process.
 //!
-//! Needs Oclgrind, whose library Debian's package keeps where `LIBRARY` says; else `THALWEG_OCLGRIND` names it. Without it all
-//! is skipped, unless `THALWEG_REQUIRE` has `oclgrind`. Price and McIntosh-Smith, "Oclgrind: An extensible OpenCL device
-//! simulator" (2015).
+//! They need Oclgrind. Debian's package has its library in `LIBRARY`; elsewhere, `THALWEG_OCLGRIND` names it. Without
+//! it everything is skipped, unless `THALWEG_REQUIRE` has `oclgrind`. Price and McIntosh-Smith, "Oclgrind: An
+//! extensible OpenCL device simulator" (2015).
 
-#![allow(unsafe_code)] // texts of kernels are vouched for, one of them wrongly
+#![allow(unsafe_code)] // kernel texts are promised to respect their bounds; one of them has a race on purpose
 
 #[path = "common/cargo.rs"]
 mod cargo;
@@ -18,19 +19,19 @@ use thalweg::prelude::*;
 
 const LIBRARY: &str = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
-/// Oclgrind's library, if it is there.
+/// Returns Oclgrind's library, if it is installed.
 fn library() -> Option<PathBuf> {
     let library = PathBuf::from(std::env::var("THALWEG_OCLGRIND").unwrap_or_else(|_| LIBRARY.to_owned()));
     if library.exists() {
         return Some(library);
     }
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
-    assert!(!required.split(',').any(|name| name == "oclgrind"), "{} is not there", library.display());
-    println!("skipped: {} is not there", library.display());
+    assert!(!required.split(',').any(|name| name == "oclgrind"), "{} does not exist", library.display());
+    println!("skipped: {} does not exist", library.display());
     None
 }
 
-/// What a program says that has to succeed, and what Oclgrind has to say about it.
+/// Runs a program, which must succeed, under Oclgrind. Returns its output and Oclgrind's log.
 fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     let library = library()?;
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +48,7 @@ fn run(program: &Path, arguments: &[&str]) -> Option<(String, String)> {
     Some((text, log))
 }
 
-/// What Oclgrind has to say about tests, all of which have to pass.
+/// Runs tests, which must all pass, under Oclgrind. Returns Oclgrind's log.
 fn said(program: &Path, arguments: &[&str]) -> Option<String> {
     let (text, log) = run(program, arguments)?;
     assert!(!text.contains("0 passed") && text.contains("passed"), "{} {arguments:?}: {text}", program.display());
@@ -67,13 +68,13 @@ const TEXT: &str = "
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = value;
     }";
-// SAFETY: the kernel keeps to its buffer; that its threads race is what is to be seen.
+// SAFETY: the kernels stay inside their buffers. That the threads of one of them race is what the test must detect.
 const PROGRAM: Program = unsafe { Program::new("races.cl", TEXT) };
 static ALL_TO_ONE: Kernel<(Write<f32>, i32)> = Kernel::new(&PROGRAM, "all_to_one");
 
 #[test]
 #[ignore = "run under Oclgrind by another test"]
-fn a_kernel_that_races() {
+fn kernel_with_a_race() {
     let rt = Runtime::builder().compute_units("1:OPENCL:1").build().unwrap();
     let y = rt.data(vec![0f32; 256]);
     rt.task("race", (y.inout(),)).gpu(|k, (mut y,)| k.launch(&ALL_TO_ONE, 256, (&mut y, 256))).submit().unwrap();
@@ -82,7 +83,7 @@ fn a_kernel_that_races() {
 
 #[test]
 #[ignore = "run under Oclgrind by another test"]
-fn threads_that_call_at_once() {
+fn concurrent_calls_of_four_threads() {
     static FILL: Kernel<(Write<f32>, i32, i32)> = Kernel::new(&PROGRAM, "fill");
     let rounds = |rt: &Runtime| {
         for round in 0..1000 {
@@ -98,19 +99,19 @@ fn threads_that_call_at_once() {
     std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(|| rounds(&rt)))));
 }
 
-/// The simulator's own heap breaks when several threads call it at once.
+/// The simulator's own heap breaks when several threads call it at once, so the library has to serialize its calls.
 #[test]
-fn threads_take_turns() {
+fn calls_of_several_threads_are_serialized_for_oclgrind() {
     let this = std::env::current_exe().unwrap();
-    let Some(log) = said(&this, &["--exact", "threads_that_call_at_once", "--ignored"]) else { return };
+    let Some(log) = said(&this, &["--exact", "concurrent_calls_of_four_threads", "--ignored"]) else { return };
     assert_eq!(log, "");
 }
 
-/// What the simulator finds if there is something.
+/// Checks that the simulator does find a race if there is one.
 #[test]
-fn a_race_is_seen() {
+fn race_in_a_kernel_is_detected() {
     let this = std::env::current_exe().unwrap();
-    let Some(log) = said(&this, &["--exact", "a_kernel_that_races", "--ignored"]) else { return };
+    let Some(log) = said(&this, &["--exact", "kernel_with_a_race", "--ignored"]) else { return };
     assert!(log.contains("data race") && log.contains("all_to_one"), "{log}");
 }
 
@@ -123,7 +124,7 @@ fn kernels_are_free_of_races() {
     let programs = cargo::programs(&["test", "--no-run", "--test", "kernels", "--test", "conformance"]);
     for (program, tests) in [("kernels", &[][..]), ("conformance", &["opencl::boxes", "opencl::reductions"])] {
         for tests in tests.chunks(1).chain(tests.is_empty().then_some(tests)) {
-            let log = said(&programs[program], tests).expect("the simulator is there");
+            let log = said(&programs[program], tests).expect("the simulator is installed");
             assert_eq!(log, "", "{program} {tests:?}");
         }
     }
@@ -143,10 +144,11 @@ fn programs_are_free_of_races() {
         ("npb_mz", "lu --class S --niter 1", "NOT COMPARED"),
     ] {
         let arguments: Vec<_> = arguments.split(' ').chain(["--units", "1:OPENCL:1", "--no-progress"]).collect();
-        let (text, log) = run(&programs[program], &arguments).expect("the simulator is there");
+        let (text, log) = run(&programs[program], &arguments).expect("the simulator is installed");
         assert_eq!((text.trim_end().lines().last(), &*log), (Some(verdict), ""), "{program} {arguments:?}: {text}");
     }
     let tests = cargo::programs(&["test", "--no-run", "--test", "cg_numerics"]);
-    let log = said(&tests["cg_numerics"], &["--ignored", "gpu::kernels_on_few_rows"]).expect("the simulator is there");
+    let log =
+        said(&tests["cg_numerics"], &["--ignored", "gpu::kernels_on_few_rows"]).expect("the simulator is installed");
     assert_eq!(log, "");
 }

@@ -1,32 +1,34 @@
-//! What is public is meant to be: all of it stands in `tests/public_api.txt`, so a change of it is seen in review.
+//! Test that nothing is public by accident: every public item is listed in `tests/public_api.txt`, so review sees each
+//! change.
 //!
-//! The list is read from the pages that `cargo doc` writes, without what traits of the standard library and automatic
-//! implementations add. It takes rustdoc, and the wording of its pages may change with it, so this test runs on request:
+//! The list is read from the pages that `cargo doc` writes, without the items that traits of the standard library and
+//! automatic implementations add. It needs rustdoc, and the wording of its pages may change with it, so this test runs
+//! on request:
 //!
 //! ```text
 //! cargo test --test public_api -- --ignored
 //! ```
 //!
-//! With `THALWEG_BLESS=1` it writes the list anew.
+//! With `THALWEG_BLESS=1` it rewrites the list.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The pages that describe an item start with its kind.
+/// The kinds with which the names of pages that describe an item begin.
 const KINDS: [&str; 7] = ["struct", "enum", "trait", "fn", "type", "constant", "macro"];
 
 #[test]
 #[ignore = "runs rustdoc; `cargo test --test public_api -- --ignored`"]
-fn nothing_is_public_unawares() {
+fn public_items_match_the_list() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut items = BTreeSet::new();
     read_folder(&documented(root), "thalweg", &mut items);
-    assert!(items.contains("struct thalweg::Runtime"), "no page was understood");
+    assert!(items.contains("struct thalweg::Runtime"), "no page could be read");
     assert!(
         items.iter().any(|item| item.starts_with("thalweg::Runtime: pub fn wait(&self)")),
-        "no method was understood"
+        "no method could be read"
     );
     let found = items.into_iter().collect::<Vec<_>>().join("\n") + "\n";
     let file = root.join("tests/public_api.txt");
@@ -42,13 +44,13 @@ fn nothing_is_public_unawares() {
     assert!(changes.is_empty(), "the public API has changed:\n{}\ntry THALWEG_BLESS=1", changes.join("\n"));
 }
 
-/// The folder with the library's pages, written now, with all features.
+/// Documents the library with all features. Returns the folder with its pages.
 fn documented(root: &Path) -> PathBuf {
-    let test = std::env::current_exe().expect("tests have a path");
-    let target = test.ancestors().nth(3).expect("tests lie in <target>/<profile>/deps");
+    let test = std::env::current_exe().expect("the test has a path");
+    let target = test.ancestors().nth(3).expect("tests are in <target>/<profile>/deps");
     let folder = target.join("doc/thalweg");
     if folder.exists() {
-        fs::remove_dir_all(&folder).unwrap(); // it may have pages of items that are gone
+        fs::remove_dir_all(&folder).unwrap(); // it may have pages of removed items
     }
     let status = Command::new(env!("CARGO"))
         .args(["doc", "--package", "thalweg", "--lib", "--all-features", "--no-deps", "--quiet", "--target-dir"])
@@ -59,7 +61,7 @@ fn documented(root: &Path) -> PathBuf {
     folder
 }
 
-/// Reads the pages of a module and of those below it.
+/// Reads the pages of a module and of the modules below it.
 fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -68,7 +70,7 @@ fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
         }
         let Some((kind, name)) = name.strip_suffix(".html").and_then(|page| page.split_once('.')) else { continue };
         let page = fs::read_to_string(entry.path()).unwrap();
-        // What a private module has that is public elsewhere is a page that leads there.
+        // If an item of a private module is public elsewhere, its page here is a redirection.
         if KINDS.contains(&kind) && !page.contains("http-equiv=\"refresh\"") {
             let path = format!("{module}::{name}");
             items.insert(format!("{kind} {path}"));
@@ -77,9 +79,9 @@ fn read_folder(folder: &Path, module: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// Reads what an item has of its own: methods, required and provided; variants and fields are part of its declaration.
+/// Reads the item's declaration, which includes variants and fields, and its own methods, required and provided.
 fn read_page(page: &str, path: &str, items: &mut BTreeSet<String>) {
-    // Behind these come implementations of traits, and of methods that are another type's.
+    // After these come implementations of traits, and methods of other types.
     let ends = [
         "id=\"trait-implementations\"",
         "id=\"deref-methods",
@@ -95,7 +97,7 @@ fn read_page(page: &str, path: &str, items: &mut BTreeSet<String>) {
     }
 }
 
-/// A text without markup, and with single spaces.
+/// Returns a text without markup, with single spaces.
 fn plain(html: &str) -> String {
     let mut text = String::new();
     for part in html.split('<') {

@@ -1,10 +1,10 @@
-//! CUDA and HIP without a GPU: the real backends on stand-in drivers (`tests/standin/core.hpp` says what these are and what
-//! they can't show). Every program runs in a process of its own, whose loader finds the stand-in first, and leaves a report
-//! of what was called and of what is left.
+//! CUDA and HIP without a GPU: the real backends on stand-in drivers, which `tests/standin/core.hpp` describes together
+//! with their limitations. Every program runs in a separate process, whose loader finds the stand-in first. It leaves a
+//! report of the calls and of leaked objects.
 //!
-//! Needs a C++ compiler `c++`; without one all is skipped, unless `THALWEG_REQUIRE` has `standin`.
+//! The tests need a C++ compiler `c++`; without one they are skipped, unless `THALWEG_REQUIRE` has `standin`.
 
-#![allow(unsafe_code, unreachable_pub)] // texts of kernels are vouched for; the modules below are parts of this file
+#![allow(unsafe_code, unreachable_pub)] // promises about kernel texts; the modules below are parts of this file
 
 #[path = "standin/across.rs"]
 mod across;
@@ -27,7 +27,7 @@ mod unified;
 
 use drivers::{CUDA, CUDA_WITHOUT_NVRTC, HIP, OPENCL, Report, Settings, run};
 
-/// An example program, which has to verify what it computes.
+/// Runs an example program, which has to verify its results.
 fn example(settings: &Settings, name: &str, arguments: &str) {
     let Some(built) = drivers::built() else { return };
     let arguments: Vec<_> = arguments.split(' ').chain(["--no-progress"]).collect();
@@ -37,7 +37,8 @@ fn example(settings: &Settings, name: &str, arguments: &str) {
     report.has_launched();
 }
 
-/// The examples on one device, on one beside a core, and on two. What takes long runs optimized only, as CI has it.
+/// Runs the examples on one device, on one device with a core, and on two devices. Slow ones run only with
+/// optimization, as in CI.
 fn examples(settings: &Settings) {
     let kind = settings.units;
     let programs = [
@@ -71,7 +72,7 @@ fn examples_on_hip() {
     examples(&HIP);
 }
 
-/// The whole suite that every kind of device has to pass, on two devices.
+/// Runs the whole suite that every kind of device has to pass, on two devices.
 fn conformance(settings: &Settings) {
     let Some(built) = drivers::built() else { return };
     let settings = settings.clone().with("STANDIN_DEVICES", 2).with("THALWEG_REQUIRE", settings.units.to_lowercase());
@@ -91,16 +92,16 @@ fn conformance_on_hip() {
     conformance(&HIP);
 }
 
-/// OpenCL with a layer, by which the implementation for cores looks like one for GPUs.
+/// Returns settings for OpenCL with a layer that makes the implementation for cores look like one for GPUs.
 fn opencl_gpu() -> Option<Settings> {
     Some(OPENCL.clone().with("OPENCL_LAYERS", drivers::layer()?.display()))
 }
 
 #[test]
-fn opencl_copies_by_way_of_page_locked_memory() {
+fn opencl_copies_through_page_locked_memory() {
     let Some(settings) = opencl_gpu() else { return };
     let settings = settings.with("THALWEG_REQUIRE", "opencl").with("POCL_DEVICES", "pthread pthread");
-    let built = drivers::built().expect("the layer was");
+    let built = drivers::built().expect("the layer was built, so everything was");
     let (output, report) = run(&settings, &built.of("conformance"), &["opencl::"]);
     assert!(output.contains("test result: ok. 18 passed; 0 failed; 0 ignored"), "{output}");
     report.is_clean();
@@ -108,19 +109,19 @@ fn opencl_copies_by_way_of_page_locked_memory() {
     assert!(report.of("locked copies in") > 1000 && report.of("locked copies out") > 1000, "{report:?}");
 }
 
-/// OpenCL locks no memory that it is given: large copies go in pieces by way of what it has.
+/// OpenCL cannot page-lock existing memory: large copies go in pieces through its own buffers.
 #[test]
-fn opencl_copies_large_arrays_by_way_of_page_locked_memory() {
+fn opencl_copies_large_arrays_through_page_locked_memory() {
     let Some(settings) = opencl_gpu() else { return };
     let Some(report) = report(&settings, "large_boxes") else { return };
     assert_eq!(report.of("pageable copies"), 0, "{report:?}");
-    // 8 MB three times there and back, and more.
+    // 8 MB are copied three times in each direction, plus smaller arrays.
     assert!(report.of("locked copies in") > 24 && report.of("locked copies out") > 24, "{report:?}");
 }
 
-/// Where buffers get their memory when they are first used, it is refused by copies and launches.
+/// If buffers get their memory at first use, copies and launches may be refused memory.
 #[test]
-fn opencl_that_gives_memory_late() {
+fn opencl_with_lazy_allocation_survives_shortage() {
     let Some(settings) = opencl_gpu() else { return };
     for code in [-4, -5] {
         let settings = settings.clone().with("STANDIN_REFUSAL", code);
@@ -128,26 +129,26 @@ fn opencl_that_gives_memory_late() {
             let Some(report) = report(&settings.clone().with("STANDIN_HOLDS", holds), "shortage") else { return };
             assert!(report.of("refused allocations") > 0, "{report:?}");
         }
-        _ = report(&settings.with("STANDIN_HOLDS", 1 << 20), "too_much");
+        _ = report(&settings.with("STANDIN_HOLDS", 1 << 20), "working_set_too_large");
     }
 }
 
-/// What one of our own programs has called; all there is left is a report.
+/// Runs one of our own programs. Returns its report, after checking that it leaked nothing and broke no rule.
 fn report(settings: &Settings, program: &str) -> Option<Report> {
     let report = drivers::run_own(settings, program)?;
     report.is_clean();
     Some(report)
 }
 
-/// Tests what one of our own programs calls, on both interfaces.
+/// Tests the calls of our own programs on both interfaces.
 fn on_both(test: impl Fn(&Settings)) {
     test(&CUDA);
     test(&HIP);
 }
 
-/// What is launched by graphs, as far as it is worth one: the first two replays are not.
+/// Checks that replays are launched as graphs, except for the first, for which a graph would not pay.
 #[test]
-fn replays_become_graphs() {
+fn replays_are_launched_as_graphs() {
     on_both(|settings| {
         let Some(report) = report(settings, "graphs::steady") else { return };
         let (tasks, replays) = (graphs::CHAINS * (graphs::LENGTH + 1), graphs::REPLAYS);
@@ -160,13 +161,13 @@ fn replays_become_graphs() {
         );
         assert_eq!(report.of("graph launches"), (replays - 1) as i64, "{report:?}");
         assert_eq!(report.of("kernels in graphs"), (tasks * (replays - 1)) as i64);
-        // What is there before the first graph, and at the end, is in this.
+        // The calls before the first graph and at the end are included.
         assert!(report.calls() - 2 * tasks as i64 <= (tasks * replays / 10) as i64, "{report:?}");
     });
 }
 
 #[test]
-fn replays_with_other_parameters_change_graphs() {
+fn replays_with_new_parameters_update_graphs() {
     on_both(|settings| {
         let Some(report) = report(settings, "graphs::changing") else { return };
         let changes = report.of("cuGraphExecKernelNodeSetParams_v2") + report.of("hipGraphExecKernelNodeSetParams");
@@ -175,21 +176,22 @@ fn replays_with_other_parameters_change_graphs() {
 }
 
 #[test]
-fn graphs_on_two_devices() {
+fn replays_on_two_devices_use_graphs() {
     on_both(|settings| {
         let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::on_two_devices") else {
             return;
         };
         assert!(report.of("graph launches") > 0, "{report:?}");
         for program in ["graphs::for_one_device", "graphs::spread"] {
-            let report = self::report(&settings.clone().with("STANDIN_DEVICES", 2), program).expect("it was there");
+            let report =
+                self::report(&settings.clone().with("STANDIN_DEVICES", 2), program).expect("the stand-in is available");
             assert!(report.of("graph launches") > 0, "{program} {report:?}");
         }
     });
 }
 
 #[test]
-fn graphs_with_scratch_memory() {
+fn replays_with_scratch_memory_use_graphs() {
     on_both(|settings| {
         let Some(report) = report(settings, "graphs::scratch") else { return };
         assert!(report.of("graph launches") > 0, "{report:?}");
@@ -197,7 +199,7 @@ fn graphs_with_scratch_memory() {
 }
 
 #[test]
-fn graphs_of_tasks_with_indices() {
+fn replays_of_indexed_tasks_use_graphs() {
     on_both(|settings| {
         let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::indexed") else { return };
         assert!(report.of("graph launches") > 0, "{report:?}");
@@ -205,7 +207,7 @@ fn graphs_of_tasks_with_indices() {
 }
 
 #[test]
-fn graphs_whose_memory_comes_and_goes() {
+fn replays_use_graphs_when_replicas_are_evicted_in_between() {
     on_both(|settings| {
         let Some(report) = report(settings, "graphs::evicted") else { return };
         assert!(report.of("graph launches") > 0, "{report:?}");
@@ -213,7 +215,7 @@ fn graphs_whose_memory_comes_and_goes() {
 }
 
 #[test]
-fn devices_that_get_lost_during_replays() {
+fn device_loss_during_replays_is_survived() {
     on_both(|settings| {
         for operation in [2, 20, 60] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
@@ -223,9 +225,9 @@ fn devices_that_get_lost_during_replays() {
     });
 }
 
-/// With failures, and with memory for some of the data at a time.
+/// With failures, and with memory for only some of the data at a time.
 #[test]
-fn replays_on_devices_are_what_their_tasks_would_be() {
+fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
         for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
@@ -235,16 +237,17 @@ fn replays_on_devices_are_what_their_tasks_would_be() {
     });
 }
 
-/// OpenCL's command buffers, which keep their values: they are used where the implementation for cores looks like one for GPUs.
+/// OpenCL's command buffers, which keep their arguments. They are used if the implementation for cores looks like one
+/// for GPUs.
 #[test]
-fn replays_become_command_buffers() {
+fn opencl_replays_are_launched_as_command_buffers() {
     let Some(settings) = opencl_gpu() else { return };
     let settings = settings.with("POCL_DEVICES", "pthread pthread");
     let of = |program: &str| report(&settings, program).expect("the layer was built");
     let (report, tasks) = (of("graphs::steady"), graphs::CHAINS * (graphs::LENGTH + 1));
     assert_eq!(report.of("graph launches"), graphs::REPLAYS as i64 - 1, "{report:?}");
-    assert_eq!(report.launches(), tasks as i64, "of the first replay alone");
-    // Of three replays with the same values the second makes one and the third finds it.
+    assert_eq!(report.launches(), tasks as i64, "only the first replay launches kernels one by one");
+    // Of three replays with the same values, the second makes a command buffer and the third reuses it.
     let report = of("graphs::changing");
     assert_eq!((report.of("graph launches"), report.launches()), (2 * 20 * 2, 2 * 20 * 5), "{report:?}");
     for program in ["graphs::scratch", "graphs::evicted", "graphs::on_two_devices", "graphs::random_programs"] {
@@ -255,11 +258,11 @@ fn replays_become_command_buffers() {
     _ = of("graphs::spread");
 }
 
-/// On cores recorded tasks are submitted as one, too, and launched one by one.
+/// On cores, recorded tasks are also submitted as one, but launched one by one.
 #[test]
-fn replays_on_cores_are_what_their_tasks_would_be() {
+fn opencl_replays_on_cores_match_sequential_execution() {
     if drivers::layer().is_none() {
-        return; // there is no OpenCL
+        return; // no OpenCL here
     }
     let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
     for program in [
@@ -277,10 +280,10 @@ fn replays_on_cores_are_what_their_tasks_would_be() {
     }
 }
 
-/// Calls that belong together take one binding of their context with them, not one each: a launch with its event, and how
-/// many launches follow each other, depends on how fast the device is seen to be.
+/// Calls that belong together share one binding of their context. How many launches follow each other, and whether a
+/// launch comes with its event, depends on how fast the device appears to be.
 #[test]
-fn a_chain_takes_few_calls_and_one_stream() {
+fn chain_needs_few_calls_and_no_waits_between_streams() {
     on_both(|settings| {
         let Some(report) = report(&settings.clone().with("STANDIN_DELAY_US", 0), "chain") else { return };
         println!(
@@ -296,11 +299,12 @@ fn a_chain_takes_few_calls_and_one_stream() {
     });
 }
 
-/// A chain begins on a stream that has least in flight. How many have something goes with how fast kernels are issued here, and
-/// end: ten or so while this machine is idle, all sixteen while others keep its cores busy. (That tasks which know nothing of
-/// each other use all streams is tested where streams are chosen.) So one of three runs has to show more than a few.
+/// A chain begins on a stream that has the least work in flight. How many streams have work depends on how fast
+/// kernels are issued and end: about ten while this machine is idle, all sixteen while others keep its cores busy. (A
+/// unit test of the choice of streams checks that independent tasks use all of them.) So one of three runs has to show
+/// more than a few.
 #[test]
-fn independent_chains_go_to_many_streams() {
+fn independent_chains_use_many_streams() {
     on_both(|settings| {
         let mut most = 0;
         for _ in 0..3 {
@@ -314,12 +318,12 @@ fn independent_chains_go_to_many_streams() {
                 return;
             }
         }
-        panic!("{}: {most} streams of 16 are used at most", settings.units);
+        panic!("{}: at most {most} of 16 streams were used", settings.units);
     });
 }
 
 #[test]
-fn reductions_hold_nobody_up() {
+fn reductions_use_no_blocking_copies() {
     on_both(|settings| {
         let Some(report) = report(settings, "reductions") else { return };
         assert_eq!(report.of("blocking copies"), 0, "{report:?}");
@@ -328,28 +332,28 @@ fn reductions_hold_nobody_up() {
 }
 
 #[test]
-fn bodies_may_bind_their_thread_elsewhere() {
-    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "strangers"));
+fn bodies_may_leave_their_thread_bound_to_another_context() {
+    on_both(|settings| _ = report(&settings.clone().with("STANDIN_DEVICES", 2), "thread_left_unbound"));
 }
 
 #[test]
-fn kept_scratch_memory_makes_room() {
+fn cached_scratch_memory_makes_room() {
     on_both(|settings| _ = report(&settings.clone().with("STANDIN_MEMORY", 12 << 20), "scratch"));
 }
 
 #[test]
-fn a_device_that_has_less_than_it_says() {
+fn device_with_less_memory_than_reported_is_handled() {
     on_both(|settings| {
         for holds in [2 << 20, 3 << 20, 5 << 20] {
             let Some(report) = report(&settings.clone().with("STANDIN_HOLDS", holds), "shortage") else { return };
             assert!(report.of("refused allocations") > 0, "{report:?}");
         }
-        _ = report(&settings.clone().with("STANDIN_HOLDS", 1 << 20), "too_much");
+        _ = report(&settings.clone().with("STANDIN_HOLDS", 1 << 20), "working_set_too_large");
     });
 }
 
 #[test]
-fn one_allocation_that_is_refused() {
+fn single_refused_allocation_is_survived() {
     on_both(|settings| {
         for number in [1, 2, 5, 13, 20, 26, 31] {
             let Some(report) = report(&settings.clone().with("STANDIN_REFUSE", number), "shortage") else { return };
@@ -359,7 +363,7 @@ fn one_allocation_that_is_refused() {
 }
 
 #[test]
-fn arrays_are_page_locked_for_their_second_copy() {
+fn array_is_page_locked_for_its_second_copy() {
     on_both(|settings| {
         let Some(report) = report(settings, "large_arrays") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8 << 18, "{report:?}");
@@ -367,7 +371,7 @@ fn arrays_are_page_locked_for_their_second_copy() {
 }
 
 #[test]
-fn bodies_call_the_interface_themselves() {
+fn raw_bodies_may_call_the_interface() {
     on_both(|settings| {
         let Some(report) = report(settings, "raw::copies") else { return };
         assert!(report.of("copies across") >= raw::COPIES as i64, "{report:?}");
@@ -375,33 +379,33 @@ fn bodies_call_the_interface_themselves() {
 }
 
 #[test]
-fn a_unit_of_kind_gpu_runs_bodies_of_its_interface() {
+fn gpu_unit_runs_raw_bodies_of_its_interface() {
     on_both(|settings| _ = report(settings, "raw::on_any_gpu"));
 }
 
 #[test]
-fn what_a_raw_body_fails_with_fails_its_task_alone() {
+fn failing_raw_body_fails_its_task_alone() {
     on_both(|settings| _ = report(settings, "raw::failures"));
 }
 
-/// AMD's runtime ends the process instead.
+/// AMD's runtime ends the process instead, so this is tested on CUDA only.
 #[test]
-fn a_raw_body_that_breaks_the_device_loses_it() {
+fn raw_body_that_breaks_the_device_loses_it() {
     report(&CUDA, "raw::breaks_the_device");
 }
 
 #[test]
-fn modules_of_ones_own() {
+fn custom_modules_run_on_both_interfaces() {
     on_both(|settings| _ = report(settings, "raw::modules"));
 }
 
 #[test]
-fn code_that_the_driver_refuses() {
+fn code_refused_by_the_driver_fails_its_task() {
     on_both(|settings| _ = report(settings, "raw::refused_code"));
 }
 
 #[test]
-fn arrays_are_page_locked_by_request() {
+fn array_is_page_locked_on_request() {
     on_both(|settings| {
         let Some(report) = report(settings, "pin_memory") else { return };
         assert_eq!(report.of("page-locked bytes") - report.of("staging bytes"), 8000, "{report:?}");
@@ -409,10 +413,10 @@ fn arrays_are_page_locked_by_request() {
 }
 
 #[test]
-fn memory_of_others_is_used_where_it_lies() {
+fn adopted_device_memory_is_used_in_place() {
     on_both(|settings| {
         let Some(report) = report(settings, "memory::adopted") else { return };
-        assert_eq!(report.of("copies in"), 2, "those by which it was written: {report:?}");
+        assert_eq!(report.of("copies in"), 2, "only the array's producer may copy: {report:?}");
         _ = self::report(settings, "memory::adopted_with_gaps");
         _ = self::report(&settings.clone().with("STANDIN_MEMORY", 72_000), "memory::adopted_and_evicted");
         for peers in [0, 1] {
@@ -423,10 +427,10 @@ fn memory_of_others_is_used_where_it_lies() {
     });
 }
 
-/// The example `numpy`, from Python, with arrays as CuPy has them.
+/// Runs the Python example `numpy` with device arrays as CuPy makes them.
 #[test]
 #[ignore = "builds the examples; `cargo test --test standin -- --ignored examples python`"]
-fn python_gives_and_gets_memory_of_a_device() {
+fn python_exchanges_device_memory() {
     let Some(built) = drivers::built() else { return };
     let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     if std::process::Command::new(&python).arg("--version").output().is_err() {
@@ -441,10 +445,10 @@ fn python_gives_and_gets_memory_of_a_device() {
 }
 
 #[test]
-fn memory_is_lent_where_it_lies() {
+fn exported_device_memory_is_used_in_place() {
     on_both(|settings| {
         let Some(report) = report(settings, "memory::lent") else { return };
-        assert!(report.of("copies in") < 10, "not for each that is lent: {report:?}");
+        assert!(report.of("copies in") < 10, "exporting must not copy each time: {report:?}");
         _ = self::report(settings, "memory::lent_to_be_written");
         _ = self::report(&settings.clone().with("STANDIN_MEMORY", 40_000), "memory::lent_while_others_need_the_room");
         _ = self::report(settings, "memory::lent_to_another_runtime");
@@ -452,7 +456,7 @@ fn memory_is_lent_where_it_lies() {
 }
 
 #[test]
-fn devices_that_get_lost_with_memory_of_others() {
+fn device_loss_with_adopted_and_exported_memory_is_survived() {
     on_both(|settings| {
         for operation in [5, 40, 90] {
             let settings = settings.clone().with("STANDIN_LOSE", format!("0:{operation}"));
@@ -467,16 +471,16 @@ fn unified_allocations(report: &Report) -> i64 {
 }
 
 #[test]
-fn unified_memory_is_used_where_it_lies() {
+fn unified_memory_is_used_in_place() {
     on_both(|settings| {
         let small = settings.clone().with("STANDIN_MEMORY", 72_000);
         let Some(report) = report(&small, "unified::larger_than_a_device") else { return };
         assert_eq!((unified_allocations(&report), report.of("unified bytes")), (1, 8 * unified::LARGE as i64));
         assert!(report.of("prefetches to devices") > 0 && report.of("page-locked bytes") == report.of("staging bytes"));
-        let report = self::report(settings, "unified::replayed").expect("it was there");
+        let report = self::report(settings, "unified::replayed").expect("the stand-in is available");
         let copies = report.of("copies in") + report.of("copies out") + report.of("copies across");
         assert!(copies == 0 && report.of("graph launches") > 0, "{report:?}");
-        let report = self::report(settings, "unified::dropped").expect("it was there");
+        let report = self::report(settings, "unified::dropped").expect("the stand-in is available");
         assert_eq!(unified_allocations(&report), 23, "{report:?}");
         for peers in [0, 1] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_PEERS", peers);
@@ -486,33 +490,33 @@ fn unified_memory_is_used_where_it_lies() {
 }
 
 #[test]
-fn unified_memory_holds_what_its_tasks_would_leave_one_by_one() {
+fn unified_memory_matches_sequential_execution() {
     on_both(|settings| {
         for devices in [1, 2] {
             let settings = settings.clone().with("STANDIN_DEVICES", devices);
             let Some(report) = report(&settings, "unified::random_programs") else { return };
             assert!(report.of("prefetches to the host") > 0, "{report:?}");
         }
-        // Kernels so late that whoever does not wait for them is there before.
+        // Kernels so slow that a task that fails to wait for them would overtake them.
         let slow = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_DELAY_US", 1000);
         _ = report(&slow, "unified::overwritten_behind_readers");
     });
 }
 
 #[test]
-fn where_there_is_no_unified_memory_it_is_ordinary() {
+fn unified_array_is_ordinary_without_unified_memory() {
     on_both(|settings| {
         for name in ["STANDIN_MANAGED", "STANDIN_CONCURRENT"] {
             let Some(report) = report(&settings.clone().with(name, 0), "unified::ordinary") else { return };
             assert_eq!(unified_allocations(&report), 0, "{report:?}");
         }
         let report = self::report(&settings.clone().with("STANDIN_REFUSE_MANAGED", 0), "unified::ordinary");
-        assert_eq!(unified_allocations(&report.expect("it was there")), 1);
+        assert_eq!(unified_allocations(&report.expect("the stand-in is available")), 1);
     });
 }
 
 #[test]
-fn devices_that_get_lost_with_unified_memory() {
+fn device_loss_with_unified_memory_is_survived() {
     on_both(|settings| {
         for operation in [0, 5, 40, 90] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
@@ -522,9 +526,9 @@ fn devices_that_get_lost_with_unified_memory() {
     });
 }
 
-/// A device that is lost at some operation of many: in a copy or a kernel, early or late; beside others and alone.
+/// A device is lost at some operation: in a copy or a kernel, early or late, as the only device or as one of two.
 #[test]
-fn devices_that_get_lost() {
+fn device_loss_is_survived() {
     on_both(|settings| {
         let kind = settings.units;
         for (units, devices) in [("1:CPU:1,2:KIND:1", 2), ("2:KIND:1", 2), ("1:KIND:1", 1)] {
@@ -533,7 +537,7 @@ fn devices_that_get_lost() {
                     settings.clone().with("STANDIN_DEVICES", devices).with("STANDIN_LOSE", format!("0:{operation}"));
                 let settings = settings.with("STANDIN_MACHINE", units.replace("KIND", kind));
                 let Some(report) = report(&settings, "loss") else { return };
-                // How much of the work comes to the device is a matter of time.
+                // How much of the work reaches the device depends on timing.
                 let lost = report.of("devices lost");
                 assert!(lost == 1 || operation > 30 && lost == 0, "{units} {operation} {report:?}");
             }
@@ -541,21 +545,22 @@ fn devices_that_get_lost() {
     });
 }
 
-/// Tasks across two devices, which have access to each other's memory or have not.
+/// Tasks across two devices, with and without access to each other's memory.
 #[test]
-fn tasks_across_devices() {
+fn tasks_across_devices_work_with_and_without_peer_access() {
     on_both(|settings| {
         let settings = settings.clone().with("STANDIN_DEVICES", 2);
         let Some(report) = report(&settings, "across::peers") else { return };
         assert!(report.of("reaches for peers") > 0, "{report:?}");
-        let report = self::report(&settings.clone().with("STANDIN_PEERS", 0), "across::peers").expect("it was there");
+        let report = self::report(&settings.clone().with("STANDIN_PEERS", 0), "across::peers")
+            .expect("the stand-in is available");
         assert_eq!(report.of("reaches for peers"), 0, "{report:?}");
         self::report(&settings, "across::raw");
     });
 }
 
 #[test]
-fn devices_that_get_lost_from_tasks_across_them() {
+fn device_loss_in_tasks_across_devices_is_survived() {
     on_both(|settings| {
         for units in ["1:CPU:1,1:KIND:2", "1:KIND:2"] {
             for (device, operation) in [(0, 0), (1, 3), (0, 30), (1, 60), (1, 200), (0, 500)] {
@@ -571,9 +576,9 @@ fn devices_that_get_lost_from_tasks_across_them() {
     });
 }
 
-/// The suite of the public API, with the compilers' messages.
+/// Runs the suite of the public API, including checks of compilers' messages.
 #[test]
-fn the_public_api_on_both() {
+fn public_api_suite_passes_on_both_interfaces() {
     on_both(|settings| {
         let Some(built) = drivers::built() else { return };
         let settings = settings.clone().with("THALWEG_REQUIRE", settings.units.to_lowercase());
@@ -584,25 +589,25 @@ fn the_public_api_on_both() {
 }
 
 #[test]
-fn compilers_and_drivers_of_different_releases() {
-    // Of the same major release the driver takes code, also that of an older architecture of its generation.
+fn compiler_and_driver_of_different_releases_work_together() {
+    // A driver of the same major release takes the code, including code for an older architecture of its generation.
     let newer = CUDA.clone().with("STANDIN_DRIVER", 12040).with("STANDIN_NVRTC", 12080).with("STANDIN_ARCH", 89);
-    let Some(_) = report(&newer, "one") else { return };
-    // Where it takes no code there is PTX.
-    report(&CUDA.clone().with("STANDIN_REFUSE_CODE", 1), "one");
-    // A compiler of the next major release is of no use.
+    let Some(_) = report(&newer, "single_task") else { return };
+    // A driver that refuses the code is given PTX.
+    report(&CUDA.clone().with("STANDIN_REFUSE_CODE", 1), "single_task");
+    // A compiler of the next major release cannot be used.
     let expected = "try a compiler that is not newer than the driver";
     let too_new = newer.with("STANDIN_NVRTC", 13000).with("STANDIN_EXPECTED", expected);
     report(&too_new, "without_a_compiler");
 }
 
 #[test]
-fn what_was_compiled_before_runs_without_a_compiler() {
+fn cached_code_runs_without_a_compiler() {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().display().to_string();
     let settings = CUDA_WITHOUT_NVRTC.clone().with("STANDIN_EXPECTED", "NVRTC").with("THALWEG_CACHE_DIR", &cache);
     let Some(_) = report(&settings, "without_a_compiler") else { return };
-    report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "one");
-    let report = report(&settings, "one").unwrap();
+    report(&CUDA.clone().with("THALWEG_CACHE_DIR", &cache), "single_task");
+    let report = report(&settings, "single_task").unwrap();
     assert_eq!((report.of("compilations"), report.launches()), (0, 1), "{report:?}");
 }

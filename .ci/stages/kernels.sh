@@ -1,4 +1,4 @@
-# Kernels, by OpenCL on this machine's cores.
+# Kernels, run by OpenCL on this machine's cores.
 step "examples with kernels"
 build_examples
 for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1 1:CPU:1,2:OPENCL:1; do
@@ -12,7 +12,7 @@ for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1 1:CPU:1,2:OPENCL:1; do
         example npb_mz $benchmark --class S --replay --units "$units"
     done
 done
-# Kernels at sizes that are no multiples of a group's, and the scheduler that shares rows out.
+# Kernels at sizes that are not multiples of a group's, and the scheduler that divides rows.
 for units in 1:OPENCL:1 1:CPU:1,1:OPENCL:1; do
     example matmul --size 150 --blocks 7 --units "$units" --scheduler fpm
     example fft2d --size 128 --blocks 7 --units "$units" --scheduler fpm
@@ -20,7 +20,7 @@ done
 target/release/thalweg doctor
 
 step "examples on the stand-in drivers of CUDA and HIP"
-# Without optimization: optimized, cores take all of the small programs before a device has its first kernel.
+# Without optimization: otherwise cores take all of the small programs before a device has its first kernel.
 cargo test --quiet --test standin -- --ignored examples python
 
 step "a second implementation of OpenCL, by Intel, for cores"
@@ -31,7 +31,7 @@ with_intel() {
         THALWEG_REQUIRE=opencl STANDIN_UNITS=OPENCL STANDIN_DEVICES=1 "$@"
 }
 if with_intel target/release/thalweg doctor 2>&1 | grep -q "Intel(R) OpenCL"; then
-    # One device: what asks for two says that it is skipped.
+    # There is one device: tests that need two report that they are skipped.
     with_intel cargo test --quiet -p thalweg --all-features --test conformance -- opencl::
     with_intel cargo test --quiet -p thalweg --all-features --test accelerators --test kernels
     # Replays, with command buffers.

@@ -1,7 +1,8 @@
-# What a compiler or a reader of manifests finds: lints, features, the least version of Rust, documentation, packages.
+# Checks by compilers and readers of manifests: lints, features, the minimum version of Rust, documentation,
+# packages.
 step "clippy"
 cargo clippy --all-targets --quiet -- -D warnings
-# "All" leaves out what is no part of `cargo test`.
+# `--all-targets` omits the tests that are not part of `cargo test`.
 cargo clippy --test mz --test lanes --test cg_numerics --quiet -- -D warnings
 step "each feature alone, and none"
 for features in "" cuda hip macros opencl profile sim graph; do
@@ -21,14 +22,14 @@ fi
 step "dependencies: licences, sources, advisories"
 if cargo deny --version >/dev/null 2>&1; then
     cargo deny check licenses bans sources
-    # Advisories want their database: without a network the rest has been checked.
+    # Advisories need their database; without a network, everything else has been checked.
     cargo deny check advisories || { cargo deny fetch >/dev/null 2>&1 && exit 1; echo "no network: advisories skipped"; }
 else
     echo "cargo-deny is not installed: skipped"
 fi
 step "documentation, and the list of public items"
 RUSTDOCFLAGS="-D warnings" cargo doc --package npb --package npb-cg --no-deps --quiet
-# It documents the library, and compares what is public with the list.
+# This test documents the library, and compares its public items with the list.
 RUSTDOCFLAGS="-D warnings" cargo test --quiet -p thalweg --all-features --test public_api -- --ignored
 step "the guide as a book"
 if has mdbook; then
@@ -37,5 +38,5 @@ else
     echo "mdbook is not installed: skipped (the guide's code is tested with the tests)"
 fi
 step "package"
-# Together: what is published with the library is no registry's yet.
-cargo package --package thalweg --package thalweg-macros --package thalweg-loops --allow-dirty --no-verify --quiet
+# Together, because the crates that are published with the library are in no registry yet.
+cargo package --package thalweg --package thalweg-macros --package thalweg-loops --package thalweg-trace --allow-dirty --no-verify --quiet

@@ -1,8 +1,8 @@
-# The examples, verified, on cores and in simulation; the evaluation's tables; the benches at small sizes.
+# The examples, verified on cores and in simulation; the evaluation's tables; the benches at small sizes.
 step "examples, built"
 build_examples
 step "tests of the benchmarks' numerics, of the examples, the guide and the command line"
-# All members at once, as the examples are built: with the same features, so nothing is compiled again.
+# All members at once, as the examples are built: with the same features, so that nothing is compiled again.
 cargo test --release --quiet --test mz --test lanes --test cg_numerics --test guide --test originals --test programs \
     --test numpy --test doctor --test kernel --bin thalweg --example jacobi --example 09_own_scheduler --example quicksort \
     --example schedulers --example matmul --example fft2d
@@ -26,7 +26,8 @@ schedulers="stealing dynamic eft priority static static-pcf:pcf=2 pcf-static:pcf
     guided-sizes guided-runtime clustered-guided adjacency certified bottom-level auto"
 for benchmark in bt sp lu; do
     for units in 1:CPU:1 2:CPU:1 1:CPU:2 1:CPU:1,2:EMU:1; do
-        # What differs between schedulers does not depend on the size of zones: all with S, three of their kinds with W.
+        # Differences between schedulers do not depend on the size of zones: class S for all, class W for three of
+        # their kinds.
         for scheduler in $schedulers; do
             example npb_mz $benchmark --class S --units $units --scheduler "$scheduler"
         done
@@ -39,7 +40,7 @@ for benchmark in bt sp lu; do
         example npb_mz $benchmark --fuse planes --units $units
     done
     example npb_mz $benchmark --class A
-    # The code for narrower vectors than this processor has, down to none.
+    # The code for vectors narrower than this processor's, down to none.
     for lanes in 4 1; do
         example npb_mz $benchmark --class S --lanes $lanes
         example npb_mz $benchmark --class W --lanes $lanes
@@ -61,8 +62,8 @@ timeout 300 target/release/examples/schedulers --suite Cholesky --check docs/eva
 timeout 300 target/release/examples/schedulers --class S --real --steps 16 --out target/evaluation | grep '^VERIFIED'
 
 step "benches, with the contenders that are installed"
-# Small sizes: that they build, agree with each other on the problems, and run. A contender in C whose compiler is there
-# has to compile.
+# Small sizes: check that the benches build, agree with each other on the problems, and run. A contender in C must
+# compile if its compiler is installed.
 contended=$(cargo test --release --quiet --bench overhead --bench metg --bench programs --bench cliffs --bench roofline -- 2>&1) || { echo "$contended"; exit 1; }
 for compiler in gcc:libgomp clang:libomp; do
     if command -v "${compiler%:*}" >/dev/null && grep -q "^skipped: ${compiler#*:}" <<<"$contended"; then

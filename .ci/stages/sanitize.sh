@@ -1,14 +1,14 @@
-# What tools find that watch a program run.
+# Checks by tools that watch a running program.
 step "memory errors, by valgrind"
 if has valgrind; then
-    # Tests made for it, if they are there: valgrind runs one thread at a time, so tests that try every mix of units under
-    # every scheduler take too long, and libraries of accelerators have errors of their own.
+    # Tests written for valgrind, if they exist: valgrind runs one thread at a time, so tests that try every mix of
+    # units under every scheduler take too long, and accelerator libraries have errors of their own.
     checked=${THALWEG_VALGRIND:-memory_safety}
     for name in $checked; do
         [ -f "tests/$name.rs" ] || continue
         binary=$(cargo test --no-run --message-format=json --quiet -p thalweg --all-features --test "$name" |
             sed -n 's/.*"kind":\["test"\].*"executable":"\([^"]*\)".*/\1/p')
-        # Without OpenCL: its implementations open libraries of their own.
+        # Without OpenCL, whose implementations open further libraries.
         THALWEG_REQUIRE="" OCL_ICD_VENDORS=/nonexistent timeout 900 valgrind --quiet --error-exitcode=9 --leak-check=no \
             --fair-sched=yes --suppressions=.ci/valgrind.supp "$binary" --quiet --test-threads=1
     done
@@ -17,7 +17,7 @@ else
 fi
 
 step "data races in kernels, by Oclgrind"
-# In release, and all members at once: the programs that it runs are there.
+# In release, and for all members at once: the programs that it runs are already built that way.
 cargo test --release --quiet --test oclgrind -- --ignored free_of_races
 
 step "undefined behaviour, by Miri"

@@ -1,4 +1,4 @@
-# What the other stages need: tools, libraries, and the names by which tests find them.
+# Prerequisites of the other stages: tools, libraries, and the variables by which tests find them.
 step "setup"
 if ! has cargo; then
     echo "cargo is needed: install Rust by rustup" >&2
@@ -8,7 +8,8 @@ for component in rustfmt clippy; do
     cargo "${component/rustfmt/fmt}" --version >/dev/null 2>&1 || rustup component add "$component"
 done
 if has apt-get && [ "$(id -u)" = 0 ]; then
-    # The contenders of the benches are C programs: build them here too, where Debian has them.
+    # Some contenders of the benches are C programs: they are built here, too, if Debian has their compilers and
+    # libraries.
     if ! { has clang && has c++ && has valgrind && has pkg-config && pkg-config --exists starpu-1.3; } 2>/dev/null; then
         from_network apt-get update -qq && from_network apt-get install -y -qq --no-install-recommends \
             gcc g++ clang libomp-dev libstarpu-dev pkg-config valgrind >/dev/null || echo "contenders not installed: skipped"
@@ -19,9 +20,9 @@ if has apt-get && [ "$(id -u)" = 0 ]; then
 fi
 python=target/python
 [ -x "$python/bin/pip" ] || python3 -m venv --clear "$python"
-# NVIDIA's compiler; and arrays go to NumPy and back.
+# NVIDIA's compiler; and NumPy, for the test that passes its arrays to tasks and back.
 "$python/bin/python" -c "import numpy, nvidia" 2>/dev/null || from_network "$python/bin/pip" install --quiet nvidia-cuda-nvrtc==13.0.88 numpy
-# Now, so that the first step to build does not stand for the network.
+# Fetched now, so that the time of the first build step does not include the network.
 from_network cargo fetch --quiet --locked
 export THALWEG_PYTHON="$PWD/$python/bin/python"
 nvrtc=$(dirname "$(find "$PWD/$python" -name 'libnvrtc.so.*' | head -n 1)")

@@ -1,4 +1,4 @@
-# The tests of the library, by README's command, and of the compiler of loops.
+# The tests of the library, by README's command, and of the loop compiler.
 step "tests"
 cargo test -p thalweg --all-features
 step "tests of the compiler of loops"

@@ -1,6 +1,6 @@
-//! What kernels reach of the bandwidth that a copy kernel has.
+//! Bandwidth of kernels, relative to that of a copy kernel.
 //!
-//! Bytes are those that have to move at least: every array read or written once.
+//! Bytes are those that have to move at least: every array is read or written once.
 
 use super::report::Table;
 use super::statistics::median;
@@ -10,15 +10,17 @@ use thalweg::kernel::{Kernel, Launcher, Program, Read, Scratch, Write};
 use thalweg::prelude::*;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+// SAFETY: each thread touches only the elements at its index, which it compares with `n`.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
+// point.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch the points of a field that `nx`, `ny` and `nz` say is there; memory holds no more than 2³¹.
+// SAFETY: the kernels touch only the points of a field of extents `nx`, `ny` and `nz`; memory holds no more than
+// 2³¹.
 const OPERATOR: Program = unsafe { Program::new("operator.cl", include_str!("../../crates/npb/kernels/operator.cl")) }
     .header("npb_common.h", include_str!("../../crates/npb/kernels/npb_common.h"));
 
@@ -27,18 +29,18 @@ static FILL: Kernel<(Write<f64>, f64, i32)> = Kernel::new(&BLAS, "fill");
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
 static DOT: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "dot_product");
 static RELAX: Kernel<(Read<f64>, Write<f64>, i32, i32, i64, i64)> = Kernel::new(&JACOBI, "relax");
-/// u, forcing, r, scale, three coefficients, the extents.
+/// u, forcing, r; scale; three coefficients; the extents.
 type Residual = (Read<f64>, Read<f64>, Write<f64>, f64, f64, f64, f64, i32, i32, i32);
 static RESIDUAL: Kernel<Residual> = Kernel::new(&OPERATOR, "residual");
 
-/// Launches of a kernel that are timed together.
+/// Launches of a kernel timed together.
 const LAUNCHES: usize = 10;
 /// Components of a field of the multi-zone benchmarks.
 const COMPONENTS: usize = 5;
 
 type Enqueue = fn(&mut Launcher<'_>, &mut [Scratch<'_, f64>; 3], usize) -> std::result::Result<(), DeviceError>;
 
-/// A kernel, and how many of its arrays of n numbers move.
+/// Kernels, and how many of their arrays of n numbers move.
 const CASES: [(&str, usize, Enqueue); 5] = [
     ("copy", 2, |k, [x, y, _], n| k.launch(&COPY, n, (&*x, y, n as i32))),
     ("axpy", 3, |k, [x, y, _], n| k.launch(&AXPY, n, (0.5, &*x, y, n as i32))),
@@ -56,24 +58,24 @@ const CASES: [(&str, usize, Enqueue); 5] = [
     }),
 ];
 
-/// The side of the largest cube of points whose field has no more than n numbers.
+/// Returns the side of the largest cube of points whose field has at most n numbers.
 fn side(n: usize) -> usize {
     ((n / COMPONENTS) as f64).cbrt() as usize
 }
 
-/// How many numbers of an array of n a case touches.
+/// Returns how many numbers of an array of n a case touches.
 fn touched(case: &str, n: usize) -> usize {
     if case.starts_with("rhs") { COMPONENTS * side(n).pow(3) } else { n }
 }
 
-/// Seconds for one launch.
+/// Returns the seconds per launch.
 fn time(rt: &Runtime, enqueue: Enqueue, n: usize, launches: usize) -> Result<f64> {
-    let order = rt.scalar(0.0); // the tasks come one after the other
+    let order = rt.scalar(0.0); // orders the tasks
     let task = |launches: usize| {
         rt.task("kernels", (order.inout(),)).gpu(move |k, _| {
             let mut arrays = [k.scratch::<f64>(n)?, k.scratch(n)?, k.scratch(n)?];
             if launches == 0 {
-                // Positive densities: what is computed is of the usual kind.
+                // Positive densities, so that the computed values are of the usual kind.
                 arrays.iter_mut().try_for_each(|array| k.launch(&FILL, n, (array, 1.5, n as i32)))?;
             }
             (0..launches.max(1)).try_for_each(|_| enqueue(k, &mut arrays, n))

@@ -1,4 +1,4 @@
-//! The same launches by the interface's bare calls: what the runtime is measured against.
+//! The same launches by bare calls of the interface: the baseline of the runtime.
 
 use super::launches::{PROGRAM, TEXT};
 use super::{Result, Setting};
@@ -14,10 +14,10 @@ use std::time::Instant;
 use thalweg::devices::compile_for;
 use thalweg::machine::UnitKind;
 
-/// Launches so many and says how long each took, in nanoseconds.
+/// Launches the given number of kernels, and returns the nanoseconds per launch.
 pub(crate) type Launches = Box<dyn FnMut(usize) -> Result<f64>>;
 
-/// Bare launches on the first device of the setting's kind, if there are any written here.
+/// Returns bare launches on the first device of the setting's kind, if this file implements them.
 pub(crate) fn launches(setting: &Setting) -> Result<Option<Launches>> {
     match setting.kind {
         UnitKind::OpenCl | UnitKind::Fpga => opencl().map(Some),
@@ -34,7 +34,7 @@ fn opencl() -> Result<Launches> {
     let source = format!("{}\n{TEXT}", include_str!("../../kernels/dialect.h"));
     let program = Program::create_and_build_from_source(&context, &source, "-cl-std=CL1.2")?;
     let kernel = Kernel::create(&program, "touch").map_err(failed)?;
-    // SAFETY: the device is the context's; no host memory is given.
+    // SAFETY: the device belongs to the context, and no host memory is passed.
     let (queue, buffer) = unsafe {
         let queue = CommandQueue::create(&context, device, 0).map_err(failed)?;
         (queue, Buffer::<f64>::create(&context, CL_MEM_READ_WRITE, 1, ptr::null_mut()).map_err(failed)?)
@@ -51,7 +51,7 @@ fn opencl() -> Result<Launches> {
                     queue.enqueue_nd_range_kernel(kernel.get(), 3, ptr::null(), threads.as_ptr(), group.as_ptr(), &[]);
                 event.map_err(failed)?;
             }
-            queue.flush().map_err(failed)?; // as the runtime does: the device is to begin
+            queue.flush().map_err(failed)?; // as the runtime does, so that the device begins
         }
         queue.finish().map_err(failed)?;
         let _ = (&context, &program);
@@ -66,7 +66,7 @@ fn cuda() -> Result<Launches> {
     use sys::CUdevice_attribute as Attribute;
     result::init()?; // the runtime has found the library
     let device = result::device::get(0)?;
-    // SAFETY: the device exists; its context stays until the process ends, and is the thread's.
+    // SAFETY: the device exists; its context stays until the process ends, and is current on this thread.
     let (major, minor) = unsafe {
         result::ctx::set_current(result::primary_ctx::retain(device)?)?;
         let capability = |attribute| result::device::get_attribute(device, attribute);
@@ -77,7 +77,7 @@ fn cuda() -> Result<Launches> {
     };
     let image = compile_for(&PROGRAM, &format!("sm_{major}{minor}"))?;
     let stream = result::stream::create(result::stream::StreamKind::NonBlocking)?;
-    // SAFETY: the image is the compiler's; module and memory stay until the process ends.
+    // SAFETY: the image was made by the compiler; module and memory stay until the process ends.
     let (function, mut memory) = unsafe {
         let module = result::module::load_data(image.as_ptr().cast())?;
         (result::module::get_function(module, c"touch".to_owned())?, result::malloc_sync(size_of::<f64>())?)
@@ -85,7 +85,7 @@ fn cuda() -> Result<Launches> {
     let mut run = move |count: usize| {
         let start = Instant::now();
         for _ in 0..count {
-            // SAFETY: the kernel's argument is an address, that of memory for one number.
+            // SAFETY: the kernel's argument is the address of memory for one number.
             unsafe {
                 let arguments = &mut [ptr::from_mut(&mut memory).cast()];
                 result::launch_kernel(function, (1, 1, 1), (64, 1, 1), 0, stream, arguments)?;

@@ -1,4 +1,4 @@
-//! What a launch costs: tiny kernels in a chain and apart, by the runtime and by bare calls.
+//! Cost of a launch: tiny kernels in a chain and independent, by the runtime and by bare calls.
 
 use super::bare;
 use super::report::Table;
@@ -8,29 +8,30 @@ use std::time::Instant;
 use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::prelude::*;
 
-/// One thread of one group does something; the rest of the time is the launch's.
+/// One thread of one group does some work; the rest of the time is spent on the launch.
 pub(crate) const TEXT: &str =
     "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if (GLOBAL_ID(0) == 0) x[0] += 1.0; }";
 #[allow(unsafe_code)]
-// SAFETY: the first element of x is touched.
+// SAFETY: only the first element of x is touched.
 pub(crate) const PROGRAM: Program = unsafe { Program::new("touch.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
-/// Arrays that independent tasks take by turns.
+/// Arrays that independent tasks use in rotation.
 const ARRAYS: usize = 64;
 
-/// Tasks of a recording.
+/// Tasks in a recording.
 const RECORDED: usize = 100;
 
-/// What a task takes, in nanoseconds.
+/// Times per task, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     wall: f64,
-    /// That the submitting thread and the unit's have computed.
+    /// Computing time of the submitting thread and of the unit's thread.
     host: Option<f64>,
 }
 
-/// How long the runtime's threads and this one have computed so far, in nanoseconds, if the system tells.
+/// Returns how long the runtime's threads and this one have computed so far, in nanoseconds, if the system reports
+/// it.
 fn computed() -> Option<f64> {
     let mut sum = 0.0;
     for thread in std::fs::read_dir("/proc/self/task").ok()? {
@@ -43,7 +44,7 @@ fn computed() -> Option<f64> {
     Some(sum)
 }
 
-/// What `submit` takes for each of so many tasks, with all that they do.
+/// Returns the times per task of `submit` and of all that its tasks do.
 fn timed(rt: &Runtime, tasks: usize, submit: impl FnOnce() -> Result<()>) -> Result<Times> {
     let (before, start) = (computed(), Instant::now());
     submit()?;
@@ -59,7 +60,7 @@ fn check(rt: &Runtime, data: &[Data<f64>], kernels: usize) -> Result<()> {
     Ok(())
 }
 
-/// Tasks that are submitted, on so many arrays by turns.
+/// Measures submitted tasks, on `arrays` arrays in rotation.
 fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<Times> {
     let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
     let touch = |x: &Data<f64>| {
@@ -73,7 +74,7 @@ fn tasks(rt: &Runtime, count: usize, arrays: usize) -> Result<Times> {
     Ok(times)
 }
 
-/// Recorded tasks that are replayed, on so many arrays by turns; and how a replay is submitted.
+/// Measures replayed tasks, on `arrays` arrays in rotation; also returns how a replay is submitted.
 fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)> {
     let data: Vec<_> = (0..arrays).map(|_| rt.scalar(0.0)).collect();
     let mut recording = rt.record(|r| {
@@ -82,7 +83,7 @@ fn replays(rt: &Runtime, count: usize, arrays: usize) -> Result<(Times, String)>
             task.gpu(|k, (mut x,)| k.launch(&TOUCH, 1, (&mut x,))).submit()
         })
     })?;
-    // These make the graph, if there is one.
+    // These replays build the graph, if there is one.
     for _ in 0..3 {
         recording.replay()?;
     }

@@ -1,8 +1,8 @@
-//! What the runtime costs and reaches on an accelerator: launches beside the bare interface, bandwidth of kernels beside a
-//! copy kernel, and how much of the copies disappears behind kernels.
+//! Costs and rates of the runtime on an accelerator: launches relative to the bare interface, bandwidth of kernels
+//! relative to a copy kernel, and the share of the copies that kernels hide.
 //!
-//! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; the units are a kind of device: OPENCL, CUDA, HIP, GPU. It
-//! prints a table for each question and writes rows `{question, case, contender, value, unit}`.
+//! `cargo bench --bench accelerator -- --units OPENCL --json FILE`; the units are a kind of device: OPENCL, CUDA,
+//! HIP, GPU. It prints a table for each question and writes rows `{question, case, contender, value, unit}`.
 
 mod bandwidth;
 mod bare;
@@ -11,7 +11,7 @@ mod overlap;
 #[path = "../harness/report.rs"]
 mod report;
 #[path = "../harness/statistics.rs"]
-#[allow(dead_code)] // this bench needs not all of them
+#[allow(dead_code)] // this bench does not need all of them
 mod statistics;
 
 use clap::Parser;
@@ -26,19 +26,19 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Launches, bandwidth and overlap on an accelerator
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// The kind of device: OPENCL, CUDA, HIP or GPU
+    /// Kind of device: OPENCL, CUDA, HIP or GPU
     #[arg(long, default_value = "OPENCL")]
     units: String,
 
-    /// Tasks of a chain [default: 10000]
+    /// Tasks in a chain [default: 10000]
     #[arg(long, value_name = "N")]
     tasks: Option<usize>,
 
-    /// Bytes of an array [default: 256 MiB, or 16 MiB on OPENCL]
+    /// Bytes per array [default: 256 MiB, or 16 MiB on OPENCL]
     #[arg(long, value_name = "N")]
     bytes: Option<usize>,
 
-    /// Repetitions, by turns
+    /// Interleaved repetitions
     #[arg(long, value_name = "N", default_value = "5")]
     repetitions: usize,
 
@@ -46,12 +46,12 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Passed by `cargo bench`; without it the default sizes are a smoke test's
+    /// Passed by `cargo bench`; without it the default sizes are those of a smoke test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// What is measured, and how often.
+/// Sizes and number of the measurements.
 #[derive(Debug, Clone)]
 pub(crate) struct Setting {
     pub(crate) units: String,
@@ -62,7 +62,7 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// A runtime with one such device.
+    /// Builds a runtime with one such device.
     pub(crate) fn runtime(&self) -> Result<Runtime> {
         Ok(Runtime::builder().compute_units(&self.units).scheduler("dynamic").build()?)
     }

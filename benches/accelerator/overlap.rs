@@ -1,8 +1,9 @@
-//! How much of the copies disappears behind kernels: blocks are brought, computed on, and brought home.
+//! Share of the copies that kernels hide: blocks are copied to the device, computed on, and copied back.
 //!
-//! What launching costs is in every pass, so it is measured alone and taken off: kernels with one round, on data that are
-//! there. The same figure is computed of a control, in which the next block begins when the last has come home: there it
-//! has to be about zero, or less by what waiting costs; else the other one means nothing either.
+//! Every pass includes the cost of launches, so that is measured separately and subtracted: kernels with one round,
+//! on data that are already on the device. The same figure is computed for a control, where a block begins only
+//! after the previous one has been copied back. There it must be about zero, or less by the cost of waiting;
+//! otherwise the main figure is meaningless, too.
 
 use super::report::Table;
 use super::statistics::median;
@@ -24,7 +25,7 @@ const TEXT: &str = "
     }
 ";
 #[allow(unsafe_code)]
-// SAFETY: the first n elements of x are touched.
+// SAFETY: only the first n elements of x are touched.
 const PROGRAM: Program = unsafe { Program::new("overlap.cl", TEXT) };
 static WORK: Kernel<(Write<f64>, i32, i32)> = Kernel::new(&PROGRAM, "work");
 const BLOCKS: usize = 16;
@@ -34,13 +35,13 @@ const BLOCKS: usize = 16;
 enum Blocks {
     /// On the device.
     Stay,
-    /// At home, all under way at once.
+    /// In host memory, all in flight at once.
     Move,
-    /// At home, one at a time.
+    /// In host memory, one at a time.
     MoveInTurn,
 }
 
-/// Seconds for all blocks.
+/// Returns the seconds for all blocks.
 fn pass(rt: &Runtime, data: &[Data<f64>], rounds: i32, blocks: Blocks) -> Result<f64> {
     let device = SpaceId(1);
     if blocks != Blocks::Stay {
@@ -72,7 +73,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     let elements = setting.bytes / 8 / BLOCKS;
     let data: Vec<_> = (0..BLOCKS).map(|_| rt.data(vec![1.0; elements])).collect();
     pass(&rt, &data, 1, Blocks::Move)?; // compiles, allocates
-    // As many rounds as make kernels take about as long as copies do.
+    // Choose the rounds so that kernels take about as long as copies.
     let launches = pass(&rt, &data, 1, Blocks::Stay)?;
     let copies = pass(&rt, &data, 1, Blocks::Move)? - launches;
     let probe = 200;
@@ -101,7 +102,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
     }
     table.row("control: hidden, one block at a time", [Some(format!("{:.0} %", in_turn * 100.0))]);
     table.row("hidden of the shorter", [Some(format!("{:.0} %", hidden * 100.0))]);
-    table.print(&format!("Copies behind kernels, {} MiB, {}", setting.bytes >> 20, setting.units));
+    table.print(&format!("Copies hidden by kernels, {} MiB, {}", setting.bytes >> 20, setting.units));
     let row =
         |case: &str, value, unit| Row { question: "overlap", case: case.to_owned(), contender: "thalweg", value, unit };
     Ok(vec![

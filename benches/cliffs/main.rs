@@ -1,11 +1,12 @@
-//! Costs that must not explode: what a task or an event costs at a size n and at 8n, and how it grows.
+//! Costs that must not explode: the cost of a task or an event at a size n and at 8n, and its growth.
 //!
 //! `cargo bench --bench cliffs -- --help` lists the arguments. It prints a table; `--json FILE` writes rows
 //! `{cliff, what, unit, small, large, cost_small, cost_large, growth, bound, within}`; `--check` fails if a cost is
-//! beyond its bound. A cost per task that is the same at any size has a growth of 1; where every task looks at all others it is 8.
+//! beyond its bound. A cost per task that is the same at any size has a growth of 1; if every task looks at all
+//! others, the growth is 8.
 //!
-//! Each measurement is a process of its own, so that one cliff's memory and threads are not another's, and has a limit of
-//! time: what exceeds it is a failure, not a hang. Sizes are small enough that even a quadratic cost ends within it.
+//! Each measurement runs in a separate process, so that cliffs do not share memory or threads, and has a time
+//! limit: exceeding it is a failure, not a hang. Sizes are small enough that even a quadratic cost stays within it.
 
 mod cliffs;
 #[path = "../harness/mod.rs"]
@@ -24,10 +25,10 @@ use serde::Serialize;
 use cliffs::{ALL, Bound, Cliff};
 use harness::{Launch, Table, answer_within, exit, least, write_json};
 
-/// How long one measurement may take.
+/// Time limit of one measurement.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The larger size is so many times the smaller.
+/// Ratio of the larger size to the smaller.
 const FACTOR: usize = 8;
 
 /// Growth of costs from a size n to 8n
@@ -46,7 +47,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Measurements of each size, by turns, of which the least counts [default: 3]
+    /// Interleaved measurements of each size; the least counts [default: 3]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
 
@@ -54,7 +55,7 @@ struct Arguments {
     #[arg(long, value_name = "N")]
     size: Option<NonZeroUsize>,
 
-    /// Passed by `cargo bench`; without it there is one measurement of each size
+    /// Passed by `cargo bench`; without it each size is measured once
     #[arg(long, hide = true)]
     bench: bool,
 
@@ -64,7 +65,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Child {
-    /// What the bench starts itself as, to measure one cliff at one size
+    /// Internal: measures one cliff at one size, in a child process
     #[command(hide = true)]
     Measure { cliff: String, size: usize },
 }
@@ -82,7 +83,7 @@ struct Row {
     cost_small: Option<f64>,
     cost_large: Option<f64>,
     growth: Option<f64>,
-    /// In words.
+    /// The bound in words.
     bound: String,
     within: Option<bool>,
 }
@@ -95,7 +96,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     if let Some(Child::Measure { cliff, size }) = &arguments.child {
         let cliff = ALL.iter().find(|known| known.name == cliff).ok_or_else(|| format!("no cliff {cliff:?}"))?;
         println!("{}", (cliff.measure)(*size)?);
-        // What a measurement has left pending ends here.
+        // Exit here, whatever a measurement has left pending.
         std::process::exit(0);
     }
     let is_chosen =
@@ -103,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let chosen: Vec<&Cliff> = ALL.iter().filter(is_chosen).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = ALL.iter().map(|cliff| cliff.name).collect();
-        return Err(format!("--only: no cliff of such a name; there are {}", names.join(", ")).into());
+        return Err(format!("--only: no cliff has such a name; there are {}", names.join(", ")).into());
     }
     let repetitions = arguments.repetitions.map_or(if arguments.bench { 3 } else { 1 }, NonZeroUsize::get);
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
@@ -126,7 +127,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures this size and the larger one alternately.
+/// Measures this size and the larger one, alternating.
 fn measure(cliff: &Cliff, size: usize, repetitions: usize, failures: &mut Vec<String>) -> Result<Row, Box<dyn Error>> {
     let launch = Launch::this_bench_as("measure", cliff.name)?;
     let sizes = [size, size * FACTOR];
@@ -162,7 +163,7 @@ fn measure(cliff: &Cliff, size: usize, repetitions: usize, failures: &mut Vec<St
     })
 }
 
-/// What is printed as soon as a cliff is measured.
+/// Formats the line that is printed as soon as a cliff is measured.
 fn line(row: &Row) -> String {
     let verdict = match row.within {
         Some(true) => "within its bound",

@@ -1,4 +1,4 @@
-//! What measurements are taken with: a clock, the process's memory, its threads' context switches; and gates.
+//! Tools of the measurements: a clock, the process's memory, its threads' context switches; and gates.
 
 use std::error::Error;
 use std::fs;
@@ -7,27 +7,29 @@ use std::time::Instant;
 
 use thalweg::prelude::*;
 
-/// What a measurement may fail with.
+/// Result of a measurement.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// A runtime of these units with the defaults.
+/// Builds a runtime of these units with the defaults.
 pub(crate) fn runtime(units: &str) -> Result<Runtime> {
     Ok(Runtime::builder().compute_units(units).build()?)
 }
 
-/// As [`runtime`], for submission behind a gate: it would be held up by the window, which has a row of its own.
+/// Builds a runtime like [`runtime`], for submission while a gate is closed: the window, which has its own cliff,
+/// would hold that up.
 pub(crate) fn without_window(units: &str) -> Result<Runtime> {
     Ok(Runtime::builder().compute_units(units).max_pending_tasks(usize::MAX).build()?)
 }
 
-/// Nanoseconds that `work` takes, for each of `count` events.
+/// Returns the nanoseconds that `work` takes per event, for `count` events.
 pub(crate) fn nanoseconds_each(count: usize, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     work()?;
     Ok(start.elapsed().as_secs_f64() * 1e9 / count as f64)
 }
 
-/// A task that ends when the sender is dropped, and the data object that it writes: what reads that stays pending.
+/// Submits a task that ends when the sender is dropped, and returns the sender and the data object that the task
+/// writes: its readers stay pending.
 pub(crate) fn closed_gate(rt: &Runtime) -> Result<(Sender<()>, Data<u64>)> {
     let gate = rt.scalar(0u64);
     let (open, opened) = channel::<()>();
@@ -40,24 +42,24 @@ pub(crate) fn closed_gate(rt: &Runtime) -> Result<(Sender<()>, Data<u64>)> {
     Ok((open, gate))
 }
 
-/// A line of `/proc/self/status` in KiB.
+/// Reads a line of `/proc/self/status` in KiB.
 fn status_kib(key: &str) -> Result<f64> {
     let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find(|line| line.starts_with(key)).ok_or("the system tells no memory figures")?;
+    let line = status.lines().find(|line| line.starts_with(key)).ok_or("the system reports no memory figures")?;
     Ok(line.split_whitespace().nth(1).ok_or("no figure")?.parse()?)
 }
 
-/// KiB in physical memory.
+/// Returns the KiB in physical memory.
 pub(crate) fn resident_kib() -> Result<f64> {
     status_kib("VmRSS:")
 }
 
-/// The most that [`resident_kib`] ever was.
+/// Returns the maximum that [`resident_kib`] ever had.
 pub(crate) fn peak_kib() -> Result<f64> {
     status_kib("VmHWM:")
 }
 
-/// How often the system has switched from or to any thread of this process.
+/// Returns how often the system has switched from or to any thread of this process.
 pub(crate) fn context_switches() -> Result<u64> {
     let mut sum = 0;
     for task in fs::read_dir("/proc/self/task")? {
@@ -68,7 +70,7 @@ pub(crate) fn context_switches() -> Result<u64> {
     Ok(sum)
 }
 
-/// Keeps the core busy for about so long, without sleeping.
+/// Keeps the core busy for about `microseconds`, without sleeping.
 pub(crate) fn spin(microseconds: u64) {
     let start = Instant::now();
     while start.elapsed().as_micros() < u128::from(microseconds) {

@@ -1,7 +1,7 @@
-//! The command-line arguments that both benches take.
+//! Command-line arguments common to the benches.
 //!
-//! Cargo passes `--bench` to every bench it runs under `cargo bench` and nothing under
-//! `cargo test --benches`: without the flag a bench only proves that it runs, on little work.
+//! Cargo passes `--bench` to every bench under `cargo bench`, and nothing under `cargo test --benches`. Without the
+//! flag a bench only proves that it runs, with little work.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -25,18 +25,18 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N")]
     pub(crate) repetitions: Option<NonZeroUsize>,
 
-    /// Passed by `cargo bench`; without it the default sizes are a smoke test's
+    /// Passed by `cargo bench`; without it the default sizes are those of a smoke test
     #[arg(long, hide = true)]
     bench: bool,
 }
 
 impl Common {
-    /// `full` under `cargo bench`, `smoke` otherwise: the default of a size.
+    /// Returns the default of a size: `full` under `cargo bench`, `smoke` otherwise.
     pub(crate) fn default_size(&self, full: usize, smoke: usize) -> usize {
         if self.bench { full } else { smoke }
     }
 
-    /// How many times every contender runs a case.
+    /// Returns how many times every contender runs a case.
     pub(crate) fn repetitions(&self) -> usize {
         self.repetitions.map_or_else(|| self.default_size(5, 1), NonZeroUsize::get)
     }

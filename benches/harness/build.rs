@@ -1,8 +1,8 @@
-//! Builds the contenders written in C, where their compiler and library are installed.
+//! Builder of the contenders written in C, if their compiler and library are installed.
 //!
-//! Programs lie in a temporary directory that goes away with the [`Workshop`]; nothing is written
-//! into the source tree. No `-march`: every contender's code, Rust and C alike, is for the target's
-//! baseline, so that runtimes are compared and not instruction sets.
+//! Programs are built in a temporary directory that is removed with the [`Workshop`]; nothing is written into the
+//! source tree. There is no `-march`: every contender's code, Rust and C alike, is for the target's baseline, so
+//! that the benches compare runtimes and not instruction sets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use super::child::{Contender, Launch};
 
-/// The schedulers with which StarPU runs; the better one counts.
+/// Schedulers that StarPU runs with; the better one counts.
 const STARPU_SCHEDULERS: [&str; 2] = ["eager", "lws"];
 
 /// How OpenMP's threads wait for work; the better one counts.
@@ -23,8 +23,8 @@ pub(crate) const LIBGOMP: &str = "libgomp";
 /// The name of Clang's OpenMP runtime.
 pub(crate) const LIBOMP: &str = "libomp";
 
-/// Whether the contender in C named `contender` orders tasks by their data. libomp does not in a team of
-/// one: it runs each task at once, in program order.
+/// Returns whether the C contender named `contender` orders tasks by their data. libomp does not in a team of one:
+/// it runs each task at once, in program order.
 pub(crate) fn tracks_dependences(contender: &str, workers: usize) -> bool {
     contender != LIBOMP || workers > 1
 }
@@ -41,8 +41,8 @@ impl Workshop {
         Ok(Self { directory })
     }
 
-    /// The contenders of the bench `bench` that are written in C: `openmp.c` built with GCC
-    /// (libgomp) and with Clang (libomp), and `starpu.c`.
+    /// Returns the contenders of the bench `bench` that are written in C: `openmp.c` built with GCC (libgomp) and
+    /// with Clang (libomp), and `starpu.c`.
     pub(crate) fn contenders(&self, bench: &str) -> Vec<Contender> {
         let starpu = pkg_config("starpu-1.3").and_then(|flags| {
             let program = self.compile("starpu", "cc", &contenders_of(bench).join("starpu.c"), &flags)?;
@@ -53,7 +53,8 @@ impl Workshop {
         all
     }
 
-    /// `openmp.c` where that is a library: the bench itself, which finds it by this environment variable.
+    /// Returns contenders whose `openmp.c` is a library: the bench starts itself, and finds the library by this
+    /// environment variable.
     pub(crate) fn openmp_libraries(&self, bench: &str, variable: &'static str) -> Vec<Contender> {
         self.openmp(bench, &["-fopenmp", "-fPIC", "-shared"], |name, library| {
             let environment = vec![(variable, library.display().to_string())];
@@ -61,7 +62,7 @@ impl Workshop {
         })
     }
 
-    /// `openmp.c`, built with these flags by GCC and by Clang, and `launch`ed with each policy of waiting.
+    /// Builds `openmp.c` with these flags by GCC and by Clang; each is `launch`ed with each wait policy.
     fn openmp(
         &self,
         bench: &str,
@@ -77,7 +78,7 @@ impl Workshop {
         [(LIBGOMP, "gcc"), (LIBOMP, "clang")].map(contender).into()
     }
 
-    /// StarPU with `scheduler`; what it learns about the machine stays in the workshop.
+    /// Returns a launch of StarPU with `scheduler`; all that it learns about the machine stays in the workshop.
     fn starpu(&self, program: &Path, scheduler: &str) -> Launch {
         let home = self.directory.path().to_string_lossy().into_owned();
         Launch {
@@ -92,7 +93,7 @@ impl Workshop {
         }
     }
 
-    /// Compiles and links `source` to what has this name; the error is one line that says why it could not.
+    /// Compiles and links `source` to a file of this name; the error is one line with the reason.
     fn compile(&self, name: &str, compiler: &str, source: &Path, flags: &[String]) -> Result<PathBuf, String> {
         let program = self.directory.path().join(name);
         run(Command::new(compiler)
@@ -105,12 +106,12 @@ impl Workshop {
     }
 }
 
-/// Where the contenders of `bench` lie.
+/// Returns the folder of the contenders of `bench`.
 fn contenders_of(bench: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches").join(bench).join("contenders")
 }
 
-/// An OpenMP program whose threads have a core each, as ours do, and wait by this policy.
+/// Gives an OpenMP program's threads a core each, as ours have, and a wait policy.
 fn bound(launch: &Launch, policy: &str) -> Launch {
     let mut launch = launch.clone();
     let environment = [("OMP_PROC_BIND", "close"), ("OMP_PLACES", "cores"), ("OMP_WAIT_POLICY", policy)];
@@ -122,7 +123,7 @@ fn launch(program: PathBuf) -> Launch {
     Launch { program, leading: Vec::new(), environment: Vec::new() }
 }
 
-/// The compiler and linker flags of `package`.
+/// Returns the compiler and linker flags of `package`.
 fn pkg_config(package: &str) -> Result<Vec<String>, String> {
     let flags = run(Command::new("pkg-config").args(["--cflags", "--libs", package]))?;
     Ok(flags.split_whitespace().map(str::to_owned).collect())

@@ -1,7 +1,7 @@
-//! The order of the runs: repetitions of all contenders by turns, so that noise hits all alike.
+//! The order of the runs: repetitions of all contenders are interleaved, so that noise hits all alike.
 //!
-//! A campaign never stops at a contender's failure: it notes it, leaves that contender out of the
-//! case, and goes on; the bench reports the failures at its end.
+//! A campaign never stops at a contender's failure: it records the failure, leaves that contender out of the case,
+//! and continues. The bench reports the failures at its end.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::child::{Contender, Failure, Launch};
 
-/// What a bench's process ends with; an error is printed.
+/// Returns the exit status of a bench's process; prints an error.
 pub(crate) fn exit(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     result.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -18,14 +18,14 @@ pub(crate) fn exit(result: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     })
 }
 
-/// One contender's samples of one case, a sample for each repetition.
+/// One contender's samples of one case, one for each repetition.
 #[derive(Debug)]
 pub(crate) struct Series<S> {
     pub(crate) contender: &'static str,
     pub(crate) samples: Vec<S>,
 }
 
-/// The contenders that take part, and how they fared.
+/// The contenders that take part, and their failures.
 #[derive(Debug)]
 pub(crate) struct Campaign {
     contenders: Vec<(&'static str, Vec<Launch>)>,
@@ -36,7 +36,7 @@ impl Campaign {
     /// Takes the contenders named in `chosen` (all if empty) and prints why others are left out.
     ///
     /// # Errors
-    /// A name that no contender has.
+    /// If no contender has one of the names.
     pub(crate) fn new(contenders: Vec<Contender>, chosen: &[String]) -> Result<Self, String> {
         let names: Vec<&str> = contenders.iter().map(|contender| contender.name).collect();
         if let Some(unknown) = chosen.iter().find(|name| !names.contains(&name.as_str())) {
@@ -55,7 +55,7 @@ impl Campaign {
         Ok(Self { contenders: ready, failures: Vec::new() })
     }
 
-    /// The names of the contenders that take part, in the order of the table's columns.
+    /// Returns the names of the contenders that take part, in the order of the table's columns.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.contenders.iter().map(|(name, _)| *name).collect()
     }
@@ -72,8 +72,8 @@ impl Campaign {
         });
     }
 
-    /// Runs the case `label` so often with every contender that `offers` it; a repetition's sample is
-    /// the one of least `cost` among the contender's launches.
+    /// Runs the case `label` `repetitions` times with every contender that `offers` it. The sample of a repetition
+    /// is the one of least `cost` among the contender's launches.
     pub(crate) fn run<S>(
         &mut self,
         label: &str,
@@ -110,7 +110,7 @@ impl Campaign {
         series
     }
 
-    /// Prints the failures; what the bench ends with, which says whether there were any.
+    /// Prints the failures; returns the exit status of the bench, which says whether there were any.
     pub(crate) fn conclude(&self) -> ExitCode {
         for failure in &self.failures {
             println!("failed: {failure}");
@@ -119,13 +119,13 @@ impl Campaign {
     }
 }
 
-/// The sample of least cost, or the first failure.
+/// Returns the sample of least cost, or the first failure.
 fn best<S>(samples: impl Iterator<Item = Result<S, Failure>>, cost: impl Fn(&S) -> f64) -> Result<Option<S>, Failure> {
     let samples = samples.collect::<Result<Vec<S>, Failure>>()?;
     Ok(samples.into_iter().min_by(|a, b| cost(a).total_cmp(&cost(b))))
 }
 
-/// A bar on the terminal, if standard error is one; it is redrawn between runs only.
+/// Returns a progress bar, drawn if standard error is a terminal, and only between runs.
 fn progress(label: &str, runs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:32} {wide_bar} {pos}/{len}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());

@@ -1,8 +1,8 @@
-//! A contender as a child process: how it starts, how long it may take, what it must answer.
+//! A contender as a child process: its start, its time limit, and its answer.
 //!
-//! A contender reads its problem from its arguments and prints one JSON value. Output goes to
-//! temporary files rather than pipes, so a talkative child never blocks on a full pipe.
-//! The parent sleeps while a child runs: it takes no time from the cores being measured.
+//! A contender reads its problem from its arguments and prints one JSON value. Output goes to temporary files
+//! instead of pipes, so a talkative child never blocks on a full pipe. The parent sleeps while a child runs, so it
+//! takes no time from the cores being measured.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 use wait_timeout::ChildExt;
 
-/// A child may take this long; the slowest needs half a minute on a quiet machine.
+/// Time limit of a child; the slowest needs half a minute on a quiet machine.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A program, the arguments that come before the problem's, and its environment.
@@ -26,15 +26,15 @@ pub(crate) struct Launch {
 }
 
 impl Launch {
-    /// The running bench itself, started again as the contender `name`.
+    /// Returns a launch of the running bench itself, as the contender `name`.
     ///
     /// # Errors
-    /// One line that says why it cannot be.
+    /// If the bench cannot find itself: one line with the reason.
     pub(crate) fn this_bench(name: &str) -> Result<Self, String> {
         Self::this_bench_as("contender", name).map_err(|error| format!("the bench cannot find itself: {error}"))
     }
 
-    /// The running bench itself, started again with the subcommand `role` on `name`.
+    /// Returns a launch of the running bench itself, with the subcommand `role` on `name`.
     pub(crate) fn this_bench_as(role: &str, name: &str) -> io::Result<Self> {
         Ok(Self {
             program: std::env::current_exe()?,
@@ -48,18 +48,18 @@ impl Launch {
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// The ways to run it (schedulers, for one), of which the best counts; or why there is none.
+    /// The ways to run it (such as schedulers), where the best counts; or the reason why there is none.
     pub(crate) launches: Result<Vec<Launch>, String>,
 }
 
 impl Contender {
-    /// A contender written in Rust: this bench, started again.
+    /// Returns a contender written in Rust: this bench, started again.
     pub(crate) fn this_bench(name: &'static str) -> Self {
         Self { name, launches: Launch::this_bench(name).map(|launch| vec![launch]) }
     }
 }
 
-/// Why a child gave no answer.
+/// Reason why a child gave no answer.
 #[derive(Debug, Error)]
 pub(crate) enum Failure {
     #[error("cannot start {program}: {source}")]
@@ -80,7 +80,7 @@ fn output(launch: &Launch, arguments: &[String], workers: usize, limit: Duration
     let mut standard = tempfile::tempfile().map_err(start)?;
     let mut errors = tempfile::tempfile().map_err(start)?;
     let mut command = Command::new(&launch.program);
-    // What the caller's environment says to one contender, no other would be told.
+    // Settings in the caller's environment would reach one contender, but not the others.
     let foreign = |key: &str| ["OMP_", "GOMP_", "KMP_", "STARPU_", "HWLOC_"].iter().any(|start| key.starts_with(start));
     for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_str().is_some_and(foreign)) {
         command.env_remove(key);
@@ -120,7 +120,7 @@ pub(crate) fn answer<T: DeserializeOwned>(launch: &Launch, arguments: &[String],
     answer_within(launch, arguments, workers, LIMIT)
 }
 
-/// As [`answer`], with a limit of its own on the time.
+/// Does the same as [`answer`], with another time limit.
 pub(crate) fn answer_within<T: DeserializeOwned>(
     launch: &Launch,
     arguments: &[String],
@@ -131,7 +131,7 @@ pub(crate) fn answer_within<T: DeserializeOwned>(
     serde_json::from_str(&text).map_err(|source| Failure::Answer { text, source })
 }
 
-/// Checks that `launch` prints exactly `expected`: that it means the same problem as the bench.
+/// Checks that `launch` prints exactly `expected`: that it has the same problem as the bench.
 pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Result<(), Failure> {
     let text = output(launch, arguments, 1, LIMIT)?;
     if text == expected {
@@ -139,7 +139,7 @@ pub(crate) fn agree(launch: &Launch, arguments: &[String], expected: &str) -> Re
     }
     let differing = text.lines().zip(expected.lines()).find(|(theirs, ours)| theirs != ours);
     Err(Failure::Wrong(match differing {
-        Some((theirs, ours)) => format!("means another problem: {theirs:?} for {ours:?}"),
-        None => "means a problem of another length".to_owned(),
+        Some((theirs, ours)) => format!("has another problem: {theirs:?} instead of {ours:?}"),
+        None => "has a problem of another length".to_owned(),
     }))
 }

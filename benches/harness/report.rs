@@ -1,4 +1,4 @@
-//! What a bench leaves behind: a table on standard output and, on request, its rows as JSON.
+//! Output of a bench: a table on standard output and, on request, its rows as JSON.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -22,7 +22,7 @@ impl Table {
         Self(table)
     }
 
-    /// Adds a row; `None` prints as a dash: not offered, or failed.
+    /// Adds a row; `None`, for a case that is not offered or failed, prints as a dash.
     pub(crate) fn row(&mut self, label: &str, figures: impl IntoIterator<Item = Option<String>>) {
         let figures = figures.into_iter().map(|figure| figure.unwrap_or_else(|| "-".to_owned()));
         self.0.add_row(std::iter::once(label.to_owned()).chain(figures));
@@ -41,7 +41,7 @@ impl std::fmt::Display for Table {
 }
 
 /// Writes `rows` to `path` as a JSON array.
-#[allow(dead_code)] // the same
+#[allow(dead_code)] // not all benches write their rows
 pub(crate) fn write_json<R: Serialize>(path: &Path, rows: &[R]) -> io::Result<()> {
     let mut writer = BufWriter::new(File::create(path)?);
     serde_json::to_writer_pretty(&mut writer, rows)?;

@@ -1,9 +1,9 @@
-//! The few statistics the benches report.
+//! The few statistics that the benches report.
 //!
 //! Machines are shared and noisy: a contender's figure is a median over repetitions, and a comparison
 //! is the median of the ratios taken within each repetition, where both sides met the same noise.
 
-/// The median of `values`; the mean of the two in the middle for an even number, `None` for none.
+/// Returns the median of `values`: for an even number, the mean of the two in the middle; `None` if there are none.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -15,12 +15,12 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The least of `values`, `None` for none.
+/// Returns the least of `values`, `None` if there are none.
 pub(crate) fn least(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     values.into_iter().min_by(f64::total_cmp)
 }
 
-/// The median over repetitions of `ours` to the least of `rivals` in the same repetition.
+/// Returns the median over repetitions of the ratio of `ours` to the least of `rivals` in the same repetition.
 ///
 /// `None` if there are no rivals. Every slice holds one value for each repetition, in order.
 pub(crate) fn median_ratio(ours: &[f64], rivals: &[&[f64]]) -> Option<f64> {

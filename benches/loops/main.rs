@@ -1,10 +1,11 @@
-//! What code that is made of annotated loops costs beside code by hand: kernels beside those of `kernels/`, bodies for cores
-//! beside the same loop under rayon, and what it costs to make the code. The example `optimizations` switches optimizations off.
+//! Cost of code generated from annotated loops, relative to code by hand: kernels relative to those of `kernels/`,
+//! bodies for cores relative to the same loop under rayon, and the time of the generation itself. The example
+//! `optimizations` switches optimizations off.
 //!
-//! Contenders take turns, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
+//! Contenders are interleaved, and the median of their ratios counts: `cargo bench --bench loops -- [--rounds N]`.
 
 #[path = "../../examples/optimizations/gradient.rs"]
-#[allow(dead_code)] // what has optimizations switched off is the example's
+#[allow(dead_code)] // only the example switches optimizations off
 mod gradient;
 #[path = "../harness/statistics.rs"]
 #[allow(dead_code)]
@@ -21,15 +22,16 @@ use thalweg::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// Tasks that are timed together.
+/// Tasks timed together.
 const TASKS: usize = 10;
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels touch what is theirs by index, which they compare with `n`.
+// SAFETY: each thread touches only the elements at its index, which it compares with `n`.
 const BLAS: Program = unsafe { Program::new("blas.cl", include_str!("../../kernels/blas.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 #[allow(unsafe_code)]
-// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
+// point.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
 static AXPY: Kernel<(f64, Read<f64>, Write<f64>, i32)> = Kernel::new(&BLAS, "axpy");
@@ -70,10 +72,10 @@ fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
     }
 }
 
-/// What submits a task.
+/// A function that submits a task.
 type Submit<'a> = Box<dyn Fn(&Runtime) -> std::result::Result<TaskId, SubmitError> + 'a>;
 
-/// Seconds that some tasks take.
+/// Returns the seconds per task.
 fn time(rt: &Runtime, submit: &Submit<'_>) -> Result<f64> {
     let start = Instant::now();
     for _ in 0..TASKS {
@@ -83,7 +85,7 @@ fn time(rt: &Runtime, submit: &Submit<'_>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() / TASKS as f64)
 }
 
-/// Prints the times of contenders, which take turns, and their ratios to the first.
+/// Prints the times of interleaved contenders, and their ratios to the first.
 fn compare(rt: &Runtime, rounds: usize, what: &str, contenders: &[(&str, Submit<'_>)]) -> Result<()> {
     for (_, submit) in contenders {
         time(rt, submit)?; // compiles the kernels
@@ -160,7 +162,7 @@ fn on_accelerator(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     compare(rt, rounds, "dg", &[("by hand", by_hand), ("of a loop", made)])
 }
 
-/// Running sums as one writes them by hand: the sums of blocks, then the blocks from there.
+/// Computes running sums as one writes them by hand: first the sums of blocks, then each block from there.
 fn running_sums(x: &[f64], y: &mut [f64]) {
     let block = x.len().div_ceil(rayon::current_num_threads() * 4).max(1);
     let mut sums: Vec<f64> = x.par_chunks(block).map(|x| x.iter().sum()).collect();
@@ -219,11 +221,11 @@ fn on_cores(rt: &Runtime, rounds: usize, n: usize) -> Result<()> {
     compare(rt, rounds, "jacobi", &[("the loop under rayon", as_written), ("of a loop", made)])
 }
 
-/// What it takes to make the code of a function.
+/// Prints the time to generate the code of a function.
 fn expansion(rounds: usize) {
     const OPTIONS: &str = "teams(thread_limit = 64, firstprivate(der: POINTS, delta: POINTS, weights: NX))";
     let file = include_str!("../../examples/loops/dg.rs");
-    let function = &file[file.find("fn advance").expect("it is there")..file.find("fn main").expect("it is behind it")];
+    let function = &file[file.find("fn advance").expect("it is there")..file.find("fn main").expect("it follows")];
     let times: Vec<f64> = (0..rounds)
         .map(|_| {
             let [options, function] = [OPTIONS, function].map(|text| text.parse().expect("it is Rust"));

@@ -1,23 +1,22 @@
 //! METG(50%): the smallest average granularity of a task at which half the peak rate is reached.
 //!
-//! Definition: Slaughter et al., "Task Bench" (SC20), section IV: efficiency is the achieved rate of
-//! floating-point operations over the peak; granularity is wall time × workers / tasks. Kernels grow
-//! until the efficiency passes one half; in between two sizes it is taken as linear in the logarithm
-//! of the granularity.
+//! Definition: Slaughter et al., "Task Bench" (SC20), section IV: efficiency is the achieved rate of floating-point
+//! operations over the peak; granularity is wall time × workers / tasks. Kernels grow until the efficiency passes
+//! one half; between two sizes it is interpolated linearly in the logarithm of the granularity.
 
 use serde::{Deserialize, Serialize};
 
 use crate::kernel::FLOPS;
 
-/// The efficiency that METG asks for.
+/// The efficiency that METG(50%) requires.
 const ASKED: f64 = 0.5;
-/// A sweep goes on to this efficiency, in case the peak turns out higher than it was told.
+/// A sweep continues to this efficiency, in case the peak turns out higher than assumed.
 pub(crate) const ENOUGH: f64 = 0.6;
-/// The first size of a sweep, in iterations of the kernel; each next one is twice as large.
+/// The first size of a sweep, in iterations of the kernel; each further one is twice as large.
 pub(crate) const FIRST: u64 = 4;
-/// No sweep goes on past this size, some 300 µs a task.
+/// The largest size of a sweep, some 300 µs per task.
 pub(crate) const LAST: u64 = 1 << 17;
-/// Passes for each size, of which the fastest counts.
+/// Passes for each size; the fastest counts.
 pub(crate) const PASSES: usize = 2;
 
 /// One size of kernel and the fastest pass over the grid with it.
@@ -27,7 +26,7 @@ pub(crate) struct Sample {
     pub(crate) seconds: f64,
 }
 
-/// What a contender's process prints, as JSON: its sweep over kernel sizes.
+/// A contender's sweep over kernel sizes, which its process prints as JSON.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Sweep {
     pub(crate) tasks: usize,
@@ -35,17 +34,17 @@ pub(crate) struct Sweep {
 }
 
 impl Sweep {
-    /// Operations per second.
+    /// Returns operations per second.
     pub(crate) fn rate(&self, sample: Sample) -> f64 {
         FLOPS * sample.iterations as f64 * self.tasks as f64 / sample.seconds
     }
 
-    /// The highest rate of the sweep, in operations per second.
+    /// Returns the highest rate of the sweep, in operations per second.
     pub(crate) fn best_rate(&self) -> f64 {
         self.samples.iter().map(|&sample| self.rate(sample)).fold(0.0, f64::max)
     }
 
-    /// METG(50%) in microseconds; `None` if half of `peak` was never reached.
+    /// Returns METG(50%) in microseconds; `None` if half of `peak` was never reached.
     pub(crate) fn metg_us(&self, workers: usize, peak: f64) -> Option<f64> {
         let points = self.samples.iter().map(|&sample| {
             let granularity = sample.seconds * workers as f64 / self.tasks as f64 * 1e6;

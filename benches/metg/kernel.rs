@@ -1,8 +1,8 @@
 //! The compute-bound kernel, and the cells through which tasks check each other.
 //!
-//! The kernel is four dependent chains of multiply-adds in registers. The chains' latency bounds it,
-//! not the width of vector instructions, so it runs at one speed whichever compiler built it, and METG
-//! compares runtimes. `contenders/grid.h` states the same kernel and the same check.
+//! The kernel is four chains of dependent multiply-adds in registers. It is bound by the chains' latency, not by
+//! the width of vector instructions, so it runs at the same speed with every compiler, and METG compares runtimes.
+//! `contenders/grid.h` defines the same kernel and the same check.
 
 use std::time::{Duration, Instant};
 
@@ -10,10 +10,10 @@ use thiserror::Error;
 
 /// Independent chains.
 const CHAINS: usize = 4;
-/// Floating-point operations of one iteration: a multiplication and an addition a chain.
+/// Floating-point operations per iteration: a multiplication and an addition in each chain.
 pub(crate) const FLOPS: f64 = 2.0 * CHAINS as f64;
 
-/// What a task leaves behind: its step, counted over all passes, its point, its kernel's result.
+/// The output of a task: its step, counted over all passes; its point; its kernel's result.
 pub(crate) type Cell = [u64; 3];
 
 /// Runs `iterations` of the kernel; the result depends on every operation.
@@ -28,7 +28,7 @@ pub(crate) fn kernel(iterations: u64) -> f64 {
     chains.iter().sum()
 }
 
-/// A task found another task's cell than the pattern says: the runtime broke a dependence.
+/// A task found a cell other than the pattern says: the runtime broke a dependence.
 #[derive(Debug, Error)]
 #[error("task ({step}, {point}) read the cell of ({}, {}) for ({}, {input})", found[0], found[1], step - 1)]
 pub(crate) struct WrongInput {
@@ -40,7 +40,7 @@ pub(crate) struct WrongInput {
 
 /// The body of every task: checks the inputs, computes, and fills `own`.
 ///
-/// `step` counts over all passes, so that a cell left by an earlier pass is found out.
+/// `step` counts over all passes, so that a cell left by an earlier pass is detected.
 pub(crate) fn body<'a>(
     (step, point): (u64, usize),
     inputs: impl Iterator<Item = (usize, &'a Cell)>,
@@ -56,7 +56,7 @@ pub(crate) fn body<'a>(
     Ok(())
 }
 
-/// The rate of a plain loop on `workers` threads at once, in operations per second.
+/// Returns the rate of a plain loop on `workers` threads at once, in operations per second.
 pub(crate) fn plain_rate(workers: usize) -> f64 {
     const ITERATIONS: u64 = 20_000_000;
     let slowest = std::thread::scope(|scope| {

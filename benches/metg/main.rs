@@ -1,14 +1,14 @@
-//! METG(50%): the smallest task with which a runtime still reaches half of the machine's peak rate,
-//! after Task Bench, beside other runtimes in the same run.
+//! METG(50%): the smallest task with which a runtime still reaches half of the machine's peak rate, after Task
+//! Bench, compared with other runtimes in the same run.
 //!
 //! `cargo bench --bench metg -- --help` lists the arguments. It prints a table for each number of
 //! workers; `--json FILE` writes the rows
 //! `{pattern, contender, workers, metg_us, best_us, peak_gflops, width, steps, fields, samples}`.
 //!
-//! How many rows of cells (fields) the steps use in turn is not part of a pattern, and matters to some:
-//! libgomp walks the list of a cell's pending accesses, so it is slow with few fields. By default each
-//! task has a cell of its own, which suits every contender; Task Bench's OpenMP and StarPU programs have
-//! as many fields as points (`--fields 16`), and `--fields 2` is double buffering.
+//! The number of rows of cells (fields) that the steps use in turn is not part of a pattern, and matters to some
+//! contenders: libgomp walks the list of a cell's pending accesses, so it is slow with few fields. By default each
+//! task has its own cell, which suits every contender; Task Bench's OpenMP and StarPU programs have as many fields
+//! as points (`--fields 16`), and `--fields 2` is double buffering.
 //!
 //! Every task checks the ids in its inputs; a contender that breaks a dependence is reported as failed
 //! and has no figure.
@@ -37,10 +37,10 @@ use patterns::{Grid, Pattern};
 
 /// Steps of the grids compared with every contender in C before anything is measured.
 const COMPARED: usize = 12;
-/// How often the plain loop's rate is measured before each number of workers.
+/// Number of measurements of the plain loop's rate, before each number of workers.
 const PEAKS: usize = 5;
 
-/// METG(50%), the smallest task that reaches half of the peak, beside other runtimes
+/// METG(50%), the smallest task that reaches half of the peak, compared with other runtimes
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -69,10 +69,10 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Child {
-    /// What the bench starts itself as, to measure a contender written in Rust
+    /// Internal: measures a contender written in Rust, in a child process
     #[command(hide = true)]
     Contender { name: String, pattern: Pattern, width: usize, steps: usize, fields: usize, workers: usize, peak: f64 },
-    /// What the bench starts itself as, to measure the rate of a plain loop
+    /// Internal: measures the rate of a plain loop, in a child process
     #[command(hide = true)]
     Peak { workers: usize },
 }
@@ -87,7 +87,7 @@ struct Row {
     metg_us: f64,
     /// The least over repetitions.
     best_us: f64,
-    /// What half of was to be reached: the highest rate of the run on that many workers.
+    /// The peak: the highest rate of the run on that many workers.
     peak_gflops: f64,
     width: usize,
     steps: usize,
@@ -128,8 +128,8 @@ fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut rows = Vec::new();
     for workers in common.workers.iter().map(|workers| workers.get()) {
         let plain = peak(workers)?;
-        // On a busy machine several threads at once may show too little; sweeps stop by the better of
-        // both, while efficiencies refer to what was really reached.
+        // On a busy machine several threads at once may show too low a rate. Sweeps stop by the better of both
+        // rates, while efficiencies refer to the rate that was really reached.
         let told = plain.max(peak(1)? * workers as f64);
         let sweeps: Vec<_> = chosen(&arguments.pattern)
             .into_iter()
@@ -168,12 +168,12 @@ fn steps(arguments: &Arguments) -> usize {
     arguments.steps.map_or_else(|| arguments.common.default_size(1000, 20), NonZeroUsize::get)
 }
 
-/// How many rows of cells the steps use in turn.
+/// Returns the number of rows of cells that the steps use in turn.
 fn fields(arguments: &Arguments) -> usize {
     arguments.fields.map_or_else(|| steps(arguments).max(2), |fields| fields as usize)
 }
 
-/// Whether a contender in C means the same patterns.
+/// Checks that a contender in C has the same patterns.
 fn agree_on_patterns(arguments: &Arguments, name: &str, launch: &Launch) -> Result<(), Failure> {
     if [THALWEG, SERIAL].contains(&name) {
         return Ok(());
@@ -185,7 +185,7 @@ fn agree_on_patterns(arguments: &Arguments, name: &str, launch: &Launch) -> Resu
     })
 }
 
-/// The best rate of a plain loop on `workers` threads, in operations per second.
+/// Returns the best rate of a plain loop on `workers` threads, in operations per second.
 fn peak(workers: usize) -> Result<f64, Box<dyn Error>> {
     let launch = Launch { leading: vec!["peak".to_owned()], ..Launch::this_bench(SERIAL)? };
     let mut highest: f64 = 0.0;
@@ -214,7 +214,7 @@ fn measure(
     campaign.run(
         &format!("{}, {workers} worker(s)", pattern.name()),
         arguments.common.repetitions(),
-        // The serial loop has one worker, so its peak is of one.
+        // The serial loop has one worker, so it is compared with the peak of one.
         |name| name != SERIAL || workers == 1,
         |_, launch| {
             let sweep: Sweep = answer(launch, &words, workers)?;
@@ -227,7 +227,7 @@ fn measure(
     )
 }
 
-/// The row of a series; `None` if half of the highest rate of all was out of its reach.
+/// Returns the row of a series; `None` if it did not reach half of the highest rate of all.
 fn row(arguments: &Arguments, pattern: Pattern, workers: usize, peak: f64, series: &Series<Sweep>) -> Option<Row> {
     let samples: Option<Vec<f64>> = series.samples.iter().map(|sweep| sweep.metg_us(workers, peak)).collect();
     let samples = samples?;
@@ -245,7 +245,7 @@ fn row(arguments: &Arguments, pattern: Pattern, workers: usize, peak: f64, serie
     })
 }
 
-/// Patterns down, contenders across, and Thalweg beside the best contender with data
+/// Prints patterns as rows and contenders as columns, and the ratio of Thalweg to the best contender with data
 /// dependences in the same repetition.
 fn print_table(contenders: &[&str], rows: &[Row], workers: usize, peak: f64) {
     let columns: Vec<&str> = contenders.iter().copied().chain(["thalweg / best"]).collect();

@@ -11,18 +11,18 @@
 //! - `random_nearest`: i itself, and each other j of `nearest` whose hash of (t mod 3, j, i) falls
 //!   into the lowest quarter.
 //!
-//! Points outside the grid are left out, and a point named twice is kept once. The hash is this
-//! bench's own (SplitMix64's finalizer: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-//! Generators", OOPSLA 2014, figure 16, variant 13 of Stafford), so random_nearest has Task Bench's
-//! distribution but not its very edges. `contenders/grid.h` states the same; the bench compares both.
+//! Points outside the grid are left out, and a point named twice is kept once. The hash is specific to this bench
+//! (SplitMix64's finalizer: Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014,
+//! figure 16, variant 13 of Stafford), so random_nearest has Task Bench's distribution but not the same edges.
+//! `contenders/grid.h` defines the same; the bench compares both.
 
 use std::fmt::Write;
 
 use smallvec::SmallVec;
 
-/// The most inputs that a task has.
+/// Maximum number of inputs of a task.
 pub(crate) const MOST_INPUTS: usize = 5;
-/// How many steps it takes until spread and random_nearest repeat.
+/// Number of steps after which spread and random_nearest repeat.
 const PERIOD: usize = 3;
 /// Neighbours on either side in nearest and random_nearest.
 const REACH: usize = MOST_INPUTS / 2;
@@ -54,7 +54,7 @@ impl Pattern {
         }
     }
 
-    /// What task (`step`, `point`) of a grid of `width` reads, in a fixed order.
+    /// Returns the points that task (`step`, `point`) of a grid of `width` reads, in a fixed order.
     fn inputs(self, width: usize, step: usize, point: usize) -> Inputs {
         let mut inputs = Inputs::new();
         if step == 0 {
@@ -88,12 +88,12 @@ impl Pattern {
     }
 }
 
-/// `point - reach ..= point + reach`, `None` below zero.
+/// Returns `point - reach ..= point + reach`, `None` below zero.
 fn neighbours(point: usize, reach: usize) -> impl Iterator<Item = Option<usize>> {
     (0..=2 * reach).map(move |offset| (point + offset).checked_sub(reach))
 }
 
-/// Whether random_nearest has the edge from `from` to `to` in this phase: one in four.
+/// Returns whether random_nearest has the edge from `from` to `to` in this phase: one in four.
 fn connected(phase: usize, from: usize, to: usize) -> bool {
     let mut hash = (phase as u64) << 40 | (from as u64) << 20 | to as u64;
     hash = hash.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -102,10 +102,10 @@ fn connected(phase: usize, from: usize, to: usize) -> bool {
     (hash ^ hash >> 31) >> 62 == 0
 }
 
-/// A grid of tasks, and all their inputs, computed once before the time runs.
+/// A grid of tasks with all their inputs, which are computed once before the timed part.
 ///
-/// The cells lie in `fields` rows of `width`; steps use the rows in turn. With as many fields as steps
-/// each task has a datum of its own, and the only dependences are those of the pattern.
+/// The cells are in `fields` rows of `width`; steps use the rows in turn. With as many fields as steps, each task
+/// has its own data object, and the only dependences are those of the pattern.
 #[derive(Debug)]
 pub(crate) struct Grid {
     pub(crate) width: usize,
@@ -121,22 +121,22 @@ impl Grid {
         Self { width, steps, fields, inputs }
     }
 
-    /// What task (`step`, `point`) reads.
+    /// Returns the points that task (`step`, `point`) reads.
     pub(crate) fn inputs(&self, step: usize, point: usize) -> &[usize] {
         &self.inputs[step * self.width + point]
     }
 
-    /// The number of the cell that task (`step`, `point`) writes.
+    /// Returns the number of the cell that task (`step`, `point`) writes.
     pub(crate) fn cell(&self, step: usize, point: usize) -> usize {
         step % self.fields * self.width + point
     }
 
-    /// How many cells there are.
+    /// Returns the number of cells.
     pub(crate) fn cells(&self) -> usize {
         self.fields * self.width
     }
 
-    /// The steps whose cells no later step writes.
+    /// Returns the steps whose cells no later step writes.
     pub(crate) fn last_steps(&self) -> std::ops::Range<usize> {
         self.steps.saturating_sub(self.fields)..self.steps
     }
@@ -145,7 +145,7 @@ impl Grid {
         self.width * self.steps
     }
 
-    /// What a contender in C prints for `list PATTERN WIDTH STEPS`: a line for each task.
+    /// Returns the lines that a contender in C prints for `list PATTERN WIDTH STEPS`, one for each task.
     pub(crate) fn listing(&self) -> String {
         let mut text = String::new();
         for step in 0..self.steps {

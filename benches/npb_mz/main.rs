@@ -1,8 +1,9 @@
 //! BT-MZ, SP-MZ and LU-MZ: operations per second by benchmark, class and threads, and seconds per stage.
 //!
-//! `cargo bench --bench npb_mz -- --class W --json FILE` writes rows `{bench, class, threads, mops, stage_seconds, ...}`.
-//! Threads are CPU units of one core. Each repetition runs, by turns, the zones' steps as one task each, as one task per
-//! stage, and, on one thread, as a plain loop without the runtime, which shows what the runtime costs.
+//! `cargo bench --bench npb_mz -- --class W --json FILE` writes rows `{bench, class, threads, mops, stage_seconds,
+//! ...}`. Threads are CPU units of one core. Each repetition interleaves three programs: one task per zone and
+//! step; one task per stage; and, on one thread, a plain loop without the runtime, which shows the cost of the
+//! runtime.
 
 #[path = "../harness/report.rs"]
 mod report;
@@ -35,7 +36,7 @@ struct Arguments {
     /// Numbers of threads, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
     threads: Vec<NonZeroUsize>,
-    /// How often each is run
+    /// Number of runs of each
     #[arg(long, value_name = "N", default_value = "3")]
     repetitions: NonZeroUsize,
     /// Passed by `cargo bench`
@@ -54,9 +55,9 @@ struct Row {
     threads: usize,
     /// Millions of operations per second, one task per zone and step: the best of the repetitions.
     mops: f64,
-    /// As `mops`, one task per stage.
+    /// Like `mops`, with one task per stage.
     mops_stages: f64,
-    /// As `mops`, without the runtime; on one thread only.
+    /// Like `mops`, without the runtime; on one thread only.
     mops_serial: Option<f64>,
     /// Time spent in each stage, over all units, in the fastest run by stages.
     stage_seconds: Seconds,
@@ -112,7 +113,7 @@ fn measure(bench: Benchmark, class: Class, threads: usize, repetitions: usize) -
     Ok(Row { bench, class, threads, mops, mops_stages, mops_serial, stage_seconds, samples })
 }
 
-/// A full run on so many units of one core: its rate, and the seconds of its stages.
+/// Does a full run on `threads` units of one core; returns its rate, and the seconds of its stages.
 fn as_tasks(bench: Benchmark, problem: &Problem, threads: usize, fuse: Fuse) -> Result<(f64, Seconds), Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{threads}:CPU:1")).use_current_thread(true).build()?;
     let program =

@@ -1,8 +1,8 @@
 //! The goals of the overhead bench, and whether this run met them.
 //!
-//! A goal compares Thalweg with contenders of the same run: the median over repetitions of the ratio
-//! taken within each repetition. The goals for regions and for replays, which no contender offers, are times.
-//! A goal that is not met does not fail the bench: machines are shared, people judge.
+//! A goal compares Thalweg with contenders of the same run: the median over repetitions of the ratio taken within
+//! each repetition. The goals for regions and for replays, which no contender offers, are times. A missed goal does
+//! not fail the bench: machines are shared, so people judge.
 
 use std::fmt;
 
@@ -11,20 +11,20 @@ use crate::harness::build::LIBGOMP;
 use crate::harness::{Series, Table, median, median_ratio};
 use crate::problems::Problem;
 
-/// What Thalweg's time is held against.
+/// Baseline of Thalweg's time.
 #[derive(Clone, Copy, Debug)]
 enum Against {
-    /// In each repetition the fastest contender that tracks data dependences.
+    /// The fastest contender, in each repetition, that tracks data dependences.
     BestWithDependences,
     /// One contender.
     Contender(&'static str),
-    /// Itself, in another problem of the same run.
+    /// Thalweg itself, in another problem of the same run.
     Problem(Problem),
-    /// As the last, but the figure is the difference in nanoseconds.
+    /// Like [`Self::Problem`], but the figure is the difference in nanoseconds.
     Above(Problem),
-    /// Itself, on one worker in the same run.
+    /// Thalweg itself, on one worker in the same run.
     OneWorker,
-    /// Nothing: the figure is in nanoseconds.
+    /// None: the figure is in nanoseconds.
     Clock,
 }
 
@@ -79,7 +79,7 @@ const GOALS: [Goal; 23] = [
     goal(Problem::ReplayRandom, 2, Against::Clock, 185.0),
 ];
 
-/// One case's times: nanoseconds per task of every contender, a sample for each repetition.
+/// One case's times: nanoseconds per task of every contender, one sample for each repetition.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) problem: Problem,
@@ -92,7 +92,8 @@ impl Case {
         self.times.iter().find(|series| series.contender == contender).map(|series| series.samples.as_slice())
     }
 
-    /// Thalweg's figure `against` this case's other contenders, or another of all cases, if they ran.
+    /// Returns Thalweg's figure `against` this case's other contenders, or against another case of `all`, if they
+    /// ran.
     fn figure(&self, against: Against, all: &[Case]) -> Option<f64> {
         let ours = self.of(THALWEG)?;
         let of_case = |problem, workers| {
@@ -121,7 +122,7 @@ impl Case {
     }
 }
 
-/// Prints every goal with this run's figure; a dash where the run lacks a side of the comparison.
+/// Prints every goal with this run's figure; a dash if the run lacks a side of the comparison.
 pub(crate) fn print(cases: &[Case]) {
     let mut table = Table::new("problem", &["workers", "figure", "goal", "reached", "met"]);
     for goal in GOALS {

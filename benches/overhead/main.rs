@@ -1,12 +1,12 @@
-//! What a task costs: time per empty task and bytes per pending task, in shapes of task graph that
-//! stress one mechanism each, beside other runtimes in the same run.
+//! Cost of a task: time per empty task and bytes per pending task, in shapes of task graph that stress one
+//! mechanism each, compared with other runtimes in the same run.
 //!
 //! `cargo bench --bench overhead -- --help` lists the arguments. It prints a table for each number of
 //! workers and the goals; `--json FILE` writes the rows
 //! `{problem, contender, workers, ns_per_task, bytes_per_task, ...}`.
 //!
-//! It never checks results: bodies are empty. That dependences hold is for the tests, and for the
-//! bench `metg`, whose tasks check their inputs.
+//! It never checks results, as bodies are empty. Dependences are checked by the tests, and by the bench `metg`,
+//! whose tasks check their inputs.
 
 mod contenders;
 mod goals;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use serde::Serialize;
 
-use contenders::{Answer, RAYON, THALWEG, is_rival, offers};
+use contenders::{Answer, RAYON, THALWEG, TRACED, is_rival, offers};
 use goals::Case;
 use harness::{
     Campaign, Common, Contender, Failure, Launch, Series, Table, Workshop, agree, answer, exit, least, median,
@@ -32,7 +32,7 @@ use problems::Problem;
 /// Random accesses compared with every contender in C before anything is measured.
 const COMPARED: usize = 1000;
 
-/// Time per empty task and bytes per pending task, beside other runtimes
+/// Time per empty task and bytes per pending task, compared with other runtimes
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -43,11 +43,11 @@ struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     problem: Vec<Problem>,
 
-    /// Empty tasks of a pass; 4/5 of it in wavefront, 5 times as many in memory [default: 200000]
+    /// Empty tasks per pass; 4/5 of that in wavefront, 5 times as many in memory [default: 200000]
     #[arg(long, value_name = "N")]
     tasks: Option<NonZeroUsize>,
 
-    /// Timed passes of a run, of which the fastest counts
+    /// Timed passes of a run; the fastest counts
     #[arg(long, value_name = "N", default_value = "3")]
     passes: NonZeroUsize,
 
@@ -57,7 +57,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Child {
-    /// What the bench starts itself as, to measure a contender written in Rust
+    /// Internal: measures a contender written in Rust, in a child process
     #[command(hide = true)]
     Contender { name: String, problem: Problem, tasks: usize, workers: usize, passes: usize },
 }
@@ -72,10 +72,10 @@ struct Row {
     ns_per_task: f64,
     /// The least over repetitions.
     best_ns: f64,
-    /// The median over repetitions; in memory only.
+    /// The median over repetitions; in `memory` only.
     bytes_per_task: Option<f64>,
     tasks: usize,
-    /// Whether it orders tasks by their data here: Thalweg's goals are against those that do.
+    /// Whether it orders tasks by their data here; Thalweg's goals refer to the contenders that do.
     tracks_dependences: bool,
     /// Nanoseconds per task of each repetition.
     samples: Vec<f64>,
@@ -91,14 +91,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     };
     let answer = contenders::run(name, *problem, *tasks, *workers, *passes)?;
     println!("{}", serde_json::to_string(&answer)?);
-    // In memory, tasks are still pending on other threads: they end here.
+    // In `memory`, tasks are still pending on other threads; they end here.
     std::process::exit(0);
 }
 
 fn bench(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let common = &arguments.common;
     let workshop = Workshop::new()?;
-    let mut all = vec![Contender::this_bench(THALWEG), Contender::this_bench(RAYON)];
+    let mut all = vec![Contender::this_bench(THALWEG), Contender::this_bench(TRACED), Contender::this_bench(RAYON)];
     all.extend(workshop.contenders("overhead"));
     let mut campaign = Campaign::new(all, &common.contender)?;
     campaign.require(agree_on_draws);
@@ -125,9 +125,9 @@ fn chosen(problems: &[Problem]) -> Vec<Problem> {
     if problems.is_empty() { <Problem as clap::ValueEnum>::value_variants().to_vec() } else { problems.to_vec() }
 }
 
-/// Whether a contender in C draws the same accesses in random.
+/// Checks that a contender in C draws the same accesses in `random`.
 fn agree_on_draws(name: &str, launch: &Launch) -> Result<(), Failure> {
-    if [THALWEG, RAYON].contains(&name) {
+    if [THALWEG, TRACED, RAYON].contains(&name) {
         return Ok(());
     }
     let words = ["list".to_owned(), COMPARED.to_string()];
@@ -138,7 +138,7 @@ fn measure(campaign: &mut Campaign, arguments: &Arguments, problem: Problem, wor
     let tasks = arguments.tasks.map_or_else(|| arguments.common.default_size(200_000, 2_000), NonZeroUsize::get);
     let tasks = problem.tasks(tasks);
     let words = [problem.name().to_owned(), tasks.to_string(), workers.to_string(), arguments.passes.to_string()];
-    // Memory does not vary, and a million readers of one datum take libomp half a minute.
+    // Memory does not vary, and a million readers of one data object take libomp half a minute.
     let repetitions = match problem {
         Problem::Memory => 1,
         _ => arguments.common.repetitions(),
@@ -174,12 +174,12 @@ fn row(problem: Problem, workers: usize, series: &Series<Answer>) -> Option<Row>
         best_ns: least(samples.iter().copied())?,
         bytes_per_task: median(&bytes),
         tasks: series.samples[0].tasks,
-        tracks_dependences: series.contender == THALWEG || is_rival(series.contender, workers),
+        tracks_dependences: [THALWEG, TRACED].contains(&series.contender) || is_rival(series.contender, workers),
         samples,
     })
 }
 
-/// Problems down, contenders across: bytes in the row of memory, nanoseconds in all others.
+/// Prints problems as rows and contenders as columns: bytes in the row of `memory`, nanoseconds in all others.
 fn print_table(contenders: &[&str], rows: &[Row], workers: usize) {
     let mut table = Table::new("problem", contenders);
     let memory = Problem::Memory.name();

@@ -1,8 +1,10 @@
-//! The problems of the overhead bench: which task accesses what. Every body is empty, but for Fibonacci numbers'.
+//! The problems of the overhead bench: which task accesses which data. Bodies are empty, except those that compute
+//! Fibonacci numbers.
 //!
-//! `contenders/problem.h` states the same for the contenders in C; the bench compares the draws of
-//! [`Problem::Random`] at its start. Regions, blocks of arrays, values, tokens and results are stated here alone: Thalweg's are
-//! compared with each other, and regions with the clock. So are Fibonacci numbers, which Rayon computes as well.
+//! `contenders/problem.h` defines the same for the contenders in C; the bench compares the draws of
+//! [`Problem::Random`] at its start. Regions, blocks of arrays, values, tokens and results are defined only here:
+//! Thalweg's are compared with each other, and regions with the clock. Fibonacci numbers are also defined only
+//! here, and computed by Rayon as well.
 //!
 //! Draws come from Knuth's 64-bit linear congruential generator ("The Art of Computer Programming"
 //! vol. 2, section 3.3.4, table 1, line 26), high bits only.
@@ -10,43 +12,43 @@
 use std::fmt::{self, Write};
 use std::ops::Range;
 
-/// Data in [`Problem::Random`].
+/// Data objects in [`Problem::Random`].
 pub(crate) const RANDOM_DATA: usize = 1024;
 
 /// Elements of the one array of [`Problem::Regions`].
 pub(crate) const REGION_ELEMENTS: usize = 1 << 20;
 
-/// Elements of a block where arrays are cut.
+/// Elements per block of an array.
 pub(crate) const BLOCK_ELEMENTS: usize = 8;
 
-/// Where a region may start: multiples of this.
+/// Regions start at multiples of this.
 const REGION_GRID: usize = 256;
 
 /// Least and greatest number of elements of a region.
 const REGION_LENGTHS: (usize, usize) = (512, 1024);
 
-/// A shape of task graph; 200 000 tasks unless told otherwise.
+/// A shape of task graph, with 200 000 tasks by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Problem {
     /// No accesses at all.
     Independent,
-    /// Each task updates a datum of its own.
+    /// Each task updates its own data object.
     Indep1dep,
-    /// All tasks update one datum.
+    /// All tasks update one data object.
     Chain,
-    /// Task (i, j) of a square reads its upper and left neighbours' data and writes its own.
+    /// Task (i, j) of a square reads the data of its upper and left neighbours and writes its own.
     Wavefront,
-    /// Each task reads two of 1024 data and writes a third, all drawn at random.
+    /// Each task reads two of 1024 data objects and writes a third, all drawn at random.
     Random,
     /// Each task updates an interval of one array; the intervals overlap partly.
     Regions,
-    /// As indep1dep, with a value of its own for each task.
+    /// Like indep1dep, with a value for each task.
     Value,
-    /// As indep1dep, with a token of its own for each task.
+    /// Like indep1dep, with a token for each task.
     Token,
-    /// As independent, with tasks that return a number nobody asks for.
+    /// Like independent, with tasks that return a number that is never read.
     Result,
-    /// Each task updates a block of one array, all in their order; submitted one by one.
+    /// Each task updates a block of one array, in order; submitted one by one.
     Blocks,
     /// The same, submitted in one call.
     #[value(name = "for_each")]
@@ -56,28 +58,28 @@ pub(crate) enum Problem {
     /// The same, submitted in one call.
     #[value(name = "for_each_axpy")]
     ForEachAxpy,
-    /// A Fibonacci number by its definition, without a cut-off: each call leaves one of its two terms to a child, computes
-    /// the other by itself and waits for the child.
+    /// A Fibonacci number by its definition, without a cut-off: each call leaves one of its two terms to a child,
+    /// computes the other itself and waits for the child.
     Fib,
     /// The same number in the body of one task, whose calls with two terms fork.
     #[value(name = "fib_join")]
     FibJoin,
-    /// Independent tasks of some 3 µs: each computes the same Fibonacci number by itself.
+    /// Independent tasks of some 3 µs: each computes the same Fibonacci number.
     #[value(name = "flat_fib")]
     FlatFib,
-    /// As independent, recorded once: a pass is one replay.
+    /// Like independent, recorded once: a pass is one replay.
     #[value(name = "replay_independent")]
     ReplayIndependent,
-    /// As chain, recorded once.
+    /// Like chain, recorded once.
     #[value(name = "replay_chain")]
     ReplayChain,
-    /// As wavefront, recorded once.
+    /// Like wavefront, recorded once.
     #[value(name = "replay_wavefront")]
     ReplayWavefront,
-    /// As random, recorded once.
+    /// Like random, recorded once.
     #[value(name = "replay_random")]
     ReplayRandom,
-    /// A task that waits for the end of the submission; all others read what it writes.
+    /// A task that waits for the end of the submission; all others read its output.
     Memory,
 }
 
@@ -109,9 +111,9 @@ impl Problem {
         }
     }
 
-    /// The number of tasks where the others have `tasks`: a wavefront is the square of side
-    /// √(4/5 `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact. Tasks that compute are fewer,
-    /// and those of a Fibonacci number as many as there are calls with two terms.
+    /// Returns the number of tasks when the other problems have `tasks`: a wavefront is the square of side √(4/5
+    /// `tasks`), so 400 × 400 for 200 000; memory needs five times as many to be exact. Tasks that compute are
+    /// fewer, and those of a Fibonacci number are as many as there are calls with two terms.
     pub(crate) const fn tasks(self, tasks: usize) -> usize {
         match self {
             Self::Wavefront | Self::ReplayWavefront => (tasks * 4 / 5).isqrt().pow(2),
@@ -129,7 +131,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// How many calls with two terms the definition makes of a Fibonacci number: one fewer than the next number.
+/// Returns how many calls with two terms the definition of a Fibonacci number makes: one fewer than the next
+/// number.
 const fn splits(index: u32) -> usize {
     let (mut this, mut next, mut n) = (0, 1, 0);
     while n < index {
@@ -138,7 +141,7 @@ const fn splits(index: u32) -> usize {
     next - 1
 }
 
-/// The largest index, 2 at least, for which the definition makes no more than so many calls with two terms.
+/// Returns the largest index, at least 2, for which the definition makes at most `tasks` calls with two terms.
 pub(crate) const fn index_for(tasks: usize) -> u32 {
     let mut index = 2;
     while splits(index + 1) <= tasks {
@@ -147,10 +150,10 @@ pub(crate) const fn index_for(tasks: usize) -> u32 {
     index
 }
 
-/// What a task of [`Problem::FlatFib`] computes, by the definition.
+/// Index of the number that a task of [`Problem::FlatFib`] computes, by the definition.
 pub(crate) const FLAT_INDEX: u32 = 16;
 
-/// A Fibonacci number by its definition.
+/// Returns a Fibonacci number by its definition.
 pub(crate) fn fibonacci(index: u32) -> u64 {
     if index < 2 { index.into() } else { fibonacci(index - 1) + fibonacci(index - 2) }
 }
@@ -164,7 +167,7 @@ impl Draws {
         Self(20_260_101)
     }
 
-    /// A draw from `0..bound`.
+    /// Returns a draw from `0..bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         // 31 bits: they fit every `usize` this runs on.
@@ -172,7 +175,7 @@ impl Draws {
     }
 }
 
-/// The data of each task of [`Problem::Random`]: two to read, then one to write, all different.
+/// Returns the data objects of each task of [`Problem::Random`]: two to read, then one to write, all different.
 pub(crate) fn random_accesses(tasks: usize) -> Vec<[usize; 3]> {
     let mut draws = Draws::new();
     (0..tasks)
@@ -191,7 +194,7 @@ pub(crate) fn random_accesses(tasks: usize) -> Vec<[usize; 3]> {
         .collect()
 }
 
-/// The interval of each task of [`Problem::Regions`].
+/// Returns the interval of each task of [`Problem::Regions`].
 pub(crate) fn regions(tasks: usize) -> Vec<Range<usize>> {
     let (least, most) = REGION_LENGTHS;
     let starts = (REGION_ELEMENTS - most) / REGION_GRID + 1;
@@ -204,7 +207,7 @@ pub(crate) fn regions(tasks: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// What a contender in C prints for `list TASKS`: a line of data for each task of random.
+/// Returns the lines that a contender in C prints for `list TASKS`: the data objects of each task of `random`.
 pub(crate) fn listing(tasks: usize) -> String {
     random_accesses(tasks).iter().fold(String::new(), |mut text, [first, second, written]| {
         let _ = writeln!(text, "{first} {second} {written}");

@@ -1,7 +1,7 @@
-//! A Cholesky factorization in tiles, right-looking.
+//! A tiled Cholesky factorization, right-looking.
 //!
-//! Tiles are stored column by column, and apart from each other. Kernels are plain loops over columns, for the target's
-//! baseline, and all contenders call the same ones: runtimes are compared here, neither instruction sets nor compilers.
+//! Tiles are stored separately, each column by column. Kernels are plain loops over columns, for the target's
+//! baseline, and all contenders call the same ones: the bench compares runtimes, not instruction sets or compilers.
 
 use std::error::Error;
 use std::mem::take;
@@ -16,13 +16,13 @@ use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 /// Rows and columns of a tile.
 pub(crate) const TILE: usize = 256;
-/// So many columns are subtracted at once.
+/// Number of columns that are subtracted at once.
 const TOGETHER: usize = 8;
 
-/// A tile on or below the diagonal, by its row and its column.
+/// The tiles on or below the diagonal, row by row (see [`at`]).
 type Tiles = Vec<Vec<f64>>;
 
-/// Factors a matrix of at least so many rows, in whole tiles.
+/// Factors a matrix of at least `size` rows, in whole tiles.
 pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let n = size.div_ceil(TILE);
     match name {
@@ -63,7 +63,7 @@ pub(crate) fn run(name: &str, size: usize, workers: usize, passes: usize) -> Res
     }
 }
 
-/// Where a tile is among all.
+/// Returns the index of a tile among all.
 const fn at(i: usize, j: usize) -> usize {
     i * (i + 1) / 2 + j
 }
@@ -87,7 +87,7 @@ fn submit(rt: &Runtime, tiles: &[Data<f64>], n: usize) -> Result<(), SubmitError
     Ok(())
 }
 
-/// By hand: each step's three kinds of tiles, one kind after the other, those of one kind side by side.
+/// Factors by hand: each step's three kinds of tiles one after the other, the tiles of one kind in parallel.
 fn step_by_step(tiles: &mut Tiles, n: usize) {
     for k in 0..n {
         potrf(&mut tiles[at(k, k)]);
@@ -119,7 +119,7 @@ fn one_by_one(tiles: &mut Tiles, n: usize) {
     }
 }
 
-/// The lower half of `a` becomes its factor.
+/// Replaces the lower half of `a` by its factor.
 #[inline(never)] // all contenders run the same code
 pub(crate) fn potrf(a: &mut [f64]) {
     for k in 0..TILE {
@@ -135,7 +135,7 @@ pub(crate) fn potrf(a: &mut [f64]) {
     }
 }
 
-/// `b` becomes b L⁻ᵀ.
+/// Replaces `b` by b L⁻ᵀ.
 #[inline(never)]
 pub(crate) fn trsm(l: &[f64], b: &mut [f64]) {
     for k in 0..TILE {
@@ -150,7 +150,7 @@ pub(crate) fn trsm(l: &[f64], b: &mut [f64]) {
     }
 }
 
-/// `c` loses a bᵀ.
+/// Subtracts a bᵀ from `c`.
 #[inline(never)]
 pub(crate) fn gemm(a: &[f64], b: &[f64], c: &mut [f64]) {
     for (j, c) in c.chunks_exact_mut(TILE).enumerate() {
@@ -171,7 +171,7 @@ pub(crate) fn gemm(a: &[f64], b: &[f64], c: &mut [f64]) {
     }
 }
 
-/// Symmetric, and positive definite because its diagonal outweighs the rest.
+/// Returns a symmetric matrix, positive definite because its diagonal outweighs the rest.
 fn matrix(n: usize) -> Tiles {
     let places = (0..n).flat_map(|i| (0..=i).map(move |j| (i * TILE, j * TILE)));
     let element = |row: usize, column: usize| match row.abs_diff(column) {
@@ -182,7 +182,7 @@ fn matrix(n: usize) -> Tiles {
     places.map(tile).collect()
 }
 
-/// The sum of the factor's last row.
+/// Returns the sum of the factor's last row.
 fn check(tiles: &Tiles, n: usize) -> f64 {
     (0..n).flat_map(|j| tiles[at(n - 1, j)].chunks_exact(TILE)).map(|column| column[TILE - 1]).sum()
 }

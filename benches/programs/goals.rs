@@ -1,4 +1,4 @@
-//! The goals of the bench, and whether this run met them. One that is not met does not fail the bench: people judge.
+//! The goals of the bench, and whether this run met them. A missed goal does not fail the bench: people judge.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::harness::build::{LIBGOMP, LIBOMP};
 use crate::harness::{Series, Table, median, median_ratio};
 use crate::problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
 
-/// What is held against the goal.
+/// Figure that a goal refers to.
 #[derive(Clone, Copy, Debug)]
 enum Figure {
-    /// The plain loop's time to Thalweg's on all workers together: at least.
+    /// The plain loop's time divided by Thalweg's on all workers together: at least this.
     PerCore(f64),
-    /// Thalweg's time to a contender's: at most.
+    /// Thalweg's time divided by a contender's: at most this.
     Against(&'static str, f64),
-    /// What was measured: at most.
+    /// The measurement itself: at most this.
     Itself(f64),
 }
 
@@ -41,7 +41,7 @@ const GOALS: [(Problem, usize, Figure); 11] = [
     (Problem::Idle, 2, Figure::Itself(0.05)),
 ];
 
-/// What was measured of one problem on so many workers.
+/// The measurements of one problem on a number of workers.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) problem: Problem,
@@ -64,7 +64,7 @@ impl Case {
     }
 }
 
-/// Prints every goal with this run's figure; a dash where the run lacks a side of the comparison.
+/// Prints every goal with this run's figure; a dash if the run lacks a side of the comparison.
 pub(crate) fn print(cases: &[Case]) {
     let mut table = Table::new("problem", &["workers", "figure", "goal", "reached", "met"]);
     for (problem, workers, figure) in GOALS {

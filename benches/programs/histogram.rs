@@ -1,4 +1,4 @@
-//! A histogram of many bins, in blocks of the numbers that are counted.
+//! A histogram of many bins; the numbers are counted in blocks.
 
 use std::error::Error;
 
@@ -9,10 +9,10 @@ use thalweg::prelude::*;
 use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
 const BINS: usize = 1 << 18;
-/// Numbers that one task counts.
+/// Numbers per task.
 const BLOCK: usize = 1 << 16;
 
-/// Counts so many numbers, by `accumulate` or by `reduction`.
+/// Counts `size` numbers, by `accumulate` or by `reduction`.
 pub(crate) fn run(
     name: &str,
     accumulates: bool,
@@ -76,14 +76,14 @@ fn by_rayon(numbers: &[u32]) -> Vec<u32> {
     counted.reduce_with(add).unwrap_or_else(none)
 }
 
-/// Numbers without order (Knuth's linear congruential generator, high bits).
+/// Returns numbers without order (Knuth's linear congruential generator, high bits).
 fn scattered(size: usize) -> Vec<u32> {
     let step =
         |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));
     std::iter::successors(Some(1), step).skip(1).map(|state| (state >> 33) as u32).take(size).collect()
 }
 
-/// A number that depends on what is in which bin.
+/// Returns a number that depends on the count of every bin.
 fn check(bins: &[u32]) -> f64 {
     bins.iter().enumerate().map(|(bin, count)| (bin % 1009) as f64 * f64::from(*count)).sum()
 }

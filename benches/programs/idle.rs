@@ -1,4 +1,4 @@
-//! Waiting for what comes from outside: futures that another thread completes after a while.
+//! Waiting for events from outside: futures that another thread completes after a while.
 
 use std::error::Error;
 use std::fs;
@@ -13,18 +13,18 @@ use thalweg::prelude::*;
 
 use crate::problems::Answer;
 
-/// Futures that wait side by side.
+/// Futures that wait at the same time.
 const FUTURES: usize = 1000;
 
-/// What all of them wait for.
+/// The event that all of them wait for.
 #[derive(Debug, Default)]
 struct Gate {
     is_open: bool,
     waiting: Vec<Waker>,
 }
 
-/// CPU time over wall time while all threads of a runtime, and the one that waits for it, have nothing to do for so many
-/// milliseconds.
+/// Returns CPU time over wall time during `milliseconds` in which all threads of a runtime, and the thread that
+/// waits for it, have nothing to do.
 pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn Error>> {
     let rt = Runtime::builder().compute_units(format!("{workers}:CPU:1")).use_current_thread(true).build()?;
     let gate = Arc::new(Mutex::new(Gate::default()));
@@ -32,7 +32,7 @@ pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn
     for _ in 0..FUTURES {
         let (gate, ended) = (gate.clone(), ended.clone());
         let wait = poll_fn(move |context| {
-            let mut gate = gate.lock().expect("nobody panics");
+            let mut gate = gate.lock().expect("no holder panics");
             if gate.is_open {
                 ended.fetch_add(1, Ordering::Relaxed);
                 return Poll::Ready(());
@@ -43,16 +43,16 @@ pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn
         rt.task("waits", ()).host_async(move |_, ()| wait).submit()?;
     }
     let opener = thread::spawn(move || {
-        while gate.lock().expect("nobody panics").waiting.len() < FUTURES {
+        while gate.lock().expect("no holder panics").waiting.len() < FUTURES {
             thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(20)); // whoever was busy has gone to sleep
+        thread::sleep(Duration::from_millis(20)); // busy threads have gone to sleep
         let (start, before) = (Instant::now(), cpu_time());
         thread::sleep(Duration::from_millis(milliseconds as u64));
         let busy = before.zip(cpu_time()).map(|(before, after)| (after - before).as_secs_f64());
         let wall = start.elapsed().as_secs_f64();
         let waiting = {
-            let mut gate = gate.lock().expect("nobody panics");
+            let mut gate = gate.lock().expect("no holder panics");
             gate.is_open = true;
             std::mem::take(&mut gate.waiting)
         };
@@ -61,11 +61,11 @@ pub(crate) fn run(milliseconds: usize, workers: usize) -> Result<Answer, Box<dyn
     });
     rt.wait()?;
     let figure = opener.join().map_err(|_| "the thread that opens the gate has panicked")?;
-    let figure = figure.ok_or("the system does not tell what CPU time its threads take")?;
+    let figure = figure.ok_or("the system does not report the CPU time of threads")?;
     Ok(Answer { figure, check: ended.load(Ordering::Relaxed) as f64 })
 }
 
-/// What this process's threads have taken of all cores.
+/// Returns the CPU time of this process's threads on all cores.
 fn cpu_time() -> Option<Duration> {
     let of_thread = |thread: fs::DirEntry| {
         let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;

@@ -1,9 +1,9 @@
-//! Whole programs and their counterparts without the runtime: a local alignment, a histogram, a factorization, a service
-//! with small graphs, and waiting for events from outside.
+//! Whole programs and their counterparts without the runtime: a local alignment, a histogram, a factorization, a
+//! service with small graphs, and waiting for events from outside.
 //!
-//! `cargo bench --bench programs -- --help` lists the arguments. Contenders run by turns, in processes of their own, and must
-//! give the same answer. The plain loop runs on one core, and is what a core can do: with *w* workers a contender's rate per
-//! core is the loop's time to *w* times its own.
+//! `cargo bench --bench programs -- --help` lists the arguments. Contenders are interleaved, run in separate
+//! processes, and must give the same answer. The plain loop runs on one core and shows the performance of a core:
+//! with *w* workers, a contender's rate per core is the loop's time divided by *w* times the contender's.
 //!
 //! `--json FILE` writes the rows `{problem, contender, workers, figure, best, per_core, size, samples}`.
 
@@ -15,7 +15,7 @@ mod goals;
 mod harness;
 mod histogram;
 mod idle;
-#[allow(unsafe_code)] // it calls C, which calls it
+#[allow(unsafe_code)] // calls C, which calls back
 mod openmp;
 mod problems;
 mod service;
@@ -36,10 +36,10 @@ use harness::{
 };
 use problems::{Answer, PLAIN, Problem, RAYON, THALWEG};
 
-/// How far two answers may be apart, to their size: sums are rounded in another order.
+/// Largest difference of two answers, relative to their size: sums are rounded in another order.
 const SAME: f64 = 1e-9;
 
-/// Whole programs beside the same by hand
+/// Whole programs compared with their counterparts by hand
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -50,7 +50,7 @@ struct Arguments {
     #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
     problem: Vec<Problem>,
 
-    /// Timed passes of a run, of which the fastest counts; of the factorization, 1
+    /// Timed passes of a run; the fastest counts; always 1 for the factorization
     #[arg(long, value_name = "N", default_value = "3")]
     passes: NonZeroUsize,
 
@@ -60,7 +60,7 @@ struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Child {
-    /// What the bench starts itself as, to measure a contender
+    /// Internal: measures a contender, in a child process
     #[command(hide = true)]
     Contender { name: String, problem: Problem, size: usize, workers: usize, passes: usize },
 }
@@ -75,7 +75,7 @@ struct Row {
     figure: f64,
     /// The least over repetitions.
     best: f64,
-    /// The plain loop's time to this one's on all workers together, in the same repetition: the median.
+    /// The plain loop's time divided by *w* times this one's on *w* workers, in the same repetition: the median.
     per_core: Option<f64>,
     size: usize,
     /// The figure of each repetition.
@@ -158,12 +158,12 @@ fn row(problem: Problem, size: usize, workers: usize, one: &Series<Answer>, all:
     Some(Row { problem, contender, workers, figure: median, best: least, per_core, size, samples })
 }
 
-/// What was measured in each repetition.
+/// Returns the measurement of each repetition.
 fn figures(series: &Series<Answer>) -> Vec<f64> {
     series.samples.iter().map(|answer| answer.figure).collect()
 }
 
-/// Problems down, contenders across.
+/// Prints problems as rows and contenders as columns.
 fn print_table(contenders: &[&str], rows: &[Row]) {
     let mut table = Table::new("problem", contenders);
     let mut cases: Vec<(&str, usize)> = rows.iter().map(|row| (row.problem, row.workers)).collect();

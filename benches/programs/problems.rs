@@ -1,4 +1,4 @@
-//! The problems of the bench, how large they are, and who solves them.
+//! The problems of the bench, their sizes, and the contenders that solve them.
 
 use std::error::Error;
 use std::fmt;
@@ -16,12 +16,12 @@ pub(crate) const RAYON: &str = "rayon";
 /// The name of a loop on one core.
 pub(crate) const PLAIN: &str = "plain loop";
 
-/// What a contender's process prints, as JSON.
+/// Answer of a contender's process, printed as JSON.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Answer {
     /// Seconds of the fastest pass; of idle, cores busy.
     pub(crate) figure: f64,
-    /// A number that is the same for all contenders if they are right.
+    /// A number that is the same for all contenders if their results are right.
     pub(crate) check: f64,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum Problem {
     /// A local alignment in tiles of 32 by 32, some 5 µs each, of the whole table of scores.
     #[value(name = "smith_waterman")]
     SmithWaterman,
-    /// The same, of which only the tiles' borders are kept.
+    /// The same, keeping only the tiles' borders.
     #[value(name = "smith_waterman_strips")]
     Strips,
     /// A histogram of 2^18 bins, by `reduction`.
@@ -43,7 +43,7 @@ pub(crate) enum Problem {
     Cholesky,
     /// Small graphs of five tasks, one after another from each of eight threads.
     Service,
-    /// While futures wait, no core is busy.
+    /// Waiting futures, during which no core should be busy.
     Idle,
 }
 
@@ -61,7 +61,7 @@ impl Problem {
         }
     }
 
-    /// Letters, numbers to count, rows, requests, or milliseconds.
+    /// Returns the size: letters, numbers to count, rows, requests, or milliseconds.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::SmithWaterman | Self::Strips => 4096,
@@ -71,7 +71,7 @@ impl Problem {
         }
     }
 
-    /// The same, to prove that it runs.
+    /// Returns the size of a smoke test.
     pub(crate) const fn smoke_size(self) -> usize {
         match self {
             Self::SmithWaterman | Self::Strips => 200,
@@ -81,7 +81,7 @@ impl Problem {
         }
     }
 
-    /// Whether `contender` solves it.
+    /// Returns whether `contender` solves it.
     pub(crate) fn offers(self, contender: &str) -> bool {
         match self {
             Self::SmithWaterman => [THALWEG, PLAIN].contains(&contender),
@@ -93,10 +93,10 @@ impl Problem {
         }
     }
 
-    /// Has a contender solve it in this process.
+    /// Solves it with a contender in this process.
     ///
     /// # Errors
-    /// An unknown name, or the runtime's own error.
+    /// If the name is unknown, or the runtime fails.
     pub(crate) fn run(self, name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
         if !self.offers(name) {
             return Err(format!("no contender {name:?} in this program").into());
@@ -120,7 +120,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The fastest of so many passes, after one to warm up. Each says how long what counts of it took, and its check.
+/// Returns the fastest of `passes` passes, after one to warm up. A pass returns the time of its measured part, and
+/// its check.
 pub(crate) fn fastest(
     passes: usize,
     mut pass: impl FnMut() -> Result<(Duration, f64), Box<dyn Error>>,
@@ -134,7 +135,7 @@ pub(crate) fn fastest(
     Ok(Answer { figure: least.as_secs_f64(), check })
 }
 
-/// How long `code` takes.
+/// Runs `code`, and returns its time and its result.
 pub(crate) fn timed<R>(code: impl FnOnce() -> R) -> (Duration, R) {
     let start = Instant::now();
     let result = code();

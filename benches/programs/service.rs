@@ -1,4 +1,4 @@
-//! A service: many threads have small graphs of tasks executed, each one graph after another, on the same workers.
+//! A service: many threads submit small graphs of tasks to the same workers, each thread one graph after the other.
 
 use std::error::Error;
 use std::thread;
@@ -10,16 +10,16 @@ use thalweg::prelude::*;
 
 use crate::problems::{Answer, RAYON, THALWEG, fastest, timed};
 
-/// Threads that ask.
+/// Client threads.
 const CLIENTS: usize = 8;
-/// Numbers of a request.
+/// Numbers per request.
 const NUMBERS: usize = 1024;
-/// Numbers that one task advances.
+/// Numbers per task.
 const BLOCK: usize = 256;
-/// Steps that it takes with each number: some 5 µs in all.
+/// Steps for each number: some 5 µs per task.
 const STEPS: usize = 40;
 
-/// Answers so many requests.
+/// Answers `requests` requests.
 pub(crate) fn run(name: &str, requests: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     match name {
         THALWEG => {
@@ -70,7 +70,7 @@ fn one_by_one(mut numbers: Vec<f64>) -> f64 {
     numbers.iter().sum()
 }
 
-/// A logistic map that comes to rest, so that rounding makes no difference.
+/// Iterates a logistic map that converges, so that rounding makes no difference.
 fn advance(numbers: &mut [f64]) {
     for x in numbers {
         for _ in 0..STEPS {

@@ -1,5 +1,5 @@
-//! The best local alignment of two sequences, in tiles so small that what a task costs is seen: the whole table of scores,
-//! or no more of it than the tiles' borders.
+//! The best local alignment of two sequences, in tiles so small that the cost of a task matters: the whole table of
+//! scores, or only the tiles' borders.
 
 use std::error::Error;
 
@@ -47,7 +47,7 @@ pub(crate) fn table(name: &str, size: usize, workers: usize, passes: usize) -> R
     })
 }
 
-/// Keeps the last row and the last column of each tile alone, until its neighbours have read them.
+/// Keeps only the last row and the last column of each tile, until its neighbours have read them.
 pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
     let [a, b] = [1, 2].map(|seed| sequence(size, seed));
     let tiles = size.div_ceil(TILE);
@@ -55,7 +55,7 @@ pub(crate) fn strips(name: &str, size: usize, workers: usize, passes: usize) -> 
         THALWEG => {
             let rt = runtime(workers)?;
             fastest(passes, || {
-                // Of each row of tiles the column left of it, with the corner first, and behind it the best score so far.
+                // For each row of tiles, the column to its left, corner first, followed by the best score so far.
                 let (above, left) = (rt.data(vec![0; size]), rt.data(vec![0; tiles * (TILE + 2)]));
                 let (elapsed, swept) = timed(|| -> Result<i32, Box<dyn Error>> {
                     for (i, left) in left.blocks(TILE + 2).into_iter().enumerate() {
@@ -97,7 +97,7 @@ fn part(letters: &[u8], tile: usize) -> &[u8] {
     &letters[tile * TILE..letters.len().min((tile + 1) * TILE)]
 }
 
-/// Tiles on one diagonal side by side, diagonal by diagonal.
+/// Sweeps diagonal by diagonal, with the tiles of each in parallel.
 fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
     let tiles = a.len().div_ceil(TILE);
     let diagonal = |d: usize| {
@@ -114,8 +114,8 @@ fn along_diagonals(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i
     (0..2 * tiles - 1).map(diagonal).max().unwrap_or(0)
 }
 
-/// Goes through a part of the table, from the row above it and the column left of it, with the corner first, to its last row
-/// and its last column; the largest score.
+/// Sweeps a part of the table, from the row above it and the column to its left (corner first) to its last row and
+/// last column, and returns the largest score.
 #[inline(never)] // all contenders run the same code
 fn sweep(a: &[u8], b: &[u8], above: &mut [i32], left: &mut [i32]) -> i32 {
     let (mut best, mut corner) = (0, left[0]);

@@ -1,11 +1,11 @@
-//! The classes of problems, the same letters for all programs.
+//! Problem classes, with the same letters for all programs.
 
 use clap::ValueEnum;
 
-/// A class of every program.
+/// A problem class of every program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Class {
-    /// To see that all works.
+    /// To see that everything works.
     #[value(name = "S", alias = "s")]
     S,
     #[value(name = "W", alias = "w")]
@@ -29,7 +29,7 @@ impl Class {
         }
     }
 
-    /// That of BT, SP and LU.
+    /// Returns the class of BT, SP and LU.
     pub(crate) fn mz(self) -> npb::mz::Class {
         match self {
             Self::S => npb::mz::Class::S,
@@ -40,7 +40,7 @@ impl Class {
         }
     }
 
-    /// That of CG.
+    /// Returns the class of CG.
     pub(crate) fn cg(self) -> npb_cg::Class {
         match self {
             Self::S => npb_cg::Class::S,
@@ -51,7 +51,8 @@ impl Class {
         }
     }
 
-    /// Unknowns along a side of Jacobi's square: arrays of about the size of the others' in the same class.
+    /// Returns the unknowns along a side of Jacobi's square: arrays of about the size of the others' in the same
+    /// class.
     pub(crate) fn jacobi(self) -> usize {
         match self {
             Self::S => 128,

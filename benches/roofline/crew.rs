@@ -1,4 +1,4 @@
-//! Threads with a core each that do something at the same time.
+//! Threads that work at the same time, each on its own core.
 
 use std::error::Error;
 use std::sync::Barrier;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// A pool of one thread per unit, each on a core of its own as far as there are cores.
+/// A pool of one thread per unit, each on its own core while there are enough cores.
 pub(crate) struct Crew {
     pool: ThreadPool,
     units: usize,
@@ -28,13 +28,13 @@ impl Crew {
         self.units
     }
 
-    /// Does `work` on one of the threads, to which parallel iterators spread from there.
+    /// Runs `work` on one of the threads; its parallel iterators spread to the others.
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.pool.install(work)
     }
 
-    /// Each thread prepares something of its own; then all do `pass` with it at once, some times over. Gives the least
-    /// seconds that all of them took for a time.
+    /// Lets each thread prepare its own value; then all threads run `pass` on theirs at once, `times` times.
+    /// Returns the least time, in seconds, in which all of them finished one pass.
     pub(crate) fn time<P>(&self, times: usize, prepare: impl Fn() -> P + Sync, pass: impl Fn(&mut P) + Sync) -> f64 {
         let together = Barrier::new(self.units);
         let times_of_threads = self.pool.broadcast(|_| {

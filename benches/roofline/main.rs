@@ -1,16 +1,19 @@
-//! Every stage of BT, SP, LU, CG and Jacobi's method beside what the machine allows, and what the runtime costs in each.
+//! Every stage of BT, SP, LU, CG and Jacobi's method compared with the limits of the machine, and the cost of the
+//! runtime in each.
 //!
 //! `cargo bench --bench roofline -- --class W,A --units 1,2 --out DIR` prints the tables and writes `roofline.md`,
-//! `roofline.json` and the picture `roofline.svg`. Without `--bench`, as under `cargo test`, it only proves that all of it
-//! runs, on the smallest class.
+//! `roofline.json` and the picture `roofline.svg`. Without `--bench`, as under `cargo test`, it only proves that
+//! everything runs, on the smallest class.
 //!
-//! | files | what is in them |
+//! The least work of a stage is derived in `stages`, and must be changed with the stage.
+//!
+//! | files | contents |
 //! | --- | --- |
-//! | `machine` | bandwidths, operations, gathers per second, measured |
-//! | `stages` | what every stage has to do, and how long it takes |
+//! | `machine` | measured bandwidths, operations and gathers per second |
+//! | `stages` | work and time of every stage |
 //! | `roof` | the bound, and how near a stage comes |
 //! | `report`, `plot` | tables, figures, picture |
-//! | `crew` | threads with a core each |
+//! | `crew` | threads, each on its own core |
 
 mod class;
 mod crew;
@@ -20,7 +23,7 @@ mod report;
 mod roof;
 mod stages;
 #[path = "../harness/statistics.rs"]
-#[allow(dead_code)] // of the statistics only the median is used
+#[allow(dead_code)] // only the median is used
 mod statistics;
 
 use std::error::Error;
@@ -38,13 +41,13 @@ use report::Report;
 use roof::Row;
 use stages::{Effort, Measured};
 
-/// Every stage of the benchmarks beside what the machine allows
+/// Compares every stage of the benchmarks with the limits of the machine
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Problem classes, separated by commas [default: W,A]
     #[arg(long = "class", value_enum, value_delimiter = ',')]
     classes: Vec<Class>,
-    /// Numbers of units of one core, separated by commas
+    /// Numbers of one-core units, separated by commas
     #[arg(long, value_name = "N", value_delimiter = ',', default_values = ["1", "2"])]
     units: Vec<NonZeroUsize>,
     /// Programs, separated by commas
@@ -53,10 +56,10 @@ struct Arguments {
     /// Write roofline.md, roofline.json and roofline.svg into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Passes of each stage at least, and repetitions of each program beside a plain loop [default: 5]
+    /// Minimum number of passes of each stage, and repetitions of each program and its plain loop [default: 5]
     #[arg(long, value_name = "N")]
     repetitions: Option<NonZeroUsize>,
-    /// Passed by `cargo bench`; without it all is as small as can be
+    /// Passed by `cargo bench`; without it everything is as small as possible
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -99,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
                 measured.extend(program.measure(&crew, class, effort)?);
             }
         }
-        // Before and after all else: whatever disturbed the one may have spared the other.
+        // Measured before and after everything else: a disturbance of one may have spared the other.
         let machine = machine.or(&Machine::measure(&crew, quick));
         report.rows.extend(measured.into_iter().map(|measured| Row::new(&machine, measured)));
         report.machines.push(machine);

@@ -1,5 +1,5 @@
-//! The rooflines as a picture: a panel for each number of units, the roofs of memory and of every cache, and a mark for each
-//! stage in each class.
+//! Picture of the rooflines: a panel for each number of units, the roofs of memory and of every cache, and a mark
+//! for each stage in each class.
 
 use std::error::Error;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::roof::Row;
 
 const PANEL: (u32, u32) = (820, 720);
-/// Operations per byte, from the leftmost to the rightmost.
+/// Operations per byte, from the left end of the axis to the right.
 const ACROSS: [f64; 2] = [0.03, 40.0];
 /// The programs' colours.
 const COLOURS: [(&str, RGBColor); 5] = [
@@ -23,15 +23,15 @@ const COLOURS: [(&str, RGBColor); 5] = [
     ("CG", RGBColor(148, 103, 189)),
     ("Jacobi", RGBColor(255, 127, 14)),
 ];
-/// Stages whose intensities differ by less share a line and a name.
+/// Stages whose intensities differ by a smaller factor share a line and a name.
 const ALIKE: f64 = 1.06;
-/// Roofs that are nearer to the next than this share a name.
+/// Roofs that differ by a smaller factor from the next share a name.
 const NEAR: f64 = 1.5;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Panel<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<LogCoord<f64>, LogCoord<f64>>>;
 
-/// Draws all panels side by side.
+/// Draws all panels in a row.
 pub(crate) fn draw(report: &Report, path: &Path) -> Result<(), Box<dyn Error>> {
     let (width, height) = PANEL;
     let root = SVGBackend::new(path, (width * report.machines.len() as u32, height)).into_drawing_area();
@@ -122,7 +122,7 @@ fn draw_panel(
     Ok(())
 }
 
-/// Larger problems have larger circles.
+/// Returns the size of a class's circles: larger for larger problems.
 fn size_of_class(class: char) -> i32 {
     match class {
         'S' => 2,
@@ -138,8 +138,8 @@ fn mark(row: &Row, colour: RGBColor) -> Circle<(f64, f64), i32> {
     Circle::new(at, size_of_class(row.measured.class), colour.stroke_width(2))
 }
 
-/// A thin line for each intensity, with the names of the stages that have it: in the last class, since a zone's boundary makes
-/// them differ a little from class to class.
+/// Draws a thin line for each intensity, with the names of the stages that have it. Intensities are those of the
+/// last class, since a zone's boundary makes them differ a little from class to class.
 fn draw_names(chart: &mut Panel<'_, '_>, rows: &[&Row], bottom: f64) -> Result<(), Box<dyn Error>> {
     let Some(last) = rows.last().map(|row| row.measured.class) else { return Ok(()) };
     let mut sorted: Vec<&Row> = rows.iter().copied().filter(|row| row.measured.class == last).collect();

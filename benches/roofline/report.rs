@@ -1,4 +1,4 @@
-//! The tables: what the machine allows, and every stage beside it.
+//! The tables: the limits of the machine, and every stage compared with them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,12 +15,12 @@ mod harness;
 
 use harness::Table;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// The processor, as the system calls it.
+    /// The system's name of the processor.
     pub(crate) processor: String,
-    /// Per number of units.
+    /// One for each number of units.
     pub(crate) machines: Vec<Machine>,
     pub(crate) rows: Vec<Row>,
 }
@@ -40,7 +40,7 @@ const COLUMNS: [&str; 10] = [
 ];
 
 impl Report {
-    /// The tables as Markdown.
+    /// Formats the tables as Markdown.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "# Rooflines\n\n{}\n\n{}", self.processor, include_str!("legend.md").trim());
@@ -109,7 +109,7 @@ fn stage_table(rows: &[&Row]) -> Table {
     table
 }
 
-/// What the system calls the processor.
+/// Returns the system's name of the processor.
 pub(crate) fn processor() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));

@@ -1,21 +1,21 @@
-//! What a stage could do at most on a machine, and how near it comes (Williams, Waterman and Patterson, "Roofline: an insightful
-//! visual performance model", Communications of the ACM 52, 2009).
+//! Upper bound of a stage's performance on a machine, and how near the stage comes (Williams, Waterman and
+//! Patterson, "Roofline: an insightful visual performance model", Communications of the ACM 52, 2009).
 //!
-//! A stage cannot take less time than its operations take at the processor's peak, its least bytes at the bandwidth of the
-//! level of memory that has room for all the program goes through from one pass to the next, or its gathered numbers at the
-//! rate of the level that has room for them. The largest of the three is the bound.
+//! A stage cannot take less time than its operations take at the processor's peak, its least bytes at the bandwidth
+//! of the level of memory that has room for all the program goes through from one pass to the next, or its gathered
+//! numbers at the rate of the level that has room for them. The largest of the three is the bound.
 
 use serde::Serialize;
 
 use crate::machine::Machine;
 use crate::stages::Measured;
 
-/// A measured stage beside its bound.
+/// A measured stage with its bound.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Row {
     #[serde(flatten)]
     pub(crate) measured: Measured,
-    /// Of the fastest pass.
+    /// Time of the fastest pass.
     pub(crate) seconds: f64,
     /// Operations per byte.
     pub(crate) intensity: f64,
@@ -23,9 +23,9 @@ pub(crate) struct Row {
     pub(crate) operations_per_s: f64,
     /// Least bytes per second.
     pub(crate) bytes_per_s: f64,
-    /// What bounds it.
+    /// The limit that bounds it.
     pub(crate) bound: String,
-    /// The least seconds of a pass, over those it takes.
+    /// The least time of a pass, divided by the time that it takes.
     pub(crate) fraction: f64,
 }
 
@@ -33,7 +33,7 @@ impl Row {
     pub(crate) fn new(machine: &Machine, measured: Measured) -> Self {
         let (work, seconds) = (measured.work, measured.seconds());
         let level = machine.level_of(measured.resident);
-        // Every core reads all that is gathered from.
+        // Every core reads all of the array that numbers are gathered from.
         let gathered = machine.level_of(measured.gathered * machine.units as f64);
         let bounds = [
             ("peak".to_owned(), work.operations / machine.peak),

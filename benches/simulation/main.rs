@@ -1,14 +1,16 @@
-//! Whether a simulation tells the time: one program really run, on two CPU units and two emulated devices of half the
-//! speed, and simulated on a machine file that describes those.
+//! Accuracy and speed of simulations: one program is really run, on two CPU units and two emulated devices of half
+//! the speed, and simulated on a machine file that describes those.
 //!
-//! `cargo bench --bench simulation` prints both times of each repetition. The simulated machine's task times are calibrated
-//! with those of the real run, which a busy machine makes longer than asked for; what has to agree is all the rest: who gets
-//! what when, and the copies. With `--check` it fails if not even the best repetition agrees to 10 %.
+//! `cargo bench --bench simulation` prints both times of each repetition. The simulated machine's task times are
+//! calibrated with those of the real run, which a busy machine makes longer than requested. Everything else has to
+//! agree: which unit gets which task when, and the copies. With `--check` it fails if not even the best repetition
+//! agrees to 10 %.
 //!
-//! With `--speed` it says instead how fast simulations are: tasks and events a second under some schedulers, what a
-//! distribution's decision takes for 10 000 indices and 72 units, and what a task costs a policy that has 100 000 ready ones.
-//! The events of a task are its submission, its begin and its end, those of a copy its order and its arrival. Of each row the
-//! best of the repetitions counts; `--only` names the rows. The goal is a million events a second on one core.
+//! With `--speed` it measures how fast simulations are instead: tasks and events per second under several
+//! schedulers, the time of a distribution's decision for 10 000 indices and 72 units, and the cost of a task in a
+//! policy that has 100 000 ready ones. The events of a task are its submission, its begin and its end, those of a
+//! copy its order and its arrival. The best of the repetitions counts in each row; `--only` selects rows. The goal
+//! is a million events per second on one core.
 
 #[path = "../../tests/common/emulated.rs"]
 mod emulated;
@@ -30,22 +32,22 @@ use thalweg::sched::{
 };
 
 const UNITS: &str = "2:CPU:1,2:EMU:1";
-/// How far the simulated time may be from the real one, relatively.
+/// Largest relative difference between the simulated time and the real one.
 const ALLOWED: f64 = 0.1;
 
-/// A simulated run beside a real one
+/// Compares a simulated run with a real one
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How often both are run
+    /// Number of runs of both
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Fail if no repetition agrees to 10 %
     #[arg(long)]
     check: bool,
-    /// Measure how fast simulations and decisions are
+    /// Measure the speed of simulations and decisions
     #[arg(long)]
     speed: bool,
-    /// Of these figures, those of schedulers whose names contain one of these, separated by commas
+    /// Measure only schedulers whose names contain one of these, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "speed")]
     only: Vec<String>,
     /// Passed by `cargo bench`
@@ -53,8 +55,8 @@ struct Arguments {
     bench: bool,
 }
 
-/// Chains of tasks that sleep for a known time, over twelve data; how long it took by the clock on the wall, and how many
-/// milliseconds the tasks on CPU units and on devices were to sleep together.
+/// Runs chains of tasks that sleep for a known time, on twelve data objects. Returns the wall-clock time, and the
+/// milliseconds that the tasks on CPU units and those on devices were to sleep in total.
 fn sleepers(rt: &Runtime) -> Result<(Duration, [u64; 2]), Box<dyn std::error::Error>> {
     let asked: Arc<[AtomicU64; 2]> = Arc::default();
     let data: Vec<Data<u8>> = (0..12).map(|_| rt.zeros(2_000_000)).collect();
@@ -73,7 +75,7 @@ fn sleepers(rt: &Runtime) -> Result<(Duration, [u64; 2]), Box<dyn std::error::Er
     Ok((start.elapsed(), [0, 1].map(|kind| asked[kind].load(Ordering::Relaxed))))
 }
 
-/// The real and the simulated time.
+/// Returns the real and the simulated time.
 fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     let device = EmulatedDevice::new().capacity_bytes(100_000_000).speed(0.5);
     let device = device.copy_delay(Duration::from_micros(500), 2e9);
@@ -91,7 +93,8 @@ fn both() -> Result<[Duration; 2], Box<dyn std::error::Error>> {
     Ok([real, rt.now()])
 }
 
-/// Zones that exchange with two neighbours and then compute, step after step; tasks and events a second.
+/// Runs zones that exchange with two neighbours and then compute, step after step. Returns tasks and events per
+/// second.
 fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     const ZONES: usize = 256;
     const STEPS: usize = 40;
@@ -117,7 +120,7 @@ fn per_second(scheduler: &str) -> Result<[f64; 2], Box<dyn std::error::Error>> {
     Ok([tasks, 3.0 * tasks + 2.0 * copies as f64].map(|count| count / seconds))
 }
 
-/// The longest decision of a distribution until it is steady, over zones of unequal size.
+/// Returns the longest decision of a distribution until it is steady, over zones of unequal size.
 fn longest_decision(mut distribution: impl Distribution) -> Duration {
     const INDICES: usize = 10_000;
     let team = Team { cpus: 64, devices: 8 };
@@ -141,7 +144,7 @@ fn longest_decision(mut distribution: impl Distribution) -> Duration {
     longest
 }
 
-/// What a policy takes for a task, from its submission to its end, while so many others are ready.
+/// Returns the time of a policy for a task, from its submission to its end, while 100 000 others are ready.
 fn cost_per_task(policy: &mut dyn Policy) -> Duration {
     const READY: u64 = 100_000;
     const MEASURED: u64 = 100_000;
@@ -195,7 +198,7 @@ fn cost_per_task(policy: &mut dyn Policy) -> Duration {
 }
 
 impl Arguments {
-    /// The rows that were asked for.
+    /// Returns the selected rows.
     fn rows<'a, T>(&self, rows: &'a [(&'static str, T)]) -> impl Iterator<Item = &'a (&'static str, T)> {
         rows.iter().filter(|(name, _)| self.only.is_empty() || self.only.iter().any(|part| name.contains(part)))
     }
@@ -223,7 +226,7 @@ impl Arguments {
             let cost = costs.min().unwrap_or_default();
             table.row(name, [Some(format!("{:.0}", cost.as_secs_f64() * 1e9))]);
         }
-        table.print("A task's way through a policy with 100 000 ready ones and 72 units");
+        table.print("A task in a policy with 100 000 ready tasks and 72 units");
         let mut table = Table::new("distribution", &["longest decision, ms"]);
         let decisions: [(_, fn() -> Duration); 4] = [
             ("clustered-guided", || longest_decision(ClusteredGuided::default())),

@@ -1,8 +1,8 @@
-//! The guide's chapters as documentation, so that `cargo test` compiles and runs each block of Rust in them.
+//! The guide's chapters as rustdoc, so that `cargo test` compiles and runs each of their Rust blocks.
 //!
-//! Nothing here is for programs to use. `tests/guide.rs` sees to it that no chapter is missing from the list below.
+//! Programs do not use this crate. `tests/guide.rs` checks that the list below contains every chapter.
 
-/// Makes a chapter's code blocks doc tests.
+/// Turns each chapter's code blocks into doc tests.
 macro_rules! chapters {
     ($($name:ident),* $(,)?) => {
         $(
@@ -23,6 +23,8 @@ chapters! {
     scopes,
     outside,
     failure,
+    debugging,
+    embedding,
     units,
     schedulers,
     sharing,

@@ -1,12 +1,12 @@
-//! What is done with one tile, or two, or three.
+//! Tile kernels: factorization, triangular solve, and product.
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, Axis, s};
 
-/// Kernels halve what is larger, and leave most of the work to matrix products.
+/// Larger blocks are halved recursively, which leaves most of the work to matrix products.
 const SMALL: usize = 32;
 
-/// The lower half of `a` becomes its factor.
+/// Replaces the lower half of `a` by its Cholesky factor.
 pub(crate) fn potrf(mut a: ArrayViewMut2<'_, f64>) {
     let n = a.nrows();
     if n > SMALL {
@@ -25,7 +25,7 @@ pub(crate) fn potrf(mut a: ArrayViewMut2<'_, f64>) {
     }
 }
 
-/// `b` becomes b L⁻ᵀ.
+/// Replaces `b` by b L⁻ᵀ.
 pub(crate) fn trsm(l: ArrayView2<'_, f64>, mut b: ArrayViewMut2<'_, f64>) {
     let n = l.nrows();
     if n > SMALL {
@@ -41,12 +41,12 @@ pub(crate) fn trsm(l: ArrayView2<'_, f64>, mut b: ArrayViewMut2<'_, f64>) {
     }
 }
 
-/// `c` loses a bᵀ.
+/// Subtracts a bᵀ from `c`.
 pub(crate) fn gemm(a: ArrayView2<'_, f64>, b: ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>) {
     general_mat_mul(-1.0, &a, &b.t(), 1.0, c);
 }
 
-/// Rows are contiguous.
+/// Returns the dot product of two rows, which are contiguous.
 fn dot(a: Option<&[f64]>, b: Option<&[f64]>) -> f64 {
     a.into_iter().flatten().zip(b.into_iter().flatten()).map(|(a, b)| a * b).sum()
 }

@@ -1,10 +1,10 @@
-//! A Cholesky factorization in tiles: A = L Lᵀ, right-looking, in place of the lower half of A.
+//! A tiled Cholesky factorization: A = L Lᵀ, right-looking, in place in the lower half of A.
 //!
-//! Each step factors a tile of the diagonal, solves for the tiles below it, and subtracts their products from what lies
-//! further right. Which tiles of the next steps can already be worked on, nobody has to say: it follows from the tiles
-//! that each task declares.
+//! Each step factors a diagonal tile, solves for the tiles below it, and subtracts their products from the tiles
+//! further right. The program never says which tiles of later steps can already be worked on: that follows from the
+//! tiles that each task declares.
 //!
-//! With `--nested` the same is a recursion on halves ([`nested`]).
+//! With `--nested`, the same factorization recurses on halves ([`nested`]).
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -21,7 +21,8 @@ use nalgebra::DMatrix;
 use ndarray::{Array2, Axis, s};
 use thalweg::prelude::*;
 
-/// Up to this size all is compared with another library's factor, else what a vector is multiplied to.
+/// Largest size compared element by element with another library's factor. Larger ones are checked by a product
+/// with a vector.
 const COMPARED: usize = 1024;
 
 /// Cholesky factorization in tiles
@@ -33,10 +34,10 @@ struct Options {
     /// Rows and columns of a tile
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=65_536))]
     tile: usize,
-    /// By nested tasks, which halve the matrix until tiles are left
+    /// Use nested tasks, which halve the matrix until single tiles are left
     #[arg(long)]
     nested: bool,
-    /// Without the runtime: the same kernels in plain loops on one core
+    /// Run the same kernels in plain loops on one core, without the runtime
     #[arg(long, conflicts_with_all = ["nested", "units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
@@ -88,7 +89,7 @@ fn factor(rt: &Runtime, a: &Data<f64, Ix2>, tile: usize) -> Result<(), SubmitErr
     Ok(())
 }
 
-/// The same, one after the other.
+/// Factors tile by tile in plain loops.
 fn factor_serially(a: &mut Array2<f64>, tile: usize) {
     let n = a.nrows();
     for k in (0..n).step_by(tile) {
@@ -107,18 +108,18 @@ fn factor_serially(a: &mut Array2<f64>, tile: usize) {
     }
 }
 
-/// Symmetric, and positive definite because its diagonal outweighs the rest.
+/// Returns a symmetric matrix, positive definite because its diagonal outweighs the rest.
 fn matrix(n: usize) -> Array2<f64> {
     Array2::from_shape_fn((n, n), |(i, j)| if i == j { n as f64 } else { 1.0 / (1 + i.abs_diff(j)) as f64 })
 }
 
-/// Whether the lower half of `l` is the factor.
+/// Checks whether the lower half of `l` is the factor.
 fn judge(elapsed: Duration, l: &Array2<f64>) -> Outcome {
     let n = l.nrows();
     let lower = Array2::from_shape_fn((n, n), |(i, j)| if j <= i { l[[i, j]] } else { 0.0 });
     let a = matrix(n);
     let error = if n <= COMPARED {
-        let expected = DMatrix::from_fn(n, n, |i, j| a[[i, j]]).cholesky().expect("it is positive definite").unpack();
+        let expected = DMatrix::from_fn(n, n, |i, j| a[[i, j]]).cholesky().expect("a is positive definite").unpack();
         lower.indexed_iter().fold(0.0, |error, (at, l)| f64::max(error, (l - expected[at]).abs()))
     } else {
         let v = ndarray::Array1::from_shape_fn(n, |i| (i as f64).sin());

@@ -1,9 +1,10 @@
-//! The factorization as a recursion on halves of the matrix: factor the upper left, solve for the lower left, subtract its
-//! square from the lower right, and factor that.
+//! The factorization as a recursion on halves of the matrix: factor the upper left, solve for the lower left,
+//! subtract its square from the lower right, and factor that.
 //!
-//! Each of these is a task that holds its blocks *weakly*: it waits for nobody, and only says where its children are going to
-//! work. Those halve their blocks in turn, until tiles are left. There is no wait anywhere: a tile's task waits for the tasks
-//! of those tiles that it uses, however far away in the recursion they are.
+//! Each of these steps is a task that holds its blocks *weakly*: it waits for no other task, and only declares
+//! where its children will work. The children halve their blocks in turn until single tiles are left. No level
+//! waits for another: a tile's task waits only for the tasks of the tiles that it uses, however far away they are
+//! in the recursion.
 
 use std::ops::Range;
 
@@ -18,7 +19,7 @@ pub(crate) fn factor(rt: &Runtime, a: &Data<f64, Ix2>, tile: usize) -> Result<()
     rt.task("factor", a.weak_inout()).host(move |at, ()| blocked.factor(at, tiles)).submit().map(drop)
 }
 
-/// The matrix, whose blocks are ranges of tiles.
+/// The matrix; its blocks are given as ranges of tiles.
 #[derive(Clone)]
 struct Blocked {
     a: Data<f64, Ix2>,
@@ -32,7 +33,7 @@ impl Blocked {
         self.a.block((elements(rows), elements(columns)))
     }
 
-    /// Factors a block of the diagonal.
+    /// Factors a diagonal block.
     fn factor(&self, at: &Context, part: Range<usize>) -> Result<(), SubmitError> {
         if part.len() == 1 {
             return at.task("potrf", self.block(&part, &part).inout()).cpu(|_, a| potrf(a)).submit().map(drop);
@@ -50,7 +51,7 @@ impl Blocked {
         Ok(())
     }
 
-    /// Solves for a block below a factor.
+    /// Solves for a block below a factored diagonal block.
     fn solve(&self, at: &Context, factor: Range<usize>, rows: Range<usize>) -> Result<(), SubmitError> {
         if factor.len() == 1 && rows.len() == 1 {
             let accesses = (self.block(&factor, &factor).input(), self.block(&rows, &factor).inout());
@@ -71,7 +72,7 @@ impl Blocked {
         at.task("solve", accesses).host(move |at, _| inner.solve(at, factor, rows)).submit().map(drop)
     }
 
-    /// Subtracts a product of two blocks, further left, from one that is below the diagonal or on it.
+    /// Subtracts the product of two blocks further left from a block on or below the diagonal.
     fn subtract(
         &self,
         at: &Context,
@@ -118,7 +119,7 @@ impl Blocked {
     }
 }
 
-/// Two parts; the second is empty if there is one tile.
+/// Splits a range into two parts; the second is empty if there is only one tile.
 fn halves(part: &Range<usize>) -> [Range<usize>; 2] {
     let middle = part.start + part.len().div_ceil(2);
     [part.start..middle, middle..part.end]

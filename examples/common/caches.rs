@@ -1,4 +1,4 @@
-//! The caches of a core, as Linux tells of them. Where nothing is told there are none.
+//! The caches of a core, as Linux reports them. Without a report the list is empty.
 
 use std::fs;
 
@@ -7,18 +7,18 @@ use std::fs;
 pub(crate) struct Cache {
     pub(crate) level: usize,
     pub(crate) bytes: usize,
-    /// Cores that share it.
+    /// Number of cores that share it.
     pub(crate) cores: usize,
 }
 
-/// Those of the first core, from the nearest on.
+/// Returns the data caches of the first core, nearest first.
 pub(crate) fn data_caches() -> Vec<Cache> {
     let mut caches: Vec<Cache> = (0..).map_while(read).flatten().collect();
     caches.sort_by_key(|cache| cache.level);
     caches
 }
 
-/// The cache of this number; within: unless it holds instructions alone.
+/// Reads the cache with this index; the inner `None` is a cache that holds only instructions.
 fn read(number: usize) -> Option<Option<Cache>> {
     let file = |name| fs::read_to_string(format!("/sys/devices/system/cpu/cpu0/cache/index{number}/{name}")).ok();
     let kind = file("type")?;
@@ -30,7 +30,7 @@ fn read(number: usize) -> Option<Option<Cache>> {
     Some((kind.trim() != "Instruction").then_some(cache))
 }
 
-/// Of `512K` or `32M`.
+/// Parses a size such as `512K` or `32M`.
 fn bytes(text: &str) -> Option<usize> {
     let unit = match text.chars().last()? {
         'K' => 1 << 10,
@@ -40,7 +40,7 @@ fn bytes(text: &str) -> Option<usize> {
     Some(text[..text.len() - 1].parse::<usize>().ok()? * unit)
 }
 
-/// How many are in a list as `0-1,4`.
+/// Counts the cores in a list such as `0-1,4`.
 fn cores(text: &str) -> Option<usize> {
     let of_part = |part: &str| match part.split_once('-') {
         Some((first, last)) => Some(last.parse::<usize>().ok()? + 1 - first.parse::<usize>().ok()?),

@@ -1,7 +1,7 @@
-//! What the example programs share: the flags that describe the machine, the progress bar, and the
-//! way a run ends.
+//! Shared parts of the example programs: the flags that describe the machine, the progress bar, and the end of a
+//! run.
 //!
-//! Nothing here submits a task. Exit status: 0 verified, 1 not verified or failed, 2 bad values.
+//! Nothing here submits a task. Exit status: 0 verified or not compared, 1 not verified or failed, 2 bad values.
 
 use std::error::Error;
 use std::ops::RangeInclusive;
@@ -14,32 +14,35 @@ use clap::builder::TypedValueParser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use thalweg::{Builder, Runtime, SimulatedMachine};
 
-/// What a program may fail with: a refused task, a failed one, its own trouble.
+/// The result of a program, which fails with a rejected task, a failed task, or an error outside the runtime.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// The flags that every program has.
+/// Flags common to all programs.
 #[derive(Args)]
 pub(crate) struct Machine {
-    /// Compute units, as COUNT:KIND:SIZE terms with commas between, such as 1:CPU:1,2:EMU:1 [default: one CPU unit per
-    /// core; all that the machine has, if it is simulated]
+    /// Compute units, as COUNT:KIND:SIZE terms separated by commas, such as 1:CPU:1,2:EMU:1 [default: one CPU unit
+    /// per core; in a simulation, all units of the machine]
     #[arg(long, value_name = "LIST")]
     units: Option<String>,
     /// Scheduler that places the tasks
     #[arg(long, value_name = "NAME", default_value = "stealing")]
     scheduler: String,
-    /// Simulate the machine of a file: computes nothing, prints virtual times
+    /// Simulate the machine described in a file: computes nothing, prints virtual times
     #[arg(long, value_name = "FILE")]
     simulate: Option<PathBuf>,
+    /// Write a trace of the run to a file, for `thalweg trace FILE`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Show no progress bar, even on a terminal
     #[arg(long)]
     no_progress: bool,
 }
 
-/// How a run ended.
+/// The outcome of a run.
 pub(crate) struct Outcome {
-    /// Time of the part that counts.
+    /// Time of the measured part.
     pub(crate) elapsed: Duration,
-    /// Whether the result is right, if that can be said.
+    /// Whether the result is correct, if it was checked.
     pub(crate) verified: Option<bool>,
 }
 
@@ -61,12 +64,12 @@ impl Machine {
     /// Builds the runtime, runs the program on it, and prints statistics, time and verdict.
     ///
     /// The calling thread executes tasks itself while it waits, as CPU unit 0.
-    #[allow(dead_code, reason = "some programs say more of their runtime")]
+    #[allow(dead_code, reason = "some programs configure their runtime further")]
     pub(crate) fn run(&self, program: impl FnOnce(&Runtime) -> Result<Outcome>) -> ExitCode {
         self.run_with(|builder| builder, program)
     }
 
-    /// As [`run`](Self::run), of a runtime of which more is said.
+    /// Does the same as [`run`](Self::run), after `describe` has configured the runtime further.
     pub(crate) fn run_with(
         &self,
         describe: impl FnOnce(Builder) -> Builder,
@@ -106,28 +109,31 @@ impl Machine {
             println!("simulated: {}", machine.name());
             builder = builder.simulate(machine);
         }
+        if let Some(file) = &self.trace {
+            builder = builder.trace(file);
+        }
         Ok(builder.build()?)
     }
 
-    /// The units that are asked for, if they are.
-    #[allow(dead_code, reason = "not every program asks")]
+    /// Returns the units given on the command line, if any.
+    #[allow(dead_code, reason = "not every program needs it")]
     pub(crate) fn units(&self) -> Option<&str> {
         self.units.as_deref()
     }
 
-    /// The machine to simulate, if one is.
-    #[allow(dead_code, reason = "not every program asks")]
+    /// Returns the machine to simulate, if one is given.
+    #[allow(dead_code, reason = "not every program needs it")]
     pub(crate) fn simulated(&self) -> Result<Option<SimulatedMachine>> {
         Ok(self.simulate.as_ref().map(SimulatedMachine::from_file).transpose()?)
     }
 
-    /// Whether no real machine is meant.
-    #[allow(dead_code, reason = "not every program asks")]
+    /// Returns whether the run is simulated.
+    #[allow(dead_code, reason = "not every program needs it")]
     pub(crate) fn is_simulated(&self) -> bool {
         self.simulate.is_some()
     }
 
-    /// A progress bar of so many steps, gone when dropped; it draws only where standard error is a
+    /// Returns a progress bar of `steps` steps, which disappears when dropped. It draws only if standard error is a
     /// terminal.
     #[allow(dead_code, reason = "not every program has steps to show")]
     pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
@@ -136,12 +142,12 @@ impl Machine {
         }
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
         ProgressBar::new(steps as u64)
-            .with_style(style.expect("the template is correct"))
+            .with_style(style.expect("the template is valid"))
             .with_finish(ProgressFinish::AndClear)
     }
 }
 
-/// A parser of integers in a range.
+/// Returns a parser of integers in a range.
 pub(crate) fn integer(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = usize> {
     clap::value_parser!(u32).range(range).map(|number| number as usize)
 }

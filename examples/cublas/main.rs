@@ -1,25 +1,25 @@
-//! A product of matrices by cuBLAS, beside a body for cores: the library is the program's own, by bindings of its choice, and
-//! the runtime gives it a stream and addresses. Each stream keeps a handle.
+//! A matrix product by cuBLAS, with an alternative body for CPU cores. The program chooses its own bindings of the
+//! library; the runtime gives it a stream and addresses. Each stream keeps a handle.
 //!
-//! Without CUDA, or without cuBLAS, the cores do it.
+//! Without CUDA or cuBLAS, the cores do the work.
 
-#![allow(unsafe_code)] // calls of another language's functions
+#![allow(unsafe_code)] // calls foreign functions
 
 use cudarc::cublas::{result, sys};
 use ndarray::Array2;
 use std::ffi::c_void;
 use thalweg::prelude::*;
 
-/// A handle of the library, which enqueues on one stream.
+/// A cuBLAS handle, which enqueues on one stream.
 struct Blas(sys::cublasHandle_t);
 
-// SAFETY: a handle may go from thread to thread, and is used by one at a time.
+// SAFETY: a handle may move between threads, and only one thread uses it at a time.
 unsafe impl Send for Blas {}
 
 impl Blas {
     fn new(stream: *mut c_void) -> Result<Self, result::CublasError> {
         let blas = Self(result::create_handle()?);
-        // SAFETY: the handle was just made, and the runtime keeps the stream for longer than the handle.
+        // SAFETY: the handle was just created, and the runtime keeps the stream for longer than the handle.
         unsafe { result::set_stream(blas.0, stream.cast()) }?;
         Ok(blas)
     }
@@ -27,7 +27,7 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and destroyed once.
+        // SAFETY: this value owns the handle, and destroys it once.
         let _ = unsafe { result::destroy_handle(self.0) };
     }
 }
@@ -36,13 +36,13 @@ const N: usize = 96;
 const TILE: usize = 32;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // SAFETY: it is looked for, not called.
+    // SAFETY: this only looks for the library, and calls nothing in it.
     let has_blas = unsafe { sys::is_culib_present() };
     let units = if has_blas { "1:CPU:1,1:CUDA:1" } else { "1:CPU:1" };
     let rt = match Runtime::builder().compute_units(units).build() {
         Ok(rt) => rt,
         Err(error) => {
-            println!("{error}; cores alone:");
+            println!("{error}; using cores alone:");
             Runtime::builder().compute_units("1:CPU:1").build()?
         }
     };
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             rt.task("product", (a.input(), b.input(), c.block((rows.clone(), columns)).inout()))
                 .cpu(|_, (a, b, mut c)| ndarray::linalg::general_mat_mul(1.0, &a, &b, 1.0, &mut c))
                 .cuda(|cx, (a, b, mut c)| {
-                    // Rows of the one are columns of the other: the transposed product is B' A'.
+                    // cuBLAS is column-major, so it sees all matrices transposed: the transposed product is B' A'.
                     let ([m, k, ..], [_, n, ..]) = (a.extents(), b.extents());
                     let leading = [b.strides(), a.strides(), c.strides()].map(|strides| strides[0] as i32);
                     let (a, b, c) = (cx.ptr(&a), cx.ptr(&b), cx.ptr_mut(&mut c));

@@ -1,7 +1,9 @@
-//! A two-dimensional Fourier transform divided between CPU and devices: all rows, a transpose, all rows, a transpose.
+//! A two-dimensional Fourier transform divided between CPU and devices: all rows, a transpose, all rows, a
+//! transpose.
 //!
-//! Farrelly et al. 2024, figures 8 to 10. The transforms of rows are tasks at the indices of an iteration space, so that the
-//! scheduler decides who gets which; transposes are tasks of the CPU, where there is a CPU unit. The transform is scaled so that it keeps the sum of squares: four of them are the identity, and one of them can
+//! Farrelly et al. 2024, figures 8 to 10. The transforms of rows are tasks at the indices of an iteration space, so
+//! the scheduler decides which unit gets which rows; transposes run on the CPU if there is a CPU unit. The
+//! transform is scaled so that it preserves the sum of squares: four of them are the identity, and a single one can
 //! be compared with the definition.
 //!
 //! ```text
@@ -28,7 +30,7 @@ use rustfft::{Fft, FftPlanner};
 use thalweg::kernel::{DeviceViewMut, Kernel, Launcher, Program, Write};
 use thalweg::prelude::*;
 
-/// Largest difference that rounding may make, relative to the largest number.
+/// Largest difference accepted as rounding, relative to the largest number.
 const TOLERANCE: f64 = 1e-10;
 
 /// A two-dimensional Fourier transform divided between CPU and devices
@@ -44,7 +46,7 @@ struct Options {
 fn power_of_two(text: &str) -> std::result::Result<usize, String> {
     match text.parse::<usize>() {
         Ok(n) if n.is_power_of_two() && (2..=1 << 15).contains(&n) => Ok(n),
-        _ => Err("a power of two from 2 to 32768 is needed".to_owned()),
+        _ => Err("must be a power of two from 2 to 32768".to_owned()),
     }
 }
 
@@ -61,7 +63,7 @@ fn signal(n: usize) -> Array2<f64> {
 
 fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done> {
     if !n.is_power_of_two() {
-        return Err(format!("{n} is no power of two").into());
+        return Err(format!("{n} is not a power of two").into());
     }
     let x: Data<f64, Ix2> = if rt.is_simulated() { rt.zeros([n, 2 * n]) } else { rt.array(signal(n)) }.named("signal");
     let y: Data<f64, Ix2> = rt.zeros([n, 2 * n]).named("transposed");
@@ -102,14 +104,14 @@ fn transform(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done
     })?;
     if let Some(first) = first {
         let last = rt.take(x)?;
-        // The last of 4, 8, ... transforms is the signal again.
+        // After 4, 8, ... transforms the result is the signal again.
         let whole = !steps.is_multiple_of(4) || is_near(last.iter().zip(&signal(n)).map(|(a, b)| a - b), n);
         done.verified = Some(is_transform(&first) && whole);
     }
     Ok(done)
 }
 
-/// The same by RustFFT and loops alone, a part of the rows on each of these cores.
+/// The same by RustFFT and loops alone, with the rows divided among the given number of cores.
 fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let (mut x, mut y) = (signal(n), Array2::zeros((n, 2 * n)));
     let fft = FftPlanner::new().plan_fft_forward(n);
@@ -131,7 +133,7 @@ fn transform_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// By RustFFT, on each of the unit's cores a part of the rows. Scaled, so that the sum of squares stays.
+/// Transforms rows by RustFFT, divided among the unit's cores.
 fn fft_rows(context: &Context, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, f64>) {
     fft_rows_on(context.inner_cores(), fft, x);
 }
@@ -144,14 +146,14 @@ fn fft_rows_on(cores: usize, fft: &Arc<dyn Fft<f64>>, x: &mut ArrayViewMut2<'_, 
     });
 }
 
-/// [`transpose`], on so many cores a part of the columns each.
+/// Runs [`transpose`] on several cores, with the columns divided among them.
 fn transpose_on(cores: usize, x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
     let columns = y.nrows().div_ceil(cores);
     let parts = x.axis_chunks_iter(Axis(1), 2 * columns).into_par_iter();
     parts.zip(y.axis_chunks_iter_mut(Axis(0), columns)).for_each(|(x, mut y)| transpose(&x, &mut y));
 }
 
-/// y <- the transpose of x, scaled by the root of the number of rows.
+/// Stores the transpose of x in y, divided by the square root of the number of rows.
 fn transpose(x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
     const TILE: usize = 16;
     let scale = 1.0 / (x.nrows() as f64).sqrt();
@@ -167,24 +169,25 @@ fn transpose(x: &ArrayView2<'_, f64>, y: &mut ArrayViewMut2<'_, f64>) {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: a group's threads write the row that is theirs, each its own numbers between two barriers.
+// SAFETY: the threads of a group write only the group's row, and between two barriers each writes only its own
+// numbers.
 const FFT: Program = unsafe { Program::new("fft.cl", include_str!("../../kernels/fft.cl")) };
-/// The rows; their number, the complex numbers of each, and that number's logarithm.
+/// The rows; their number, the complex numbers in each, and the base-2 logarithm of the latter.
 static FFT_ROWS: Kernel<(Write<f64>, i32, i32, i32)> = Kernel::new(&FFT, "fft_rows");
 
-/// [`fft_rows`] on an accelerator.
+/// Runs [`fft_rows`] on an accelerator.
 fn launch_fft_rows(k: &mut Launcher<'_>, x: &mut DeviceViewMut<'_, f64>) -> std::result::Result<(), DeviceError> {
     let [rows, columns, ..] = x.extents();
     let n = columns / 2;
     k.launch(&FFT_ROWS, 256 * rows, (x, rows as i32, n as i32, n.ilog2() as i32))
 }
 
-/// Whether some numbers are those of the definition, and the sum of squares is the signal's.
+/// Checks some numbers against the definition, and the sum of squares against the signal's.
 fn is_transform(found: &Array2<f64>) -> bool {
     let n = found.nrows();
     let signal = signal(n);
     let [before, after]: [&[Complex<f64>]; 2] =
-        [&signal, found].map(|numbers| cast_slice(numbers.as_slice().expect("an array of its own has no gaps")));
+        [&signal, found].map(|numbers| cast_slice(numbers.as_slice().expect("an owned array has no gaps")));
     let [squares, squares_after] = [before, after].map(|all| all.iter().map(Complex::norm_sqr).sum::<f64>());
     let by_definition = |(k, l): (usize, usize)| -> Complex<f64> {
         let term = |(at, x): (usize, &Complex<f64>)| {
@@ -206,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_transform_is_found() {
+    fn wrong_transform_is_detected() {
         let rt = Runtime::builder().compute_units("1:CPU:2,1:EMU:1").scheduler("static").build().unwrap();
         assert_eq!(transform(&rt, 16, 3, 4).unwrap().verified, Some(true));
         assert!(!is_transform(&signal(16)));

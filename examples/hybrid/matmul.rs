@@ -1,8 +1,10 @@
-//! A dense matrix product divided between CPU and devices: C = A B, the rows of A and C shared out, B everybody's.
+//! A dense matrix product divided between CPU and devices: C = A B, with the rows of A and C divided, and B shared
+//! by all.
 //!
-//! Farrelly et al. 2024, figures 1 and 5 to 7. Each block of rows is a task at an index of an iteration space, so that the
-//! scheduler decides who gets which rows, and learns from step to step: `--scheduler fpm` makes the last unit end as early as
-//! can be, `fpm:objective=energy` uses the least energy. `--compare` shows both beside the CPU and the devices alone.
+//! Farrelly et al. 2024, figures 1 and 5 to 7. Each block of rows is a task at an index of an iteration space, so
+//! the scheduler decides which unit gets which rows, and learns from step to step: `--scheduler fpm` lets the last
+//! unit end as early as possible, `fpm:objective=energy` uses the least energy. `--compare` compares both with the
+//! CPU alone and the devices alone.
 //!
 //! ```text
 //! cargo run --release --example matmul -- --size 2048 --units 1:CPU:1,1:EMU:1 --scheduler fpm
@@ -41,7 +43,7 @@ fn main() -> ExitCode {
     hybrid.run("matmul", size, &tasks, &|n, cores, steps| multiply_alone(n, cores, steps))
 }
 
-/// The elements are whole numbers, so that sums are exact in any order.
+/// Returns an element of A and B: a whole number, so that sums are exact in any order.
 fn element(i: usize, j: usize) -> f64 {
     ((i * 31 + j * 17) % 19) as f64 - 9.0
 }
@@ -81,7 +83,7 @@ fn multiply(rt: &Runtime, n: usize, blocks: usize, steps: usize) -> Result<Done>
     Ok(done)
 }
 
-/// By gemm alone, which shares the work out over its threads.
+/// Multiplies by gemm alone, which divides the work among its threads.
 fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     let a = Array2::from_shape_fn((n, n), |(i, j)| element(i, j));
     let (b, mut c) = (a.clone(), Array2::zeros((n, n)));
@@ -91,7 +93,7 @@ fn multiply_alone(n: usize, cores: usize, steps: usize) -> Result<Done> {
     Ok(done)
 }
 
-/// C <- A B, by gemm, on so many of the cores of the rayon pool that this is called in.
+/// Computes C <- A B by gemm, on the given number of cores of the current rayon pool.
 #[allow(unsafe_code)]
 fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMut2<'_, f64>, threads: Parallelism) {
     let ((m, k), n) = (a.dim(), b.ncols());
@@ -99,7 +101,7 @@ fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMu
     let [a_strides, b_strides, c_strides] =
         [a.strides(), b.strides(), c.strides()].map(|strides| (strides[1], strides[0]));
     let (c_at, a_at, b_at) = (c.as_mut_ptr(), a.as_ptr(), b.as_ptr());
-    // SAFETY: pointers, extents and strides are those of whole views, and C is borrowed by nobody else.
+    // SAFETY: pointers, extents and strides are those of whole views, and C is borrowed exclusively.
     unsafe {
         gemm::gemm(
             m,
@@ -126,12 +128,12 @@ fn product(a: &ArrayView2<'_, f64>, b: &ArrayView2<'_, f64>, c: &mut ArrayViewMu
 }
 
 #[allow(unsafe_code)]
-// SAFETY: the kernel writes the element that is its thread's, and reads those that its head declares.
+// SAFETY: each thread of the kernel writes only its own element, and reads only those that the signature declares.
 const MATMUL: Program = unsafe { Program::new("matmul.cl", include_str!("../../kernels/matmul.cl")) };
 /// A, B, C; rows of A and C, columns of A, columns of B and C.
 static MULTIPLY_ROWS: Kernel<(Read<f64>, Read<f64>, Write<f64>, i32, i32, i32)> = Kernel::new(&MATMUL, "multiply_rows");
 
-/// [`multiply_rows`] on an accelerator.
+/// Runs [`multiply_rows`] on an accelerator.
 fn launch_multiply_rows(
     k: &mut Launcher<'_>,
     a: &DeviceView<'_, f64>,
@@ -142,7 +144,7 @@ fn launch_multiply_rows(
     k.launch(&MULTIPLY_ROWS, [columns, rows], (a, b, c, rows as i32, inner as i32, columns as i32))
 }
 
-/// Whether C is A B: some rows element by element, and all rows by what they do to a vector.
+/// Checks that C is A B: some rows element by element, and all rows by their product with a vector.
 fn is_product(a: &Array2<f64>, b: &Array2<f64>, c: &Array2<f64>) -> bool {
     let n = a.nrows();
     let x = Array1::from_shape_fn(n, |i| (i * 7 % 23) as f64 - 11.0);
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_wrong_element_is_found() {
+    fn single_wrong_element_is_detected() {
         let a = Array2::from_shape_fn((9, 9), |(i, j)| element(i, j));
         let mut c = a.dot(&a);
         assert!(is_product(&a, &a, &c));

@@ -1,5 +1,5 @@
-//! Messages that arrive over sockets, read asynchronously by tokio into regions that tasks have lent out, and reduced by
-//! ordinary tasks as they come. While all senders are silent, no core is busy.
+//! Messages that tokio reads from sockets, asynchronously, into regions that tasks have lent out, and that ordinary
+//! tasks reduce as they arrive. While all senders are silent, no core is busy.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Reads messages from sockets and sums up what each sender has sent.
+/// Reads messages from sockets and sums up what each sender sent.
 #[derive(Parser)]
 struct Flags {
     #[command(flatten)]
@@ -20,23 +20,23 @@ struct Flags {
     /// Samples in a message
     #[arg(long, value_name = "N", default_value = "4096", value_parser = integer(1..=1 << 20))]
     size: usize,
-    /// Senders, each with a connection of its own
+    /// Senders, each with its own connection
     #[arg(long, value_name = "N", default_value = "8", value_parser = integer(1..=256))]
     senders: usize,
-    /// Messages of each sender
+    /// Messages per sender
     #[arg(long, value_name = "N", default_value = "16", value_parser = integer(1..=10_000))]
     messages: usize,
-    /// A plain loop: receive, then compute, one after the other
+    /// Run a plain loop: receive, then compute, one message after the other
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
 }
 
-/// What a sender sends: its `i`-th sample.
+/// Returns the `i`-th sample that a sender sends.
 fn sample(sender: usize, i: usize) -> f64 {
     ((sender + 1) * (i % 1000)) as f64 / 1000.0
 }
 
-/// What is computed of a message.
+/// The computation for each message.
 fn energy(samples: &[f64]) -> f64 {
     samples.iter().map(|x| (x * x + 1.0).sqrt()).sum()
 }
@@ -85,16 +85,16 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
         sums
     } else {
         let sums = rt.zeros::<f64, _>(senders);
-        // Two buffers per sender: one is filled while the other is worked on.
+        // Two buffers per sender: one is filled while the other is processed.
         let buffers: Vec<_> = (0..senders).map(|_| [(); 2].map(|()| rt.zeros::<f64, _>(size))).collect();
         let streams: Vec<_> = streams.into_iter().map(|s| std::sync::Arc::new(tokio::sync::Mutex::new(s))).collect();
-        let order: Vec<_> = (0..senders).map(|_| rt.scalar(0u8)).collect(); // messages of a sender come one after the other
+        let order: Vec<_> = (0..senders).map(|_| rt.scalar(0u8)).collect(); // orders the messages of a sender
         for (message, sender) in (0..messages).flat_map(|message| (0..senders).map(move |sender| (message, sender))) {
             let buffer = &buffers[sender][message % 2];
             let (stream, handle) = (streams[sender].clone(), network.handle().clone());
             rt.task("receive", (order[sender].inout(), buffer.output()))
                 .host_async(move |_, (_turn, mut samples)| async move {
-                    // Sockets need tokio's reactor: it fills the buffer, and wakes this future.
+                    // Sockets need tokio's reactor; its task fills the buffer and wakes this future.
                     handle.spawn(async move { receive(&mut *stream.lock().await, &mut samples).await }).await?
                 })
                 .submit()?;

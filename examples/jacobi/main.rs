@@ -1,21 +1,21 @@
 //! Laplace's equation on a square by Jacobi's method, as tasks on two-dimensional blocks.
 //!
-//! The iteration of Ozen et al. 2014 (`u` from `u_old`, a reduction for the error, until it is small
-//! enough) without its barriers: one task relaxes one block, reading the block and a halo of one
-//! cell from one array and writing the block in the other. Only every hundredth sweep measures how
-//! much it changed, and that number is looked at one hundred sweeps later, so the units never wait
-//! for the program.
+//! The iteration of Ozen et al. 2014 (`u` from `u_old`, a reduction for the error, until it is small enough)
+//! without its barriers. One task relaxes one block: it reads the block and a halo of one cell from one array, and
+//! writes the block in the other. Only every hundredth sweep measures the change, and the program reads that number
+//! one hundred sweeps later, so the units never wait for the program.
 //!
-//! A grid that no cache holds comes from memory once in each sweep, as fast as memory gives it (`reach.rs`). With
-//! `--sweeps-per-task`, a task does several sweeps over its block, each a row behind the one before, while these rows are in
-//! the cache: its halo is so many cells wide, of which it computes some as its neighbours do. The bits are the same.
+//! A grid that fits into no cache is read from memory once per sweep, at the speed of the memory (`reach.rs`). With
+//! `--sweeps-per-task`, a task does several sweeps over its block, each one row later than the previous one, while
+//! these rows are in the cache. Its halo is then as many cells wide as it does sweeps, and the task computes some
+//! of these cells redundantly with its neighbours. The result is bit-identical.
 //!
-//! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and
-//! ∂⁴u/∂y⁴ vanish, the five-point formula has no discretization error. What remains is the error of
-//! the iteration, which the discrete maximum principle bounds by what the last sweep changed. The
-//! program stops when this bound meets the tolerance, then checks every point.
+//! The solution is known: u = x³y − xy³ is harmonic, and because its fourth derivatives ∂⁴u/∂x⁴ and ∂⁴u/∂y⁴ vanish,
+//! the five-point formula has no discretization error. Only the error of the iteration remains, which the discrete
+//! maximum principle bounds by the change of the last sweep. The program stops when this bound meets the tolerance,
+//! then checks every point.
 
-#[allow(dead_code, reason = "the bench that shares this asks who shares a cache")]
+#[allow(dead_code, reason = "only a bench that shares this file asks how many cores share a cache")]
 #[path = "../common/caches.rs"]
 mod caches;
 #[path = "../common/mod.rs"]
@@ -38,13 +38,13 @@ use sweep::{before, largest_change, relax, relax_often};
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// Sweeps of a simulated run, in which nothing is measured and so nothing converges, if no number is given.
+/// Default number of sweeps in a simulation, where nothing is measured, so nothing converges.
 const SIMULATED_SWEEPS: usize = 1000;
 
 /// Sweeps from one measurement of the change to the next.
 const CHECK_EVERY: usize = 100;
 
-/// Of these, so many are recorded: an even number, after which the two arrays have their places again.
+/// Number of these sweeps that are recorded: even, so that both arrays are back in their roles afterwards.
 const RECORDED_SWEEPS: usize = CHECK_EVERY - 2;
 
 /// Laplace's equation on a square by Jacobi's method
@@ -53,16 +53,16 @@ struct Options {
     /// Unknowns along each side of the square
     #[arg(long, value_name = "N", default_value = "256", value_parser = integer(1..=32_768))]
     size: usize,
-    /// Side of a block; each is a task per sweep
+    /// Side of a block; each block is one task per sweep
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=1_000_000_000))]
     block: usize,
-    /// Sweeps that a task does at once, on cores alone; three rows of a block for each of them should fit into a cache
+    /// Sweeps that a task does at once, on cores only; three rows of a block per sweep should fit into a cache
     #[arg(long, value_name = "N", default_value = "1", value_parser = integer(1..=1000), conflicts_with = "replay")]
     sweeps_per_task: usize,
     /// Largest error to accept at any point
     #[arg(long, value_name = "ERROR", default_value = "1e-6", allow_negative_numbers = true, value_parser = positive)]
     tolerance: f64,
-    /// Give up after so many sweeps [default: 1000000, or in a simulation 1000]
+    /// Give up after this many sweeps [default: 1000000, or 1000 in a simulation]
     #[arg(long, value_name = "N", value_parser = integer(1..=1_000_000_000))]
     max_iterations: Option<usize>,
     /// Record the sweeps between two measurements once, and replay them
@@ -75,7 +75,7 @@ struct Options {
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("a positive number is needed, such as 1e-6".to_owned()),
+        _ => Err("must be a positive number, such as 1e-6".to_owned()),
     }
 }
 
@@ -100,16 +100,16 @@ fn main() -> ExitCode {
     })
 }
 
-/// Where the iteration stopped.
+/// Result of the iteration.
 struct Solution {
-    /// Values at all points, those of the boundary included.
+    /// Values at all points, including the boundary.
     u: Array2<f64>,
     sweeps: usize,
-    /// No point can be further from the solution than this.
+    /// Upper bound of the error at any point.
     bound: f64,
 }
 
-/// Sweeps until the error is certain to be within the tolerance, or there were too many sweeps.
+/// Sweeps until the error is certain to be within the tolerance, or the limit of sweeps is reached.
 fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Result<Solution> {
     let grid = Grid::new(options.size);
     let field = || match rt.is_simulated() {
@@ -162,18 +162,18 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
     Ok(Solution { u: rt.take(new)?, sweeps, bound })
 }
 
-/// The parts of the inner points: squares of a given side, those at the far edges perhaps smaller.
+/// Returns the blocks of inner points: squares of a given side, possibly smaller at the far edges.
 fn blocks(u: &Data<f64, Ix2>, side: usize) -> Partition<'_, f64, Ix2> {
     let inside = 1..u.shape()[0] - 1;
     u.block((inside.clone(), inside)).tiles([side, side])
 }
 
-/// How far away a sweep's two arrays are.
+/// Returns where a sweep finds its two arrays.
 fn reach(u: &Data<f64, Ix2>) -> Reach {
     Reach::of(2 * u.len() * size_of::<f64>())
 }
 
-/// One task per block: `new` from `old`.
+/// Submits a sweep, one task per block: `new` from `old`.
 fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64, Ix2>) -> Result<(), SubmitError> {
     let reach = reach(old);
     rt.for_each("relax", (blocks(old, side).grow(1).input(), blocks(new, side).output()))
@@ -183,7 +183,7 @@ fn submit_sweep(rt: &Runtime, side: usize, old: &Data<f64, Ix2>, new: &Data<f64,
     Ok(())
 }
 
-/// One task per block, which does so many sweeps.
+/// Submits one task per block; each task does `sweeps` sweeps.
 fn submit_sweeps(
     rt: &Runtime,
     side: usize,
@@ -201,7 +201,7 @@ fn submit_sweeps(
     Ok(())
 }
 
-/// So many sweeps, to be submitted by one call.
+/// Records [`RECORDED_SWEEPS`] sweeps, to be submitted by one call.
 fn record_sweeps(
     rt: &Runtime,
     side: usize,
@@ -222,7 +222,7 @@ fn record_sweeps(
     })
 }
 
-/// The same, and the largest change of any point goes to `change`.
+/// Submits a sweep that also reduces the largest change of any point into `change`.
 fn submit_measured_sweep(
     rt: &Runtime,
     side: usize,
@@ -243,18 +243,19 @@ fn submit_measured_sweep(
 }
 
 #[allow(unsafe_code)]
-// SAFETY: the kernels write the point that is theirs, and read those around it, if `rows` and `columns` say that it is one.
+// SAFETY: each thread writes only its own point and reads only those around it, if by `rows` and `columns` it has a
+// point.
 const JACOBI: Program = unsafe { Program::new("jacobi.cl", include_str!("../../kernels/jacobi.cl")) }
     .header("reduce.h", include_str!("../../kernels/reduce.h"));
-/// Old, new; rows, columns; distances of the rows in memory.
+/// Old, new; rows, columns; row strides of both.
 type Relax = (Read<f64>, Write<f64>, i32, i32, i64, i64);
-/// The same, with the change behind them.
+/// The same, with the change after the arrays.
 type RelaxAndMeasure = (Read<f64>, Write<f64>, Write<f64>, i32, i32, i64, i64);
 
 static RELAX: Kernel<Relax> = Kernel::new(&JACOBI, "relax");
 static RELAX_AND_MEASURE: Kernel<RelaxAndMeasure> = Kernel::new(&JACOBI, "relax_and_measure");
 
-/// [`relax`] on an accelerator.
+/// Runs [`relax`] on an accelerator.
 fn launch_relax(
     k: &mut Launcher<'_>,
     old: &DeviceView<'_, f64>,
@@ -264,7 +265,7 @@ fn launch_relax(
     k.launch(&RELAX, threads, (old, new, rows, columns, old_stride, new_stride))
 }
 
-/// [`relax`], and the larger of [`largest_change`] and what `change` was, on an accelerator.
+/// Runs [`relax`] on an accelerator, and raises `change` to [`largest_change`] if that is larger.
 fn launch_relax_and_measure(
     k: &mut Launcher<'_>,
     old: &DeviceView<'_, f64>,
@@ -275,7 +276,7 @@ fn launch_relax_and_measure(
     k.launch(&RELAX_AND_MEASURE, threads, (old, new, change, rows, columns, old_stride, new_stride))
 }
 
-/// Threads, rows, columns, and the rows' distances in memory.
+/// Returns threads, rows, columns, and the row strides of both arrays.
 fn geometry(old: &DeviceView<'_, f64>, new: &DeviceViewMut<'_, f64>) -> ([usize; 2], i32, i32, i64, i64) {
     let [rows, columns, ..] = new.extents();
     ([columns, rows], rows as i32, columns as i32, old.strides()[0] as i64, new.strides()[0] as i64)
@@ -284,7 +285,7 @@ fn geometry(old: &DeviceView<'_, f64>, new: &DeviceViewMut<'_, f64>) -> ([usize;
 /// The square −1 ≤ x, y ≤ 1 with its boundary, in equal steps.
 #[derive(Clone, Copy)]
 struct Grid {
-    /// Points along a side, those on the boundary included.
+    /// Points along a side, including the boundary.
     points: usize,
 }
 
@@ -297,24 +298,24 @@ impl Grid {
         2.0 / (self.points - 1) as f64
     }
 
-    /// The solution at a point.
+    /// Returns the solution at a point.
     fn exact(&self, (i, j): (usize, usize)) -> f64 {
         let coordinate = |i: usize| i as f64 * self.step() - 1.0;
         let (x, y) = (coordinate(j), coordinate(i));
         x * y * (x * x - y * y)
     }
 
-    /// The solution on the boundary, zero inside.
+    /// Returns the initial value of a point: the solution on the boundary, zero inside.
     fn guess(&self, (i, j): (usize, usize)) -> f64 {
         let inside = 1..self.points - 1;
         if inside.contains(&i) && inside.contains(&j) { 0.0 } else { self.exact((i, j)) }
     }
 
-    /// How far any point can be from the solution, by the largest change of a sweep.
+    /// Bounds the error at any point, given the largest change of a sweep.
     ///
-    /// A change of δ is a residual of 4 δ/h². With the comparison function (1 − x²)/2, which is at
-    /// most ½ and whose discrete −Δ is 1, the maximum principle gives an error of at most half that.
-    /// Later sweeps cannot make it larger.
+    /// A change of δ is a residual of 4 δ/h². The comparison function (1 − x²)/2 is at most ½ and its discrete −Δ
+    /// is 1, so the maximum principle gives an error of at most half the residual. Later sweeps cannot make it
+    /// larger.
     fn error_bound(&self, change: f64) -> f64 {
         2.0 * change / self.step().powi(2)
     }
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_solution_stays_when_relaxed() {
+    fn relaxing_the_solution_does_not_change_it() {
         let grid = Grid::new(30);
         let exact = Array2::from_shape_fn((32, 32), |at| grid.exact(at));
         let mut relaxed = exact.clone();
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sweep_takes_the_mean_of_the_neighbours() {
+    fn sweep_takes_the_mean_of_the_neighbours() {
         let old = Array2::from_shape_fn((3, 4), |(i, j)| (10 * i + j * j) as f64);
         let mut new = Array2::zeros((1, 2));
         relax(&old.view(), &mut new.view_mut(), Reach::Cache);
@@ -356,8 +357,8 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_of_memory_gives_the_same_bits() {
-        // Rows that begin and end within a line, that are shorter than one, that are many, and none.
+    fn memory_sweep_matches_cache_sweep_bitwise() {
+        // Rows that begin and end inside a cache line, rows shorter than one, many rows, and none.
         for (rows, columns) in [(5, 100), (3, 5), (1, 1), (40, 8), (7, 67), (0, 3), (3, 0), (2, 2500)] {
             let old = Array2::from_shape_fn((rows + 2, columns + 2), |(i, j)| ((i * 31 + j * 17) as f64).sin());
             let mut near = Array2::from_elem((rows + 2, columns + 2), 7.0);
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds_and_every_machine_gives_the_same_bits() {
+    fn error_bound_holds_and_all_machines_agree_bitwise() {
         let flags = ["--size", "40", "--block", "16", "--tolerance", "1e-9"];
         let first = solved("2:CPU:1", &flags);
         let error = Grid::new(40).largest_error(&first.u);
@@ -389,10 +390,10 @@ mod tests {
     }
 
     #[test]
-    fn several_sweeps_at_once_give_the_same_bits() {
+    fn several_sweeps_per_task_are_bit_identical() {
         let flags = ["--size", "40", "--tolerance", "1e-9"];
         let first = solved("2:CPU:1", &flags);
-        // Blocks that end beside the boundary, that are smaller than their halo, and one that is all there is.
+        // Blocks that end next to the boundary, blocks smaller than their halo, and a single block.
         for (block, sweeps) in [("16", "2"), ("13", "7"), ("39", "5"), ("3", "6"), ("40", "99"), ("128", "1000")] {
             for units in ["2:CPU:1", "1:CPU:1,2:EMU:1"] {
                 let other = solved(units, &[&flags[..], &["--block", block, "--sweeps-per-task", sweeps]].concat());
@@ -403,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn accelerators_give_the_same_bits() {
-        // First in one block, so that kernels are compiled one after the other.
+    fn accelerators_are_bit_identical() {
+        // One block first, so that kernels are compiled one after the other.
         for block in ["40", "16"] {
             let flags = ["--size", "40", "--block", block, "--tolerance", "1e-9"];
             let first = solved("2:CPU:1", &flags);
@@ -419,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_sweeps_are_noticed() {
+    fn too_few_sweeps_miss_the_tolerance() {
         let stopped = solved("2:CPU:1", &["--size", "40", "--max-iterations", "30"]);
         assert_eq!(stopped.sweeps, 30);
         let error = Grid::new(40).largest_error(&stopped.u);

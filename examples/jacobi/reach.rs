@@ -1,11 +1,12 @@
-//! How far away a sweep's arrays are, and what a sweep over arrays that no cache holds asks of the memory.
+//! Working-set size of a sweep, and how out-of-cache sweeps use prefetching and streaming stores.
 //!
-//! A processor foresees a line or two of the short rows of a block, and stops at the end of a page; and a store reads the line
-//! that it writes to, which then takes the room in the caches of what is read again. So such a sweep asks for rows of the block
-//! in time, and stores past the caches. From a cache both would cost more than they bring.
+//! In the short rows of a block, the hardware prefetcher runs only a line or two ahead, and it stops at the end of
+//! a page. An ordinary store first reads the line that it writes to, and that line then takes cache space from rows
+//! that will be read again. So a sweep over arrays in memory prefetches the rows of its block in time, and uses
+//! streaming stores, which bypass the caches. For arrays in a cache, both would cost more than they gain.
 //!
-//! Neither changes what is computed. Invariant: what was stored past the caches is in order before [`Past::during`] returns, so
-//! that whoever is told of the end of a task finds what it stored.
+//! Neither changes the result. Invariant: streaming stores are ordered before [`Past::during`] returns, so that any
+//! thread that is notified of the end of a task sees what the task stored.
 
 use std::marker::PhantomData;
 use std::slice;
@@ -16,23 +17,23 @@ use pulp::bytemuck::{cast_slice, cast_slice_mut};
 
 use super::caches::data_caches;
 
-/// What a cache brings at once, in bytes.
+/// Size of a cache line, in bytes.
 const LINE: usize = 64;
 
-/// The largest cache, where the system does not tell.
+/// Size assumed for the largest cache if the system reports none.
 const USUAL: usize = 32 << 20;
 
 /// Where a sweep finds its arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// In a cache, since the sweep before.
+    /// In a cache, since the previous sweep.
     Cache,
-    /// In memory: there are too many.
+    /// In memory: they are too large for any cache.
     Memory,
 }
 
 impl Reach {
-    /// That of arrays which have so many bytes together. Half of the largest cache is for what else there is.
+    /// Returns the reach of arrays of `bytes` in total. Half of the largest cache is left for everything else.
     pub(crate) fn of(bytes: usize) -> Self {
         static LARGEST: OnceLock<usize> = OnceLock::new();
         let largest = LARGEST.get_or_init(|| data_caches().iter().map(|cache| cache.bytes).max().unwrap_or(USUAL));
@@ -40,20 +41,20 @@ impl Reach {
     }
 }
 
-/// A cache of a core.
+/// A cache level of a core.
 #[derive(Clone, Copy)]
 pub(crate) enum Near {
     First,
     Second,
 }
 
-/// Has the line where element `at` of a row is, or would be, brought to a cache, if the processor likes to; has no other effect.
+/// Prefetches the line where element `at` of a row is, or would be, into a cache: a hint without any other effect.
 #[inline(always)]
 #[allow(unsafe_code)]
 pub(crate) fn ask(row: &[f64], at: usize, to: Near) {
     let address = row.as_ptr().wrapping_add(at);
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint, which reads nothing and cannot fault, whatever the address.
+    // SAFETY: a prefetch is a hint, which reads nothing and cannot fault, whatever the address.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         match to {
@@ -65,19 +66,21 @@ pub(crate) fn ask(row: &[f64], at: usize, to: Near) {
     let _ = (address, to);
 }
 
-/// Stores past the caches into rows that nobody else has before [`Past::during`] returns.
+/// Streaming stores into rows that nothing else can access before [`Past::during`] returns.
 pub(crate) struct Past<'r>(PhantomData<&'r mut [f64]>);
 
 impl<'r> Past<'r> {
-    /// Has something stored past the caches. Whoever gets the rows then finds what was stored, also after a panic.
+    /// Runs `store`, which may use streaming stores. Any later access to the rows sees what it stored, even after a
+    /// panic.
     #[inline(always)]
     pub(crate) fn during(store: impl FnOnce(&Self)) {
-        // A value of the caller's could be forgotten.
+        // A guard handed to the caller could be forgotten, so it stays here.
         let past = Self(PhantomData);
         store(&past);
     }
 
-    /// A row in three parts: numbers before the first line that is all its own, vectors, and numbers that are no vector.
+    /// Splits a row into the numbers before the first whole cache line, vectors, and a remainder shorter than a
+    /// vector.
     #[inline(always)]
     pub(crate) fn split<S: Simd>(&self, row: &'r mut [f64]) -> (&'r mut [f64], PastVectors<'r, S>, &'r mut [f64]) {
         let before = row.as_ptr().align_offset(LINE).min(row.len());
@@ -99,7 +102,7 @@ impl Drop for Past<'_> {
     }
 }
 
-/// Vectors that begin at a line, to be stored past the caches.
+/// Vectors that begin at a cache line, to be written by streaming stores.
 pub(crate) struct PastVectors<'r, S: Simd>(&'r mut [S::f64s]);
 
 impl<S: Simd> PastVectors<'_, S> {
@@ -107,10 +110,10 @@ impl<S: Simd> PastVectors<'_, S> {
         self.0.len()
     }
 
-    /// Stores a vector.
+    /// Stores vector `at`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If `at` is not less than [`len`](Self::len).
     #[inline(always)]
     #[allow(unsafe_code)]
     pub(crate) fn set(&mut self, at: usize, vector: S::f64s) {
@@ -124,9 +127,9 @@ impl<S: Simd> PastVectors<'_, S> {
             let to: &mut [f64] = cast_slice_mut(slice::from_mut(place));
             for lane in (0..S::F64_LANES).step_by(2) {
                 let [first, second] = [from[lane], from[lane + 1]];
-                // SAFETY: SSE2 is part of x86-64. These are two numbers, of an even number of lanes, at a multiple of sixteen
-                // bytes, since the first vector begins at a line. They are borrowed until `Past::during` returns, which
-                // puts them in order.
+                // SAFETY: SSE2 is part of x86-64. The target is two numbers out of an even number of lanes, at a
+                // multiple of sixteen bytes, since the first vector begins at a cache line. They are borrowed until
+                // `Past::during` returns, which orders the stores.
                 unsafe { _mm_stream_pd(&raw mut to[lane], _mm_set_pd(second, first)) }
             }
             return;

@@ -1,5 +1,5 @@
-//! A sweep of Jacobi's method over a block, several at once, and how much one changed: plain functions, which know nothing of
-//! the runtime. The bench `roofline` measures them.
+//! A sweep of Jacobi's method over a block, several sweeps at once, and the largest change of a sweep: plain
+//! functions that know nothing of the runtime. The bench `roofline` measures them.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -9,37 +9,39 @@ use pulp::{Arch, Simd, WithSimd};
 
 use super::reach::{Near, Past, Reach, ask};
 
-/// Why a row can be had as a slice.
+/// Why a row can be borrowed as a slice.
 const CONTIGUOUS: &str = "rows are contiguous";
 
 /// Rows of each sweep that [`relax_often`] keeps for the next one.
 const KEPT: usize = 3;
 
-/// How many numbers before they are needed those that come from memory are asked for: with some hundred nanoseconds to memory
-/// and a few tens of gigabytes per second, more than are under way.
+/// Prefetch distance, in numbers, from memory. At some hundred nanoseconds of latency and a few tens of gigabytes
+/// per second, this is more than is in flight.
 const AHEAD: usize = 1024;
 
-/// The same of those that come from a further cache to the first.
+/// Prefetch distance, in numbers, from a further cache to the first.
 const NEARER: usize = 64;
 
 thread_local! {
-    /// These rows, whose memory remains from one block to the next.
+    /// These rows; their memory is kept from one block to the next.
     static BETWEEN: Cell<Vec<f64>> = const { Cell::new(Vec::new()) };
 }
 
-/// Every point becomes the mean of its four neighbours. `old` has a halo of one cell around `new`.
+/// Sets every point to the mean of its four neighbours. `old` has a halo of one cell around `new`.
 pub(crate) fn relax(old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>, reach: Reach) {
     Arch::new().dispatch(Sweep { old: old.view(), new: new.view_mut(), reach });
 }
 
-/// So many sweeps at once, to the same bits: a block comes from memory once for all of them. `old` has a halo of as many cells
-/// around `new`, of which `before` lie above and to the left; a halo that is narrower on a side ends in the boundary there.
+/// Does several sweeps at once, with bit-identical results: a block is read from memory once for all of them. `old`
+/// has a halo of `sweeps` cells around `new`; `before` counts those above and to the left; a halo that is narrower
+/// on a side ends in the boundary there.
 ///
-/// The sweeps follow one another by a row each: when one has a row, the next has what it needs for the row above. So of what is
-/// between them the last three rows are kept, and the caches have room for these if rows are not too long.
+/// Each sweep runs one row later than the previous one: when a sweep has finished a row, the next sweep has
+/// everything it needs for the row above. So only the last three rows between two sweeps are kept, and they fit
+/// into the caches if rows are not too long.
 ///
-/// What is further away than sweeps are left is of no use any more: each sweep leaves out the outermost cells of the one before.
-/// Neighbouring blocks compute some cells of the halo as well.
+/// Cells further away than the number of sweeps left are no longer needed, so each sweep leaves out the outermost
+/// cells of the previous one. Neighbouring blocks compute some cells of the halo as well.
 pub(crate) fn relax_often(
     old: &ArrayView2<'_, f64>,
     before: [usize; 2],
@@ -49,7 +51,8 @@ pub(crate) fn relax_often(
     Arch::new().dispatch(Sweeps { old: old.view(), before, new: new.view_mut(), sweeps });
 }
 
-/// How many cells of its halo a block has before it along an axis, the `number`-th one of `cells`: fewer beside the boundary.
+/// Returns how many halo cells the `number`-th block of `cells` has before it along an axis: fewer next to the
+/// boundary.
 pub(crate) fn before(number: usize, cells: usize, sweeps: usize) -> usize {
     sweeps.min(1 + number * cells)
 }
@@ -108,7 +111,7 @@ struct Sweeps<'a> {
 }
 
 impl Sweeps<'_> {
-    /// The rows and the columns of `old` that a sweep computes when `left` are left after it.
+    /// Returns the rows and the columns of `old` that a sweep computes if `left` sweeps follow it.
     fn computed(&self, left: usize) -> [Range<usize>; 2] {
         [0, 1].map(|axis| {
             let (cells, block) = (self.old.len_of(Axis(axis)), self.new.len_of(Axis(axis)));
@@ -145,7 +148,7 @@ impl WithSimd for Sweeps<'_> {
                     let new = &mut later[row % KEPT * columns..][around.clone()];
                     let (first, last) = (0, new.len() - 1);
                     relax_row(simd, read, &mut new[1..last]);
-                    // So do these, if they are of the boundary; nobody reads them if they are of a halo.
+                    // Boundary cells stay, too. Cells of a halo are never read here.
                     for edge in [first, last] {
                         new[edge] = self.old[[row, around.start + edge]];
                     }
@@ -156,21 +159,21 @@ impl WithSimd for Sweeps<'_> {
     }
 }
 
-/// The row of an array above row `row` of what has a halo of one cell in it, that row itself, and the one below.
+/// Returns the row above row `row` of the array inside the halo, that row itself, and the row below.
 #[inline(always)]
 fn around<'a>(old: &'a ArrayView2<'_, f64>, row: usize) -> [&'a [f64]; 3] {
     [contiguous(old.row(row)), contiguous(old.row(row + 1)), contiguous(old.row(row + 2))]
 }
 
-/// The numbers of a row.
+/// Returns the numbers of a row.
 fn contiguous<'a>(row: ArrayView1<'a, f64>) -> &'a [f64] {
     row.to_slice().expect(CONTIGUOUS)
 }
 
-/// A row becomes the mean of those above and below and of its own neighbours. It has a cell less on either side than those
-/// around.
+/// Sets a row to the mean of the rows above and below and of its own neighbours. It has one cell less on either
+/// side than the rows around it.
 ///
-/// Loops over indices, not iterators: what is not inlined here is not compiled for the processor's vectors.
+/// Loops over indices, not iterators: code that is not inlined here is not compiled for the processor's vectors.
 #[inline(always)]
 fn relax_row<S: Simd>(simd: S, around: [&[f64]; 3], new: &mut [f64]) {
     let (vectors, after) = S::as_mut_simd_f64s(new);
@@ -182,7 +185,8 @@ fn relax_row<S: Simd>(simd: S, around: [&[f64]; 3], new: &mut [f64]) {
     relax_cells(around, rest, after);
 }
 
-/// [`relax_row`] of arrays in memory. Of the rows around it the last comes from there; `later` is one that will.
+/// [`relax_row`] for arrays in memory. The last of the rows around comes from memory; `later` is prefetched from
+/// there.
 #[inline(always)]
 fn relax_far_row<'r, S: Simd>(simd: S, around: [&[f64]; 3], later: &[f64], past: &Past<'r>, new: &'r mut [f64]) {
     let (before, mut vectors, after) = past.split::<S>(new);
@@ -199,7 +203,7 @@ fn relax_far_row<'r, S: Simd>(simd: S, around: [&[f64]; 3], later: &[f64], past:
     relax_cells(around, first + vectors.len() * S::F64_LANES, after);
 }
 
-/// Cells of a row from `first` on, one by one.
+/// Relaxes the cells of a row from `first` on, one by one.
 #[inline(always)]
 fn relax_cells([north, here, south]: [&[f64]; 3], first: usize, new: &mut [f64]) {
     for (cell, new) in new.iter_mut().enumerate() {
@@ -219,7 +223,7 @@ struct Neighbours<'a, S: Simd> {
 }
 
 impl<'a, S: Simd> Neighbours<'a, S> {
-    /// Those of so many vectors of cells from `first` on.
+    /// Returns the neighbours of `vectors` vectors of cells, from cell `first` on.
     #[inline(always)]
     fn new(simd: S, [north, here, south]: [&'a [f64]; 3], first: usize, vectors: usize) -> Self {
         let vertical = first + 1..first + 1 + vectors * S::F64_LANES;
@@ -230,7 +234,7 @@ impl<'a, S: Simd> Neighbours<'a, S> {
         Self { simd, quarter: simd.splat_f64s(0.25), norths, souths, wests, easts }
     }
 
-    /// The mean of vector `i`'s.
+    /// Returns the means of the neighbours of vector `i`.
     #[inline(always)]
     fn mean(&self, i: usize) -> S::f64s {
         let Self { simd, quarter, norths, souths, wests, easts } = self;
@@ -239,7 +243,7 @@ impl<'a, S: Simd> Neighbours<'a, S> {
     }
 }
 
-/// The largest difference between a point's values. `old` has a halo of one cell around `new`.
+/// Returns the largest change of any point. `old` has a halo of one cell around `new`.
 pub(crate) fn largest_change(old: &ArrayView2<'_, f64>, new: &ArrayViewMut2<'_, f64>) -> f64 {
     let (rows, columns) = new.dim();
     Zip::from(old.slice(s![1..=rows, 1..=columns]))

@@ -1,5 +1,5 @@
-//! Stream compaction, by annotation alone: the elements above a limit, one behind the other. A running sum counts them up to
-//! each place; then each element of the result looks for its own place in the counts.
+//! Stream compaction by annotation alone: the elements above a limit, packed together. A running sum counts them up
+//! to each position; then each element of the result searches the counts for its own position.
 //!
 //! ```text
 //! cargo run --release --example compact -- --units 1:CPU:1,1:OPENCL:1
@@ -13,20 +13,20 @@ use common::{Machine, Outcome, integer};
 use std::process::ExitCode;
 use thalweg::loops::{Out, target};
 
-/// The elements of a vector that are above a limit
+/// Selects the elements of a vector that are above a limit
 #[derive(Parser)]
 struct Options {
     /// Elements of the vector
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = integer(0..=1_000_000_000))]
     size: usize,
-    /// Elements are numbers from 0 to 1
+    /// Limit for elements, which are numbers from 0 to 1
     #[arg(long, value_name = "X", default_value = "0.75")]
     limit: f64,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// How many elements are above the limit, up to each of them, and in all.
+/// Counts the elements above the limit, up to each element and in total.
 #[target]
 fn count(x: &[f64], limit: f64, counts: Out<'_, [u32]>, total: &mut u32) {
     for i in 0..x.len() {
@@ -35,7 +35,7 @@ fn count(x: &[f64], limit: f64, counts: Out<'_, [u32]>, total: &mut u32) {
     }
 }
 
-/// Element `n` of the result stands where the counts reach `n + 1`.
+/// Element `n` of the result is where the counts reach `n + 1`.
 #[target]
 fn gather(x: &[f64], counts: &[u32], found: Out<'_, [f64]>) {
     for n in 0..found.len() {
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         if rt.is_simulated() {
-            return Err("a compaction has no cost to simulate; try `jacobi`".into());
+            return Err("cannot simulate a compaction: it has no cost; try `jacobi`".into());
         }
         let (n, limit) = (options.size, options.limit);
         let numbers: Vec<f64> = (0..n as u64).map(|i| (i * 7919 % 10_007) as f64 / 10_007.0).collect();

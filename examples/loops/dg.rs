@@ -1,5 +1,5 @@
-//! The gradient kernel of a discontinuous Galerkin method (the DG kernel of NCAR's climate code, which MACC's slides
-//! measure), by annotation alone: a team per element, a thread per point, the gradient in the team's memory.
+//! The gradient kernel of a discontinuous Galerkin method (the DG kernel of NCAR's climate code, measured in MACC's
+//! slides) by annotation alone: a team per element, a thread per point, and the gradient in the team's memory.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -9,17 +9,17 @@ use common::{Machine, Outcome, integer};
 use std::process::ExitCode;
 use thalweg::loops::target;
 
-/// Points along a side of an element, and in it.
+/// Points along a side of an element, and in an element.
 const NX: usize = 4;
 const POINTS: usize = NX * NX;
 
-/// Gradients of fluxes on the elements of a mesh
+/// Computes gradients of fluxes on the elements of a mesh
 #[derive(Parser)]
 struct Options {
     /// Elements of the mesh
     #[arg(long, value_name = "N", default_value = "2000", value_parser = integer(1..=10_000_000))]
     size: usize,
-    /// Steps in time
+    /// Time steps
     #[arg(long, value_name = "N", default_value = "5", value_parser = integer(1..=1_000_000))]
     steps: usize,
     #[command(flatten)]
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         if rt.is_simulated() {
-            return Err("these tasks have no cost to simulate; try `npb_mz`".into());
+            return Err("cannot simulate these tasks: they have no cost; try `npb_mz`".into());
         }
         let n = options.size * POINTS;
         let der: Vec<f64> = (0..POINTS).map(|i| ((i * 7 + 3) % 11) as f64 / 11.0 - 0.4).collect();

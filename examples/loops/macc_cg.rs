@@ -1,5 +1,5 @@
-//! Conjugate gradients by annotated loops: a sparse matrix in compressed rows, dot products as reductions. The scalars of
-//! the method stay on the device; nobody waits before the end.
+//! Conjugate gradients by annotated loops: a sparse matrix in compressed rows, with dot products as reductions. The
+//! scalars of the method stay on the device, and no thread waits before the end.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -56,7 +56,7 @@ fn direction(rho: &f64, before: &f64, r: &[f64], p: &mut [f64]) {
     }
 }
 
-/// The five-point matrix: offsets, columns, values.
+/// Returns the five-point matrix: offsets, columns, values.
 fn matrix(side: usize) -> (Vec<u32>, Vec<u32>, Vec<f64>) {
     let (mut offsets, mut columns, mut values) = (vec![0], Vec::new(), Vec::new());
     for row in 0..side * side {
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         if rt.is_simulated() {
-            return Err("these tasks have no cost to simulate; try `cg`".into());
+            return Err("cannot simulate these tasks: they have no cost; try `cg`".into());
         }
         let (side, n) = (options.size, options.size * options.size);
         let (offsets, columns, values) = matrix(side);
@@ -102,7 +102,7 @@ fn main() -> ExitCode {
         }
         let x = rt.take(x)?;
         let elapsed = rt.now() - start;
-        // What is left over, by the function itself.
+        // The residual, by the function itself.
         let mut ax = vec![0.0; n];
         product(&offsets, &columns, &values, &x, &mut ax);
         let left = ax.iter().zip(&b).map(|(ax, b)| (ax - b).abs()).fold(0.0, f64::max);

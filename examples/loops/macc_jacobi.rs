@@ -1,5 +1,5 @@
-//! Laplace's equation by Jacobi's method as MACC's slides write it: two loops, one of them with a reduction, until the
-//! change is small. The data stay where they are used; the change alone comes home in each sweep.
+//! Laplace's equation by Jacobi's method as in MACC's slides: two loops, one of them with a reduction, until the
+//! change is small. The data stay where they are used; only the change is copied to the host in each sweep.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,14 +16,14 @@ struct Options {
     /// Points along each side of the square, boundary included
     #[arg(long, value_name = "N", default_value = "130", value_parser = integer(3..=20_000))]
     size: usize,
-    /// Sweeps at most
+    /// Maximum number of sweeps
     #[arg(long, value_name = "N", default_value = "200", value_parser = integer(1..=1_000_000_000))]
     sweeps: usize,
     #[command(flatten)]
     machine: Machine,
 }
 
-/// Keeps the last sweep's values.
+/// Saves the values of the last sweep.
 #[target]
 fn keep(u: &ArrayRef2<f64>, old: &mut ArrayRef2<f64>) {
     #[distribute]
@@ -35,7 +35,7 @@ fn keep(u: &ArrayRef2<f64>, old: &mut ArrayRef2<f64>) {
     }
 }
 
-/// Each point becomes the mean of its neighbours; adds up how much they change.
+/// Sets each point to the mean of its neighbours, and adds up the changes.
 #[target]
 fn relax(old: &ArrayRef2<f64>, u: &mut ArrayRef2<f64>, change: &mut f64) {
     #[distribute]
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         if rt.is_simulated() {
-            return Err("how many sweeps it takes depends on values; try `jacobi`".into());
+            return Err("cannot simulate this: the number of sweeps depends on values; try `jacobi`".into());
         }
         let n = options.size;
         // Harmonic on the boundary, 0 inside.

@@ -1,7 +1,8 @@
-//! The five tasks on A, B, C and D of MACC's slides: data stay on the device from task to task, and nothing is copied home
-//! before the last one, which runs on a core.
+//! The five tasks on A, B, C and D from MACC's slides: data stay on the device from task to task, and nothing is
+//! copied to the host before the last task, which runs on a core.
 //!
-//! No task says what moves where: the directions do, which are the types of the functions' parameters.
+//! No task says which data move where: that follows from the directions, which are the types of the functions'
+//! parameters.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use thalweg::loops::{Out, target};
 use thalweg::prelude::*;
 
-/// Five tasks on four vectors
+/// Runs five tasks on four vectors
 #[derive(Parser)]
 struct Options {
     /// Elements of a vector
@@ -61,7 +62,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
         if rt.is_simulated() {
-            return Err("these tasks have no cost to simulate; try `jacobi`".into());
+            return Err("cannot simulate these tasks: they have no cost; try `jacobi`".into());
         }
         let begin = |factor: f64| (0..options.size).map(|i| factor * (i % 1000) as f64).collect::<Vec<_>>();
         let [mut a, mut b, mut c, mut d] = [1.0, 0.0, -0.5, 0.0].map(begin);
@@ -72,7 +73,7 @@ fn main() -> ExitCode {
             first::task(rt, dc, dd).submit()?;
             second::task(rt, da, db).submit()?;
             third::task(rt, da, db).submit()?;
-            // The functions themselves, one after the other: what the tasks have to agree with.
+            // The functions themselves, one after the other: the reference for the tasks.
             first(&mut c, &mut d);
             second(&a, &mut b);
             third(&mut a, &mut b);
@@ -89,7 +90,7 @@ fn main() -> ExitCode {
             .submit()?;
         let right = rt.read_scalar(&right)? == 1;
         let elapsed = rt.now() - start;
-        // A core among the units may take a task in between, and then needs what it reads.
+        // A CPU unit may run a task in between, and then needs its inputs on the host.
         let has_cores = rt.configuration().contains("CPU");
         println!("{home} copies home before the last task");
         Ok(Outcome { elapsed, verified: Some(right && (has_cores || home == 0)) })

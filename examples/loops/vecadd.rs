@@ -1,5 +1,5 @@
-//! The sum of two vectors, by annotation alone: MACC's first program. One function is the body for cores, the kernel for
-//! accelerators, and the task's directions.
+//! The sum of two vectors by annotation alone: MACC's first program. One function provides the body for cores, the
+//! kernel for accelerators, and the directions of the task's accesses.
 //!
 //! ```text
 //! cargo run --release --example vecadd -- --units 1:CPU:1,1:OPENCL:1
@@ -13,7 +13,7 @@ use common::{Machine, Outcome, integer};
 use std::process::ExitCode;
 use thalweg::loops::{Out, target};
 
-/// The sum of two vectors, a task per block
+/// Adds two vectors, one task per block
 #[derive(Parser)]
 struct Options {
     /// Elements of a vector
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     options.machine.run(|rt| {
         let n = options.size;
         if rt.is_simulated() {
-            return Err("the sum of two vectors has no cost to simulate; try `jacobi`".into());
+            return Err("cannot simulate a sum of vectors: it has no cost; try `jacobi`".into());
         }
         let (a, b) = (rt.data((0..n).map(|i| i as f64).collect()), rt.data((0..n).map(|i| 0.5 * i as f64).collect()));
         let c = rt.zeros(n);

@@ -1,6 +1,6 @@
-"""Arrays on a GPU in Thalweg's tasks, and back: python3 device.py LIBRARY
+"""GPU arrays in Thalweg's tasks, and back: python3 device.py LIBRARY
 
-`DeviceArray` is what CuPy's arrays are, as far as DLPack sees them, by calls of CUDA's driver: so this needs no more than that.
+`DeviceArray` replaces CuPy's arrays, as far as DLPack sees them. It needs nothing but calls of CUDA's driver.
 """
 
 import ctypes
@@ -37,9 +37,9 @@ call("cuDevicePrimaryCtxRetain", byref(context), 0)
 
 
 class DeviceArray:
-    """Doubles in the memory of a device; what is written there may yet be on its way when a tensor of it is given away."""
+    """Doubles in device memory; writes to them may still be in flight when a tensor of the array is handed out."""
 
-    given = {}  # what tensors that are out refer to
+    given = {}  # keeps alive what tensors refer to
 
     def __init__(self, values):
         call("cuCtxSetCurrent", context)
@@ -51,7 +51,7 @@ class DeviceArray:
         call("cuMemcpyHtoDAsync_v2", self.address, self.source, c_size_t(8 * self.len), None)
 
     def tensor(self, **changes):
-        """A tensor of this array, which it outlives."""
+        """Returns a tensor of this array; the array outlives it."""
         shape = (c_int64 * 1)(self.len)
         fields = dict(data=self.address.value, device_type=2, device_id=0, ndim=1, code=2, bits=64, lanes=1, shape=shape)
         managed = DLManagedTensor(DLTensor(**{**fields, **changes}), None, freed)
@@ -72,7 +72,7 @@ def freed(managed):
 
 
 def values(address, count):
-    """What lies on the device, by way of the host."""
+    """Returns numbers in device memory, copied through the host."""
     call("cuCtxSetCurrent", context)
     found = (c_double * count)()
     call("cuMemcpyDtoHAsync_v2", found, c_uint64(address), c_size_t(8 * count), None)
@@ -90,12 +90,12 @@ def twice(tensor):
 
 numbers = [0.5 * n for n in range(1000)]
 result = twice(DeviceArray(numbers).tensor())
-assert not DeviceArray.given, "the array was given back when the tasks had ended"
+assert not DeviceArray.given, "the array is released when the tasks have ended"
 tensor = result.contents.dl_tensor
 assert (tensor.device_type, tensor.device_id, tensor.ndim, tensor.shape[0], tensor.code, tensor.bits) == (2, 0, 1, 1000, 2, 64)
 assert values(tensor.data, 1000) == [2.0 * n for n in numbers]
 
-# What the library has made goes in once more, and is given back by it.
+# A result of the library can be its input, which it then releases.
 again = twice(ctypes.addressof(result.contents))
 assert values(again.contents.dl_tensor.data, 1000) == [4.0 * n for n in numbers]
 again.contents.deleter(again)
@@ -107,7 +107,7 @@ for changes, expected in [(dict(code=0), "int64"), (dict(device_id=7), "CUDA dev
     except ValueError as raised:
         error = str(raised)
     assert error and expected in error, f"{changes}: {error}"
-    assert not DeviceArray.given, "what is refused is given back"
+    assert not DeviceArray.given, "a rejected array is released"
 
 call("cuDevicePrimaryCtxRelease_v2", 0)
 print("VERIFIED")

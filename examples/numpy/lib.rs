@@ -1,10 +1,11 @@
-//! Tasks on NumPy's arrays, where they lie, and results that NumPy uses where they lie: a library for Python, by DLPack and
-//! without a crate of bindings. `roundtrip.py` is its other side.
+//! A library for Python, by DLPack and without a binding crate: tasks work on NumPy's arrays in place, and NumPy
+//! uses their results in place. `roundtrip.py` is the Python side.
 //!
-//! Python hands over what its capsules hold: a `DLManagedTensor`, which belongs to this library from then on, also if it is
-//! refused. Call it by `ctypes.CDLL`, which lets other threads of Python run meanwhile: NumPy's deleter waits for its lock.
+//! Python passes the contents of its capsules: a `DLManagedTensor`, which belongs to this library from then on,
+//! even if it is rejected. Call it by `ctypes.CDLL`, which lets other Python threads run meanwhile: NumPy's deleter
+//! waits for Python's lock.
 //!
-//! Arrays of GPUs, such as CuPy's, come and go in the same way; `device.py` plays CuPy's part with CUDA's own calls.
+//! GPU arrays, such as CuPy's, are passed in the same way; `device.py` replaces CuPy by CUDA's own calls.
 
 #![allow(unsafe_code)] // called from another language
 
@@ -14,15 +15,15 @@ use thalweg::dlpack::{DlManagedTensor, Tensor};
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// What went wrong, for Python's exception.
+/// The error, for Python's exception.
 type Failure = Box<dyn std::error::Error>;
 
-/// Some cores, and a device: what Python's memory is copied to and from.
+/// Builds a runtime of two cores and a device, to which Python's memory is copied and back.
 fn runtime() -> Result<Runtime, BuildError> {
     Runtime::builder().compute_units("2:CPU:1,1:EMU:1").build()
 }
 
-/// Multiplies each row of a matrix by its number, where it lies.
+/// Multiplies each row of a matrix by its index, in place.
 fn scale_rows(tensor: Tensor) -> Result<(), Failure> {
     let rt = runtime()?;
     let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
@@ -32,7 +33,7 @@ fn scale_rows(tensor: Tensor) -> Result<(), Failure> {
     Ok(()) // the array goes back to NumPy with `x`
 }
 
-/// The sums of the rows of a matrix, as an array of our own.
+/// Returns the sums of the rows of a matrix, as a new array.
 fn row_sums(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = runtime()?;
     let x: Data<f64, Ix2> = rt.from_dlpack(tensor)?;
@@ -49,11 +50,11 @@ const TEXT: &str = "
         int i = GLOBAL_ID(0);
         if (i < n) y[i] = 2.0 * x[i];
     }";
-// SAFETY: the kernel touches the first n elements of x and y, as its head says.
+// SAFETY: the kernel touches the first n elements of x and y, as its signature declares.
 const PROGRAM: Program = unsafe { Program::new("twice.cl", TEXT) };
 static TWICE: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "twice");
 
-/// Twice a vector that lies on the first GPU, in an array of our own there. It stays when the runtime has ended.
+/// Returns twice a vector that is on the first GPU, as a new array there, which outlives the runtime.
 fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
     let rt = Runtime::builder().compute_units("1:GPU:1").build()?;
     let x: Data<f64> = rt.from_dlpack(tensor)?;
@@ -65,15 +66,15 @@ fn twice_on_gpu(tensor: Tensor) -> Result<Tensor, Failure> {
     Ok(rt.to_dlpack_mut(&y, device)?)
 }
 
-/// Writes why a call has failed, as C has its texts.
+/// Writes the error of a failed call as a C string.
 ///
 /// # Safety
-/// There is room for `len` bytes at `words`.
+/// `words` must have room for `len` bytes.
 unsafe fn say(failure: &Failure, words: *mut c_char, len: usize) {
     let text = failure.to_string();
     let count = text.len().min(len.saturating_sub(1));
     if len > 0 {
-        // SAFETY: at most `len` bytes are written, and the caller has room for these.
+        // SAFETY: at most `len` bytes are written, and by the contract above there is room for them.
         unsafe {
             ptr::copy_nonoverlapping(text.as_ptr(), words.cast(), count);
             words.add(count).write(0);
@@ -81,70 +82,71 @@ unsafe fn say(failure: &Failure, words: *mut c_char, len: usize) {
     }
 }
 
-/// What `make` makes of a tensor, or null, and why in `words`.
+/// Applies `make` to a tensor and returns the result; null on failure, with the reason in `words`.
 ///
 /// # Safety
-/// As for [`thalweg_scale_rows`].
+/// The same as for [`thalweg_scale_rows`].
 unsafe fn new_tensor(
     make: fn(Tensor) -> Result<Tensor, Failure>,
     tensor: *mut DlManagedTensor,
     words: *mut c_char,
     len: usize,
 ) -> *mut DlManagedTensor {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the tensor is valid, exclusive and owned by this call.
     match make(unsafe { Tensor::from_raw(tensor) }) {
         Ok(made) => made.into_raw(),
         Err(failure) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees room for `len` bytes at `words`.
             unsafe { say(&failure, words, len) };
             ptr::null_mut()
         }
     }
 }
 
-/// Multiplies each row of a matrix of doubles by its number; 0 if that went well, else why it did not is in `words`.
+/// Multiplies each row of a matrix of doubles by its index. Returns 0, or 1 on failure, with the reason in `words`.
 ///
 /// # Safety
-/// `tensor` is a valid `DLManagedTensor` that nobody else frees, of memory that nobody touches during the call; there is room
-/// for `len` bytes at `words`.
+/// `tensor` must be a valid `DLManagedTensor` that nothing else frees, of memory that nothing else touches during
+/// the call; `words` must have room for `len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_scale_rows(tensor: *mut DlManagedTensor, words: *mut c_char, len: usize) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the tensor is valid, exclusive and owned by this call.
     match scale_rows(unsafe { Tensor::from_raw(tensor) }) {
         Ok(()) => 0,
         Err(failure) => {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees room for `len` bytes at `words`.
             unsafe { say(&failure, words, len) };
             1
         }
     }
 }
 
-/// The sums of the rows of a matrix of doubles, which belong to the caller; null if that failed, and why is in `words`.
+/// Returns the sums of the rows of a matrix of doubles, owned by the caller; null on failure, with the reason in
+/// `words`.
 ///
 /// # Safety
-/// As for [`thalweg_scale_rows`].
+/// The same as for [`thalweg_scale_rows`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_row_sums(
     tensor: *mut DlManagedTensor,
     words: *mut c_char,
     len: usize,
 ) -> *mut DlManagedTensor {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function has the same contract as `new_tensor`.
     unsafe { new_tensor(row_sums, tensor, words, len) }
 }
 
-/// Twice a vector of doubles that lies on the first GPU, as an array there that belongs to the caller; null if that failed, and
-/// why is in `words`.
+/// Returns twice a vector of doubles that is on the first GPU, as an array there that the caller owns; null on
+/// failure, with the reason in `words`.
 ///
 /// # Safety
-/// As for [`thalweg_scale_rows`].
+/// The same as for [`thalweg_scale_rows`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_twice_on_gpu(
     tensor: *mut DlManagedTensor,
     words: *mut c_char,
     len: usize,
 ) -> *mut DlManagedTensor {
-    // SAFETY: the caller's promise.
+    // SAFETY: this function has the same contract as `new_tensor`.
     unsafe { new_tensor(twice_on_gpu, tensor, words, len) }
 }

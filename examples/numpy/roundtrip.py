@@ -1,6 +1,6 @@
 """NumPy's arrays in Thalweg's tasks, and back: python3 roundtrip.py LIBRARY
 
-Nothing is copied on the way in or out. Whoever gets a capsule's tensor says so by renaming the capsule, as DLPack has it.
+Nothing is copied in either direction. A consumer that takes a capsule's tensor renames the capsule, as DLPack requires.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ NEW, USED = b"dltensor", b"used_dltensor"
 
 
 def taken(array):
-    """The tensor of an array, which is whoever's has it."""
+    """Returns the tensor of an array; it belongs to the caller."""
     capsule = array.__dlpack__()
     tensor = python.PyCapsule_GetPointer(capsule, NEW)
     python.PyCapsule_SetName(capsule, USED)
@@ -33,7 +33,7 @@ def taken(array):
 
 
 class Given:
-    """A tensor of the library's, for `numpy.from_dlpack`."""
+    """A tensor created by the library, for `numpy.from_dlpack`."""
 
     def __init__(self, tensor):
         self.tensor = tensor
@@ -69,22 +69,22 @@ def refused(array, *expected):
     except ValueError as raised:
         error = str(raised)
     assert error and all(words in error for words in expected), f"{array.dtype}, {array.shape}: {error}"
-    assert sys.getrefcount(array) == references, "what is refused is given back"
+    assert sys.getrefcount(array) == references, "a rejected array is released"
 
 
-# In place, also where rows lie apart; nothing around is touched.
+# In place, even if rows are not adjacent; nothing around them is touched.
 whole = np.arange(60, dtype=np.float64).reshape(6, 10)
 part, expected = whole[1:5, 2:7], whole.copy()
 expected[1:5, 2:7] *= np.arange(4.0)[:, None]
 for array in (part, whole):
     references = sys.getrefcount(array)
     scale_rows(array)
-    assert sys.getrefcount(array) == references, "the array is given back when the tasks have ended"
+    assert sys.getrefcount(array) == references, "the array is released when the tasks have ended"
     if array is part:
         assert (whole == expected).all()
 assert (whole == expected * np.arange(6.0)[:, None]).all()
 
-# What the library has made lives as long as NumPy uses it, and no longer.
+# A result of the library lives exactly as long as NumPy uses it.
 matrix = np.random.default_rng(7).random((300, 70))
 sums = row_sums(matrix)
 assert sums.dtype == np.float64 and np.allclose(sums, matrix.sum(axis=1))

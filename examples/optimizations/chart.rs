@@ -1,4 +1,4 @@
-//! The ratios as a picture: a bar for each contender, with the middle half of all rounds.
+//! Chart of the ratios: a bar for each contender, with the middle half of all rounds.
 
 use super::{Result, Row, quantile};
 use plotters::prelude::*;

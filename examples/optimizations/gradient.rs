@@ -1,10 +1,10 @@
-//! The gradient kernel of a discontinuous Galerkin method (kernels/dg.cl): by annotation, with each optimization switched off,
-//! and by hand. The bench `loops` has two of them.
+//! The gradient kernel of a discontinuous Galerkin method (kernels/dg.cl): by annotation, with each optimization
+//! switched off, and by hand. The bench `loops` has two of these variants.
 
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::loops::target;
 
-/// Points along a side of an element, and in it.
+/// Points along a side of an element, and in an element.
 pub(crate) const NX: usize = 4;
 pub(crate) const POINTS: usize = NX * NX;
 
@@ -60,7 +60,7 @@ advance! {
 }
 
 #[allow(unsafe_code)]
-// SAFETY: a group touches the points of its elements, which it compares with their number.
+// SAFETY: a group touches only the points of its elements, and checks these against the number of elements.
 const DG: Program = unsafe { Program::new("dg.cl", include_str!("../../kernels/dg.cl")) };
 pub(crate) type ByHand = (Read<f64>, Read<f64>, Read<f64>, f64, Write<f64>, Write<f64>, i32);
 pub(crate) static BY_HAND: Kernel<ByHand> = Kernel::new(&DG, "advance_by_hand");

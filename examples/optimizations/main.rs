@@ -1,11 +1,12 @@
-//! What MACC's three optimizations bring to the kernel of a discontinuous Galerkin method, switched off one by one, beside the
-//! kernel by hand: a table, and with `--out` a file of values and a chart.
+//! Effect of MACC's three optimizations on the kernel of a discontinuous Galerkin method, each switched off in
+//! turn, compared with the hand-written kernel. Prints a table; `--out` also writes a CSV file and a chart.
 //!
 //! ```text
 //! cargo run --release --example optimizations -- --units 1:OPENCL:1 --out docs/evaluation
 //! ```
 //!
-//! Contenders take turns, and what counts is the median of the ratios to the kernel with all optimizations in the same round.
+//! Contenders are interleaved; the figure is the median of the ratios to the kernel with all optimizations in the
+//! same round.
 
 mod chart;
 mod gradient;
@@ -22,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// Measures the optimizations of annotated loops
 #[derive(Parser)]
 struct Options {
-    /// The unit that runs the kernels
+    /// Unit that runs the kernels
     #[arg(long, value_name = "UNITS", default_value = "1:OPENCL:1")]
     units: String,
     /// Elements of the mesh
@@ -31,23 +32,23 @@ struct Options {
     /// Rounds of all contenders
     #[arg(long, value_name = "N", default_value = "21")]
     rounds: usize,
-    /// Tasks that are timed together
+    /// Tasks timed together
     #[arg(long, value_name = "N", default_value = "10")]
     tasks: usize,
-    /// A folder for optimizations.csv and optimizations.svg
+    /// Folder for optimizations.csv and optimizations.svg
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
-/// A contender: what it is called, and how long its tasks take in each round.
+/// A contender: its name, and the time of its tasks in each round.
 struct Row {
     name: &'static str,
     seconds: Vec<f64>,
-    /// To the first contender in the same round.
+    /// Ratios to the first contender in the same round.
     ratios: Vec<f64>,
 }
 
-/// The value that so large a part of them is below.
+/// Returns the value that the given part of all values is below.
 fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -83,7 +84,8 @@ fn measure(options: &Options) -> Result<Vec<Row>> {
         ("without innermost first", made!(without_innermost_first)),
         ("without all three", made!(without_all)),
     ];
-    // All of them do the same, to the last bit if the compiler fuses nothing; this also compiles the kernels.
+    // All contenders compute the same, to the last bit if the compiler fuses nothing; this run also compiles the
+    // kernels.
     let mut results = Vec::new();
     for (_, submit) in &contenders {
         let (x, y) = fresh();
@@ -115,7 +117,7 @@ fn measure(options: &Options) -> Result<Vec<Row>> {
 fn main() -> Result<()> {
     let options = Options::parse();
     if options.rounds == 0 || options.tasks == 0 || options.size == 0 {
-        return Err("cannot measure nothing: `--rounds`, `--tasks` and `--size` are 1 or more".into());
+        return Err("cannot measure without work: `--rounds`, `--tasks` and `--size` must be at least 1".into());
     }
     let rows = measure(&options)?;
     let mut table = "contender,microseconds,ratio,ratio_low,ratio_high\n".to_owned();

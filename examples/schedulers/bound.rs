@@ -1,14 +1,14 @@
-//! How much faster than one core any distribution can be on a simulated machine: a bound that holds for all of them.
+//! Upper bound of the speed-up over one core that any distribution can have on a simulated machine.
 //!
-//! Let a zone of work *w* take *w·c·s(m)* on a CPU unit while *m* of them are busy, and *w·d* on a GPU. Then, whatever is
-//! assigned to whom and however many units are left idle:
-//! - *Balance.* At every moment the CPU units together do no more than *θ = max over m ≤ n of m / (c·s(m))*, and a GPU
-//!   1/d. So all the work W takes *W / (θ + g/d)* at least. Where more busy units do less together (SP-MZ beyond 32), this
-//!   is more than "all units at full load" would give, which is no bound at all.
-//! - *Granularity.* Zones are not divided. Some unit has the largest. And of equal zones a GPU has finished a whole number
-//!   in time T, the CPU units no more than n·⌊T/c⌋ and θ·T together, and all of them must add up.
+//! Let a zone of work *w* take *w·c·s(m)* on a CPU unit while *m* of them are busy, and *w·d* on a GPU. Then for
+//! every assignment, however many units are idle:
+//! - *Balance.* At every moment the CPU units together do at most *θ = max over m ≤ n of m / (c·s(m))*, and a GPU
+//!   1/d. So all the work W takes at least *W / (θ + g/d)*. If more busy units do less together (SP-MZ beyond 32),
+//!   θ is more than the rate of all units at full load, which would give no bound at all.
+//! - *Granularity.* Zones are not divided, so some unit has the largest one. If zones are equal, a GPU finishes a
+//!   whole number of them in time T, the CPU units at most n·⌊T/c⌋ and θ·T together, and these numbers must add up.
 //!
-//! It holds for mean times. Noise of 2 % a task can take a measured mean past it by less than that.
+//! The bound holds for mean times. Noise of 2 % per task can take a measured mean past it, by less than that.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use crate::common::Result;
 use crate::configurations::Configuration;
 
-/// What of a machine file the bound depends on.
+/// The parts of a machine file that the bound depends on.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Machine {
     units: BTreeMap<String, Units>,
@@ -44,20 +44,20 @@ struct Times {
 }
 
 impl Machine {
-    /// From a machine file.
+    /// Reads a machine file.
     pub(crate) fn from_file(path: &Path) -> Result<Self> {
         Ok(toml::from_str(&std::fs::read_to_string(path)?)?)
     }
 
-    /// The bound for a configuration; none if the file has no times for the benchmark.
+    /// Returns the bound for a configuration; `None` if the file has no times for the benchmark.
     pub(crate) fn bound(&self, configuration: Configuration, class: Class) -> Option<f64> {
         let (serial, least) =
             self.zones_ns(configuration.benchmark, class, configuration.cpu_units(), configuration.gpus)?;
         Some(serial / least)
     }
 
-    /// What a step of a benchmark takes on one core, and at least on so many CPU units of so many cores and GPUs, in
-    /// nanoseconds.
+    /// Returns the time of a benchmark's step on one core, and the least time on `units` CPU units of `cores` cores
+    /// and `gpus` GPUs, in nanoseconds.
     pub(crate) fn zones_ns(
         &self,
         benchmark: Benchmark,
@@ -92,8 +92,8 @@ impl Machine {
         Some((serial, problem.least_ns()))
     }
 
-    /// What a task takes on a CPU core and on a GPU, on an idle machine; infinitely long where it does not run. Then by how many
-    /// times one core so many cores do more, at most.
+    /// Returns the times of a task on a CPU core and on a GPU of an idle machine, infinite if it does not run
+    /// there; and the largest factor by which `cores` cores do more than one.
     pub(crate) fn task_ns(&self, name: &str, cost: f64, bytes: f64, cores: usize) -> ([f64; 2], f64) {
         let fits = |times: &&Times| match times.name.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -125,12 +125,12 @@ impl Machine {
     }
 }
 
-/// Zones and units; a kind of unit has a time for a zone of `cost` and one for its launch.
+/// Zones and units. Each kind of unit has a time for a zone of `cost`, and one for its launch.
 struct Problem<'a> {
     work: &'a [f64],
     cost: f64,
     cpu: (f64, f64),
-    /// So many times a CPU unit alone is the most that all of them do together.
+    /// The most that all CPU units do together, as a multiple of one alone.
     most: f64,
     units: usize,
     gpu: (f64, f64),
@@ -142,7 +142,7 @@ impl Problem<'_> {
         ns * work / self.cost + launch
     }
 
-    /// The least time for all zones.
+    /// Returns the least time for all zones.
     fn least_ns(&self) -> f64 {
         let sum = |kind| self.work.iter().map(|work| self.takes(kind, *work)).sum::<f64>();
         let rate = self.most / sum(self.cpu) + self.gpus as f64 / sum(self.gpu);
@@ -155,7 +155,7 @@ impl Problem<'_> {
         if smallest < largest * (1.0 - 1e-9) { least } else { least.max(self.equal_zones_ns(on_cpu, on_gpu)) }
     }
 
-    /// The least time in which whole zones add up.
+    /// Returns the least time in which whole zones add up.
     fn equal_zones_ns(&self, on_cpu: f64, on_gpu: f64) -> f64 {
         let whole = |ns: f64, of: f64| if of.is_finite() { (ns / of + 1e-9).floor() } else { 0.0 };
         let done = |ns: f64| {
@@ -171,7 +171,7 @@ impl Problem<'_> {
     }
 }
 
-/// Points in ascending order.
+/// Returns the points in ascending order.
 fn curve(points: &BTreeMap<String, f64>) -> Vec<(f64, f64)> {
     let mut curve: Vec<(f64, f64)> =
         points.iter().filter_map(|(count, value)| Some((count.parse().ok()?, *value))).collect();
@@ -179,7 +179,7 @@ fn curve(points: &BTreeMap<String, f64>) -> Vec<(f64, f64)> {
     curve
 }
 
-/// Linear between points; before the first and after the last as there.
+/// Interpolates linearly between points; constant before the first and after the last.
 fn at(curve: &[(f64, f64)], count: f64) -> f64 {
     let above = curve.partition_point(|point| point.0 <= count);
     match (above.checked_sub(1).map(|below| curve[below]), curve.get(above)) {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn balance_counts_no_more_units_than_help() {
+    fn balance_assumes_the_best_number_of_busy_units() {
         // Divisible enough: four units that together do as much as three.
         let work = [0.001; 8000];
         assert!((problem(&work, 3.0, 4, 0).least_ns() - 80.0 / 3.0).abs() < 0.01);
@@ -207,17 +207,17 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_whole() {
-        // Seven zones: a GPU has done five in 10, and a CPU unit one.
+    fn equal_zones_are_not_divided() {
+        // Seven zones: in 10, a GPU finishes five and a CPU unit one.
         assert!((problem(&[1.0; 7], 1.0, 1, 1).least_ns() - 12.0).abs() < 1e-6, "six and one");
         assert!((problem(&[1.0; 7], 2.0, 2, 1).least_ns() - 10.0).abs() < 1e-6, "five and two");
         assert!((problem(&[1.0; 5], 2.0, 2, 0).least_ns() - 30.0).abs() < 1e-6, "three and two");
-        // One zone is most of it all.
+        // One zone is most of the work.
         assert!((problem(&[9.0, 1.0], 2.0, 2, 0).least_ns() - 90.0).abs() < 1e-6);
     }
 
     #[test]
-    fn curves_are_those_of_the_simulation() {
+    fn curves_interpolate_as_the_simulation_does() {
         let points = vec![(1.0, 10.0), (16.0, 25.0)];
         assert_eq!([0.0, 1.0, 6.0, 16.0, 40.0].map(|count| at(&points, count)), [10.0, 10.0, 15.0, 25.0, 25.0]);
     }

@@ -9,11 +9,11 @@ use crate::configurations::{CHARTED, Configuration, SCHEDULERS};
 use crate::evaluation::{Period, Row};
 use npb::mz::Benchmark;
 
-/// How much of the axis a configuration's group of bars takes: a round number, so that labels can stand in the middle.
+/// Width of a configuration's group of bars on the axis: a round number, so that labels can be in the middle.
 const GROUP: f64 = 10.0;
 
-/// One chart of a benchmark: a panel per number of GPUs; per configuration a group of bars, one per scheduler, of the
-/// times of both periods one on the other, and above it the speed-up of the computation period.
+/// Draws the chart of a benchmark, with a panel per number of GPUs. Each configuration is a group of bars, one per
+/// scheduler, which stack the times of both periods; the speed-up of the computation period is above the bar.
 pub(crate) fn draw(benchmark: Benchmark, rows: &[Row], path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (1500, 620)).into_drawing_area();
     root.fill(&WHITE)?;

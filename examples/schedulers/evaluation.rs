@@ -1,8 +1,8 @@
-//! One run of one benchmark under one scheduler, and what it measured.
+//! One run of one benchmark under one scheduler, and its measurements.
 //!
-//! A run goes on until its scheduler has settled, that is until no zone has changed its unit for [`COUNTED`] steps, and not
-//! beyond a limit. Then as many steps count, with the exchange one zone after the other as in the article's programs, and
-//! as many again with exchanges side by side.
+//! A run continues until its scheduler has settled, that is, until no zone has changed its unit for [`COUNTED`]
+//! steps, up to a limit. Then as many steps count with the exchange one zone after the other, as in the article's
+//! programs, and as many again with parallel exchanges.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use thalweg::{EmulatedDevice, Runtime, SimulatedMachine};
 use crate::common::Result;
 use crate::configurations::Configuration;
 
-/// Steps that count, and that a map has to stay to be settled.
+/// Number of steps that count, and for which a map must stay unchanged to be settled.
 const COUNTED: usize = 5;
 
 /// Where the runs take place.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
-    /// On a machine of a file.
+    /// On the machine of a file.
     Simulated(SimulatedMachine),
     /// On this machine: CPU units, and emulated devices of this speed.
     Real { speed: f64 },
@@ -31,14 +31,14 @@ pub(crate) struct Measured {
     pub(crate) computation: f64,
     /// Seconds, one zone after the other.
     pub(crate) communication: f64,
-    /// Seconds, side by side.
+    /// Seconds, all zones in parallel.
     pub(crate) side_by_side: f64,
-    /// After how many steps the map had settled, if it did.
+    /// Number of steps after which the map had settled, if it did.
     pub(crate) settled: Option<usize>,
 }
 
 impl Measured {
-    /// Both periods, as the article's programs exchange.
+    /// Returns both periods together, with the exchange of the article's programs.
     pub(crate) fn overall(self) -> f64 {
         self.computation + self.communication
     }
@@ -57,21 +57,21 @@ impl Measured {
     }
 }
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task<'a> {
     pub(crate) benchmark: Benchmark,
     pub(crate) class: Class,
     pub(crate) units: &'a str,
     pub(crate) scheduler: &'a str,
-    /// The most steps before those that count.
+    /// Maximum number of steps before those that count.
     pub(crate) steps: usize,
 }
 
-/// Runs a benchmark and measures it. In a real run all steps are run, and the results are compared with `expected`.
+/// Runs a benchmark and measures it. A real run executes all steps, and compares the results with `expected`.
 ///
 /// # Errors
-/// If the runtime has one, or the results are not those expected.
+/// If the runtime fails, or the results are not those expected.
 pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Result<Measured> {
     let Task { benchmark, class, units, scheduler, steps } = task;
     let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(true);
@@ -110,33 +110,33 @@ pub(crate) fn run(place: &Place, task: Task<'_>, expected: Option<&Norms>) -> Re
         (problem.residual, problem.error, problem.surface) = (residual, error, surface);
         let verdict = Verdict::new(&problem, &norms);
         if !verdict.verified() {
-            return Err(format!("{scheduler}: the results are not those of the plain loop:\n{verdict}").into());
+            return Err(format!("{scheduler}: the results differ from the plain loop's:\n{verdict}").into());
         }
     }
     Ok(Measured::mean(&one_by_one, &together, settled))
 }
 
-/// How many steps a real run has in all.
+/// Returns the total number of steps of a real run.
 pub(crate) fn all_steps(steps: usize) -> usize {
     steps + 2 * COUNTED
 }
 
-/// A configuration under a scheduler, beside what it is compared with.
+/// A configuration under a scheduler, with its baselines.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) configuration: Configuration,
     pub(crate) scheduler: &'static str,
     pub(crate) measured: Measured,
-    /// One core.
+    /// On one core.
     pub(crate) serial: Measured,
-    /// As many GPUs without CPU units, zones spread evenly; absent without GPUs.
+    /// On as many GPUs without CPU units, with zones spread evenly; absent without GPUs.
     pub(crate) gpus_alone: Option<Measured>,
-    /// The most that the computation's speed-up can be, if the machine is known.
+    /// Upper bound of the computation's speed-up, if the machine is known.
     pub(crate) bound: Option<f64>,
 }
 
 impl Row {
-    /// Runs, each with its bound, beside what they are compared with; those without are left out.
+    /// Combines runs, each with its bound, with their baselines; runs without a baseline are left out.
     pub(crate) fn all(runs: &[(Configuration, &'static str, Measured, Option<f64>)]) -> Vec<Self> {
         let of = |wanted: Configuration| {
             runs.iter().find(|run| run.0 == wanted && run.1 == "static").map(|(_, _, measured, _)| *measured)
@@ -150,18 +150,18 @@ impl Row {
         runs.iter().filter_map(row).collect()
     }
 
-    /// Of one of the periods, over one core.
+    /// Returns the speed-up of a period over one core.
     pub(crate) fn speed_up(&self, period: Period) -> f64 {
         period.of(self.serial) / period.of(self.measured)
     }
 
-    /// Of one of the periods, over as many GPUs alone.
+    /// Returns the speed-up of a period over as many GPUs alone.
     pub(crate) fn over_gpus(&self, period: Period) -> Option<f64> {
         self.gpus_alone.map(|alone| period.of(alone) / period.of(self.measured))
     }
 }
 
-/// What of a step is looked at.
+/// The measured part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Period {

@@ -1,9 +1,9 @@
-//! Which work distribution makes CPUs and GPUs together faster than GPUs alone: the evaluation of the sources, again.
+//! The sources' evaluation repeated: which work distribution makes CPUs and GPUs together faster than GPUs alone.
 //!
 //! Runs BT-MZ, SP-MZ and LU-MZ under every scheduler on every configuration of the article (González Tallada and
-//! Morancho, Frontiers in High Performance Computing 2, 2024, figures 10, 12 and 14 to 16), on a simulated machine;
-//! prints both periods and their speed-ups, and writes them beside what the article reports (`--page`). With `--real` it runs on
-//! this machine's cores and on emulated devices that are slower than a core.
+//! Morancho, Frontiers in High Performance Computing 2, 2024, figures 10, 12 and 14 to 16), on a simulated machine.
+//! Prints both periods and their speed-ups, and writes them next to the article's figures (`--page`). With `--real`
+//! it runs on this machine's cores and on emulated devices that are slower than a core.
 //!
 //! ```text
 //! cargo run --profile bench --example schedulers -- --out evaluation
@@ -14,7 +14,7 @@
 mod bound;
 mod chart;
 #[path = "../common/mod.rs"]
-#[allow(dead_code, reason = "this program has flags of its own")]
+#[allow(dead_code, reason = "this program has its own flags")]
 mod common;
 mod configurations;
 mod evaluation;
@@ -36,7 +36,7 @@ use common::{Result, integer};
 use configurations::{Configuration, SCHEDULERS};
 use evaluation::{Measured, Place, Row, Task};
 
-/// The sources' evaluation of work distributions, again
+/// Repeats the sources' evaluation of work distributions
 #[derive(Parser)]
 struct Options {
     /// Problem class
@@ -48,26 +48,26 @@ struct Options {
     /// Schedulers, separated by commas [default: all]
     #[arg(long = "scheduler", value_name = "NAME", value_delimiter = ',', value_parser = SCHEDULERS)]
     schedulers: Vec<String>,
-    /// The machine that is simulated
+    /// Machine to simulate
     #[arg(long, value_name = "FILE", default_value = "machines/epyc7742-2xmi50.toml")]
     simulate: PathBuf,
     /// Run on this machine's cores and emulated devices instead
     #[arg(long, conflicts_with = "simulate")]
     real: bool,
-    /// How fast an emulated device is beside a core, at most 1
+    /// Speed of an emulated device relative to a core, at most 1
     #[arg(long, value_name = "FACTOR", default_value = "0.5", requires = "real")]
     speed: f64,
-    /// Run the suite instead: other programs and machines, by their time over a lower bound. Of its programs, those whose names
-    /// contain TEXT
+    /// Run the suite instead: other programs and machines, compared by their time over a lower bound. TEXT selects
+    /// the programs whose names contain it
     #[arg(long, value_name = "TEXT", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["real", "from"])]
     suite: Option<String>,
-    /// Time steps that a scheduler has at most to settle, before those that count
+    /// Maximum number of time steps in which a scheduler can settle, before those that count
     #[arg(long, value_name = "N", default_value = "250", value_parser = integer(0..=10_000))]
     steps: usize,
     /// Write evaluation.csv and a chart per benchmark to this folder
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Write the tables of this page anew
+    /// Update the tables of this page
     #[arg(long, value_name = "FILE", conflicts_with = "real")]
     page: Option<PathBuf>,
     /// Read the measurements from an evaluation.csv instead of running
@@ -78,7 +78,7 @@ struct Options {
     check: Option<PathBuf>,
 }
 
-/// The scheduler whose runs are the longest: it settles late.
+/// The scheduler whose runs are the longest, as it settles late.
 const LONGEST: &str = "guided-runtime";
 
 /// One run.
@@ -124,7 +124,7 @@ impl Options {
             bar.inc(1);
             Ok((*run, measured))
         };
-        // Simulations run side by side; real runs need the machine for themselves.
+        // Simulations run in parallel; real runs need the machine for themselves.
         let measured: Vec<(Run, Measured)> = if self.real {
             runs.iter().map(one).collect::<std::result::Result<_, _>>()?
         } else {
@@ -150,7 +150,7 @@ impl Options {
         self.write(&rows)
     }
 
-    /// The suite, compared and written as the evaluation is.
+    /// Runs the suite; compares and writes it like the evaluation.
     fn run_suite(&self, only: &str) -> Result<()> {
         let machines = self.simulate.parent().unwrap_or_else(|| std::path::Path::new("."));
         let rows = suite::run(machines, only)?;
@@ -167,10 +167,10 @@ impl Options {
         Ok(std::fs::write(page, table::fill(&std::fs::read_to_string(page)?, &tables)?)?)
     }
 
-    /// The page and the files that are asked for.
+    /// Writes the requested page and files.
     fn write(&self, rows: &[Row]) -> Result<()> {
         if let Some(page) = &self.page {
-            // Of the numbers as the file has them: so `--from` writes the same.
+            // From the numbers as they are in the file, so that `--from` writes the same.
             table::update(page, &table::from_csv(&table::to_csv(rows))?)?;
         }
         let Some(folder) = &self.out else { return Ok(()) };
@@ -184,14 +184,14 @@ impl Options {
         Ok(())
     }
 
-    /// Every configuration of a benchmark under every scheduler, or under one where there is no choice.
+    /// Returns every configuration of a benchmark under every scheduler, or under one if there is no choice.
     fn runs(&self, benchmark: Benchmark) -> Vec<Run> {
         let configurations =
             if self.real { Configuration::on_this_machine(benchmark) } else { Configuration::all(benchmark) };
         let wanted = |scheduler: &&str| self.schedulers.is_empty() || self.schedulers.iter().any(|s| s == scheduler);
         let mut runs = Vec::new();
         for configuration in configurations {
-            // What others are compared with runs under `static`.
+            // The baselines run under `static`.
             let is_base = configuration.cores == 0 || !configuration.has_choice();
             let schedulers = SCHEDULERS.iter().copied();
             let chosen: Vec<&str> = if is_base { vec!["static"] } else { schedulers.filter(wanted).collect() };
@@ -200,7 +200,7 @@ impl Options {
         runs
     }
 
-    /// What a run of so many steps has to result in, by a plain loop.
+    /// Computes the expected results of a run in a plain loop.
     fn expected(&self, benchmark: Benchmark) -> Norms {
         run_serially(benchmark, &benchmark.problem(self.class), evaluation::all_steps(self.steps), 1, Fuse::Step).norms
     }
@@ -221,7 +221,7 @@ impl Options {
     }
 }
 
-/// Does this with each of them on all cores, those that are long first, and gives the results in their order.
+/// Runs `one` for all items on all cores, long ones first, and returns the results in the order of the items.
 fn side_by_side<T: Sync, R: Send>(
     all: &[T],
     is_long: impl Fn(&T) -> bool,
@@ -229,14 +229,14 @@ fn side_by_side<T: Sync, R: Send>(
 ) -> std::result::Result<Vec<R>, String> {
     let mut in_turn: Vec<(usize, &T)> = all.iter().enumerate().collect();
     in_turn.sort_by_key(|(_, item)| !is_long(item));
-    // One by one: who has ended takes the next.
+    // One item at a time, so that an idle thread takes the next.
     let done = in_turn.into_iter().par_bridge().map(|(at, item)| Ok((at, one(item)?)));
     let mut done: Vec<(usize, R)> = done.collect::<std::result::Result<_, String>>()?;
     done.sort_unstable_by_key(|(at, _)| *at);
     Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Simulations come out the same, to the last digit: all of these lines are in a file.
+/// Checks that all lines are in a file: simulations are reproducible to the last digit.
 fn same(here: &str, path: &std::path::Path) -> Result<()> {
     let known = std::fs::read_to_string(path)?;
     let known: std::collections::BTreeSet<&str> = known.lines().collect();

@@ -1,4 +1,4 @@
-//! What the article reports, from `published.toml`, beside what was found.
+//! The article's figures, from `published.toml`, compared with those found here.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::configurations::ARTICLES;
 use crate::evaluation::{Period, Row};
 
-/// All of it.
+/// All of the article's figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Published {
@@ -40,7 +40,7 @@ pub(crate) struct TaskTimes {
     pub(crate) cpu: [f64; 5],
 }
 
-/// The lowest and the highest of some speed-ups, or one of the two.
+/// The lowest and the highest of several speed-ups, or one of the two.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Range {
@@ -61,7 +61,7 @@ fn all_cores() -> Vec<usize> {
     vec![16, 32, 48, 64]
 }
 
-/// What a speed-up is over.
+/// Baseline of a speed-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Over {
@@ -70,11 +70,11 @@ enum Over {
     Gpus,
 }
 
-/// How near an end of a range has to be to agree with the article's, which are rounded.
+/// Relative difference up to which an end of a range agrees with the article's, which are rounded.
 const NEAR: f64 = 0.1;
 
 impl Published {
-    /// What is reported.
+    /// Returns the article's figures.
     pub(crate) fn get() -> &'static Self {
         static TABLE: LazyLock<Published> =
             LazyLock::new(|| toml::from_str(include_str!("published.toml")).expect("the table is checked by a test"));
@@ -102,7 +102,7 @@ impl Range {
         }
     }
 
-    /// The lowest and the highest of the rows that it is about, if there are any.
+    /// Returns the lowest and the highest speed-up of the rows that the range covers, if there are any.
     pub(crate) fn found(&self, rows: &[Row]) -> Option<[f64; 2]> {
         let mut by_configuration: Vec<(String, f64)> = Vec::new();
         for row in rows.iter().filter(|row| self.covers(row)) {
@@ -116,7 +116,7 @@ impl Range {
         Some([values().min_by(f64::total_cmp)?, values().max_by(f64::total_cmp)?])
     }
 
-    /// What the article has.
+    /// Formats the article's range.
     pub(crate) fn reported(&self) -> String {
         match (self.least, self.most) {
             (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
@@ -126,7 +126,7 @@ impl Range {
         }
     }
 
-    /// What was found in the article's place, in a word.
+    /// Compares the range found here with the article's, in a word.
     pub(crate) fn verdict(&self, [least, most]: [f64; 2]) -> &'static str {
         let (low, high) = (self.least.unwrap_or(0.0), self.most.unwrap_or(f64::INFINITY));
         let near =
@@ -140,7 +140,7 @@ impl Range {
         }
     }
 
-    /// Its rows in words.
+    /// Describes the rows that the range covers.
     pub(crate) fn label(&self) -> String {
         let join = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
         let benchmark = format!("{:?}-MZ", self.benchmark).to_uppercase();
@@ -164,7 +164,7 @@ mod tests {
     use thalweg::SimulatedMachine;
 
     #[test]
-    fn ranges_have_a_place_and_are_of_schedulers_that_run() {
+    fn ranges_have_a_place_and_a_known_scheduler() {
         let published = Published::get();
         assert!(published.range.len() > 60);
         for range in &published.range {
@@ -179,7 +179,7 @@ mod tests {
 
     /// González Tallada & Morancho 2024: table 4 is table 3 divided by its first line.
     #[test]
-    fn the_factors_of_table_4_follow_from_the_times_of_table_3() {
+    fn factors_of_table_4_follow_from_times_of_table_3() {
         let published = Published::get();
         for (benchmark, TaskTimes { gpu, cpu, .. }) in &published.task_ms {
             for (time, factor) in cpu[1..].iter().zip(published.pcf[benchmark].values) {
@@ -188,9 +188,10 @@ mod tests {
         }
     }
 
-    /// Table 3's times are the computation period under `static`, times units, by zones; see the machine file.
+    /// Table 3's times are the computation period under `static`, times the number of units, divided by the number
+    /// of zones; see the machine file.
     #[test]
-    fn the_machine_reproduces_table_3_under_static() {
+    fn machine_reproduces_table_3_under_static() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines/epyc7742-2xmi50.toml");
         let machine = SimulatedMachine::from_file(file).unwrap().with_noise(0, 0.0);
         for (&benchmark, TaskTimes { gpu, cpu, .. }) in &Published::get().task_ms {

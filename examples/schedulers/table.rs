@@ -1,6 +1,6 @@
-//! The rows as CSV, and back, and as the tables of a page in Markdown.
+//! The rows as CSV, written and read, and as the Markdown tables of a page.
 //!
-//! A page holds its tables between `<!-- table NAME -->` and `<!-- end -->`; what stands between is replaced.
+//! A page holds its tables between `<!-- table NAME -->` and `<!-- end -->`; the text in between is replaced.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::published::Published;
 const HEAD: &str = "benchmark,configuration,cores,gpus,scheduler,computation_s,communication_s,side_by_side_s,settled_after,\
                     bound,speed_up_computation,speed_up_communication,speed_up_overall,overall_over_gpus_alone";
 
-/// All rows as CSV, times in seconds.
+/// Formats all rows as CSV, with times in seconds.
 pub(crate) fn to_csv(rows: &[Row]) -> String {
     let mut text = format!("{HEAD}\n");
     for row in rows {
@@ -40,7 +40,7 @@ pub(crate) fn to_csv(rows: &[Row]) -> String {
     text
 }
 
-/// The rows of a CSV file.
+/// Reads the rows of a CSV file.
 pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
     let mut lines = text.lines();
     if lines.next() != Some(HEAD) {
@@ -59,7 +59,7 @@ pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
             cores: cores.parse()?,
             gpus: gpus.parse()?,
         };
-        let scheduler = SCHEDULERS.iter().copied().find(|name| *name == scheduler).ok_or("an unknown scheduler")?;
+        let scheduler = SCHEDULERS.iter().copied().find(|name| *name == scheduler).ok_or("unknown scheduler")?;
         let measured = Measured {
             computation: computation.parse()?,
             communication: communication.parse()?,
@@ -71,7 +71,7 @@ pub(crate) fn from_csv(text: &str) -> Result<Vec<Row>> {
     Ok(Row::all(&runs))
 }
 
-/// Every table of a page: its name and its text.
+/// Returns every table of a page: its name and its text.
 pub(crate) fn all(rows: &[Row]) -> Vec<(String, String)> {
     let mut tables = Vec::new();
     for &benchmark in Benchmark::value_variants() {
@@ -87,7 +87,7 @@ fn row_of<'a>(rows: &'a [Row], configuration: Configuration, scheduler: &str) ->
     rows.iter().find(|row| row.configuration == configuration && row.scheduler == scheduler)
 }
 
-/// Speed-ups of the computation period; in bold what is within 2 % of the best.
+/// Formats the speed-ups of the computation period, with values within 2 % of the best in bold.
 fn computation(rows: &[Row], benchmark: Benchmark) -> String {
     let mut text = format!("| {benchmark:?}-MZ | bound | {} |\n", SCHEDULERS.join(" | ")).replace("Bt", "BT");
     text = text.replace("Sp-", "SP-").replace("Lu-", "LU-");
@@ -107,7 +107,7 @@ fn computation(rows: &[Row], benchmark: Benchmark) -> String {
     text
 }
 
-/// Milliseconds of the communication period, one zone after the other and side by side.
+/// Formats milliseconds of the communication period, one zone after the other and in parallel.
 fn communication(rows: &[Row], benchmark: Benchmark) -> String {
     let shown = &SCHEDULERS[..crate::configurations::CHARTED];
     let mut text = format!("| {}-MZ | {} |\n", format!("{benchmark:?}").to_uppercase(), shown.join(" | "));
@@ -126,7 +126,7 @@ fn communication(rows: &[Row], benchmark: Benchmark) -> String {
     text
 }
 
-/// Each range of the article beside what was found.
+/// Formats each range of the article with the one found here.
 fn published(rows: &[Row]) -> String {
     let mut text = "| where | speed-up | article | here | |\n| --- | --- | --- | --- | --- |\n".to_owned();
     for range in &Published::get().range {
@@ -145,7 +145,7 @@ fn published(rows: &[Row]) -> String {
     text
 }
 
-/// A page with these tables in their places.
+/// Returns a page with these tables filled in.
 pub(crate) fn fill(page: &str, tables: &[(String, String)]) -> Result<String> {
     let mut filled = page.to_owned();
     for (name, table) in tables {
@@ -157,13 +157,13 @@ pub(crate) fn fill(page: &str, tables: &[(String, String)]) -> Result<String> {
     Ok(filled)
 }
 
-/// Writes a page's tables anew.
+/// Updates a page's tables.
 pub(crate) fn update(page: &Path, rows: &[Row]) -> Result<()> {
     let filled = fill(&std::fs::read_to_string(page)?, &all(rows))?;
     Ok(std::fs::write(page, filled)?)
 }
 
-/// What rows say on the terminal: one benchmark's schedulers, those of the article first.
+/// Prints the tables of each benchmark.
 pub(crate) fn print(rows: &[Row]) {
     for &benchmark in Benchmark::value_variants() {
         if rows.iter().any(|row| row.configuration.benchmark == benchmark) {
@@ -182,15 +182,15 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_the_tables_of_its_measurements() {
+    fn page_has_the_tables_of_its_measurements() {
         let rows = from_csv(&file("docs/evaluation/evaluation.csv")).unwrap();
         let page = file("docs/evaluation.md");
         assert!(page.contains("<!-- table published -->") && page.contains("<!-- table computation bt -->"));
-        assert!(fill(&page, &all(&rows)).unwrap() == page, "write docs/evaluation.md anew; its head says how");
+        assert!(fill(&page, &all(&rows)).unwrap() == page, "update docs/evaluation.md; its introduction says how");
     }
 
     #[test]
-    fn nothing_is_faster_than_the_bound() {
+    fn recorded_speed_ups_are_within_the_bound() {
         let rows = from_csv(&file("docs/evaluation/evaluation.csv")).unwrap();
         for row in rows.iter().filter(|row| row.bound.is_some()) {
             let (bound, found) = (row.bound.unwrap_or_default(), row.speed_up(Period::Computation));
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again_and_a_page_keeps_its_text() {
+    fn csv_round_trips_and_pages_keep_their_text() {
         let text = file("docs/evaluation/evaluation.csv");
         assert_eq!(to_csv(&from_csv(&text).unwrap()), text);
         let tables = [("a".to_owned(), "| new |\n".to_owned()), ("b".to_owned(), String::new())];

@@ -1,14 +1,14 @@
-//! A part of the table of scores, and the sequences that it is for.
+//! Scores of a part of the table, and the sequences to align.
 
 use ndarray::{ArrayView2, ArrayViewMut2};
 use std::sync::Arc;
 
-/// What it adds to a score that two letters are equal, that they are not, and that one is left out.
+/// Change of a score for two equal letters, for two different ones, and for one left out.
 const EQUAL: i32 = 2;
 const DIFFERENT: i32 = -1;
 const GAP: i32 = -1;
 
-/// Fills a part of the table; its largest score. `above` begins one to the left.
+/// Fills a part of the table, and returns its largest score. `above` begins one column to the left.
 pub(crate) fn score(
     a: &[u8],
     b: &[u8],
@@ -32,14 +32,14 @@ pub(crate) fn score(
     best
 }
 
-/// A score, by its neighbours.
+/// Returns a score, given its neighbours.
 #[inline(always)]
 pub(crate) fn step(equal: bool, diagonal: i32, upper: i32, west: i32) -> i32 {
     let same = diagonal + if equal { EQUAL } else { DIFFERENT };
     same.max(upper + GAP).max(west + GAP).max(0)
 }
 
-/// Letters drawn by Knuth's linear congruential generator.
+/// Returns letters drawn by Knuth's linear congruential generator.
 pub(crate) fn sequence(len: usize, seed: u64) -> Arc<[u8]> {
     let step =
         |state: &u64| Some(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407));

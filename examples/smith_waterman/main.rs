@@ -1,6 +1,6 @@
 //! The best local alignment of two sequences (Smith & Waterman 1981), in tiles of the table of scores.
 //!
-//! A score follows from its upper, left and upper left neighbours, so tiles can be worked on along a wave that goes
+//! A score depends on its upper, left and upper left neighbours, so tiles become ready along a wave that moves
 //! through the table. Each task declares the strips that it reads around its tile; the wave follows from that.
 
 #[path = "../common/mod.rs"]
@@ -17,7 +17,7 @@ use kernel::{score, sequence};
 use ndarray::{Array2, s};
 use thalweg::prelude::*;
 
-/// Local alignment of two random sequences
+/// Aligns two random sequences locally
 #[derive(Parser)]
 struct Options {
     /// Letters of each sequence
@@ -26,7 +26,7 @@ struct Options {
     /// Rows and columns of a tile
     #[arg(long, value_name = "N", default_value = "128", value_parser = integer(1..=100_000))]
     tile: usize,
-    /// Without the runtime: a plain loop over the table on one core
+    /// Run a plain loop over the table on one core, without the runtime
     #[arg(long, conflicts_with_all = ["units", "scheduler", "simulate"])]
     serial: bool,
     #[command(flatten)]
@@ -72,7 +72,7 @@ fn align(
 ) -> Result<(), SubmitError> {
     for tile in scores.block((1.., 1..)).tiles([tile, tile]) {
         let left = tile.halo(Face::low(1), 1);
-        let above = tile.grow([(0, 0), (1, 0)]).halo(Face::low(0), 1); // and what is above to the left
+        let above = tile.grow([(0, 0), (1, 0)]).halo(Face::low(0), 1); // including the upper left corner
         let (a, b, rows, columns) = (a.clone(), b.clone(), tile.range(0), tile.range(1));
         rt.task("score", (above.input(), left.input(), tile.output(), best.reduction(Max)))
             .cpu(move |_, (above, left, mut tile, best)| {
@@ -84,7 +84,7 @@ fn align(
     Ok(())
 }
 
-/// The same in one piece.
+/// Aligns in one piece.
 fn align_serially(a: &[u8], b: &[u8]) -> (Array2<i32>, i32) {
     let mut scores = Array2::zeros((a.len() + 1, b.len() + 1));
     let (above, left) = (Array2::zeros((1, b.len() + 1)), Array2::zeros((a.len(), 1)));

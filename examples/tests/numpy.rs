@@ -1,12 +1,12 @@
 //! NumPy's arrays in tasks, and back: the example `numpy`, loaded by Python.
 //!
-//! Needs a Python with NumPy, `python3` or what `THALWEG_PYTHON` names; without one it is skipped, unless `THALWEG_REQUIRE`
-//! has `numpy`.
+//! Needs a Python with NumPy: `python3`, or the one that `THALWEG_PYTHON` names. Without one the test is skipped,
+//! unless `THALWEG_REQUIRE` has `numpy`.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A Python that has NumPy.
+/// Returns a Python that has NumPy.
 fn python() -> Option<String> {
     let python = std::env::var("THALWEG_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let found = Command::new(&python).args(["-c", "import numpy"]).output();
@@ -15,15 +15,15 @@ fn python() -> Option<String> {
     }
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();
     assert!(!required.split(',').any(|name| name == "numpy"), "`{python}` has no NumPy");
-    println!("skipped: `{python}` has no NumPy; name one that has in THALWEG_PYTHON");
+    println!("skipped: `{python}` has no NumPy; set THALWEG_PYTHON to one that has");
     None
 }
 
 #[test]
-fn arrays_go_to_tasks_and_back() {
+fn numpy_arrays_round_trip_through_tasks() {
     let Some(python) = python() else { return };
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    // A test of its own does not build examples, and an old library would be tested.
+    // A single test does not build the examples, so it would test an old library.
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--quiet", "--example", "numpy"]).current_dir(root);
     if !cfg!(debug_assertions) {
@@ -32,7 +32,7 @@ fn arrays_go_to_tasks_and_back() {
     let built = cargo.output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let test = std::env::current_exe().expect("tests have a path");
-    let profile = test.ancestors().nth(2).expect("tests lie in <profile>/deps");
+    let profile = test.ancestors().nth(2).expect("tests are in <profile>/deps");
     let library = format!("{}numpy{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("numpy/roundtrip.py");
     let output = Command::new(python).arg(script).arg(profile.join("examples").join(library)).output().unwrap();

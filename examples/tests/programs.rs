@@ -1,6 +1,7 @@
 //! The example programs, run as a user runs them: output and exit status on every kind of machine.
 //!
-//! `cargo test` builds the examples first; `cargo test --test programs` runs those that `cargo build --examples` has built.
+//! `cargo test` builds the examples first; `cargo test --test programs` runs those that `cargo build --examples`
+//! built.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -9,18 +10,18 @@ use std::time::{Duration, Instant};
 
 const MACHINES: [&str; 3] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"];
 
-/// Longer than any run here takes, even unoptimized on a busy machine; what takes longer has come to a halt.
+/// Longer than any run here takes, even unoptimized on a busy machine; a program that takes longer hangs.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Starts an example with flags that are separated by spaces.
+/// Starts an example with flags separated by spaces.
 fn start(example: &str, flags: &str) -> Child {
     let test = std::env::current_exe().expect("tests have a path");
-    let profile = test.ancestors().nth(2).expect("tests lie in <profile>/deps");
+    let profile = test.ancestors().nth(2).expect("tests are in <profile>/deps");
     let program: PathBuf = [profile, "examples".as_ref(), example.as_ref()].iter().collect();
     let program = program.with_extension(std::env::consts::EXE_EXTENSION);
     Command::new(&program)
         .args(flags.split_whitespace())
-        // Programs of tests run side by side on the same cores, which bound threads would say on stderr.
+        // Tests run in parallel on the same cores. With bound threads, the programs would warn of that on stderr.
         .env("OMP_PROC_BIND", "false")
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
         .stdin(Stdio::null())
@@ -30,19 +31,19 @@ fn start(example: &str, flags: &str) -> Child {
         .unwrap_or_else(|error| panic!("{program:?}: {error}; run `cargo build --examples` first"))
 }
 
-/// Waits for the end of a program, which must come within the limit.
+/// Waits for a program to end, which it must within the limit.
 fn ends(example: &str, child: &mut Child) {
     let start = Instant::now();
-    while child.try_wait().expect("a child can be asked").is_none() {
+    while child.try_wait().expect("a child has a status").is_none() {
         if start.elapsed() > LIMIT {
-            child.kill().expect("a child can be ended");
-            panic!("{example}: came to no end within {LIMIT:?}");
+            child.kill().expect("a child can be killed");
+            panic!("{example}: did not end within {LIMIT:?}");
         }
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Runs an example with flags that are separated by spaces. The output must fit into a pipe.
+/// Runs an example with flags separated by spaces. The output must fit into a pipe.
 fn run(example: &str, flags: &str) -> Output {
     let mut child = start(example, flags);
     ends(&format!("{example} {flags}"), &mut child);
@@ -54,7 +55,7 @@ fn lines(output: &Output) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The run must be verified; the lines that start with one of `results` are returned.
+/// Asserts that a run is verified, and returns the lines that start with one of `results`.
 fn verified(example: &str, flags: &str, results: &[&str]) -> Vec<String> {
     let output = run(example, flags);
     let mut lines = lines(&output);
@@ -62,12 +63,12 @@ fn verified(example: &str, flags: &str, results: &[&str]) -> Vec<String> {
     assert_eq!(lines.last().map(String::as_str), Some("VERIFIED"), "{example} {flags}");
     assert!(lines.iter().any(|line| line.starts_with("time ")), "{example} {flags}");
     let messages = String::from_utf8_lossy(&output.stderr);
-    assert!(messages.lines().all(|line| line.starts_with("warning: ")), "a bar and no terminal: {messages:?}");
+    assert!(messages.lines().all(|line| line.starts_with("warning: ")), "a bar without a terminal: {messages:?}");
     lines.retain(|line| results.iter().any(|start| line.starts_with(start)));
     lines
 }
 
-/// The results are the same to the last printed digit on every machine and with both schedulers.
+/// Asserts that the results are the same to the last printed digit on every machine and with both schedulers.
 fn agrees_everywhere(example: &str, flags: &str, results: &[&str]) {
     let expected = verified(example, flags, results);
     assert_eq!(expected.len(), results.len(), "{expected:?}");
@@ -80,7 +81,7 @@ fn agrees_everywhere(example: &str, flags: &str, results: &[&str]) {
 }
 
 #[test]
-fn every_step_of_the_ladder_checks_its_result() {
+fn every_numbered_example_checks_its_result() {
     let steps = ["01_hello", "02_reduction", "03_stencil", "04_pipeline"];
     let more =
         ["05_matmul", "06_gpu_axpy", "07_failure", "08_simulate", "09_own_scheduler", "10_own_opencl", "11_cublas"];
@@ -90,10 +91,10 @@ fn every_step_of_the_ladder_checks_its_result() {
     }
 }
 
-/// The signal comes when the program has said that it searches, which is after its handler is there.
+/// The signal is sent when the program has printed that it searches, which is after it has installed its handler.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_cancels_the_group_and_the_program_ends_well() {
+fn ctrl_c_cancels_the_group_and_the_program_succeeds() {
     use std::io::{BufRead, BufReader, Read};
 
     let mut child = start("12_ctrl_c", "1000000000");
@@ -148,7 +149,7 @@ fn ingest_gives_the_same_answer_everywhere() {
     verified("ingest", "--size 64 --senders 3 --messages 5 --serial", &["total"]);
 }
 
-/// On an accelerator as well, to the last bit that is printed.
+/// Also on an accelerator, to the last printed digit.
 #[test]
 fn annotated_loops_give_the_same_answer_everywhere() {
     for (example, flags, results) in [
@@ -177,7 +178,7 @@ fn cg_gives_the_same_answer_everywhere() {
 }
 
 #[test]
-fn cg_takes_size_for_class_and_prints_every_step() {
+fn cg_accepts_size_for_class_and_prints_every_step() {
     assert_eq!(verified("cg", "--size s --verbose", &["  "]).len(), 15);
 }
 
@@ -191,7 +192,7 @@ fn tiles_and_clusters_give_the_same_answer_everywhere() {
 }
 
 #[test]
-fn hybrid_programs_are_right_however_the_rows_are_shared_out() {
+fn hybrid_programs_are_right_for_every_division_of_rows() {
     for (example, flags) in [("matmul", "--size 70 --blocks 9"), ("fft2d", "--size 32 --blocks 9")] {
         agrees_everywhere(example, flags, &[]);
         let fpm = "--units 1:CPU:1,1:EMU:1 --power CPU=0.5:4,EMU=1:2 --scheduler fpm:objective=energy";
@@ -202,7 +203,7 @@ fn hybrid_programs_are_right_however_the_rows_are_shared_out() {
 }
 
 #[test]
-fn no_split_of_a_product_is_left_out() {
+fn comparison_tries_every_split_of_a_product() {
     let both = "--units 1:CPU:1,1:EMU:1 --no-progress";
     let output = run("matmul", &format!("--size 60 --blocks 5 --steps 2 --compare --splits {both}"));
     let text = lines(&output).join("\n");
@@ -211,10 +212,10 @@ fn no_split_of_a_product_is_left_out() {
     assert!(text.ends_with("VERIFIED"), "{text}");
 }
 
-/// What Farrelly et al. 2024 report of their server: both together are the fastest, equal GPUs get the same, and the least
-/// energy is the CPU's alone.
+/// Farrelly et al. 2024 report of their server: both together are the fastest, equal GPUs get equal shares, and the
+/// CPU alone needs the least energy.
 #[test]
-fn the_simulated_server_divides_a_product_as_the_real_one_did() {
+fn simulated_server_divides_a_product_as_the_real_one_did() {
     let server = "--units 1:CPU:62,2:GPU:1 --simulate machines/icelake-2xa40.toml";
     let output = run("matmul", &format!("--size 20480 --compare {server} --blocks 256 --steps 6"));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -252,7 +253,7 @@ fn plain_loops_give_the_same_answer() {
 
 #[test]
 fn npb_mz_gives_the_same_answer_everywhere() {
-    // Class S of LU alone: without optimization the others take long. All are run in `.ci/run`.
+    // Only LU, class S: without optimization the others take long. `.ci/run` runs all of them.
     agrees_everywhere("npb_mz", "lu --class S", &["residual 1 ", "error 5 ", "surface "]);
     agrees_everywhere("npb_mz", "lu --class S --fuse stages", &["residual 1 ", "error 5 ", "surface "]);
 }
@@ -268,8 +269,8 @@ fn npb_mz_without_reference_values_is_not_compared() {
 }
 
 #[test]
-fn a_class_that_does_not_fit_is_refused_with_what_it_needs() {
-    // 120 bytes for each point; whole steps need their zones' faces besides, which are a thirtieth of that.
+fn oversized_class_is_refused_with_the_memory_it_needs() {
+    // 120 bytes per point; whole steps also need their zones' faces, a thirtieth of that.
     for (fuse, needed) in [("step", "26951680000 points need 3084"), ("whole", "26951680000 points need 3184")] {
         let output = run("npb_mz", &format!("bt --class F --fuse {fuse}"));
         let message = String::from_utf8_lossy(&output.stderr);
@@ -317,7 +318,7 @@ fn every_program_can_be_simulated() {
 }
 
 #[test]
-fn a_wrong_result_fails() {
+fn wrong_result_fails() {
     let output = run("jacobi", "--size 48 --max-iterations 20");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(lines(&output).last().map(String::as_str), Some("NOT VERIFIED"));
@@ -338,7 +339,7 @@ fn bad_values_are_named_and_refused() {
             let message = String::from_utf8_lossy(&output.stderr);
             assert_eq!(output.status.code(), Some(2), "{example} {flags}: {output:?}");
             assert!(message.starts_with("error: "), "{example} {flags}: {message}");
-            // cg names its alias by the flag's first name.
+            // cg reports the flag's first name instead of its alias.
             let named = if example == "cg" { named.replace("--size", "--class") } else { named.to_owned() };
             assert!(message.contains(&named), "{example} {flags}: {message}");
             assert!(output.stdout.is_empty(), "{example} {flags}: {output:?}");

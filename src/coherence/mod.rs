@@ -12,7 +12,8 @@
 //! Invariants:
 //! 1. Every part of every data object is valid in at least one replica, or on its way from a device that is gone. A
 //!    lost part counts as valid at home, with a cause, which is reported to every task that would read it.
-//! 2. A part becomes valid in one replica alone when a task that writes it there has finished; copies add replicas.
+//! 2. A part becomes valid in one replica alone when a task that writes it there has finished; or before that, when the
+//!    task is issued, or is about to overwrite the part ([`Directory::written`]). Copies add replicas.
 //! 3. A replica that a task or a copy uses is pinned, and a pinned replica is never dropped.
 
 mod capacity;

@@ -16,6 +16,11 @@
 //!
 //! A child is complete when its body has ended and its own children are complete; a domain counts both.
 //!
+//! A child may access the regions that its parent holds weakly, read the regions that its parent only reads, and
+//! access data made in the parent's body. Every other child is refused: in particular a child on a region that its
+//! parent holds by a strong access that writes, since the parent has a view of it. Inside a body, `rt.task` submits an
+//! independent task, as outside of bodies. Failures pass no further than the parts that they concern.
+//!
 //! This module never runs a task and never calls user code.
 //!
 //! Invariants:
@@ -55,8 +60,8 @@ pub(crate) struct Domain {
     name: Cow<'static, str>,
     /// The regions that children may access.
     held: Box<[Piece]>,
-    /// The domain of the task's parent. Released when everything here is complete, since its histories may refer to
-    /// this domain's task for longer.
+    /// The domain of the task's parent. Released when everything here is complete, since the parent's histories may
+    /// refer to this domain's task for longer.
     outer: Mutex<Option<Arc<Domain>>>,
     /// The task of a frozen graph that this task is or descends from.
     replayed: Option<TaskId>,
@@ -208,7 +213,8 @@ impl Domain {
         left.iter().all(Block::is_empty)
     }
 
-    /// Refuses a child that accesses a region which its parent neither holds weakly nor made in its body.
+    /// Refuses a child that accesses a region which its parent has not declared for its children ([`Self::covers`]),
+    /// unless the data object was made in the parent's body.
     pub(crate) fn admit(&self, task: &str, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let is_outside = |access: &&AccessRecord<'_>| !access.datum.is_made_by(self.task) && !self.covers(access);
         let Some(access) = accesses.iter().find(is_outside) else { return Ok(()) };

@@ -2,12 +2,18 @@
 //!
 //! A history has one of five forms, which all mean the same:
 //! - As *one part*. Data objects of several dimensions begin like this, and stay so as long as each task accesses all
-//!   of them.
-//! - *By parts*: exact and without limits. Data objects of one dimension always have this form, others while tasks
-//!   join each other.
-//! - As *a list* of the latest accesses: fast for blocks that cross each other, as long as they are few.
-//! - With *an index*: for many such blocks.
-//! - *By tiles*: the fastest form, if everything that is written consists of tiles.
+//!   of them. (If their indices have more than 31 bits, they begin with an index.)
+//! - *By parts*: exact and without limits. Data objects of one dimension always have this form. Others have it while
+//!   tasks join each other, until none of these tasks matters any more ([`super::settled`]).
+//! - As *a list* of the latest accesses ([`super::recent`]), from the first access to less than all: fast for blocks
+//!   that cross each other, as long as they are few. Nothing is cut; entries hidden by later writes are dropped.
+//! - With *an index* ([`super::indexed`]): for many such blocks. Writes cut older writes; blocks that are read stay
+//!   whole.
+//! - By *tiles* ([`super::tiled`]): the fastest form, if everything that is written consists of tiles of one extent.
+//!   Each tile is one fragment, found by arithmetic (`region/tiling.rs`) and never cut.
+//!
+//! Cuts heal: when parts are many, or visits meet many, the map forgets ended tasks and unites equal neighbours
+//! (`region/wear.rs`), so the cost per access stays constant.
 
 use super::fragment::Fragment;
 use super::indexed::Indexed;

@@ -1,20 +1,21 @@
-//! Where tasks and dependences are recorded as they are registered: for the graph of tasks, for a trace, or both.
+//! Recorder of tasks and dependences as they are registered: for the task graph, for a trace, or for both.
 //!
-//! The graph keeps finished tasks as predecessors, so that it has every dependence. A trace does not, since memory would
-//! grow with each task: a dependence on a task that its data's histories have forgotten is missing. Such a task had ended
-//! long before its successor was submitted.
+//! While the graph is recorded, the histories keep finished tasks, so that the graph has every dependence. For a trace
+//! alone they do not, since memory would grow with each task: it misses dependences on tasks that the histories have
+//! forgotten. Such a task had ended before its successor was submitted.
 
-use super::datum::Datum;
+use super::datum::{AccessRecord, Datum};
 use super::graph::GraphLog;
 #[cfg(feature = "graph")]
 use super::graph::TaskGraph;
-use super::node::Meta;
+use super::mode::Mode;
+use super::node::Submitting;
 use crate::ids::TaskId;
 use crate::sync::Flow;
-use crate::trace::{Describe, Tracer};
+use crate::trace::{self, Describe, Tracer};
 use std::sync::Arc;
 
-/// See the module.
+/// The recorder of one runtime; see the module documentation.
 #[derive(Default)]
 pub(crate) struct Recorder {
     pub(crate) graph: Option<GraphLog>,
@@ -22,17 +23,26 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// A task of the program was submitted, perhaps in the body of another.
-    pub(crate) fn task(&self, task: &Meta, parent: impl FnOnce() -> Option<TaskId>) {
+    /// Records that a task of the program was submitted, perhaps in the body of another task.
+    #[cold]
+    pub(crate) fn task(&self, task: &Submitting, parent: impl FnOnce() -> Option<TaskId>) {
+        let meta = task.shared();
         if let Some(graph) = &self.graph {
-            graph.task(task.id, &task.name);
+            graph.task(meta.id, &meta.name);
         }
         if let Some(tracer) = &self.tracer {
-            tracer.submitted(task.id, &task.name, task.location, parent());
+            tracer.submitted(meta.id, &meta.name, meta.location, parent());
+            if tracer.wants_accesses() {
+                task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
+                    let describe = || ((block.volume() * datum.element_bytes) as u64, datum.describe(block));
+                    tracer.access((datum.id, datum), block, traced(mode), describe);
+                });
+            }
         }
     }
 
-    /// A task depends on another because of a data object, if that is known.
+    /// Records that the task `to` depends on `from`, because of the data object `datum` if that is known.
+    #[cold]
     pub(crate) fn edge(&self, from: TaskId, to: TaskId, flow: Flow, datum: Option<&Datum>) {
         if let Some(graph) = &self.graph {
             graph.edge(from, to, flow);
@@ -48,10 +58,25 @@ impl Recorder {
         self.graph.is_some()
     }
 
-    /// The graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, if it is recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.graph.as_ref().map(GraphLog::graph)
+    }
+}
+
+/// Returns the mode of an access as traces have it.
+fn traced(mode: Mode) -> trace::Mode {
+    match mode {
+        Mode::Commutative => trace::Mode::Commutative,
+        Mode::Reduction(_) => trace::Mode::Reduction,
+        mode if mode.sees_nothing() => trace::Mode::Order,
+        mode => match (mode.reads(), mode.writes()) {
+            (true, false) => trace::Mode::Read,
+            (false, true) => trace::Mode::Write,
+            (true, true) => trace::Mode::Update,
+            (false, false) => trace::Mode::Order,
+        },
     }
 }
 

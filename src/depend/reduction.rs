@@ -9,8 +9,8 @@
 //! contribution that arrives before its turn waits for it.
 //!
 //! A replica that waits for its turn takes memory. So a task that is ready long before its turn is *early*: it waits
-//! in the lane until fewer members are before it, as many as run at once or as many as have small replicas together.
-//! Otherwise a thread that takes its latest task first would make all replicas before it combined one.
+//! in the lane until the members before it are fewer than run at once, or so few that their replicas together are
+//! small. Otherwise a thread that takes its latest task first would make all replicas before it combined one.
 //!
 //! If the operation allows any order, nothing waits for a turn. A thread that finds another thread combining, and
 //! another replica waiting, combines these two first: so there are hardly more replicas than threads, and threads

@@ -1,4 +1,9 @@
 //! Registration: enters one task's accesses into the histories of its data objects.
+//!
+//! The locks of all data objects of a task are taken in the order of their addresses. An edge is two words in the new
+//! task's block, linked into the predecessor's list by one compare-exchange. An access to an empty region is ordered
+//! only with the task that gives the data object up. A *probe* is the join through which an `outcome` access learns of
+//! a failure: it is entered as a reader, so it is poisoned like one.
 
 use super::domain::{Domain, live_domain};
 use super::fragment::Fragment;
@@ -34,7 +39,8 @@ pub(crate) struct Leftover {
 ///
 /// Appends the predecessors that it waits for to `after`, except for joins.
 ///
-/// All locks are held until the last access is entered (invariant 1 of [`super`]).
+/// All locks are held until the last access is entered (invariant 1 of [`super`]). A child is entered under the lock of
+/// its parent's domain; the data objects' own histories are then locked one at a time.
 ///
 /// # Errors
 /// Returns an error if a data object was taken meanwhile; nothing was entered then. This is where the order of a take

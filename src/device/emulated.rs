@@ -170,7 +170,8 @@ impl EmulatedDevice {
     }
 
     fn delay(&self, bytes: u64) -> Duration {
-        // The rate is at least a byte per second, and there are fewer than 2⁶⁴ bytes: `problem` has checked it.
+        // No overflow: `problem` has checked that the rate is at least a byte per second, and there are fewer than 2⁶⁴
+        // bytes.
         self.copy_latency + Duration::from_secs_f64(bytes as f64 / self.copy_bytes_per_second)
     }
 }

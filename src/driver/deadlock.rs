@@ -6,6 +6,12 @@
 //! delayed: turns of commutative tasks, memory, and the program's own threads. For these, the report of a stall
 //! remains.
 //!
+//! A body that waits and finds nothing else to do enters itself in a list with the object of its wait. It then searches
+//! once for a path from its own task to that object, along edges and through the waits of the other bodies in the list
+//! (`sync/suspended.rs`). A waiting body holds back all tasks after it, so none of the lists of successors that are
+//! searched is closed meanwhile. The body that closes a cycle finds it and is refused; tasks that do not wait pay
+//! nothing.
+//!
 //! Nothing here waits, and the reports concern tasks that cannot end meanwhile.
 
 use super::shared::Shared;

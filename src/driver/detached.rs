@@ -1,7 +1,7 @@
 //! The tasks that continue without a thread: a list for stall reports, and counts of those that have ended.
 //!
-//! These tasks are owned by the holders of the regions they lent out, or by none if these are lost; this file only
-//! observes them.
+//! These tasks belong to the holders of the regions they lent out, or to nothing if these were forgotten; this file
+//! only observes them.
 
 use super::watch::RunningTask;
 use crate::depend::Detachment;

@@ -8,6 +8,10 @@
 //! the [`window`] and the [`watch`]. The public interface, `runtime/`, holds one driver or the other and uses only the
 //! functions declared here.
 //!
+//! The shared state scales because a task touches little of it: the word of submissions costs one addition per task,
+//! only idle threads and the threads that wake them take the lock of the list of sleepers, and sums over units are
+//! amortized over many tasks. Placement is under one lock.
+//!
 //! *No dynamic dispatch, and no command on the fast path.* A unit's thread knows the concrete type of its driver. If
 //! any unit may run any task, the engine passes one ready task after the other to a closure that pushes it into the
 //! thread's deque. From there, through the body to its successors, a task meets only direct calls

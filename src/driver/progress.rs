@@ -241,7 +241,8 @@ impl Progress {
         Ok(SoFar { boundary, lanes: ended.collect() })
     }
 
-    /// The minimum number of these tasks that have not finished.
+    /// Returns the number of these tasks that had not finished when they were counted. Some may have finished since; 0
+    /// means that all have finished.
     pub(crate) fn left(&self, tasks: &SoFar) -> u64 {
         let of_lane = |&(lane, entered): &(usize, u64)| {
             let sum: u64 = self.finished.iter().map(|slot| slot.lanes[lane].load(Ordering::Acquire)).sum();

@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     home: Context,
     /// The failure of the runtime itself, after which tasks may never finish.
     broken: OnceLock<String>,
-    /// Who records what happens, if it is traced.
+    /// The recorder of the trace, if the runtime is traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Memory that could not be freed before the threads ended.
     kept: Mutex<Vec<Arc<DataCell>>>,

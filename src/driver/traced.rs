@@ -1,6 +1,6 @@
-//! Events of the driver in the trace, if there is one: bodies, and what threads do between them.
+//! Events that the driver records in the trace, if there is one: bodies, and the states of threads between them.
 //!
-//! Nothing here changes what happens, and nothing happens here without a trace.
+//! Recording changes nothing else, and these functions do nothing without a trace.
 
 use super::shared::{Ran, Shared};
 use crate::depend::OwnedTask;
@@ -10,7 +10,7 @@ use crate::ids::{DeviceId, UnitId};
 use crate::trace::{Between, End, Happened, InState};
 
 impl Shared {
-    /// When a body begins, if it is traced.
+    /// Returns the time at which a body begins, if there is a trace.
     #[inline]
     pub(super) fn trace_begin(&self) -> Option<u64> {
         self.tracer.as_ref().map(|tracer| tracer.now())
@@ -27,7 +27,7 @@ impl Shared {
         self.trace_state(None, Between::Wait)
     }
 
-    /// Records how a body has returned that began then.
+    /// Records how a body that began at `since` has returned.
     #[cold]
     pub(super) fn trace_end(
         &self,
@@ -48,7 +48,7 @@ impl Shared {
         tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
     }
 
-    /// Records what a task did that was measured: it ended now, or when the outcome says.
+    /// Records the run of a task whose time was measured: it ended at the time in `outcome`, or else now.
     pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
         let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
         let id = task.shared().id;

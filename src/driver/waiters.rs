@@ -9,6 +9,9 @@
 //! the request, and check the counters from time to time, more often when fewer tasks are left. A thread that has
 //! nothing more to do checks too.
 //!
+//! A task that any unit can run wakes one idle thread, a launch the thread of its unit, a value the thread that reads
+//! it, and the end of an epoch the threads that wait for it.
+//!
 //! Invariants:
 //! 1. A thread requests attention before its last check whether it has to wait. While it runs tasks itself it performs
 //!    its own checks, and requests none.

@@ -4,6 +4,9 @@
 //! pending and none has finished for a set time, one of these threads reports what the units are doing, once, until
 //! something finishes again. The report is not a verdict: a body may simply take that long.
 //!
+//! Units show the tasks that they run at a cost of two stores and three loads per task (`sync/exposed.rs`): the fence
+//! is on the side of the thread that looks.
+//!
 //! No code of the user is called under the lock here.
 
 #![allow(unsafe_code)] // inspects the tasks that other threads run

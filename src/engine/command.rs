@@ -1,4 +1,4 @@
-//! What the engine asks of a driver.
+//! The engine's commands to a driver.
 
 use super::placement::Across;
 use crate::coherence::{CopyId, ReplicaId};
@@ -8,10 +8,11 @@ use crate::region::Block;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// What the driver has to do, in this order.
+/// A command; the driver carries commands out in this order.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the task, one of the runtime's own, at home and at once. Inside the engine also what any CPU unit may run.
+    /// Run the task, an internal one, at home and at once. Inside the engine, this also stands for tasks that any CPU
+    /// unit may run.
     Run(OwnedTask),
     /// Run the task on its unit, on the replicas given.
     Launch(Box<Launch>),
@@ -19,9 +20,9 @@ pub(crate) enum Command {
     Skip(OwnedTask),
     /// Copy a box from one replica to another, then report it as arrived.
     Copy(Box<CopyOrder>),
-    /// Give a replica's memory back, then report its bytes as released: until then nobody else gets them.
+    /// Give a replica's memory back, then report its bytes as released: until then nothing else gets them.
     Release(Box<Release>),
-    /// The task behind this frees the data's home: undo what was done to it for devices' sake.
+    /// The next task frees the data's home: undo any preparation of it for devices.
     Unregister { data: DataId },
 }
 
@@ -38,20 +39,20 @@ pub(crate) struct Release {
 pub(crate) struct Launch {
     pub(crate) task: OwnedTask,
     pub(crate) unit: UnitId,
-    /// Of several, the first.
+    /// The device; if there are several, the first.
     pub(crate) device: Option<DeviceId>,
-    /// Where its parts go, if it is for several.
+    /// The places of its parts, if the task spans several devices.
     pub(crate) across: Option<Arc<Across>>,
-    /// The replica of each access, in order; of a reduction, the home (its body works on a private buffer).
+    /// The replica of each access, in order; for a reduction, the home (its body works on a private buffer).
     pub(crate) places: Arc<[ReplicaRef]>,
-    /// Tasks in flight on the device that it has to come behind.
+    /// Tasks in flight on the device that must come before it.
     pub(crate) after: SmallVec<[TaskId; 2]>,
 }
 
-/// A replica, and what a driver needs to find a region in it.
+/// A replica, with the information that a driver needs to find a region in it.
 ///
-/// There is no command to get a replica's memory: commands of two events may be carried out by two threads, so whoever
-/// comes to a replica first makes it. That it fits was settled by the engine.
+/// There is no command to allocate a replica's memory: two threads may carry out the commands of two events, so the
+/// first thread that needs a replica allocates it. The engine has already ensured that it fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplicaRef {
     pub(crate) data: DataId,
@@ -61,7 +62,7 @@ pub(crate) struct ReplicaRef {
     pub(crate) holds: Block,
 }
 
-/// One copy.
+/// A single copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyOrder {
     pub(crate) copy: CopyId,
@@ -69,6 +70,6 @@ pub(crate) struct CopyOrder {
     pub(crate) to: ReplicaRef,
     pub(crate) block: Block,
     pub(crate) element_bytes: usize,
-    /// Both ends are the same bytes, so that there is nothing to copy.
+    /// Whether both ends are the same bytes, so that there is nothing to copy.
     pub(crate) unified: bool,
 }

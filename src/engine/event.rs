@@ -1,4 +1,4 @@
-//! What the engine is told.
+//! The events that a driver reports to the engine.
 
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
@@ -8,61 +8,62 @@ use crate::ids::{DeviceId, SpaceId, TaskId};
 /// Nanoseconds on the driver's clock.
 pub(crate) type Nanos = u64;
 
-/// What happened.
+/// An event.
 pub(crate) enum Event<'a> {
-    /// A task that was launched behind others is about to be issued: it is poisoned if one of them has failed since. Once
-    /// it is issued, the device fails it with them.
+    /// A task that was launched after others is about to be issued: it is poisoned if one of them has failed since.
+    /// Once it is issued, the device fails it with them.
     Issuing(&'a OwnedTask),
-    /// A task is in its device's queue, of which it takes so many thousandths while it runs; its driver keeps it until it has
-    /// ended.
+    /// A task is in its device's queue, and takes this many thousandths of the device while it runs; its driver keeps
+    /// it until it has ended.
     Issued(&'a OwnedTask, u32),
     /// A task that was handed out has ended.
     Finished(OwnedTask, Outcome),
-    /// A launched task's body waits for something, or has returned while the task goes on: its unit has room for others. More
-    /// than once changes nothing.
+    /// A launched task's body waits for something, or has returned before the task's end: its unit has room for
+    /// others. Repeated events change nothing.
     Suspended(TaskId),
-    /// It goes on.
+    /// A suspended task continues.
     Resumed(TaskId),
-    /// A launched task comes back: its device is gone.
+    /// A launched task is returned because its device is gone.
     Returned(OwnedTask),
-    /// A launched task comes back: its device had no memory for it, or, without an error, others need what it has. It waits
-    /// for memory again.
+    /// A launched task is returned because its device had no memory for it or, without an error, because others need
+    /// its memory. It waits for memory again.
     Refused(OwnedTask, Option<(DeviceId, DeviceError)>),
-    /// A task that was launched has failed, and these of its devices are gone; what others have of it in flight has yet to end.
+    /// A launched task has failed, and these of its devices are gone; its work in flight on other devices has yet to
+    /// end.
     PartFailed(&'a OwnedTask, &'a [DeviceId], FailureReason),
-    /// A copy has arrived; how long it took, if that was measured.
+    /// A copy has arrived; with its duration, if that was measured.
     Copied(CopyId, Option<CopyTime>),
     /// A copy could not be made, by this device.
     CopyFailed(CopyId, DeviceId, DeviceError),
-    /// So many bytes were given back in this space.
+    /// This many bytes were given back in this space.
     Released(SpaceId, u64),
 }
 
-/// When a body ran, on the driver's clock.
+/// The time span of a body, on the driver's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
-    /// For so long.
+    /// Its duration.
     pub(crate) elapsed_ns: Nanos,
-    /// Until then.
+    /// Its end.
     pub(crate) ended_ns: Nanos,
 }
 
-/// What a copy took.
+/// The duration of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CopyTime {
     pub(crate) elapsed_ns: Nanos,
-    /// What of that it waited for others on its link, as far as it was measured with them.
+    /// The part of it spent waiting for others on its link, as far as `elapsed_ns` includes that.
     pub(crate) waited_ns: Nanos,
 }
 
 impl CopyTime {
-    /// Of a copy that was measured from its own beginning.
+    /// The time of a copy that was measured without any waiting.
     pub(crate) fn alone(elapsed_ns: Nanos) -> Self {
         Self { elapsed_ns, waited_ns: 0 }
     }
 }
 
-/// How a task ended.
+/// The outcome of a task.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// The body ran.
@@ -71,7 +72,7 @@ pub(crate) enum Outcome {
     Failed(FailureReason),
     /// The body ran and failed, and its device is gone.
     FailedAndLost(FailureReason),
-    /// The body ran and failed, as [`Event::PartFailed`] has said.
+    /// The body ran and failed, as [`Event::PartFailed`] has reported.
     PartFailed,
     /// The body was not run, because of the poison that the task carries.
     Skipped,

@@ -1,19 +1,21 @@
-//! The failures of a runtime, and the calls that have reported them.
+//! The failure log of a runtime: its failures, and the calls that have reported them.
 //!
-//! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group or a
-//! result. So do all waits for everything that were under way at that moment and waited for its task. Then it is let go.
+//! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group
+//! or a result. All waits for everything that were under way at that moment and waited for its task report it too.
+//! Then it is dropped.
 //!
-//! A request for a value returns a failure and does not report it ([`FailureLog::seen`]). Anybody may make such requests, as
-//! often as they like, and each names one cause of several. Reporting by them would take a failure away from the wait by which the
-//! submitter of the task learns of it.
+//! A request for a value returns a failure and does not report it ([`FailureLog::seen`]). Any thread may make such
+//! requests, as often as it likes, and each names one cause of several. If they reported a failure, the wait by which
+//! the task's submitter should learn of it would miss it.
 //!
-//! A failure may hold an error of the user's, whose destructor can do anything, submit tasks included. Tasks, histories and
-//! directories have shares of it and give them up under their locks. So one share of each failure is kept here, and given up
-//! under no lock, once it is the last. Looking for such shares is spread over the calls that ask for it: each looks at a few,
-//! in turn. The callback of the user's is called under no lock either: failures wait here until [`FailureLog::tell`].
+//! A failure may hold a user's error, whose destructor can do anything, even submit tasks. Tasks, histories and
+//! directories hold references to it and drop them under their locks. So one reference to each failure is kept here,
+//! and dropped under no lock, once it is the last. The search for such last references is spread over the calls that
+//! ask for it: each inspects a few, in turn. The user's callback is called under no lock either: failures wait here
+//! until [`FailureLog::tell`].
 //!
-//! Time here is a count of waits' beginnings and ends. Invariant: a reported failure is kept among the entries exactly as
-//! long as there is a wait that began before it was reported.
+//! Time here is a count of the beginnings and ends of waits. Invariant: a reported failure is kept among the entries
+//! exactly as long as there is a wait that began before it was reported.
 
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::TaskId;
@@ -26,15 +28,16 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How many failures each wait looks at, to let them go.
+/// Number of failures that each wait inspects, to drop them.
 const SWEEP_AT_WAIT: usize = 64;
-/// The same, for a call that reports one failure. Each failure comes once, so looking at two keeps up with them.
+/// The same, for a call that reports one failure. Each failure is reported once, so inspecting two keeps up with
+/// them.
 const SWEEP_AT_REPORT: usize = 2;
 
-/// A function of the user's that is called for each failure.
+/// A user's function that is called for each failure.
 pub(crate) type Tell = Box<dyn Fn(&TaskFailure) + Send + Sync>;
 
-/// The failures of a runtime that somebody may still have to be told.
+/// The failures of a runtime that may still have to be reported.
 #[derive(Default)]
 pub(crate) struct FailureLog {
     log: Mutex<Log>,
@@ -44,20 +47,20 @@ pub(crate) struct FailureLog {
 
 #[derive(Default)]
 struct Log {
-    /// By the order in which they happened.
+    /// The unreported failures and those that a wait may still need, in the order in which they happened.
     entries: BTreeMap<u64, Entry>,
-    /// Their numbers among the entries, by their addresses.
+    /// The numbers of the entries, by the address of the failure.
     known: FxHashMap<usize, u64>,
-    /// When those of them that were reported were, and which they are.
+    /// The times and numbers of the entries that were reported.
     reported: VecDeque<(u64, u64)>,
     /// When each wait under way began.
     waits: Vec<u64>,
     now: u64,
     /// The number of failures so far.
     next: u64,
-    /// One share of each failure, those looked at last at the end.
+    /// One reference to each failure; those inspected last are at the end.
     shares: VecDeque<Arc<TaskFailure>>,
-    /// Those that [`FailureLog::tell`] has yet to tell.
+    /// The failures for which [`FailureLog::tell`] has yet to call the callback.
     untold: VecDeque<Arc<TaskFailure>>,
 }
 
@@ -65,7 +68,7 @@ struct Entry {
     failure: Arc<TaskFailure>,
     /// When it was first reported.
     reported: Option<u64>,
-    /// Whether a call has returned it that does not report it: a request for a value, or a wait for children.
+    /// Whether it was returned by a call that does not report: a request for a value, or a wait for children.
     seen: bool,
 }
 
@@ -74,11 +77,11 @@ struct Entry {
 #[must_use = "a wait that begins must end"]
 pub(crate) struct WaitBegun(u64);
 
-/// The task of a failure that is no task's in particular: it concerns everybody.
+/// The task id of a failure that belongs to no task in particular: it concerns every wait.
 pub(crate) const NO_TASK: TaskId = TaskId(u64::MAX);
 
 impl Log {
-    /// The next moment.
+    /// Returns the next moment.
     fn tick(&mut self) -> u64 {
         self.now += 1;
         self.now
@@ -98,7 +101,7 @@ impl Log {
         self.forget();
     }
 
-    /// Lets go of the failures that nobody has to be told any more. Each has a share left.
+    /// Drops the entries of failures that no wait needs any more. A reference to each remains in `shares`.
     fn forget(&mut self) {
         let first = self.waits.iter().copied().min().unwrap_or(u64::MAX);
         while let Some((at, number)) = self.reported.front().copied()
@@ -119,14 +122,14 @@ impl Log {
 }
 
 impl FailureLog {
-    /// From now on, [`Self::tell`] calls this for each failure.
+    /// Makes [`Self::tell`] call this function for each failure from now on.
     pub(crate) fn set_callback(&self, callback: Tell) {
         let _first = self.callback.set(callback);
     }
 
-    /// A task failed.
+    /// Adds the failure of a task.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
-        self.count.fetch_add(1, Ordering::Relaxed); // whoever comes behind the task sees it
+        self.count.fetch_add(1, Ordering::Relaxed); // visible to everything that comes after the task
         let mut log = self.log.lock();
         let number = log.next;
         log.next += 1;
@@ -143,12 +146,12 @@ impl FailureLog {
         log.entries.insert(number, Entry { failure, reported: None, seen: false });
     }
 
-    /// Calls the callback for the failures that it was not called for. Without one, names the tasks that have panicked: the
-    /// message of a panic has only the place in the body. No lock may be held.
+    /// Calls the callback for the failures for which it has not been called. Without a callback, logs the tasks that
+    /// have panicked, because a panic message names only the place in the body. The caller must hold no lock.
     pub(crate) fn tell(&self) {
         loop {
             let Some(failure) = self.log.lock().untold.pop_front() else { return };
-            // A panic ends here.
+            // A panic of the callback ends here.
             drop_quietly(|| match self.callback.get() {
                 Some(callback) => callback(&failure),
                 None => tell(format_args!("{failure}")),
@@ -156,12 +159,12 @@ impl FailureLog {
         }
     }
 
-    /// How many tasks have failed so far.
+    /// Returns how many tasks have failed so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// A wait begins. What has been reported before does not concern it.
+    /// Begins a wait. Failures that have been reported before do not concern it.
     pub(crate) fn begin(&self) -> WaitBegun {
         let mut log = self.log.lock();
         let now = log.tick();
@@ -169,7 +172,8 @@ impl FailureLog {
         WaitBegun(now)
     }
 
-    /// A wait for all tasks before `boundary` ends: the failures that concern it, in the order in which they happened.
+    /// Ends a wait for all tasks before `boundary`; returns the failures that concern it, in the order in which they
+    /// happened.
     pub(crate) fn end(&self, WaitBegun(began): WaitBegun, boundary: TaskId) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
         let concerns = |(number, Entry { failure, reported, .. }): (&u64, &Entry)| {
@@ -185,7 +189,8 @@ impl FailureLog {
         failures
     }
 
-    /// A call that did not wait for everything returns these: a wait that begins now does not report them again.
+    /// Notes that a call that did not wait for everything returns these: waits that begin from now on do not report
+    /// them.
     pub(crate) fn told(&self, failures: &[Arc<TaskFailure>]) {
         let mut log = self.log.lock();
         let numbers: Vec<u64> =
@@ -195,7 +200,8 @@ impl FailureLog {
         self.sweep(SWEEP_AT_REPORT * failures.len());
     }
 
-    /// A call returns these without reporting them: waits return them all the same, but the end of the runtime does not.
+    /// Notes that a call returns these without reporting them: waits still return them, but the end of the runtime
+    /// does not.
     pub(crate) fn seen(&self, failures: &[Arc<TaskFailure>]) {
         let Log { entries, known, .. } = &mut *self.log.lock();
         for failure in failures {
@@ -206,28 +212,29 @@ impl FailureLog {
         }
     }
 
-    /// A wait is given up: nobody was told of anything.
+    /// Gives up a wait: it has reported nothing.
     pub(crate) fn give_up(&self, WaitBegun(began): WaitBegun) {
         let mut log = self.log.lock();
         log.end_wait(began);
         log.forget();
     }
 
-    /// Looks at up to `count` failures and drops those that nobody else has a share of. No lock may be held.
+    /// Inspects up to `count` failures and drops those whose last reference is in this log. The caller must hold no
+    /// lock.
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();
         {
             let Log { shares, .. } = &mut *self.log.lock();
             for _ in 0..count.min(shares.len()) {
                 let Some(share) = shares.pop_front() else { break };
-                // Nobody can make another share of what nobody else has one of.
+                // If this is the last reference, no other thread can create another.
                 if Arc::strong_count(&share) == 1 { last.push(share) } else { shares.push_back(share) }
             }
         }
         last.into_iter().for_each(|failure| drop_quietly(|| drop(failure)));
     }
 
-    /// The failures that no call has returned and no callback was told of.
+    /// Takes the failures that no call has returned and no callback has received.
     pub(crate) fn take_unreported(&self) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
         log.known.clear();
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wait_under_way_is_told_of_the_tasks_it_waits_for() {
+    fn every_wait_under_way_reports_failures_of_its_tasks() {
         let log = FailureLog::default();
         fail(&log, 0);
         let (first, second) = (log.begin(), log.begin());
@@ -280,13 +287,13 @@ mod tests {
         let third = log.begin();
         assert_eq!(end(&log, second, 6), [0, 3, 5, 1]);
         assert_eq!(end(&log, third, 6), [5, 1], "unreported when it began");
-        assert!(log.log.lock().entries.is_empty(), "nobody can need them any more");
+        assert!(log.log.lock().entries.is_empty(), "no wait can need them any more");
         let last = log.begin();
         assert!(end(&log, last, 100).is_empty());
     }
 
     #[test]
-    fn what_is_no_tasks_concerns_everybody_and_what_nobody_asked_for_stays() {
+    fn failure_without_task_concerns_every_wait_and_others_stay() {
         let log = FailureLog::default();
         log.push(Arc::new(TaskFailure::new(NO_TASK, "a copy", Location::caller(), FailureReason::Cancelled)));
         fail(&log, 7);
@@ -296,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_share_is_given_up_here() {
+    fn last_reference_is_dropped_by_the_log() {
         let log = FailureLog::default();
         let kept: Vec<_> = (0..10).map(|_| Arc::new(TaskFailure::for_tests("kept"))).collect();
         for failure in &kept {
@@ -307,7 +314,7 @@ mod tests {
         let shares = || log.log.lock().shares.len();
         assert_eq!(shares(), 20);
         log.sweep(5);
-        assert!((17..=18).contains(&shares()), "of five in turn every second one is gone");
+        assert!((17..=18).contains(&shares()), "every second one of the five inspected is dropped");
         (0..3).for_each(|_| log.sweep(5));
         assert_eq!(shares(), 10, "each was looked at once");
         drop(kept);
@@ -316,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_told_one_by_one_leave_nothing() {
+    fn failures_reported_one_by_one_leave_nothing() {
         let log = FailureLog::default();
         for task in 0..10_000 {
             let failure = Arc::new(TaskFailure::for_tests("requested"));
@@ -347,7 +354,7 @@ mod tests {
         }));
         let reason = || FailureReason::Returned("no".into());
         (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", Location::caller(), reason()))));
-        fail(&log, 3); // cancelled, so it did not fail by itself
+        fail(&log, 3); // cancelled, which is not a failure of its own
         (0..2).for_each(|_| log.tell());
         assert_eq!(calls.load(Ordering::Relaxed), 3);
         assert!(log.take_unreported().is_empty());

@@ -1,7 +1,7 @@
-//! The fast path: machines with host memory only, under a policy that leaves ready tasks to whoever is free.
+//! The fast path: machines with host memory only, under a policy that leaves ready tasks to any free unit.
 //!
-//! There is no placement and no command: what any unit may run now is handed over as it is found, and nothing is locked
-//! but the data that tasks declare. What comes by a detour (turns, joins, failures) is collected first.
+//! There is no placement and no command. Tasks that any unit may run now are handed over as they are found, and only
+//! the data that tasks declare are locked. Tasks that take a detour (turns, joins, failures) are collected first.
 
 use super::{Command, Engine, Outcome, Refused};
 use crate::depend::{
@@ -11,11 +11,11 @@ use crate::error::SubmitError;
 use arrayvec::ArrayVec;
 
 impl Engine {
-    /// As [`submitted`](Self::submitted), where there is no placement: hands what any unit may run now to `ready`, the
-    /// task or what waited for a group that it closed. Nothing else can follow.
+    /// Like [`submitted`](Self::submitted), without placement: passes the tasks that any unit may run now to `ready`,
+    /// which are this task, or tasks that waited for a group that it closed. Nothing else can follow.
     ///
     /// # Errors
-    /// As there.
+    /// As for `submitted`.
     #[inline]
     pub(crate) fn submitted_anywhere(
         &self,
@@ -32,11 +32,12 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`submitted_anywhere`](Self::submitted_anywhere), for tasks that were submitted together, from the `first` on, with these
-    /// accesses, those of one of them before; hands them over in their order, and leaves none.
+    /// Like [`submitted_anywhere`](Self::submitted_anywhere), for a batch of tasks that were submitted together.
+    /// `accesses` are those of one task, with the rule that gives each task, from number `first` on, its regions.
+    /// Hands the tasks over in order and empties the batch.
     ///
     /// # Errors
-    /// If one of the data objects was taken meanwhile; the tasks are left.
+    /// If one of the data objects was taken meanwhile; the tasks stay in the batch.
     #[inline]
     pub(crate) fn submitted_together(
         &self,
@@ -48,7 +49,7 @@ impl Engine {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         let leftover = register_together(tasks, first, accesses, self.recorder.as_ref())?;
         if let Some(recorder) = &self.recorder {
-            tasks.iter().for_each(|task| recorder.task(task.shared(), || running::task_here(self.runtime)));
+            tasks.iter().for_each(|task| recorder.task(task, || running::task_here(self.runtime)));
         }
         let unblocked = tasks.drain(..).filter_map(Submitting::commit);
         let Some(leftover) = leftover else {
@@ -61,9 +62,9 @@ impl Engine {
         Ok(())
     }
 
-    /// As [`done`](Self::done), where there is no placement: hands every task that any unit may run now to `ready`, the
-    /// one submitted first last. Nothing else can follow.
-    #[inline(always)] // on the way of every task
+    /// Like [`done`](Self::done), without placement: passes every task that any unit may run now to `ready`, the one
+    /// submitted first last. Nothing else can follow.
+    #[inline(always)] // on the path of every task
     pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
         if task.shared().queues {
@@ -75,7 +76,7 @@ impl Engine {
         });
     }
 
-    /// As [`done_anywhere`](Self::done_anywhere), however the task has ended.
+    /// Like [`done_anywhere`](Self::done_anywhere), for any outcome.
     pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
         if task.is_in_rounds() {
             let _ = self.note(&task, outcome);
@@ -89,13 +90,13 @@ impl Engine {
     }
 }
 
-/// Hands what an event lets run anywhere to `ready`.
+/// Passes the tasks that an event makes ready to `ready`.
 #[cold]
 pub(super) fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
     let mut out = Vec::new();
     event(&mut out);
     out.into_iter().for_each(|command| match command {
         Command::Run(task) => ready(task),
-        command => unreachable!("without placement all runs anywhere: {command:?}"),
+        command => unreachable!("without placement every command is `Run`: {command:?}"),
     });
 }

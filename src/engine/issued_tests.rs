@@ -1,4 +1,5 @@
-//! What an issued task lets go of before its kernels have ended: driven by hand, so "before" is certain.
+//! Tests of the release of issued tasks' successors before their kernels have ended: driven by hand, so "before" is
+//! certain.
 
 use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::depend::hand_made::{datum, task};
@@ -26,7 +27,7 @@ fn submit(engine: &Engine, id: u64, x: &Arc<Datum>, mode: Mode) -> Vec<Command> 
     arrive(engine, out)
 }
 
-/// Makes all copies that are asked for, and passes the rest on.
+/// Completes all requested copies, and returns the other commands.
 fn arrive(engine: &Engine, mut commands: Vec<Command>) -> Vec<Command> {
     let mut rest = Vec::new();
     while !commands.is_empty() {
@@ -50,7 +51,7 @@ fn only_launch(commands: Vec<Command>) -> Launch {
 }
 
 #[test]
-fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
+fn successor_is_launched_after_an_issued_task_before_its_end() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
     let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
     assert!(submit(&engine, 2, &x, Mode::Inout).is_empty(), "the first is not issued yet");
@@ -64,7 +65,7 @@ fn a_successor_is_launched_behind_a_task_that_is_issued_and_has_not_ended() {
 }
 
 #[test]
-fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
+fn copy_from_an_issued_task_waits_for_its_end() {
     let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
     let first = only_launch(submit(&engine, 1, &x, Mode::Inout));
     let cpu = Kinds::NONE.with(UnitKind::Cpu);
@@ -79,9 +80,9 @@ fn what_must_be_copied_from_an_issued_task_waits_for_its_end() {
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
 
-/// In memory of its own a reader keeps the value that it reads; in unified memory it would find the next one.
+/// With separate memories, a reader keeps the value that it reads; in unified memory it would see the next one.
 #[test]
-fn who_overwrites_unified_memory_waits_for_those_who_still_read_it() {
+fn writer_of_unified_memory_waits_for_its_readers() {
     for unified in [false, true] {
         let (engine, x) = (engine("1:CPU:1,1:GPU:1"), datum(1, 10));
         if unified {
@@ -100,20 +101,20 @@ fn who_overwrites_unified_memory_waits_for_those_who_still_read_it() {
 }
 
 #[test]
-fn a_commutative_task_ends_when_its_kernels_have() {
+fn commutative_task_ends_with_its_kernels() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
     let first = only_launch(submit(&engine, 1, &x, Mode::Commutative));
     assert!(submit(&engine, 2, &x, Mode::Commutative).is_empty(), "its turn has not come");
     let mut out = Vec::new();
     engine.on(Event::Issued(&first.task, 1000), &mut out);
-    assert!(out.is_empty(), "a turn is the host's matter: {out:?}");
+    assert!(out.is_empty(), "the host hands over turns: {out:?}");
     engine.on(Event::Finished(first.task, Outcome::Done(Span { elapsed_ns: 1, ended_ns: 1 })), &mut out);
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
 
-/// As a task with a handle: who waits for it would else be told when it is issued.
+/// An awaited task, such as one with a handle: its waiter would otherwise be notified when it is issued.
 #[test]
-fn an_awaited_task_lets_go_when_its_kernels_have_ended() {
+fn awaited_task_releases_successors_when_its_kernels_end() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));
     let whole = x.whole();
     let mut awaited = task(1, GPU, &[(&x, whole, Mode::Inout)]);

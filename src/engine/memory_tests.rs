@@ -1,5 +1,5 @@
-//! What becomes of memory when copies fail, replicas go, or a data object goes: driven by hand, so that each order is
-//! certain.
+//! Tests of memory when copies fail, replicas are evicted, or a data object is released: driven by hand, so that each
+//! order is certain.
 
 use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::coherence::CopyId;
@@ -17,7 +17,7 @@ const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
 const CPU: Kinds = Kinds::NONE.with(UnitKind::Cpu);
 const ON_DEVICE: Option<SpaceId> = Some(SpaceId(1));
 
-/// An engine whose devices have memories of so many bytes, and what it has asked for.
+/// An engine whose devices have memories of the given sizes in bytes, and the commands it has issued.
 struct ByHand {
     engine: Engine,
     commands: Vec<Command>,
@@ -45,7 +45,7 @@ impl ByHand {
         self.engine.on(event, &mut self.commands);
     }
 
-    /// Takes the first command that `wanted` takes something from.
+    /// Removes the first command for which `wanted` returns a value; returns that value.
     fn take<T>(&mut self, wanted: impl Fn(&Command) -> Option<T>) -> Option<T> {
         let found = self.commands.iter().position(|command| wanted(command).is_some())?;
         wanted(&self.commands.remove(found))
@@ -68,7 +68,7 @@ impl ByHand {
         Some(*launch)
     }
 
-    /// Makes all copies, and gives back all memory, that are asked for now and after that.
+    /// Completes all copies and releases that are requested, now and as a consequence.
     fn settle(&mut self) {
         loop {
             if let Some(copy) = self.copy() {
@@ -99,7 +99,7 @@ fn broken() -> DeviceError {
 }
 
 #[test]
-fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
+fn task_with_a_failed_copy_stays_until_its_other_copies_end() {
     let (mut driver, x, y) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Inout), (&y, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&y, Mode::Out)], None);
@@ -118,7 +118,7 @@ fn a_task_whose_copy_failed_stays_until_its_other_copies_have_ended() {
 }
 
 #[test]
-fn what_could_not_be_written_back_is_lost_and_says_so() {
+fn failed_write_back_loses_the_value_and_reports_it() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
@@ -136,7 +136,7 @@ fn out_of_memory(needed_bytes: u64) -> DeviceError {
 }
 
 #[test]
-fn who_is_refused_waits_for_what_is_idle_to_leave() {
+fn refused_task_waits_for_idle_replicas_to_leave() {
     let (mut driver, x, y, z) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10), datum(3, 10));
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.run(1);
@@ -155,7 +155,7 @@ fn who_is_refused_waits_for_what_is_idle_to_leave() {
 }
 
 #[test]
-fn who_is_refused_at_launch_is_launched_again_and_fails_alone() {
+fn task_refused_at_launch_is_relaunched_and_fails_alone() {
     let (mut driver, x, y) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
@@ -177,7 +177,7 @@ fn who_is_refused_at_launch_is_launched_again_and_fails_alone() {
 }
 
 #[test]
-fn memory_is_free_when_the_driver_has_given_it_back() {
+fn memory_is_free_once_the_driver_has_released_it() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.run(1);
@@ -189,7 +189,7 @@ fn memory_is_free_when_the_driver_has_given_it_back() {
 }
 
 #[test]
-fn what_is_on_its_way_out_is_room_enough() {
+fn pending_eviction_counts_as_room() {
     let mut driver = ByHand::new("1:CPU:1,1:GPU:1", &[800]);
     let data: Vec<_> = (0..20).map(|id| datum(id, 10)).collect();
     for id in 0..10 {
@@ -197,7 +197,7 @@ fn what_is_on_its_way_out_is_room_enough() {
         driver.run(id);
     }
     driver.submit(10, GPU, &[(&data[10], Mode::Out)], None);
-    // Events that have nothing to do with it.
+    // Unrelated events.
     for id in 11..20 {
         driver.submit(id, CPU, &[(&data[id as usize], Mode::Inout)], None);
         let launch = driver.launch().expect("a core runs it");
@@ -208,11 +208,11 @@ fn what_is_on_its_way_out_is_room_enough() {
 }
 
 #[test]
-fn a_datas_replicas_go_before_its_home() {
+fn replicas_are_released_before_the_home() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
-    // In one step of the engine the data goes and another one wants its room.
+    // In one step of the engine, the data object is released and another one wants its room.
     let release = Side { space: Some(SpaceId::HOST), forget: Some(x.id), ..Side::default() };
     let mut meta = task(2, CPU, &[(&x, Block::interval(0..0), Mode::Out)]);
     meta.owned_mut().side = Some(Pooled::new(release));
@@ -229,22 +229,22 @@ fn a_datas_replicas_go_before_its_home() {
 }
 
 #[test]
-fn a_task_behind_one_that_failed_before_it_was_issued_is_poisoned() {
+fn task_is_poisoned_if_its_predecessor_failed_before_it_was_issued() {
     let (mut driver, x) = (ByHand::new("1:GPU:1", &[1000]), datum(1, 10));
     driver.submit(1, GPU, &[(&x, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&x, Mode::Inout)], None);
     driver.settle();
     let first = driver.launch().unwrap();
     driver.on(Event::Issued(&first.task, 1000));
-    let second = driver.launch().expect("it is launched behind the first");
+    let second = driver.launch().expect("it is launched after the first");
     driver.on(Event::Finished(first.task, Outcome::Failed(FailureReason::Device(broken()))));
     assert!(second.task.poison().is_none());
     driver.on(Event::Issuing(&second.task));
-    assert!(second.task.is_poisoned(), "what it would work on is lost");
+    assert!(second.task.is_poisoned(), "its input is lost");
 }
 
 #[test]
-fn what_fits_one_device_of_a_unit_goes_there() {
+fn data_go_to_the_device_of_a_unit_that_fits_them() {
     let mut driver = ByHand::new("1:CPU:1,1:GPU:2", &[80, 800]);
     let data: Vec<_> = (0..3).map(|id| datum(id, 20)).collect();
     for (id, x) in (0..).zip(&data) {
@@ -256,14 +256,14 @@ fn what_fits_one_device_of_a_unit_goes_there() {
 }
 
 #[test]
-fn where_no_device_is_large_enough_hosting_threads_run_what_cores_can() {
+fn hosting_thread_runs_tasks_too_large_for_its_devices() {
     let (mut driver, x) = (ByHand::new("1:GPU:1", &[80]), datum(1, 20));
     driver.submit(1, CPU.with(UnitKind::Gpu), &[(&x, Mode::Inout)], None);
     assert_eq!(driver.launch().expect("the hosting thread runs it").device, None);
 }
 
 #[test]
-fn a_hosting_thread_outlives_its_devices() {
+fn hosting_thread_outlives_its_devices() {
     let (mut driver, x) = (ByHand::new("1:GPU:1", &[800]), datum(1, 20));
     driver.submit(1, GPU, &[(&x, Mode::In)], None);
     driver.settle();
@@ -278,9 +278,9 @@ fn a_hosting_thread_outlives_its_devices() {
     assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.is_poisoned()));
 }
 
-/// While a task is being enqueued, another thread may find its device gone.
+/// While a task is being enqueued, another thread may find that its device is gone.
 #[test]
-fn a_task_that_is_issued_after_the_loss_of_its_device_leaves_nothing_there() {
+fn task_issued_after_the_loss_of_its_device_leaves_nothing_there() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[800]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Inout)], None);
     driver.submit(2, GPU, &[(&y, Mode::In)], None);
@@ -295,7 +295,7 @@ fn a_task_that_is_issued_after_the_loss_of_its_device_leaves_nothing_there() {
     driver.on(Event::Finished(late.task, lost()));
     driver.settle();
     driver.submit(3, CPU, &[(&x, Mode::In)], None);
-    let Some(Command::Skip(reader)) = driver.commands.pop() else { panic!("what it would read is lost") };
+    let Some(Command::Skip(reader)) = driver.commands.pop() else { panic!("its input is lost") };
     driver.on(Event::Finished(reader, Outcome::Skipped));
     driver.submit(4, CPU, &[(&x, Mode::Out)], None);
     driver.run(4);

@@ -1,17 +1,18 @@
 //! The engine: events in, commands out.
 //!
-//! Dependences, placement and coherence put together into one state machine. It does no I/O, owns no thread and reads
-//! no clock: a driver reports what happened ([`Event`], or a submission) and carries out what follows ([`Command`]), on
-//! threads or in simulation. All may be called from any thread.
+//! One state machine that combines dependences, placement and coherence. It does no I/O, owns no thread and reads no
+//! clock: a driver reports what happened ([`Event`], or a submission) and carries out the resulting [`Command`]s, on
+//! threads or in simulation. All functions may be called from any thread.
 //!
-//! *The fast path* ([`fast_path`]). On a machine with host memory only, under a policy that leaves ready tasks to whoever
-//! is free, there is no placement at all, and no command: ready tasks are handed over as they are found.
+//! *The fast path* ([`fast_path`]). On a machine with host memory only, under a policy that leaves ready tasks to any
+//! free unit, there is no placement at all, and no command: ready tasks are handed over as they are found.
 //!
 //! Invariants:
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
-//! 4. What a user's destructor may run for is dropped under no lock: bodies by their owners, failures by [`failures`].
+//! 4. Anything whose drop may run a user's destructor is dropped under no lock: bodies by their owners, failures by
+//!    [`failures`].
 
 mod combining;
 mod command;
@@ -48,35 +49,35 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// So many failures are looked at for each new one, to see whether they can go: more than one, so as to keep up.
+/// Number of old failures inspected for each new one, to see whether they can be dropped: more than one, to keep up.
 const SWEEP_AT_FAILURE: usize = 2;
 
-/// Units that tasks are placed on have about so many at once, as far as reductions are concerned.
+/// Approximate number of tasks that each unit has at once if tasks are placed; used for reductions.
 const MOST_GIVEN: usize = 4;
 
-/// A task that comes too late: one of its data objects was taken since it was checked.
+/// A task that is refused at entry: one of its data objects was taken after the task was checked.
 pub(crate) type Refused = Box<(SubmitError, Submitting)>;
 
-/// A task that was entered, if it waits for nobody, and what is left to do.
+/// An entered task, if it waits for nothing, and the work that registration has left.
 type Entered = (Option<OwnedTask>, Option<Box<Leftover>>);
 
-/// The state machine behind a runtime.
+/// The state machine of a runtime.
 pub(crate) struct Engine {
     /// The runtime's id.
     runtime: u64,
-    /// How many tasks run at once.
+    /// Number of tasks that run at once.
     width: usize,
     recorder: Option<Recorder>,
-    /// Threads that are at the border of replays, with many gates perhaps.
+    /// Number of threads at the border of a replay, which may have many gates.
     at_borders: AtomicUsize,
     failures: Arc<FailureLog>,
     placement: Option<PlacementLock>,
-    /// The policy is told of tasks when they are submitted.
+    /// Whether the policy is notified of tasks at submission.
     looks_ahead: bool,
 }
 
 impl Engine {
-    /// The engine of a runtime with so many units.
+    /// Creates the engine of a runtime with this many units.
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
         let failures = Arc::default();
@@ -85,10 +86,10 @@ impl Engine {
         Self { runtime, width, recorder, at_borders: AtomicUsize::new(0), failures, placement, looks_ahead }
     }
 
-    /// Takes a task that was submitted with these accesses, appends what follows to `out`.
+    /// Takes a task that was submitted with these accesses; appends the resulting commands to `out`.
     ///
     /// # Errors
-    /// If one of the data objects was taken meanwhile; the task comes back.
+    /// If one of the data objects was taken meanwhile; the error returns the task.
     pub(crate) fn submitted(
         &self,
         task: Submitting,
@@ -105,7 +106,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Enters a task into the histories; returns it if it waits for nobody, and what is left to do.
+    /// Enters a task into the histories; returns it if it waits for nothing, and the work that is left to do.
     #[inline]
     fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Entered, Refused> {
         let mut after = self.looks_ahead.then(Vec::new);
@@ -114,7 +115,7 @@ impl Engine {
             Err(error) => return Err(Box::new((error, task))),
         };
         if let Some(recorder) = self.recorder.as_ref().filter(|_| !task.shared().internal) {
-            recorder.task(task.shared(), || running::task_here(self.runtime));
+            recorder.task(&task, || running::task_here(self.runtime));
         }
         if let Some(after) = after {
             self.announce(&task, accesses, &after);
@@ -122,7 +123,7 @@ impl Engine {
         Ok((task.commit(), leftover))
     }
 
-    /// Tells the policy of a task that was entered, before it can be ready.
+    /// Notifies the policy of an entered task, before the task can be ready.
     #[cold]
     fn announce(&self, task: &Submitting, accesses: &[AccessRecord<'_>], after: &[TaskId]) {
         let Some(placement) = self.placement.as_ref().filter(|_| !task.shared().internal) else { return };
@@ -140,7 +141,7 @@ impl Engine {
         });
     }
 
-    /// A task's body has run; appends what follows to `out`.
+    /// Handles the end of a task whose body has run; appends the resulting commands to `out`.
     #[inline]
     pub(crate) fn done(&self, task: OwnedTask, span: Span, out: &mut Vec<Command>) {
         if let Some(placement) = &self.placement {
@@ -150,7 +151,7 @@ impl Engine {
         self.finished(task, out);
     }
 
-    /// Notes which of those have failed that a task stands for.
+    /// Records the failures among the parts of a task that stands for several.
     fn note_parts(&self, task: &OwnedTask) {
         if let Some(parts) = task.body().parts() {
             parts.failures().into_iter().for_each(|failure| self.failures.push(failure));
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// A task has ended without doing what it was for.
+    /// Handles the end of a task, which may not have run or may have failed.
     #[cold]
     fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
         if let Outcome::Done(span) = outcome {
@@ -174,7 +175,7 @@ impl Engine {
         self.finished(task, out);
     }
 
-    /// Notes how a task has ended; the failure, if that is the loss of a device.
+    /// Records how a task ended; returns the failure if it is the loss of a device.
     #[cold]
     fn note(&self, task: &OwnedTask, outcome: Outcome) -> Option<Arc<TaskFailure>> {
         match outcome {
@@ -191,7 +192,7 @@ impl Engine {
                 Some(failure)
             }
             Outcome::Skipped => {
-                // A task that is replayed may have failed itself, in a replay before.
+                // A replayed task may itself have failed in an earlier replay.
                 let is_other = |cause: &TaskFailure| cause.task() != task.shared().id || task.is_in_rounds();
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && is_other(cause);
                 if let Some(cause) = task.poison().filter(others) {
@@ -203,7 +204,7 @@ impl Engine {
         }
     }
 
-    /// Takes an event, appends what follows to `out`.
+    /// Takes an event; appends the resulting commands to `out`.
     pub(crate) fn on(&self, event: Event<'_>, out: &mut Vec<Command>) {
         match event {
             Event::Finished(task, Outcome::Done(span)) => self.done(task, span, out),
@@ -216,12 +217,13 @@ impl Engine {
         }
     }
 
-    /// Gives a unit a ready task that is `wanted` there, past the policy and whatever the unit has, if there is one.
+    /// Gives a unit a ready task that is `wanted` there, if there is one, regardless of the policy and the unit's
+    /// other tasks.
     pub(crate) fn claim(&self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
         self.placement.iter().for_each(|placement| placement.lock().claim(unit, wanted, out));
     }
 
-    /// Takes an event of what was placed.
+    /// Takes an event of placed tasks, copies or memory.
     fn on_placed(&self, event: Event<'_>, placement: &PlacementLock, out: &mut Vec<Command>) {
         match event {
             Event::Issuing(task) => {
@@ -245,7 +247,7 @@ impl Engine {
             Event::Refused(task, error) => {
                 let refusal = error.as_ref().and_then(|(device, error)| Some((device.space(), error.refused_bytes()?)));
                 let fail = |task: &OwnedTask, in_use| {
-                    let (_, error) = error.clone().expect("what is given back for others is not failed");
+                    let (_, error) = error.clone().expect("a task returned without an error does not fail");
                     self.fail(task, FailureReason::Device(error.with_in_use(in_use)))
                 };
                 placement.lock().refused(task, refusal, &fail, out);
@@ -263,40 +265,41 @@ impl Engine {
                 placement.lock().copy_failed(copy, &fail, lost_device, out);
             }
             Event::Released(space, bytes) => placement.lock().released(space, bytes, out),
-            Event::Finished(..) => unreachable!("tasks end whether they were placed or not"),
+            Event::Finished(..) => unreachable!("the caller handles `Finished`"),
         }
     }
 
-    /// A name for a new replica.
+    /// Returns a name for a new replica.
     pub(crate) fn new_replica(&self) -> ReplicaId {
         self.placed().lock().new_replica()
     }
 
-    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
     pub(crate) fn adopt(&self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
         self.placed().lock().adopt(datum, replica, space, out);
     }
 
-    /// Devices use a new data object where it is at home: in a replica of this name each.
+    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
     pub(crate) fn alias(&self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
         self.placed().lock().alias(datum, aliases, out);
     }
 
     fn placed(&self) -> &PlacementLock {
-        self.placement.as_ref().expect("where there are devices there is placement")
+        self.placement.as_ref().expect("a machine with devices has placement")
     }
 
-    /// A device has refused so many bytes beside what is in use there, for a task that is being enqueued: what is idle goes.
+    /// Frees idle replicas after a device has refused this many bytes for a task that is being enqueued.
     pub(crate) fn make_room(&self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
         self.placed().lock().make_room(space, bytes, out)
     }
 
-    /// A task's work is enqueued on its device, which will do it in order: whoever waits for the task need not wait
-    /// until it is done. Tasks that will run elsewhere wait for the bytes instead; see [`Placement`].
+    /// Releases the successors of a task whose work is enqueued on its device. The device executes its queue in
+    /// order, so successors need not wait until the work is done. Tasks that will run elsewhere wait for the bytes
+    /// instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions, nor for those that somebody may wait for: their end is a matter of the
-    /// host. Nor for tasks that come after others without touching what these wrote, or that a token orders: who comes
-    /// next finds no trace of them on the device.
+    /// Not for commutative tasks and reductions, nor for tasks that may be awaited: the host handles their end. Nor
+    /// for tasks that come after others without touching the data these wrote, or that a token orders: their
+    /// successors find no trace of them on the device.
     fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
         self.note_parts(task);
         let awaited = |side: &depend::Side| side.awaited;
@@ -311,8 +314,8 @@ impl Engine {
         }
     }
 
-    /// Nothing is left to wait for but others of its groups, and a place. It `follows` a task that has just ended, or was
-    /// ready when it was submitted.
+    /// Handles a task that has nothing left to wait for except a turn in its groups, and a place. `follows` tells
+    /// whether a task that has just ended made it ready; otherwise it was ready when it was submitted.
     #[inline]
     fn ready(&self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         if task.shared().join {
@@ -323,13 +326,14 @@ impl Engine {
         }
     }
 
-    /// The task, unless others of its groups are before it; else it comes back when they have been.
+    /// Returns the task, unless others of its groups are before it; in that case it waits there, and is placed after
+    /// their turns.
     #[inline]
     fn in_turn(&self, task: OwnedTask) -> Option<OwnedTask> {
         if task.shared().queues { depend::take_turns(depend::let_in(task, self.width)?) } else { Some(task) }
     }
 
-    /// Does what registration has left.
+    /// Does the work that registration has left.
     #[cold]
     fn clear_up(&self, leftover: Leftover, out: &mut Vec<Command>) {
         let Leftover { joins, groups } = leftover;
@@ -337,8 +341,8 @@ impl Engine {
         running::inside(self.runtime, || drop_quietly(|| drop(groups)));
     }
 
-    /// A join is finished when it is ready, and has combined what there is to combine. So may others be behind it: not
-    /// by recursion, chains of them can be long.
+    /// Finishes a join that is ready, after it has combined its contributions. Its successors may be joins too; a
+    /// loop handles them, because chains of joins can be too long for recursion.
     #[cold]
     fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
         let mut joins = vec![join];
@@ -357,7 +361,7 @@ impl Engine {
         }
     }
 
-    /// Has a join do its work, unless one of those it waited for has failed.
+    /// Lets a join do its work, unless one of the tasks it waited for has failed.
     fn complete(&self, join: &OwnedTask) {
         let complete = || catch_unwind(AssertUnwindSafe(|| join.body().complete()));
         if !join.is_poisoned()
@@ -377,7 +381,7 @@ impl Engine {
         depend::combine_in_turn(task, &mut Combining { engine: self, out });
     }
 
-    /// The task has left all that it was to leave.
+    /// Releases the successors of a task that has left all of its contributions.
     #[inline]
     fn let_go(&self, task: OwnedTask, out: &mut Vec<Command>) {
         match task.is_in_rounds() {
@@ -406,7 +410,7 @@ impl Engine {
         failure
     }
 
-    /// A copy could not be made, for a task or to make room.
+    /// Records that a copy could not be made, for a task or to make room.
     #[cold]
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
@@ -421,7 +425,7 @@ impl Engine {
     }
 }
 
-/// What an access is to a policy; nothing if no bytes are moved for it.
+/// Returns a policy's view of an access; `None` if no bytes are moved for it.
 fn region_use(access: &AccessRecord<'_>) -> Option<RegionUse> {
     let &AccessRecord { datum, block, mode } = access;
     let moves = datum.residence == Residence::Anywhere && !mode.sees_nothing() && !block.is_empty();
@@ -435,7 +439,7 @@ fn region_use(access: &AccessRecord<'_>) -> Option<RegionUse> {
     })
 }
 
-/// Whether a task has private replicas to combine when it has run.
+/// Returns whether a task has private replicas to combine after it has run.
 #[inline]
 fn has_contributions(task: &OwnedTask) -> bool {
     task.owned().as_ref().is_some_and(|side| side.has_contributions())

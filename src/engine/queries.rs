@@ -1,4 +1,4 @@
-//! What others may ask of the engine. Nobody gets a lock of its own: each question is answered under it.
+//! Queries to the engine. Callers never hold its lock: each query is answered under it.
 
 use super::placement::{Placement, Traffic};
 use super::{Engine, FailureLog, Nanos, ReplicaRef};
@@ -12,53 +12,53 @@ use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Choice, LowerBound};
 use std::sync::Arc;
 
-/// What placement has counted so far: nothing where there is none.
+/// Counts of placement so far; empty without placement.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// What moved between each two spaces.
+    /// The traffic between each pair of spaces.
     pub(crate) traffic: Vec<((SpaceId, SpaceId), Traffic)>,
     /// How long each unit has run tasks.
     pub(crate) busy_ns: Vec<Nanos>,
     /// How many replicas were evicted to make room.
     pub(crate) evictions: u64,
-    /// How well the policy kept indices where their data are, if it keeps count.
+    /// How well the policy kept indices where their data are, if it counts that.
     pub(crate) affinity: Option<AffinityStatistics>,
-    /// How near the optimum its map is, if it knows.
+    /// How close to the optimum its map is, if known.
     pub(crate) bound: Option<LowerBound>,
     /// How it shares out by profiles, if it does.
     pub(crate) shares: Option<SharesInUse>,
-    /// Which of others the policy chose, if it chooses.
+    /// The policy that it chose, if it chooses among others.
     pub(crate) choice: Option<Choice>,
 }
 
 impl Engine {
-    /// The failures, and who has been told of them.
+    /// Returns the failures, with the record of their reports.
     pub(crate) fn failures(&self) -> &FailureLog {
         &self.failures
     }
 
-    /// The graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, if it is recorded.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.recorder.as_ref().and_then(Recorder::graph)
     }
 
-    /// The spaces where all of a region is valid.
+    /// Returns the spaces in which all of a region is valid.
     pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         self.ask(|placement| placement.valid_in(data, block)).unwrap_or_else(|| vec![SpaceId::HOST])
     }
 
-    /// Where the regions lie of a task that was launched and has not ended; nothing where none is placed.
+    /// Returns the replicas of a task that was launched and has not ended; `None` without placement.
     pub(crate) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
         self.ask(|placement| placement.places_of(task)).flatten()
     }
 
-    /// How many tasks are under way to their ends, and copies to their places.
+    /// Returns the number of launched tasks and of copies under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.ask(Placement::in_flight).unwrap_or(0)
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     pub(crate) fn counts(&self) -> Counts {
         let counts = |placement: &Placement| Counts {
             traffic: placement.traffic(),
@@ -72,7 +72,7 @@ impl Engine {
         self.ask(counts).unwrap_or_default()
     }
 
-    /// What the policy has learned of tasks' or units' times, as text, if it has learned anything.
+    /// Returns the times of tasks or units that the policy has learned, as text, if it has learned any.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {
         let text = |placement: &Placement| {
@@ -82,7 +82,7 @@ impl Engine {
         self.ask(text).flatten()
     }
 
-    /// Where every placed task is, in words: what to look at when nothing moves.
+    /// Describes in words where every placed task is, for diagnosis when nothing moves.
     pub(crate) fn stall(&self) -> Option<String> {
         self.ask(Placement::stall)
     }

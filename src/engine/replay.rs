@@ -1,4 +1,4 @@
-//! Replays of frozen graphs on the fast path: their tasks as they end, and their borders.
+//! Replays of frozen graphs on the fast path: the ends of their tasks, and their borders.
 
 use super::fast_path::collect;
 use super::{Command, Engine};
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Whether the graph of all tasks is recorded, of which replays would be missing.
+    /// Returns whether all tasks are recorded, for the task graph or a trace; replays would be missing there.
     pub(crate) fn records_graph(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// As [`done_anywhere`](Self::done_anywhere), of a task that stays for the next round.
+    /// Like [`done_anywhere`](Self::done_anywhere), for a task that stays for the next round.
     #[inline]
     pub(crate) fn done_again(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         if task.shared().queues {
@@ -23,7 +23,7 @@ impl Engine {
         self.done_round(task, ready);
     }
 
-    /// The task lets go of those that wait for it in this round.
+    /// Releases the successors of a task in this round.
     #[inline]
     pub(super) fn done_round(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         let lane = task.shared().lane.get();
@@ -46,13 +46,13 @@ impl Engine {
         }
     }
 
-    /// As [`Self::done_again`], of a task that has turns to give up, or something to combine.
+    /// Like [`Self::done_again`], for a task that has turns to give up, or something to combine.
     #[cold]
     pub(super) fn done_in_turn(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         collect(|out| self.finished(task, out), ready);
     }
 
-    /// Whether a thread ends a replay, or begins one: tasks follow, though none runs.
+    /// Returns whether a thread is ending or beginning a replay: then tasks will follow although none runs.
     pub(crate) fn is_at_borders(&self) -> bool {
         self.at_borders.load(Ordering::Relaxed) > 0
     }
@@ -67,11 +67,11 @@ impl Engine {
         running::inside(self.runtime, || drop_quietly(|| drop(replays)));
     }
 
-    /// One more replay, behind what others have submitted, or as one that `follows` the last with nothing in between. What is
-    /// returned is for [`Self::settle`].
+    /// Enters one more replay, after the tasks that others have submitted, or as one that `follows` the last with
+    /// nothing in between. The result must be passed to [`Self::settle`].
     ///
     /// # Errors
-    /// If a data object was taken; nothing is submitted then.
+    /// If a data object was taken; then nothing is submitted.
     pub(crate) fn replay(
         &self,
         replays: &Arc<Replays>,
@@ -84,7 +84,7 @@ impl Engine {
         if follows { Ok(replays.follow(round, failures, ready)) } else { replays.enter(round, failures, ready) }
     }
 
-    /// Gives a join back, unless it stands at the border of a replay: what follows there is done.
+    /// Returns a join, unless it is at the border of a replay: in that case, does the resulting work.
     #[cold]
     pub(super) fn arrived(
         &self,
@@ -100,7 +100,7 @@ impl Engine {
         None
     }
 
-    /// Does what a step of a replay has left. No lock may be held.
+    /// Does the work that a step of a replay has left. The caller must hold no lock.
     pub(crate) fn settle(&self, mut aftermath: Aftermath, ready: &mut impl FnMut(OwnedTask)) {
         let joins = std::mem::take(&mut aftermath.joins);
         if !joins.is_empty() {

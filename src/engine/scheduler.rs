@@ -1,14 +1,19 @@
-//! The policy in charge, held to its contract if it is a user's own.
+//! The policy in charge, with enforcement of its contract if it is a user's policy.
 //!
 //! A policy is asked under placement's lock, since its answers must fit a state that does not change meanwhile. So a
 //! user's policy is called with three precautions: it can neither submit to its runtime nor wait for it
-//! ([`is_asked_by`]), a panic ends the policy and not the runtime, and its answers are checked. What goes wrong is a
-//! [`Breach`]: placement then dismisses the policy, and `stealing` goes on with the tasks that it had charge of. No task
-//! is lost, and every `wait` under way reports the breach.
+//! ([`is_asked_by`]), a panic ends the policy and not the runtime, and its answers are checked. A violation is a
+//! [`Breach`]: placement then dismisses the policy, and `stealing` continues with the tasks it was in charge of. No
+//! task is lost, and every `wait` under way reports the breach.
+//!
+//! A policy that *looks ahead* is also notified of every task when it is submitted, with the predecessors that the task
+//! waits for (`Policy::submitted`). From this `bottom-level` computes how far each task is from the end of the graph,
+//! and `auto` learns what to simulate. Samples contain the time at which a task ended, so `auto` knows how long a time
+//! step took without a clock.
 //!
 //! Invariants:
 //! 1. A policy that has broken its contract is not called again.
-//! 2. At most one policy is dismissed: what replaces it is ours.
+//! 2. At most one policy is dismissed: its replacement is built in.
 //! 3. A dismissed policy is dropped with the runtime, under no lock.
 
 use super::failures::{FailureLog, NO_TASK};
@@ -31,7 +36,7 @@ thread_local! {
     static ASKED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether the policy of this runtime is being asked on this thread, under the runtime's lock.
+/// Returns whether the policy of this runtime is being called on this thread, under the runtime's lock.
 pub(crate) fn is_asked_by(runtime: u64) -> bool {
     ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
 }
@@ -43,7 +48,7 @@ pub(crate) struct Scheduler {
     dismissed: Option<Box<dyn Policy>>,
 }
 
-/// What is kept of a user's own policy.
+/// Additional state for a user's policy.
 struct Own {
     name: &'static str,
     runtime: u64,
@@ -51,9 +56,9 @@ struct Own {
     breach: Option<Breach>,
 }
 
-/// How a policy broke its contract.
+/// A violation of the contract by a policy.
 pub(super) struct Breach {
-    /// The task concerned, with its name and where it was submitted, as far as that is known.
+    /// The task concerned, with its name and where it was submitted, as far as known.
     pub(super) task: Option<(TaskId, String, &'static Location<'static>)>,
     /// What the policy did.
     pub(super) problem: String,
@@ -62,33 +67,33 @@ pub(super) struct Breach {
 }
 
 impl Scheduler {
-    /// One of ours.
+    /// Wraps a built-in policy.
     pub(crate) fn built_in(policy: Box<dyn Policy>) -> Self {
         Self { policy, own: None, dismissed: None }
     }
 
-    /// A user's own.
+    /// Wraps a user's policy.
     pub(crate) fn own(policy: Box<dyn Policy>) -> Self {
         let own = Own { name: policy.name(), runtime: 0, failures: Arc::default(), breach: None };
         Self { policy, own: Some(own), dismissed: None }
     }
 
-    /// The name of the policy.
+    /// Returns the name of the policy.
     pub(super) fn name(&self) -> &'static str {
         self.policy.name()
     }
 
-    /// Whether its answers have to be checked.
+    /// Returns whether its answers have to be checked.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// As [`Policy::fast_path`].
+    /// Calls [`Policy::fast_path`].
     pub(crate) fn fast_path(&self) -> bool {
         self.policy.fast_path()
     }
 
-    /// As [`Policy::ready`].
+    /// Calls [`Policy::ready`].
     pub(super) fn ready(&mut self, task: ReadyTask, view: &View<'_>) {
         if !self.is_own() {
             return self.policy.ready(task, view);
@@ -97,85 +102,85 @@ impl Scheduler {
         self.call(format_args!("it was told that {id} `{name}` is ready"), |policy| policy.ready(task, view));
     }
 
-    /// As [`Policy::next`].
+    /// Calls [`Policy::next`].
     pub(super) fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         self.call(format_args!("it was asked for a task for {unit}"), |policy| policy.next(unit, view)).flatten()
     }
 
-    /// As [`Policy::wanted`].
+    /// Calls [`Policy::wanted`].
     pub(super) fn wanted(&self) -> Option<UnitSet> {
         self.look(|policy| policy.wanted())
     }
 
-    /// As [`Policy::in_flight`].
+    /// Calls [`Policy::in_flight`].
     pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         self.call(format_args!("it was told how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
     }
 
-    /// As [`Policy::finished`].
+    /// Calls [`Policy::finished`].
     pub(super) fn finished(&mut self, sample: &Sample) {
         let Sample { task, name, .. } = sample;
         self.call(format_args!("it was told that {task} `{name}` has run"), |policy| policy.finished(sample));
     }
 
-    /// As [`Policy::failed`].
+    /// Calls [`Policy::failed`].
     pub(super) fn failed(&mut self, sample: &Sample) {
         let Sample { task, name, .. } = sample;
         self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
     }
 
-    /// As [`Policy::looks_ahead`].
+    /// Calls [`Policy::looks_ahead`].
     pub(super) fn looks_ahead(&self) -> bool {
         self.look(|policy| policy.looks_ahead().then_some(())).is_some()
     }
 
-    /// As [`Policy::submitted`].
+    /// Calls [`Policy::submitted`].
     pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
         let SubmittedTask { id, name, .. } = task;
         self.call(format_args!("it was told that {id} `{name}` was submitted"), |policy| policy.submitted(task));
     }
 
-    /// As [`Policy::skipped`].
+    /// Calls [`Policy::skipped`].
     pub(super) fn skipped(&mut self, task: TaskId) {
         self.call(format_args!("it was told that {task} was skipped"), |policy| policy.skipped(task));
     }
 
-    /// As [`Policy::copied`].
+    /// Calls [`Policy::copied`].
     pub(super) fn copied(&mut self, copy: &CopySample) {
         self.call(format_args!("it was told of a copy to {}", copy.to), |policy| policy.copied(copy));
     }
 
-    /// As [`Policy::data_moved`].
+    /// Calls [`Policy::data_moved`].
     pub(super) fn data_moved(&mut self) {
         self.call(format_args!("it was told that data lie elsewhere"), |policy| policy.data_moved());
     }
 
-    /// As [`Policy::affinity`].
+    /// Calls [`Policy::affinity`].
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.look(|policy| policy.affinity())
     }
 
-    /// As [`Policy::bound`].
+    /// Calls [`Policy::bound`].
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.look(|policy| policy.bound())
     }
 
-    /// As [`Policy::shares`].
+    /// Calls [`Policy::shares`].
     pub(super) fn shares(&self) -> Option<SharesInUse> {
         self.look(|policy| policy.shares().cloned())
     }
 
-    /// As [`Policy::profiles`].
+    /// Calls [`Policy::profiles`].
     pub(super) fn profiles(&self) -> Option<Known> {
         self.look(|policy| policy.profiles())
     }
 
-    /// As [`Policy::choice`].
+    /// Calls [`Policy::choice`].
     pub(super) fn choice(&self) -> Option<Choice> {
         self.look(|policy| policy.choice().cloned())
     }
 
-    /// As [`Policy::model`].
+    /// Calls [`Policy::model`].
     pub(super) fn model(&self) -> Option<&Model> {
         self.look(|policy| policy.model())
     }
@@ -187,14 +192,14 @@ impl Scheduler {
         }
     }
 
-    /// Which runtime this is, and where a breach is reported.
+    /// Sets the runtime's id, and where a breach is reported.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
         if let Some(own) = &mut self.own {
             (own.runtime, own.failures) = (runtime, failures.clone());
         }
     }
 
-    /// Puts `stealing` in the place of a policy that has broken its contract; whether it has.
+    /// Replaces a policy that has broken its contract by `stealing`; returns whether it did.
     pub(super) fn dismiss(&mut self, units: usize) -> bool {
         let Some(own) = self.own.take_if(|own| own.breach.is_some()) else { return false };
         let Some(Breach { task, problem, remedy }) = own.breach else { return false };
@@ -206,7 +211,7 @@ impl Scheduler {
         true
     }
 
-    /// It broke its contract: from now on it is not asked.
+    /// Records a breach: from now on the policy is not called.
     pub(super) fn breaks(&mut self, breach: Breach) {
         match &mut self.own {
             Some(own) => _ = own.breach.get_or_insert(breach),
@@ -231,7 +236,7 @@ impl Scheduler {
 }
 
 impl Drop for Scheduler {
-    /// Destructors of policies that a user wrote may panic; the runtime ends all the same.
+    /// Destructors of users' policies may panic; the runtime ends all the same.
     fn drop(&mut self) {
         if self.own.is_none() && self.dismissed.is_none() {
             return;
@@ -242,7 +247,7 @@ impl Drop for Scheduler {
     }
 }
 
-/// Calls a user's policy; `Err` is what it said when it panicked.
+/// Calls a user's policy; `Err` is the message of its panic.
 fn asked<R>(runtime: u64, call: impl FnOnce() -> R) -> Result<R, String> {
     struct Leave;
     impl Drop for Leave {

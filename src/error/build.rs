@@ -1,6 +1,6 @@
-//! Errors before anything runs.
+//! Errors of building a runtime, before any task runs.
 
-/// Why a runtime could not be built.
+/// The reason why a runtime could not be built.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -11,13 +11,13 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The unit string or the places make no units.
+    /// The unit string or the places do not describe units.
     #[error("compute units: {0}")]
     Units(#[from] crate::machine::ConfigError),
     /// No scheduler has this name.
     #[error("cannot find scheduler `{name}`; try one of {}", known.join(", "))]
     UnknownScheduler {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
         /// Every name that exists.
         known: Vec<&'static str>,
@@ -29,7 +29,7 @@ pub enum BuildError {
         scheduler: String,
         /// The parameter's name.
         parameter: String,
-        /// What is wrong and what would be right.
+        /// The problem, and what to try.
         problem: String,
     },
     /// A builder argument is out of its range.
@@ -37,25 +37,25 @@ pub enum BuildError {
     Argument {
         /// The builder's method.
         argument: &'static str,
-        /// What is wrong and what would be right.
+        /// The problem, and what to try.
         problem: String,
     },
-    /// The machine lacks the devices that the units ask for.
+    /// The machine lacks the devices that the units need.
     #[error("compute units: {needed} {kind} device{} needed; {found}. Units that need no accelerator are EMU \
          (emulated in host memory) and, with an OpenCL for CPUs installed, OPENCL",
         if *needed == 1 { " is" } else { "s are" })]
     NoDevice {
         /// The kind of unit.
         kind: crate::machine::UnitKind,
-        /// How many devices such units ask for.
+        /// The number of devices that such units need.
         needed: usize,
-        /// What was found instead, and why not more.
+        /// The devices that were found instead, and why no others.
         found: String,
     },
-    /// The operating system gave no thread.
+    /// The operating system could not start a thread.
     #[error("cannot start a thread for {what}: {source}; try fewer units")]
     Thread {
-        /// What the thread was for.
+        /// The purpose of the thread.
         what: String,
         /// The system's error.
         source: std::io::Error,

@@ -1,8 +1,9 @@
 //! Chains of failures: a task that waits for another one may return that one's failure as its own, and so on.
 //!
-//! A chain can be as long as a program likes. A failure therefore keeps at most [`MOST_KEPT`] of those before it, and the
-//! first one of all; its text says how many are left out. Errors of the user's in between are kept, whatever they own.
-//! Failures are dropped one after another, and their texts are nested to a limit, so no stack has to be as deep as a chain.
+//! A chain can be arbitrarily long. A failure therefore keeps at most [`MOST_KEPT`] of the failures before it, and
+//! the first one of all; its text says how many are left out. Errors of the user in between are kept, whatever they
+//! own. Failures are dropped one after another, and the nesting of their texts is limited, so stacks need not be as
+//! deep as a chain.
 
 use super::{BoxError, FailureReason, Failures, RunError, TaskFailure};
 use crate::sync::DeferredDrop;
@@ -11,25 +12,25 @@ use std::error::Error;
 use std::slice;
 use std::sync::Arc;
 
-/// The number of failures that one may keep within each other.
+/// The number of nested failures that one failure may keep.
 pub(super) const MOST_KEPT: usize = 16;
 /// The number of errors between a failure and the one that it passes on.
 const MOST_WRAPPED: usize = 16;
 
 /// The failures that led to another one.
 pub(super) struct Chain {
-    /// The number of failures before this one along the longest way.
+    /// The number of failures before this one along the longest path.
     pub(super) tasks: usize,
     /// The first of them, unless only its text was passed on.
     pub(super) first: Option<Arc<TaskFailure>>,
-    /// The number of failures within each other that are still kept.
+    /// The number of nested failures that are still kept.
     kept: usize,
-    /// Whether all between this failure and the first one were left out.
+    /// Whether all failures between this one and the first were left out.
     pub(super) is_cut: bool,
 }
 
 impl Chain {
-    /// The chain that a reason continues, and the reason cut to the limit.
+    /// Returns the chain that a reason continues, and the reason cut to the limit.
     pub(super) fn of(mut reason: FailureReason) -> (FailureReason, Option<Self>) {
         let FailureReason::Returned(error) = &mut reason else { return (reason, None) };
         let Some(mut chain) = passed_on(&**error) else { return (reason, None) };
@@ -64,7 +65,7 @@ fn kept(failure: &TaskFailure) -> usize {
     failure.chain().map_or(0, |chain| chain.kept)
 }
 
-/// The chain that leads to an error which is, or wraps, another task's failure.
+/// Returns the chain that leads to an error which is, or wraps, another task's failure.
 fn passed_on(error: &(dyn Error + 'static)) -> Option<Chain> {
     let mut error = Some(error);
     for _ in 0..MOST_WRAPPED {
@@ -89,7 +90,7 @@ fn passed_on(error: &(dyn Error + 'static)) -> Option<Chain> {
     None
 }
 
-/// The failures that an error of a waiting call reports.
+/// Returns the failures that an error of a waiting call reports.
 fn causes(error: &RunError) -> &[Arc<TaskFailure>] {
     match error {
         RunError::Failed(failures) => &failures.0,
@@ -106,14 +107,14 @@ fn causes_mut(error: &mut RunError) -> &mut [Arc<TaskFailure>] {
     }
 }
 
-/// The nesting of the texts of failures on this thread: a text of all that a recursion has returned would be longer the
-/// deeper it is, for each of its failures.
+/// The nesting of the texts of failures on this thread. Without a limit, the text of each failure in a recursion
+/// would be longer the deeper it is.
 pub(super) struct Level(usize);
 
 impl Level {
     /// At this depth, the text of a chain continues with its first failure.
     const MOST: usize = 8;
-    /// At this depth the text ends, whatever an error of the user's contains.
+    /// At this depth the text ends, whatever an error of the user contains.
     const LIMIT: usize = 2 * Self::MOST;
 
     pub(super) fn enter() -> Self {

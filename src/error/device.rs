@@ -1,6 +1,6 @@
-//! What an accelerator can refuse or fail at.
+//! Errors of accelerators: refusals and failures.
 
-/// A failure of a device, or of what it was asked to do. The code is the interface's own.
+/// A failure of a device, or of an operation on it. The code is that of the device's interface.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
@@ -11,8 +11,8 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// A task wrote outside of a data object's memory. Only builds with debug assertions notice, where the memory has guard
-    /// zones.
+    /// A task wrote outside of a data object's memory. Only builds with debug assertions notice this: their memory
+    /// has guard zones.
     #[error(
         "the body wrote outside of {data} on {device}: {bytes} bytes {side} its memory have changed; try checking the body's \
          unsafe code, or the indices of its kernels"
@@ -22,22 +22,22 @@ pub enum DeviceError {
         device: String,
         /// The data object's name.
         data: String,
-        /// How many bytes of the guard zone have changed.
+        /// The number of changed bytes of the guard zone.
         bytes: usize,
-        /// Which zone: before or after.
+        /// The zone: before or after.
         side: &'static str,
     },
-    /// The device has too little memory left, though everything idle was given up.
+    /// The device has too little memory left, although everything idle was evicted.
     #[error(
-        "cannot allocate {needed_bytes} bytes on {device}: {in_use_bytes} bytes are in use there by tasks, and nothing that is \
-         idle is left to make room ({api} error {code}); try smaller regions"
+        "cannot allocate {needed_bytes} bytes on {device}: {in_use_bytes} bytes are in use there by tasks, and nothing idle \
+         is left to make room ({api} error {code}); try smaller regions"
     )]
     OutOfMemory {
         /// The device's name.
         device: String,
-        /// What was asked for.
+        /// The size that was requested.
         needed_bytes: u64,
-        /// What the tasks that are there use of its memory, or were promised, this one included.
+        /// The memory that tasks there use or have reserved, this one included.
         in_use_bytes: u64,
         /// The interface.
         api: &'static str,
@@ -51,7 +51,7 @@ pub enum DeviceError {
         program: String,
         /// The device's name.
         device: String,
-        /// What the compiler said; places are in the program's own lines.
+        /// The compiler's output; places are in the program's own lines.
         log: String,
     },
     /// There is no compiler for the device, or it does not know the device's architecture.
@@ -61,23 +61,23 @@ pub enum DeviceError {
         program: String,
         /// The device's name.
         device: String,
-        /// What is missing, and what would help.
+        /// What is missing or refused, and what to try.
         why: String,
     },
-    /// More threads than a device can count.
+    /// The number of threads exceeds the range of a device.
     #[error(
         "cannot launch kernel `{kernel}` with {threads:?} threads: one dimension is too large; try several launches"
     )]
     Geometry {
         /// The kernel's name.
         kernel: String,
-        /// Threads asked for, in three dimensions.
+        /// The requested threads, in three dimensions.
         threads: [usize; 3],
     },
-    /// With these arguments a kernel may touch what is not in a region.
+    /// With these arguments a kernel may touch elements outside a region.
     #[error(
-        "cannot launch kernel `{kernel}`: its head says that with these arguments it may touch {touched} elements of \
-         `{parameter}`, and the region given for that has {region}; try counts and strides made of the view's `len`, \
+        "cannot launch kernel `{kernel}`: its head declares that with these arguments it may touch {touched} elements of \
+         `{parameter}`, but the region given for that has {region}; try counts and strides made of the view's `len`, \
          `extents` and `strides`"
     )]
     Bounds {
@@ -85,7 +85,7 @@ pub enum DeviceError {
         kernel: String,
         /// The name of the buffer in the kernel's text.
         parameter: String,
-        /// The box that the head declares: extents, with strides where elements are not side by side.
+        /// The box that the head declares: extents, with strides if elements are not adjacent.
         touched: String,
         /// The region, in the same way.
         region: String,
@@ -93,9 +93,9 @@ pub enum DeviceError {
     /// A task across devices has no such part.
     #[error("cannot enqueue on the device of part {part}: the task has {parts} parts; try one of those")]
     NoPart {
-        /// The part asked for.
+        /// The requested part.
         part: usize,
-        /// How many there are.
+        /// The number of parts.
         parts: usize,
     },
     /// The device of a part has another interface than the body calls.
@@ -103,36 +103,37 @@ pub enum DeviceError {
         "cannot enqueue on the device of part {part}: its interface is {interface}, which this body does not call; try `gpu`"
     )]
     OtherInterface {
-        /// The part asked for.
+        /// The requested part.
         part: usize,
         /// The kind of units with its interface.
         interface: &'static str,
     },
-    /// An argument lies in the memory of another device than the kernel would run on.
+    /// An argument is in the memory of another device than the one that would run the kernel.
     #[error("cannot launch kernel `{kernel}`: an argument lies in the memory of another part's device, {problem}")]
     Elsewhere {
         /// The kernel's name.
         kernel: String,
-        /// Why that can't be, and what to try.
+        /// The reason, and what to try.
         problem: &'static str,
     },
-    /// A loop over teams and threads would exceed what a device has.
+    /// A loop over teams and threads would exceed a limit of a device.
     #[error(
         "cannot launch the loop `{kernel}`: it asks for {requested} {what}, and there are at most {limit}; try less"
     )]
     Limit {
         /// The function that the loop is in.
         kernel: String,
-        /// What it would exceed.
+        /// The limited resource.
         what: String,
-        /// How much there is.
+        /// The limit.
         limit: u64,
-        /// How much it would take.
+        /// The amount that the loop would need.
         requested: u64,
     },
     /// Iterations that would run at once touch the same element, and one of them writes it.
     #[error(
-        "cannot launch the loop `{kernel}`: with these numbers different iterations touch the same element of `{array}`;          try a range in which each has its own, or `shared({array})` if any order will do"
+        "cannot launch the loop `{kernel}`: with these numbers different iterations touch the same element of `{array}`; \
+         try a range in which each touches a separate element, or `shared({array})` if any order will do"
     )]
     Conflict {
         /// The function that the loop is in.
@@ -140,7 +141,7 @@ pub enum DeviceError {
         /// The array.
         array: String,
     },
-    /// A call failed; the device goes on.
+    /// A call failed; the device continues.
     #[error("{device}: {call} failed ({api} error {code}{})", described(what))]
     Call {
         /// The device's name.
@@ -151,7 +152,7 @@ pub enum DeviceError {
         api: &'static str,
         /// Its code.
         code: i32,
-        /// The code in words, if the interface has some.
+        /// A description of the code, if the interface has one.
         what: String,
     },
     /// The device cannot be used any more.
@@ -159,7 +160,7 @@ pub enum DeviceError {
     Lost {
         /// The device's name.
         device: String,
-        /// Why.
+        /// The reason.
         what: String,
     },
 }
@@ -169,17 +170,17 @@ fn described(what: &str) -> String {
 }
 
 impl DeviceError {
-    /// Whether the device itself is gone.
+    /// Returns whether the device itself is lost.
     pub fn is_loss(&self) -> bool {
         matches!(self, Self::Lost { .. })
     }
 
-    /// How many bytes were refused, if it is that.
+    /// Returns how many bytes were refused, if the error is a refusal of memory.
     pub(crate) fn refused_bytes(&self) -> Option<u64> {
         if let Self::OutOfMemory { needed_bytes, .. } = self { Some(*needed_bytes) } else { None }
     }
 
-    /// With what is in use where bytes were refused, which devices do not know.
+    /// Adds the memory in use to a refusal of memory; devices do not know it.
     pub(crate) fn with_in_use(mut self, bytes: u64) -> Self {
         if let Self::OutOfMemory { in_use_bytes, .. } = &mut self {
             *in_use_bytes = bytes;

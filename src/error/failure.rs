@@ -1,4 +1,4 @@
-//! Tasks that failed, and why.
+//! Failures of tasks, and their reasons.
 
 use super::chain::{Chain, Level};
 use super::{BoxError, DeviceError};
@@ -9,12 +9,12 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the body of a task returns in its stead that was cancelled.
+/// The error that is returned on behalf of a cancelled task's body.
 #[derive(Debug, thiserror::Error)]
 #[error("cancelled")]
 pub(crate) struct Cancelled;
 
-/// Why a task failed.
+/// The reason why a task failed.
 ///
 /// ```
 /// use thalweg::error::FailureReason;
@@ -36,33 +36,33 @@ pub enum FailureReason {
     Device(DeviceError),
     /// The task never started: its group was cancelled, or the runtime was dropped while unwinding.
     Cancelled,
-    /// What the task had lent out, a guard or a completion, was dropped without being given back by
+    /// A guard or a completion of the task was dropped without being given back by
     /// [`finish`](crate::memory::Lent::finish).
     Abandoned,
-    /// The user's own [`Policy`](crate::sched::Policy) broke its contract. No task fails by that: `stealing` has taken
-    /// the policy's place.
+    /// A custom [`Policy`](crate::sched::Policy) broke its contract. No task fails because of that: `stealing` has
+    /// replaced the policy.
     Policy {
         /// The policy's name.
         policy: &'static str,
-        /// What it did with which task, and what it should have done.
+        /// What the policy did with which task, and what it should have done.
         problem: String,
     },
 }
 
 impl FailureReason {
-    /// Why a body has returned an error, which it may have done for us.
+    /// Returns why a body has returned an error, which may be the one for cancelled tasks.
     pub(crate) fn from_returned(error: BoxError) -> Self {
         if error.is::<Cancelled>() { Self::Cancelled } else { Self::Returned(error) }
     }
 
-    /// What a panic said, if it said it in words.
+    /// Returns the message of a panic, if it has one.
     pub(crate) fn from_panic(payload: Box<dyn std::any::Any + Send>) -> Self {
         let message = match payload.downcast::<String>() {
             Ok(message) => *message,
             Err(payload) => match payload.downcast::<&'static str>() {
                 Ok(message) => (*message).to_owned(),
                 Err(payload) => {
-                    // Dropping a stranger's payload may panic again; that must not reach the caller.
+                    // Dropping a foreign payload may panic again; that must not reach the caller.
                     let drop_it = std::panic::AssertUnwindSafe(|| drop(payload));
                     if let Err(again) = std::panic::catch_unwind(drop_it) {
                         std::mem::forget(again);
@@ -90,7 +90,7 @@ impl fmt::Display for FailureReason {
     }
 }
 
-/// A task that failed: the root of everything that was skipped because of it.
+/// A task that failed: the cause of all tasks that were skipped because of it.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -127,7 +127,7 @@ impl TaskFailure {
         Self { task, name, submitted_at, iteration, reason, chain, skipped: AtomicU64::new(0) }
     }
 
-    /// The same, of an iteration of a loop.
+    /// The same failure, for an iteration of a loop.
     pub(crate) fn in_iteration(mut self, iteration: Iteration) -> Self {
         self.iteration = iteration;
         self
@@ -139,17 +139,18 @@ impl TaskFailure {
         Self::new(TaskId(0), name, Location::caller(), FailureReason::Cancelled)
     }
 
-    /// The task that failed.
+    /// Returns the task that failed.
     pub fn task(&self) -> TaskId {
         self.task
     }
 
-    /// Its name.
+    /// Returns the task's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The index of the iteration, counted from 0, if the task is an iteration of a loop ([`Runtime::for_each`]).
+    /// Returns the index of the iteration, counted from 0, if the task is an iteration of a loop
+    /// ([`Runtime::for_each`]).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -172,27 +173,27 @@ impl TaskFailure {
         self.iteration.index()
     }
 
-    /// Where in the program it was submitted.
+    /// Returns the place in the program where the task was submitted.
     pub fn submitted_at(&self) -> &'static Location<'static> {
         self.submitted_at
     }
 
-    /// What happened.
+    /// Returns why the task failed.
     pub fn reason(&self) -> &FailureReason {
         &self.reason
     }
 
-    /// How many tasks were skipped so far because they would have used what this one did not write.
+    /// Returns how many tasks were skipped so far because they would have used what this one did not write.
     pub fn skipped(&self) -> u64 {
         self.skipped.load(Ordering::Relaxed)
     }
 
-    /// The failures that led to this one.
+    /// Returns the failures that led to this one.
     pub(super) fn chain(&self) -> Option<&Chain> {
         self.chain.as_ref()
     }
 
-    /// Whether it is no task's failure but the policy's.
+    /// Returns whether it is a failure of the policy, not of a task.
     pub(crate) fn is_the_policys(&self) -> bool {
         matches!(self.reason, FailureReason::Policy { .. })
     }
@@ -203,7 +204,7 @@ impl TaskFailure {
 }
 
 impl Drop for TaskFailure {
-    /// Drops an error that may own other failures after those that own this one.
+    /// Drops an error that may own other failures only after the failures that own this one.
     fn drop(&mut self) {
         if let FailureReason::Returned(error) = std::mem::replace(&mut self.reason, FailureReason::Cancelled) {
             Chain::drop_error(error);
@@ -244,11 +245,11 @@ impl fmt::Display for TaskFailure {
                 let left_out = tasks - 1;
                 write!(
                     f,
-                    "failed: by a line of {tasks} tasks ({left_out} are left out here), which begins with {first}"
+                    "failed: by a chain of {tasks} tasks ({left_out} are left out here), which begins with {first}"
                 )?;
             }
             _ if level.is_beyond() => {
-                f.write_str("failed: by errors within each other (the innermost are left out here)")?
+                f.write_str("failed: by errors nested in each other (the innermost are left out here)")?
             }
             _ => write!(f, "{}", self.reason)?,
         }
@@ -260,7 +261,7 @@ impl fmt::Display for TaskFailure {
 }
 
 impl std::error::Error for TaskFailure {
-    /// The error that the body returned, or the device's.
+    /// Returns the error that the body returned, or the device's.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.reason {
             FailureReason::Returned(error) => Some(&**error),
@@ -273,7 +274,7 @@ impl std::error::Error for TaskFailure {
     }
 }
 
-/// Every failure since the last wait, in the order in which they happened.
+/// All failures since the last wait, in the order in which they happened.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -289,7 +290,7 @@ impl std::error::Error for TaskFailure {
 pub struct Failures(pub(crate) Vec<Arc<TaskFailure>>);
 
 impl Failures {
-    /// What the list is a list of: a policy that fails has no task fail.
+    /// Returns the heading of the list; it is empty if only a policy failed, because then no task did.
     pub(super) fn heading(&self) -> &'static str {
         if self.iter().all(|failure| failure.is_the_policys()) { "" } else { "tasks failed: " }
     }

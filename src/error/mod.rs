@@ -1,7 +1,8 @@
-//! What can go wrong, in the words of whoever can mend it.
+//! Errors, worded for the person who can fix them.
 //!
-//! Three moments, three types: [`BuildError`] before anything runs, [`SubmitError`] when a task or a request is refused
-//! (nothing was changed), [`RunError`] when tasks failed while running. Our own mistakes are assertions, not errors.
+//! There are three types, by the moment of the error: [`BuildError`] before any task runs, [`SubmitError`] when a
+//! task or a request is refused (nothing has changed), [`RunError`] when tasks have failed while running. Mistakes of
+//! the runtime are assertions, not errors.
 
 mod build;
 mod chain;
@@ -22,7 +23,7 @@ pub use subject::Subject;
 pub use submit::SubmitError;
 pub use take::TakeError;
 
-/// Any error a body may return.
+/// Any error that a body may return.
 ///
 /// ```
 /// use thalweg::error::BoxError;

@@ -5,10 +5,10 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-/// What a waiting call reports.
+/// The error of a waiting call.
 ///
-/// Its [source](Error::source) is the failure, the first one if there are several. The failure's source is the error that the
-/// body returned.
+/// Its [source](Error::source) is the failure, the first one if there are several. The failure's source is the error
+/// that the body returned.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -24,16 +24,16 @@ use std::sync::Arc;
 pub enum RunError {
     /// Tasks failed, or the scheduler's policy; all others ran.
     Failed(Failures),
-    /// The region asked for was not written because of this failure.
+    /// The requested region was not written because of this failure.
     Poisoned(Arc<TaskFailure>),
     /// The task that should have returned the result failed, or was skipped because of this failure.
     NoResult {
-        /// The name of the task that was to return it.
+        /// The name of the task that should have returned it.
         task: String,
-        /// What failed: that task, or one before it.
+        /// The failure of that task, or of one before it.
         failure: Arc<TaskFailure>,
     },
-    /// In a simulation no body is run, so there is no result.
+    /// A simulation runs no bodies, so there is no result.
     NotComputed {
         /// The name of the task that would return it.
         task: String,
@@ -48,7 +48,7 @@ impl fmt::Display for RunError {
             Self::Failed(failures) => write!(f, "{}{failures}", failures.heading()),
             Self::Poisoned(failure) => write!(
                 f,
-                "cannot give the region's value, which was lost: {failure}; try overwriting the region, or `clear` or \
+                "cannot return the region's value, which was lost: {failure}; try overwriting the region, or `clear` or \
                  `accept`"
             ),
             Self::NoResult { task, failure } => write!(f, "cannot give the result of task `{task}`: {failure}"),

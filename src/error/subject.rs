@@ -1,11 +1,11 @@
-//! The task, loop or request that a refusal is about.
+//! The subject of a refusal: a task, a loop or a request.
 
 use super::{RunError, SubmitError};
 use std::fmt;
 use std::ops::Deref;
 use std::panic::Location;
 
-/// A refused task, loop or request: its name, and the place in the program that called for it.
+/// A refused task, loop or request: its name, and the call in the program.
 ///
 /// `Display` writes both. Two subjects are equal if their names are.
 ///
@@ -26,12 +26,13 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// The task's name, or the request's.
+    /// Returns the name of the task or the request.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The call that submits the task, or that makes the request. None if the refusal has not reached that call yet.
+    /// Returns the call that submits the task or makes the request; `None` if the refusal has not reached that call
+    /// yet.
     pub fn called_at(&self) -> Option<&'static Location<'static>> {
         self.at
     }
@@ -71,7 +72,7 @@ impl fmt::Display for Subject {
 }
 
 impl fmt::Debug for Subject {
-    /// As `Display`.
+    /// Like `Display`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -84,7 +85,7 @@ impl<N: Into<Box<str>>> From<N> for Subject {
 }
 
 impl SubmitError {
-    /// Says whose accesses are refused.
+    /// Sets the task whose accesses are refused.
     #[cold]
     pub(crate) fn of_task(mut self, name: &str) -> Self {
         if let Some(subject) = self.subject() {
@@ -93,7 +94,7 @@ impl SubmitError {
         self
     }
 
-    /// The refused task or request, if the refusal is about one.
+    /// Returns the refused task or request, if the refusal is about one.
     fn subject(&mut self) -> Option<&mut Subject> {
         match self {
             Self::OutOfBounds { task, .. }
@@ -128,12 +129,12 @@ impl SubmitError {
     }
 }
 
-/// Results whose refusals learn where the program made the call.
+/// Results whose refusals record the place of the call in the program.
 pub(crate) trait Called: Sized {
-    /// A refusal names this place, unless it names one already.
+    /// Sets the place of a refusal, unless it has one already.
     fn called_at(self, at: &'static Location<'static>) -> Self;
 
-    /// A refusal names the call of the function that this is called in, which is `#[track_caller]`.
+    /// Sets the place of a refusal to the call of the function that this is called in, which is `#[track_caller]`.
     #[track_caller]
     #[inline]
     fn called_here(self) -> Self {

@@ -1,12 +1,13 @@
-//! Refusals: a task or a request that was not accepted.
+//! Refusals of tasks and requests.
 
 use super::Subject;
 use std::fmt;
 use std::panic::Location;
 
-/// Why a task or a request was refused; nothing was changed. `Debug` writes the same text as `Display`.
+/// The reason why a task or a request was refused; nothing has changed. `Debug` writes the same text as `Display`.
 ///
-/// A refusal of a task names the call that submits it; a refusal of a request names that call ([`Subject`]).
+/// The refusal of a task names the call that submits it; the refusal of a request names that request's call
+/// ([`Subject`]).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -22,14 +23,14 @@ use std::panic::Location;
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// A region reaches past its data object.
+    /// A region exceeds its data object.
     #[error("cannot access region {region} of {data} in {task}: it is out of bounds; try a region inside {shape}")]
     OutOfBounds {
         /// The task, or the request.
         task: Subject,
         /// The data object's name.
         data: String,
-        /// The region asked for.
+        /// The requested region.
         region: String,
         /// The whole of the data object.
         shape: String,
@@ -52,7 +53,7 @@ pub enum SubmitError {
         task: Subject,
         /// The data object's name.
         data: String,
-        /// The region asked for.
+        /// The requested region.
         region: String,
     },
     /// Two accesses of one task overlap and one of them writes.
@@ -97,7 +98,7 @@ pub enum SubmitError {
     },
     /// A recorded task uses the result of another task.
     #[error(
-        "cannot record task {task}: it uses the result of a task, which is there once, and recorded tasks run any number \
+        "cannot record task {task}: it uses the result of a task, which exists once, but recorded tasks run any number \
          of times; try a value (`rt.value`), or a parameter of the recording"
     )]
     RecordedResult {
@@ -106,7 +107,7 @@ pub enum SubmitError {
     },
     /// A recorded task has an `outcome` access.
     #[error(
-        "cannot record task {task}: it has an `outcome` access, and replays pass failures on as they were recorded; try \
+        "cannot record task {task}: it has an `outcome` access, but replays pass failures on as they were recorded; try \
          submitting it between replays"
     )]
     RecordedOutcome {
@@ -118,10 +119,10 @@ pub enum SubmitError {
     Parameter {
         /// The parameter's name.
         parameter: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and what to try.
         problem: String,
     },
-    /// The data object was given back by `take`.
+    /// The data object was returned by `take`.
     #[error("cannot access {data} in {task}: it was taken back from the runtime; try registering it again")]
     Taken {
         /// The task, or the request.
@@ -143,12 +144,12 @@ pub enum SubmitError {
     NoUnit {
         /// The task.
         task: Subject,
-        /// The kinds it has bodies for.
+        /// The kinds of unit that it has bodies for.
         bodies: String,
         /// The machine's configuration.
         units: String,
     },
-    /// The task accesses a value and has bodies for devices alone.
+    /// The task accesses a value and has bodies only for devices.
     #[error(
         "cannot submit task {task}: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
          .cpu(..) or .host(..), or an array for what devices work on"
@@ -161,8 +162,8 @@ pub enum SubmitError {
     },
     /// The task returns a result and has a body for devices.
     #[error(
-        "cannot submit task {task}: it returns a result, which bodies for CPU units alone do, and has a body for devices; \
-         try two tasks"
+        "cannot submit task {task}: it returns a result, which only bodies for CPU units can do, but has a body for \
+         devices; try two tasks"
     )]
     ResultOnDevice {
         /// The task.
@@ -208,10 +209,10 @@ pub enum SubmitError {
         task: Subject,
         /// The device.
         device: String,
-        /// Why it can not run there, and what would help.
+        /// The reason, and what to try.
         problem: String,
     },
-    /// A region is larger than what any device that the task could run on allocates at once.
+    /// A region exceeds the largest single allocation of every device that the task could run on.
     #[error(
         "cannot submit task {task}: {region} takes {needed_bytes} bytes in one piece, and the devices that it could use \
          allocate {largest_bytes} at once; try smaller regions, or a body for other units"
@@ -223,7 +224,7 @@ pub enum SubmitError {
         region: String,
         /// Its size.
         needed_bytes: u64,
-        /// The most that one of its units' devices allocates at once.
+        /// The largest single allocation of the devices of its units.
         largest_bytes: u64,
     },
     /// An index outside its iteration space.
@@ -233,7 +234,7 @@ pub enum SubmitError {
         task: Subject,
         /// The space's name.
         space: String,
-        /// The index asked for.
+        /// The requested index.
         index: usize,
         /// The number of indices.
         len: usize,
@@ -246,19 +247,19 @@ pub enum SubmitError {
     Lengths {
         /// The loop.
         task: Subject,
-        /// What the first one goes over.
+        /// The range of the first one.
         first: String,
-        /// How many parts or numbers that has.
+        /// The number of parts or numbers in it.
         first_len: usize,
-        /// What the second one goes over.
+        /// The range of the second one.
         second: String,
-        /// How many parts or numbers that has.
+        /// The number of parts or numbers in it.
         second_len: usize,
     },
-    /// Nothing says how many iterations a loop has.
+    /// No access determines how many iterations a loop has.
     #[error(
-        "cannot submit loop {task}: all its accesses are the same in every iteration, so that nothing says how many \
-         there are; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
+        "cannot submit loop {task}: all its accesses are the same in every iteration, so the number of iterations is \
+         unknown; try an access to a partition, such as x.blocks(n).inout(), or a range, such as 0..n"
     )]
     NoLength {
         /// The loop.
@@ -275,12 +276,12 @@ pub enum SubmitError {
         task: Subject,
         /// The parameter's name.
         array: String,
-        /// What one piece writes.
+        /// The elements that one piece writes.
         first: String,
-        /// What another one writes.
+        /// The elements that another piece writes.
         second: String,
     },
-    /// A child accesses what its parent has not declared for its children.
+    /// A child accesses a region that its parent has not declared for its children.
     #[error(
         "cannot submit child {task} of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
          declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` in `{parent}`"
@@ -292,12 +293,12 @@ pub enum SubmitError {
         parent: String,
         /// The data object's name.
         data: String,
-        /// The region asked for, with its mode.
+        /// The requested region, with its mode.
         region: String,
-        /// What the parent has declared of the data object for its children, with its modes.
+        /// The regions of the data object that the parent has declared for its children, with their modes.
         held: Box<str>,
     },
-    /// A child is submitted where no body of a task of this runtime runs.
+    /// A child is submitted on a thread where no body of a task of this runtime runs.
     #[error(
         "cannot submit child {task}: this thread runs no part of a task's body; try submitting it from the body's own \
          thread, or from rayon's threads in its unit"
@@ -306,7 +307,7 @@ pub enum SubmitError {
         /// The child.
         task: Subject,
     },
-    /// A task submitted from a body accesses what that body's task holds, or one of its ancestors.
+    /// A task submitted from a body accesses a region that the body's task, or one of its ancestors, holds.
     #[error(
         "cannot access {region} of {data} in {task} inside task `{ancestor}`: it conflicts with {held}, which \
          `{ancestor}` holds with all that is submitted inside it; try the view that the body has, other data, or a child \
@@ -319,31 +320,32 @@ pub enum SubmitError {
         ancestor: String,
         /// The data object's name.
         data: String,
-        /// The region asked for, with its mode.
+        /// The requested region, with its mode.
         region: String,
         /// The region that the ancestor declared, with its mode.
         held: Box<str>,
     },
-    /// A wait inside a task that is replayed as a whole, in its body or in a child: for something that does not descend from
-    /// the same recorded task, and so may come after the replay. The replay ends after this task, so the wait might never end.
-    /// `submit` is refused in the same way to a child that uses the result of such a task.
+    /// A wait inside a task that is replayed as a whole, in its body or in a child, for something that does not
+    /// descend from the same recorded task, and so may come after the replay. The replay ends after this task, so the
+    /// wait might never end. In the same way, `submit` refuses a child that uses the result of such a task.
     #[error(
-        "cannot `{call}` inside a task that is replayed as a whole: what it waits for may come after the replay, which \
+        "cannot `{call}` inside a task that is replayed as a whole: it might wait for a task after the replay, which \
          ends after this task; try waiting for children of this task, as `Context::wait` does, or calling it outside"
     )]
     InsideReplay {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call inside one of the calls that a body has forked into ([`Context::join`](crate::Context::join)): the thread
-    /// that makes it, which may be another unit's, could not leave it.
-    #[error("cannot `{call}` inside a call of `Context::join`; try it in the body, before the fork or behind it")]
+    /// A waiting call inside one of the calls that a body has forked into ([`Context::join`](crate::Context::join)).
+    /// The thread that makes it may be another unit's, and could not leave it.
+    #[error("cannot `{call}` inside a call of `Context::join`; try it in the body, before or after the fork")]
     InsideFork {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call in a part of a task that cannot be suspended: a body on a device, which would wait with the device's
-    /// memory, a destructor, the operation of a reduction, or a thread of the unit's that helps the body.
+    /// A waiting call in a part of a task that cannot be suspended: a body on a device, which would hold the device's
+    /// memory while it waits, a destructor, the operation of a reduction, or a thread of the unit that helps the
+    /// body.
     #[error(
         "cannot `{call}` here: a body on a device, a destructor, an operation of a reduction and threads that help a body \
          cannot wait for tasks; try giving the task's body by `host`, which no device runs, and calling it there"
@@ -361,24 +363,26 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A body waits for what waits for the end of its own task; or for another runtime, in code that keeps its unit (a body on a
-    /// device, a destructor), and all units of the runtimes that wait for each other are kept so.
+    /// A body waits for something that itself waits for the end of the body's task. Or it waits for another runtime
+    /// in code that keeps its unit (a body on a device, a destructor), and all units of the runtimes that wait for
+    /// each other are kept in this way.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait for ever, as {way}; try waiting \
-         outside, or making what follows a child of `{task}`"
+         outside, or submitting the tasks after it as children of `{task}`"
     )]
     Circular {
         /// The method.
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// Where that was submitted.
+        /// The place where that task was submitted.
         submitted_at: &'static Location<'static>,
-        /// Who comes behind it, by which access to which region or by waiting in its turn, and where that was submitted; or whose
-        /// code keeps the units.
+        /// The tasks that wait for it, by which access to which region or by waiting in turn, and where they were
+        /// submitted; or the tasks whose code keeps the units.
         way: Box<str>,
     },
-    /// A body waits, and its thread can begin no other task meanwhile: the system gives no memory for another stack.
+    /// A body waits, and its thread can begin no other task meanwhile, because the system has no memory for another
+    /// stack.
     #[error(
         "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and there is no \
          memory for a stack besides the {stacks} of bodies that wait; try fewer bodies that wait at a time, smaller stacks \
@@ -389,15 +393,15 @@ pub enum SubmitError {
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// Where that was submitted.
+        /// The place where that task was submitted.
         submitted_at: &'static Location<'static>,
         /// The number of stacks in the process.
         stacks: usize,
     },
     /// A policy calls the runtime that waits for its answer.
     #[error(
-        "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from what the \
-         policy is told"
+        "cannot `{call}` in a policy's call: the runtime waits for the policy's answer; try deciding from the \
+         policy's arguments"
     )]
     InsidePolicy {
         /// The method.
@@ -406,18 +410,19 @@ pub enum SubmitError {
     /// The runtime has ended.
     #[error("cannot use the runtime: it was shut down or dropped; try this call before that")]
     ShutDown,
-    /// This process was made by `fork`, and the runtime by its parent. The runtime's threads are in the parent alone.
+    /// This process was made by `fork`, and its parent built the runtime. The runtime's threads exist only in the
+    /// parent.
     #[error(
-        "cannot use this runtime in a child of `fork`: its threads are in the parent process alone; try building a \
+        "cannot use this runtime in a child of `fork`: its threads exist only in the parent process; try building a \
          runtime in the child, or forking before the first one is built"
     )]
     Forked,
-    /// A thread of the runtime's own died of an error in the runtime.
+    /// An internal thread of the runtime died of an error in the runtime.
     #[error(
         "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"
     )]
     Broken {
-        /// Which thread it was, and what it died of.
+        /// The thread, and its error.
         problem: String,
     },
     /// The task's group was cancelled.
@@ -427,21 +432,21 @@ pub enum SubmitError {
         task: Subject,
     },
     /// The task's group belongs to another runtime.
-    #[error("cannot submit task {task}: its group is another runtime's; try a group of this one")]
+    #[error("cannot submit task {task}: its group belongs to another runtime; try a group of this one")]
     ForeignGroup {
         /// The task.
         task: Subject,
     },
     /// A body waits for a group that its own task is a member of.
     #[error(
-        "cannot wait for a group inside task `{task}`, which is a member of it and would wait for itself; try a group of \
-         its own for what is waited for"
+        "cannot wait for a group inside task `{task}`, which is a member of it and would wait for itself; try a separate \
+         group for the awaited tasks"
     )]
     InsideGroup {
         /// The task's name.
         task: String,
     },
-    /// An array that is lent to a scope does not lie in memory row by row.
+    /// An array that is lent to a scope is not stored row by row.
     #[error(
         "cannot borrow an array of shape {shape:?} with strides {strides:?}: {problem}; try borrowing the array that it is \
          a view of, with regions of that, or a copy in standard layout"
@@ -451,37 +456,37 @@ pub enum SubmitError {
         shape: Vec<usize>,
         /// The number of elements from one index to the next, for each dimension.
         strides: Vec<isize>,
-        /// What is in the way.
+        /// The obstacle.
         problem: &'static str,
     },
-    /// The runtime is to end while a scope lasts, which needs it to bring home what it has lent.
+    /// The runtime is to be shut down while a scope is open, which needs it to copy lent arrays back to the host.
     #[error("cannot `{call}` while a scope of the runtime lasts; try calling it after `Runtime::scope` has returned")]
     InsideScope {
         /// The method.
         call: &'static str,
     },
-    /// What lies in a memory can't be lent out.
+    /// A region in this memory cannot be exported.
     #[error("cannot lend {data} in {space}: {problem}")]
     Lend {
         /// The data object's name.
         data: String,
         /// The address space.
         space: String,
-        /// Why, and what would work.
+        /// The reason, and what to try.
         problem: String,
     },
     /// The address space does not exist.
     #[error("cannot copy to {space}: the machine has {count} address spaces; try one that `Machine::spaces` lists")]
     NoSuchSpace {
-        /// What was asked for.
+        /// The requested space.
         space: String,
-        /// How many there are.
+        /// The number of spaces.
         count: usize,
     },
 }
 
 impl fmt::Debug for SubmitError {
-    /// As `Display`, so that `unwrap` shows a sentence.
+    /// Like `Display`, so that `unwrap` shows a sentence.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }

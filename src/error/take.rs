@@ -1,11 +1,11 @@
-//! A `take` that failed, with the handle that it was called with.
+//! The error of `take`, with the handle that it was called with.
 
 use super::RunError;
 use std::fmt;
 
-/// Why an array or a value could not be taken, and its handle: it is still registered.
+/// The reason why an array or a value could not be taken, and its handle: it is still registered.
 ///
-/// With `?` it becomes a [`RunError`], which lets go of the handle.
+/// With `?` it becomes a [`RunError`], which drops the handle.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -31,17 +31,17 @@ impl<O> TakeError<O> {
         Self(Box::new((data, error)))
     }
 
-    /// Why.
+    /// Returns the reason.
     pub fn error(&self) -> &RunError {
         &self.0.1
     }
 
-    /// The handle.
+    /// Returns the handle.
     pub fn into_data(self) -> O {
         self.0.0
     }
 
-    /// The handle and why.
+    /// Returns the handle and the reason.
     pub fn into_parts(self) -> (O, RunError) {
         *self.0
     }

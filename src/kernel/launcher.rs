@@ -1,4 +1,7 @@
 //! Enqueuing of kernels from a task's body.
+//!
+//! A `.gpu` body does not compute: it gets a [`Launcher`] and the addresses of its regions on the device, and enqueues
+//! kernels.
 
 use super::value::ArgumentValue;
 use super::{
@@ -32,8 +35,8 @@ pub(crate) trait Enqueue {
         true
     }
 
-    /// Checks that a kernel may be given all these arguments: it must reach them, and the task must not write to
-    /// memory of another part's device.
+    /// Checks that a kernel may be given all these arguments: it must reach those in the memory of another part's
+    /// device, and the task must not write to these.
     fn check_reach(&mut self, _kernel: &KernelText, _arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -141,9 +144,10 @@ impl<'a> Launcher<'a> {
     ///
     /// # Errors
     /// Returns [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch elements
-    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and is written, or
-    /// not reached; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also returns an error if the
-    /// kernel's program does not compile for the device, or the device refuses. Nothing is enqueued then.
+    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and the task writes
+    /// to it, or the kernel does not reach it; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also
+    /// returns an error if the kernel's program does not compile for the device, or the device refuses. Nothing is
+    /// enqueued then.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,

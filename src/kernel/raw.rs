@@ -160,8 +160,8 @@ macro_rules! raw_tasks {
             /// on. See [`Launcher::part`].
             ///
             /// # Errors
-            /// Returns an error as [`Launcher::part`] does, if the interface fails, or if it is not the one that this
-            /// body calls.
+            /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the part's
+            /// device has another interface than the one that this body calls.
             pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
                 self.0.select(part)?;
                 Ok(self)

@@ -1,10 +1,10 @@
-//! A loop over a unit's cores: its range in pieces, each with its parts of the arrays that it writes.
+//! A loop over a unit's cores: its range is divided into pieces, each with its parts of the written arrays.
 
 use super::form::Whole;
 use super::parts::Parts;
 use std::ops::{Range, RangeInclusive};
 
-/// Pieces per core: enough to even out what iterations take, few enough to be worth their while.
+/// Pieces per core: enough to even out the times of iterations, few enough to keep the overhead small.
 const PIECES: i128 = 4;
 
 /// Runs the pieces of a range on the unit's cores.
@@ -17,7 +17,7 @@ pub fn pieces<T: Whole + Send, P: Parts>(
     collect(cores, range, 1, parts, &|range, parts, _: &mut Vec<()>| work(range, parts));
 }
 
-/// The same, with what the pieces leave, in their order; pieces begin where a chunk of so many iterations does.
+/// Does the same and collects the results of the pieces, in order; pieces begin at multiples of `chunk` iterations.
 pub fn collect<T: Whole + Send, P: Parts, R: Send>(
     cores: usize,
     range: Range<T>,
@@ -32,7 +32,7 @@ pub fn collect<T: Whole + Send, P: Parts, R: Send>(
     }
     let chunk = (chunk as i128).max(1);
     if cores <= 1 || !parts.can_be_cut() {
-        // A unit of one core has no pool of its own.
+        // A unit of one core has no thread pool.
         work(range, parts, &mut left);
         return left;
     }
@@ -62,9 +62,9 @@ fn halve<T: Whole + Send, P: Parts, R: Send>(
     left.append(&mut others);
 }
 
-/// A range of integers in parts of this length, the last perhaps shorter.
+/// Divides a range of integers into parts of this length; the last may be shorter.
 pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = Range<T>> {
-    // Whatever the type is, a range has fewer than 2^64 integers, which 64 bits count.
+    // Whatever the type, a range has fewer than 2^64 integers, so 64 bits can count them.
     let first = range.start.whole();
     let count = (range.end.whole() - first).max(0) as u64;
     let length = (length as u64).max(1);
@@ -76,16 +76,16 @@ pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = 
     })
 }
 
-/// A range without its end.
+/// Returns a range with an exclusive end.
 ///
 /// # Panics
-/// If it includes the largest value of its type, behind which there is no end.
+/// If it includes the largest value of its type, after which there is no end.
 #[track_caller]
 pub fn half_open<T: Whole>(range: impl Into<HalfOpen<T>>) -> Range<T> {
     range.into().0
 }
 
-/// See [`half_open`].
+/// The argument type of [`half_open`].
 #[derive(Debug)]
 pub struct HalfOpen<T>(Range<T>);
 
@@ -107,7 +107,7 @@ impl<T: Whole> From<RangeInclusive<T>> for HalfOpen<T> {
     }
 }
 
-/// What a team's threads have, combined as a team does it: by a tree.
+/// Combines the values of a team's threads as a team does: by a tree.
 pub fn tree<T: Copy>(threads: &mut [T], combine: impl Fn(T, T) -> T) -> T {
     let mut apart = threads.len() / 2;
     while apart > 0 {
@@ -118,7 +118,7 @@ pub fn tree<T: Copy>(threads: &mut [T], combine: impl Fn(T, T) -> T) -> T {
     threads[0]
 }
 
-/// The parts of a reduction, combined as the kernel behind it does.
+/// Combines the parts of a reduction as the second kernel does.
 pub fn total<T: Copy>(parts: impl Iterator<Item = T>, identity: T, team: usize, combine: impl Fn(T, T) -> T) -> T {
     let mut threads = vec![identity; team];
     parts.enumerate().for_each(|(n, part)| threads[n % team] = combine(threads[n % team], part));
@@ -126,24 +126,24 @@ pub fn total<T: Copy>(parts: impl Iterator<Item = T>, identity: T, team: usize, 
 }
 
 #[cfg(test)]
-#[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init)] // that is what they are for
+#[allow(clippy::reversed_empty_ranges, clippy::single_range_in_vec_init)] // such ranges are tested
 mod tests {
     use super::*;
 
     #[test]
-    fn ranges_of_any_width_come_in_chunks() {
+    fn ranges_of_any_width_are_divided_into_chunks() {
         let of = |range: Range<i64>, length| chunks(range, length).collect::<Vec<_>>();
         assert_eq!(of(-3..4, 3), [-3..0, 0..3, 3..4]);
         assert_eq!(of(4..4, 3), []);
         assert_eq!(of(4..-4, 3), []);
-        assert_eq!(of(0..2, 0), [0..1, 1..2], "a length of none is one");
+        assert_eq!(of(0..2, 0), [0..1, 1..2], "a length of 0 counts as 1");
         let whole = of(i64::MIN..i64::MAX, usize::MAX / 2);
         assert_eq!(whole, [i64::MIN..-1, -1..i64::MAX - 1, i64::MAX - 1..i64::MAX]);
         assert_eq!(chunks(0..u64::MAX, usize::MAX).collect::<Vec<_>>(), [0..u64::MAX]);
     }
 
     #[test]
-    fn a_range_up_to_the_largest_value_has_no_end() {
+    fn range_up_to_the_largest_value_is_refused() {
         assert_eq!(half_open(0..=i32::MAX - 1), 0..i32::MAX);
         assert_eq!(half_open(0..=-1), 0..0);
         let refused = std::panic::catch_unwind(|| half_open(0..=i32::MAX)).unwrap_err();

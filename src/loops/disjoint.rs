@@ -1,24 +1,25 @@
-//! Whether iterations touch elements of their own, by what their indices are made of.
+//! Disjointness of iterations: whether they touch different elements, decided from the structure of their indices.
 //!
-//! An index is a sum of multiples of loops' variables and a rest with bounds, as a number is one of digits: if each multiple
-//! is at least as large as all that the smaller ones and the rest can make, then the sum tells all digits. Where that holds
-//! from the largest multiple down to some digit only, it tells those; of smaller ones it tells nothing.
+//! An index is a sum of multiples of loop variables and a bounded rest, as a number is a sum of digits: if each
+//! multiple is at least as large as the range of the smaller ones and the rest, then the sum determines all digits.
+//! If that holds only from the largest multiple down to some digit, the sum determines those digits; it says nothing
+//! about the smaller ones.
 
 use super::form::{Interval, Known, MOST_LOOPS};
 
-/// What a loop is to the question.
+/// A loop's role in the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its iterations run at once: they have to be told apart.
+    /// Its iterations run concurrently: they must be distinguishable.
     AtOnce,
-    /// Its iterations come one after the other in one of those that run at once.
+    /// Its iterations run one after the other within a concurrent iteration.
     InTurns,
-    /// It is in the same iteration on both sides.
+    /// Both sides are in the same iteration of it.
     Fixed,
 }
 
-/// Whether different iterations of the loops that run at once never touch the same element, if these are the indices of all
-/// that they touch: per access one for each dimension.
+/// Returns whether different iterations of the concurrent loops never touch the same element, given the indices of
+/// all accesses: one per dimension for each access.
 pub(super) fn are_apart(roles: &[Role], accesses: &[Vec<Known>], ranges: &[Interval]) -> bool {
     let Some(first) = accesses.first() else { return true };
     let mut told = vec![false; roles.len()];
@@ -30,7 +31,7 @@ pub(super) fn are_apart(roles: &[Role], accesses: &[Vec<Known>], ranges: &[Inter
     (0..roles.len()).filter(needs).all(|variable| told[variable])
 }
 
-/// The loops whose iterations are told by these indices alone.
+/// Returns the loops whose iterations are determined by these indices alone.
 fn told_by(roles: &[Role], indices: &[&Known], ranges: &[Interval]) -> Vec<usize> {
     let variables = 0..roles.len().min(MOST_LOOPS);
     let is_alike = |variable: &usize| {
@@ -38,7 +39,7 @@ fn told_by(roles: &[Role], indices: &[&Known], ranges: &[Interval]) -> Vec<usize
         indices.iter().all(|index| index.multiples[*variable] == first)
     };
     let alike: Vec<usize> = variables.filter(is_alike).collect();
-    // What differs between accesses is no digit: all that it can be is in the rest.
+    // Variables whose multiples differ between accesses are not digits: their whole range is part of the rest.
     let Some(rest) = rest(&alike, indices, ranges) else { return Vec::new() };
     let mut width = rest.width();
     let digit = |variable: usize| (indices[0].multiples[variable].saturating_abs(), variable);
@@ -63,7 +64,7 @@ fn told_by(roles: &[Role], indices: &[&Known], ranges: &[Interval]) -> Vec<usize
     told
 }
 
-/// All that indices can be without the multiples of these variables.
+/// Returns the bounds of the indices without the multiples of these variables.
 pub(super) fn rest(without: &[usize], indices: &[&Known], ranges: &[Interval]) -> Option<Interval> {
     let mut all: Option<Interval> = None;
     for index in indices {
@@ -95,9 +96,9 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-        /// Where iterations are said to be apart, they are: all elements are compared.
+        /// Iterations that are reported to be disjoint are disjoint: all elements are compared.
         #[test]
-        fn what_is_said_to_be_apart_is(
+        fn iterations_reported_disjoint_are_disjoint(
             trips in proptest::array::uniform3(1i128..5),
             accesses in proptest::collection::vec((proptest::array::uniform3(-9i128..10), -3i128..4, 0i128..3), 1..3),
             roles in proptest::array::uniform3(prop_oneof![Just(Role::AtOnce), Just(Role::InTurns), Just(Role::Fixed)]),
@@ -113,7 +114,7 @@ mod tests {
             if !are_apart(&roles, &all, &ranges) {
                 return Ok(());
             }
-            // Who touches an element, of those with the same fixed loops.
+            // The iteration that touches each element, among those with the same fixed loops.
             let mut owners = HashMap::new();
             for a in 1..=trips[0] {
                 for b in 1..=trips[1] {
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_and_columns_are_apart_in_any_order() {
+    fn rows_and_columns_are_disjoint_in_any_order() {
         let known = |multiples: [i128; 3]| {
             let mut all = [0; MOST_LOOPS];
             all[..3].copy_from_slice(&multiples);
@@ -147,7 +148,7 @@ mod tests {
             }
         }
         assert!(!are_apart(&[Role::AtOnce; 3], &[known([36, 6, 0])], &ranges));
-        // 5 x 7 is 7 x 5.
+        // 5 × 7 equals 7 × 5.
         assert!(!are_apart(&[Role::AtOnce; 3], &[known([5, 7, 0])], &[Interval::new(0, 9); 3]));
     }
 }

@@ -1,40 +1,40 @@
-//! How large arrays are, by the names of the methods that arrays have.
+//! Sizes of arrays, with methods named like those of arrays.
 
 use crate::region::MAX_DIMS;
 use ndarray::{ArrayRef, Ix2, Ix3};
 
-/// Elements along each dimension.
+/// Number of elements along each dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extents<const D: usize>(pub [usize; D]);
 
 impl<const D: usize> Extents<D> {
-    /// Of a view on a device.
+    /// Returns the extents of a view on a device.
     pub fn of(extents: [usize; MAX_DIMS]) -> Self {
         Self(std::array::from_fn(|d| extents[d]))
     }
 
-    /// All elements.
-    #[allow(clippy::len_without_is_empty)] // nobody asks
+    /// Returns the total number of elements.
+    #[allow(clippy::len_without_is_empty)] // generated code does not need `is_empty`
     pub fn len(&self) -> usize {
         self.0.iter().product()
     }
 }
 
 impl Extents<2> {
-    /// As an array's.
+    /// Returns the number of rows.
     pub fn nrows(&self) -> usize {
         self.0[0]
     }
 
-    /// As an array's.
+    /// Returns the number of columns.
     pub fn ncols(&self) -> usize {
         self.0[1]
     }
 }
 
-/// What has extents.
+/// A type with extents.
 pub trait Measure<const D: usize> {
-    /// They.
+    /// Returns the extents.
     fn measure(&self) -> Extents<D>;
 }
 

@@ -1,13 +1,13 @@
-//! Integers that are not known yet, within bounds: what indices are made of.
+//! Symbolic integers within bounds, from which indices are formed.
 //!
-//! A form is a sum of multiples of loops' variables and a rest. Invariant: whatever values the variables have in their
-//! ranges, the value is one that `all` includes, and differs from the sum of the multiples by one that `rest` includes;
-//! unless the form is unknown. No computation overflows: what cannot be counted is unknown.
+//! A form is a sum of multiples of loop variables and a rest. Invariant: for all values of the variables within their
+//! ranges, the value is included in `all`, and its difference from the sum of the multiples is included in `rest`;
+//! unless the form is unknown. No computation overflows: if a result would overflow, the form is unknown.
 
-/// Loops' variables that forms keep apart; further ones go into the rest.
+/// Number of loop variables that forms track separately; further ones become part of the rest.
 pub(super) const MOST_LOOPS: usize = 8;
 
-/// The least and the largest value. Empty, of a loop without iterations, if the least is larger.
+/// The smallest and the largest value. Empty if the smallest is larger, as for a loop without iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interval {
     pub(super) least: i128,
@@ -27,7 +27,7 @@ impl Interval {
         self.least > self.most
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub(super) fn width(self) -> i128 {
         (self.most - self.least + 1).max(0)
     }
@@ -43,10 +43,10 @@ impl Interval {
     }
 }
 
-/// See the module.
+/// A symbolic integer; see the module documentation.
 #[derive(Debug, Clone, Copy)]
 pub struct Form {
-    /// Nothing is known without it.
+    /// `None` if nothing is known.
     pub(super) known: Option<Known>,
 }
 
@@ -57,13 +57,13 @@ pub(super) struct Known {
     pub(super) all: Interval,
 }
 
-/// A type of integers.
+/// An integer type.
 pub trait Whole: Copy {
     /// Its smallest and largest value.
     const ENDS: (i128, i128);
-    /// The value.
+    /// Returns the value.
     fn whole(self) -> i128;
-    /// The value in this type, which has it.
+    /// Converts a value that this type can represent.
     fn of_whole(value: i128) -> Self;
 }
 
@@ -86,7 +86,7 @@ whole! { i32 u32 i64 u64 isize usize }
 impl Form {
     pub const UNKNOWN: Self = Self { known: None };
 
-    /// A number that is known.
+    /// Creates a known number.
     pub fn of<T: Whole>(value: T) -> Self {
         Self::within(Interval::of(value.whole()))
     }
@@ -95,7 +95,7 @@ impl Form {
         Self { known: Some(Known { multiples: [0; MOST_LOOPS], rest: all, all }) }
     }
 
-    /// The variable of the loop with this number.
+    /// Creates the variable of the loop with this number.
     pub(super) fn variable(number: usize, all: Interval) -> Self {
         let mut known = Known { multiples: [0; MOST_LOOPS], rest: all, all };
         if number < MOST_LOOPS {
@@ -113,7 +113,7 @@ impl Form {
         Self { known: self.known.zip(other.known).and_then(|(a, b)| f(a, b)) }
     }
 
-    /// The same, if the type has all its values: else arithmetic there is another.
+    /// Returns the form if the type can represent all of its values; otherwise arithmetic in the type would differ.
     #[must_use]
     pub fn fit<T: Whole>(self) -> Self {
         let fits = |known: &Known| known.all.is_empty() || T::ENDS.0 <= known.all.least && known.all.most <= T::ENDS.1;
@@ -160,7 +160,7 @@ impl Form {
         })
     }
 
-    /// The quotient, if the divisor is above 0.
+    /// Returns the quotient, if the divisor is positive.
     #[must_use]
     pub fn over(self, other: Self) -> Self {
         self.both(other, |a, b| {
@@ -172,7 +172,7 @@ impl Form {
         })
     }
 
-    /// The remainder, if the dividend is not negative and the divisor is above 0.
+    /// Returns the remainder, if the dividend is not negative and the divisor is positive.
     #[must_use]
     pub fn modulo(self, other: Self) -> Self {
         self.both(other, |a, b| {
@@ -197,7 +197,7 @@ impl Form {
         self.ends(other, |a, b| Interval::new(a.least.max(b.least), a.most.max(b.most)))
     }
 
-    /// One of the two.
+    /// Returns a form that includes both values.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.ends(other, |a, b| Interval::new(a.least.min(b.least), a.most.max(b.most)))
@@ -211,7 +211,7 @@ impl Form {
     }
 }
 
-/// Of what is never computed.
+/// Returns the form of a value that is never computed.
 fn nothing() -> Known {
     let none = Interval::new(0, -1);
     Known { multiples: [0; MOST_LOOPS], rest: none, all: none }
@@ -227,7 +227,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_row_major_index_is_exact() {
+    fn row_major_index_is_exact() {
         let (i, j) = (Form::variable(0, Interval::new(1, 6)), Form::variable(1, Interval::new(0, 9)));
         let index = i.times(Form::of(10usize)).plus(j).fit::<usize>();
         let known = index.known.unwrap();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the variables are, the value is within the bounds.
+        /// For all values of the variables, the value is within the bounds.
         #[test]
         fn values_are_within_bounds(
             (a, b) in (-20i64..20, 0i64..10),

@@ -1,7 +1,7 @@
-//! What is known of a nest of loops with the numbers of a launch, gathered by the function that the attribute writes.
+//! Facts about a nest of loops with the numbers of a launch, collected by the function that the attribute generates.
 //!
-//! Invariants: `fits` is true only if no index that the plan has seen leads out of its array; an array is cut only where
-//! every element that an iteration touches is within that iteration's part.
+//! Invariants: `fits` is true only if no index that the plan has seen leads out of its array; an array is cut only
+//! where every element that an iteration touches is within that iteration's part.
 
 use super::disjoint::{Role, are_apart, rest};
 use super::extents::Extents;
@@ -9,47 +9,48 @@ use super::form::{Form, Interval, Known, Whole};
 use super::windows::Piece;
 use std::collections::BTreeMap;
 
-/// Ends of loops that are shared out have to be this far from those of 64 bits: threads step beyond them.
+/// Minimum distance of the ends of shared-out loops from those of 64 bits, because threads step beyond them.
 const FAR: i128 = 1 << 62;
 
-/// An access to an array that is written.
+/// An access to a written array.
 #[derive(Debug, Clone)]
 struct Touch {
-    /// The loop over threads that it stands in; 0 outside.
+    /// The loop over threads that contains it; 0 outside.
     region: usize,
     is_write: bool,
     /// The loops over threads around it.
     around: Vec<usize>,
-    /// None if nothing is known of an index.
+    /// `None` if some index is unknown.
     indices: Option<Vec<Known>>,
 }
 
-/// See the module.
+/// The facts about a nest; see the module documentation.
 #[derive(Debug)]
 pub struct Nest {
     ranges: Vec<Interval>,
-    /// Of loops that are shared out: the outermost one's, then those over threads by depth. The variables, and most trips.
+    /// The shared-out loops, the outermost first, then those over threads: level, variable, and maximum number of
+    /// trips.
     shared: Vec<(usize, usize, i128)>,
     touches: Vec<Vec<Touch>>,
     pub(super) fits: bool,
-    /// A copy of an array for a team that has too few elements: the array, what it has, what there is room for.
+    /// A team's copy of an array that is too small: the array, its length, and the room.
     pub(super) too_long: Option<(&'static str, usize, usize)>,
     is_too_far: bool,
-    /// What is touched of arrays that pieces have windows of, by their numbers; all of them, without indices.
+    /// The indices touched of arrays that pieces have windows of, by array number; `None` means all elements.
     seen: BTreeMap<usize, Option<Vec<Interval>>>,
 }
 
-/// Where an array is cut between iterations.
+/// The positions at which an array is cut between iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     pub(super) dimension: usize,
-    /// Iteration i has the indices from `i * stride + first` to below that of the next.
+    /// Iteration i has the indices from `i * stride + first` to below that of the next iteration.
     pub(super) stride: i128,
     pub(super) first: i128,
 }
 
 impl Nest {
-    /// A nest that writes so many arrays.
+    /// Creates a nest that writes this many arrays.
     pub fn new(arrays: usize) -> Self {
         let touches = vec![Vec::new(); arrays];
         Self {
@@ -63,7 +64,7 @@ impl Nest {
         }
     }
 
-    /// A loop, and its variable. Those that are shared out have a level.
+    /// Adds a loop and returns its variable. Shared-out loops have a level.
     pub fn range<T: Whole>(&mut self, level: Option<usize>, first: Form, end: Form, is_inclusive: bool) -> Form {
         let ends = first.all().zip(end.all());
         let range =
@@ -78,13 +79,13 @@ impl Nest {
         range.map_or(Form::UNKNOWN, |range| Form::variable(number, range)).fit::<T>()
     }
 
-    /// The outermost loop, of which this piece alone is run, and its variable.
+    /// Adds the outermost loop, restricted to this piece, and returns its variable.
     pub fn piece<T: Whole>(&mut self, piece: Piece) -> Form {
         let end = |number: i128| Form::within(Interval::new(number, number));
         self.range::<T>(Some(0), end(piece.first), end(piece.end), false)
     }
 
-    /// An access to an array that the piece has a window of.
+    /// Adds an access to an array that the piece has a window of.
     pub fn see(&mut self, array: usize, indices: &[Form]) {
         let all: Option<Vec<Interval>> = indices.iter().map(|index| index.all()).collect();
         if all.as_ref().is_some_and(|all| all.iter().any(|index| index.is_empty())) {
@@ -97,24 +98,24 @@ impl Nest {
         });
     }
 
-    /// An access to any element, for all that is known.
+    /// Adds an access to an array at an unknown index.
     pub fn see_all(&mut self, array: usize) {
         self.seen.insert(array, None);
     }
 
-    /// What is touched of an array: nothing, anything, or these indices.
+    /// Returns the touched part of an array: nothing, anything, or these indices.
     pub(super) fn seen(&self, array: usize) -> Option<Option<&[Interval]>> {
         self.seen.get(&array).map(Option::as_deref)
     }
 
-    /// A team's copy of an array.
+    /// Adds a team's copy of an array.
     pub fn copy(&mut self, array: &'static str, len: usize, room: usize) {
         if len > room {
             self.too_long = Some((array, len, room));
         }
     }
 
-    /// An access that others do not disturb.
+    /// Adds an access that cannot conflict with others.
     pub fn within(&mut self, indices: &[Form], extents: &[usize]) {
         let is_inside = |(index, extent): (&Form, &usize)| {
             let inside = |all: Interval| all.is_empty() || all.least >= 0 && all.most < *extent as i128;
@@ -124,8 +125,8 @@ impl Nest {
         self.fits &= is_never || indices.iter().zip(extents).all(is_inside);
     }
 
-    /// An access to an array that is written, in the loop over threads with this number and below so many levels of loops that
-    /// are shared out.
+    /// Adds an access to a written array, in the loop over threads with the number `region`, below `level` levels of
+    /// shared-out loops.
     pub fn touch<const D: usize>(
         &mut self,
         array: usize,
@@ -138,19 +139,19 @@ impl Nest {
             return;
         }
         let indices = indices.iter().map(|index| index.known).collect();
-        // Of each level, the loop that was met last.
+        // For each level, the loop that was added last.
         let last =
             |level: usize| self.shared.iter().rev().find(|shared| shared.0 == level).map(|(_, number, _)| *number);
         let around = (1..level).filter_map(last).collect();
         self.touches[array].push(Touch { region, is_write, around, indices });
     }
 
-    /// Trips of the outermost loop.
+    /// Returns the number of trips of the outermost loop.
     pub(super) fn trips(&self) -> i128 {
         self.shared.first().map_or(0, |(.., trips)| *trips)
     }
 
-    /// Most trips of loops over threads, by depth.
+    /// Returns the maximum number of trips of loops over threads, by depth.
     pub(super) fn thread_trips(&self) -> [i128; 3] {
         std::array::from_fn(|depth| {
             let of = self.shared.iter().filter(|(level, ..)| *level == depth + 1).map(|(.., trips)| *trips);
@@ -162,7 +163,7 @@ impl Nest {
         self.is_too_far
     }
 
-    /// The first array of which two iterations that run at once may touch the same element.
+    /// Returns the first array in which two concurrent iterations may touch the same element.
     pub(super) fn conflict(&self) -> Option<usize> {
         (0..self.touches.len()).find(|array| !self.is_apart(*array))
     }
@@ -180,14 +181,15 @@ impl Nest {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
-        // Between loops over threads the team waits: what a loop only reads, nobody writes meanwhile.
+        // The team synchronises between loops over threads: while such a loop runs, nothing writes an array that it
+        // only reads.
         let is_written = |region: &usize| touches.iter().any(|touch| touch.region == *region && touch.is_write);
         (1..=regions).filter(is_written).all(|region| {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };
-            // Of the loops over threads, those that these accesses are made of; and all around what is written, also where a
-            // stride is nothing in this launch.
+            // The loops over threads that these accesses depend on, and all loops around the writes, even if a stride
+            // is 0 in this launch.
             let is_around = |n: usize| {
                 touches.iter().any(|touch| touch.region == region && touch.is_write && touch.around.contains(&n))
             };
@@ -204,7 +206,7 @@ impl Nest {
         })
     }
 
-    /// Where an array can be cut between iterations of the outermost loop, if it can.
+    /// Returns where an array can be cut between iterations of the outermost loop, if it can.
     pub fn cut(&self, array: usize) -> Option<Cut> {
         let &(_, outermost, _) = self.shared.first()?;
         let accesses = self.touches[array].iter().map(|touch| touch.indices.clone()).collect::<Option<Vec<_>>>()?;

@@ -1,6 +1,6 @@
-//! What reductions know of numbers.
+//! Properties of numbers that reductions need.
 
-/// A number that reductions combine.
+/// A number that reductions can combine.
 pub trait Number: Copy + Send + Sync + 'static {
     const ZERO: Self;
     const ONE: Self;

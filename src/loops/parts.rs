@@ -1,39 +1,39 @@
-//! Parts of arrays, with the indices of the whole.
+//! Parts of arrays that are indexed as the whole array.
 //!
-//! Invariant: an element is in one part at most, since arrays are split as slices and views are. An index that leads into
-//! another part is a panic, as one that leads out of the array.
+//! Invariant: an element is in at most one part, since arrays are split as slices and views are. An index in another
+//! part is a panic, like an index out of the array's bounds.
 
 use super::nest::Cut;
 use ndarray::{ArrayBase, ArrayRef, ArrayViewMut, Axis, Data, Dimension, Ix2, Ix3, NdIndex};
 use std::ops::{Deref, Index, IndexMut};
 
-/// What pieces of a loop get parts of.
+/// The parts that the pieces of a loop get.
 pub trait Parts: Sized + Send {
-    /// Whether there is a part for each piece.
+    /// Returns whether there is a part for each piece.
     fn can_be_cut(&self) -> bool;
-    /// The parts of the iterations before this one, and of the others.
+    /// Returns the parts of the iterations before this one, and of the others.
     fn split(self, iteration: i128) -> (Self, Self);
 }
 
-/// A part of an array that is written, with the indices of the whole.
+/// A part of a written array, with the indices of the whole.
 #[derive(Debug)]
 pub struct Part<V, const D: usize> {
     pub(super) view: V,
-    /// The first index that is here, along each dimension.
+    /// The first index in this part, along each dimension.
     pub(super) base: [usize; D],
     pub(super) cut: Option<Cut>,
     pub(super) extents: [usize; D],
 }
 
-/// An array that parts are made of.
+/// An array that can be divided into parts.
 pub trait IntoPart {
-    /// A part.
+    /// The type of its parts.
     type Part;
-    /// All of it.
+    /// Returns all of the array as one part.
     fn into_part(self, cut: Option<Cut>) -> Self::Part;
 }
 
-/// All of an array, to be cut there.
+/// Returns all of an array as one part, to be cut at `cut`.
 pub fn part<A: IntoPart>(array: A, cut: Option<Cut>) -> A::Part {
     array.into_part(cut)
 }
@@ -46,7 +46,7 @@ impl<'a, T> IntoPart for &'a mut [T] {
     }
 }
 
-/// A part of a part: the pieces of a task that has a window itself.
+/// A part of a part, for the pieces of a task that itself has a window.
 impl<'a, T> IntoPart for &'a mut Part<&mut [T], 1> {
     type Part = Part<&'a mut [T], 1>;
 
@@ -78,7 +78,7 @@ macro_rules! arrays {
 
 arrays! { Ix2 2; Ix3 3; }
 
-/// What can be cut in two along a dimension.
+/// A view that can be cut in two along a dimension.
 trait Sliced: Sized {
     fn extent(&self, dimension: usize) -> usize;
     fn cut(self, dimension: usize, at: usize) -> (Self, Self);
@@ -104,7 +104,7 @@ impl<T, D: Dimension> Sliced for ArrayViewMut<'_, T, D> {
     }
 }
 
-#[allow(private_bounds)] // of views alone
+#[allow(private_bounds)] // implemented by views only
 impl<V: Sliced + Send, const D: usize> Parts for Part<V, D> {
     fn can_be_cut(&self) -> bool {
         self.cut.is_some()
@@ -112,8 +112,8 @@ impl<V: Sliced + Send, const D: usize> Parts for Part<V, D> {
 
     fn split(self, iteration: i128) -> (Self, Self) {
         let Self { view, base, cut, extents } = self;
-        let Cut { dimension, stride, first } = cut.expect("what is cut can be");
-        // Saturating: a part before the array's first element or behind its last is empty.
+        let Cut { dimension, stride, first } = cut.expect("only parts that can be cut are split");
+        // Saturating: a part before the array's first element or after its last is empty.
         let index = iteration.saturating_mul(stride).saturating_add(first);
         let at = (index - base[dimension] as i128).clamp(0, view.extent(dimension) as i128) as usize;
         let (before, behind) = view.cut(dimension, at);
@@ -162,18 +162,18 @@ where
 }
 
 impl<V, const D: usize> Part<V, D> {
-    /// Elements of the whole array.
-    #[allow(clippy::len_without_is_empty)] // nobody asks
+    /// Returns the number of elements of the whole array.
+    #[allow(clippy::len_without_is_empty)] // generated code does not need `is_empty`
     pub fn len(&self) -> usize {
         self.extents.iter().product()
     }
 
-    /// Rows of the whole array.
+    /// Returns the number of rows of the whole array.
     pub fn nrows(&self) -> usize {
         self.extents[0]
     }
 
-    /// Columns of the whole array.
+    /// Returns the number of columns of the whole array.
     pub fn ncols(&self) -> usize {
         self.extents[1]
     }
@@ -206,7 +206,7 @@ impl Parts for () {
 
 for_tuples! { tuples }
 
-/// An element of each iteration's own, whatever its index.
+/// An element that is private to each iteration, whatever its index.
 #[derive(Debug)]
 pub struct Own<T>(pub T);
 

@@ -1,19 +1,20 @@
 //! Running sums on cores, in the order in which the kernels of `kernels/loops.h` combine them.
 //!
-//! Iterations come in runs, which are added from the left; as many runs as a team has threads are a chunk. What stands before
-//! a run in its chunk is found by Hillis and Steele's steps, and so is what stands before a chunk among as many of them.
+//! Iterations are grouped into runs, which are added from the left; as many runs as a team has threads form a chunk.
+//! The prefix of a run in its chunk is computed by Hillis and Steele's steps, and so is the prefix of a chunk among
+//! as many chunks.
 
 use super::form::Whole;
 use super::nest::Cut;
 
-/// Values that are combined at once.
+/// Number of values that are combined at once.
 const AT_ONCE: usize = 8;
 
-/// What stands before each of a team's values, in their place; and all of them.
+/// Replaces each of a team's values by its exclusive prefix; returns the combination of all.
 pub fn exclusive<T: Copy>(lanes: &mut [T], identity: T, combine: impl Fn(T, T) -> T) -> T {
     let mut apart = 1;
     while apart < lanes.len() {
-        // From the last one down: what stands before has its value of the step before. Several at once, as a vector.
+        // From the last one down: earlier values are still those of the previous step. Several at once, as a vector.
         let mut end = lanes.len();
         while let Some(first) = end.checked_sub(AT_ONCE).filter(|first| *first >= apart) {
             let before: [T; AT_ONCE] = std::array::from_fn(|lane| lanes[first + lane - apart]);
@@ -33,7 +34,7 @@ pub fn exclusive<T: Copy>(lanes: &mut [T], identity: T, combine: impl Fn(T, T) -
     all
 }
 
-/// What stands before each chunk, from a start; and what stands behind the last.
+/// Returns the prefix of each chunk, beginning with `start`, and the combination of everything.
 pub fn offsets<T: Copy>(
     chunks: impl Iterator<Item = T>,
     (start, identity): (T, T),
@@ -52,13 +53,13 @@ pub fn offsets<T: Copy>(
     (offsets, all)
 }
 
-/// The number of the chunk that begins here, of a loop that begins there.
+/// Returns the number of the chunk that begins at `here`, of a loop that begins at `first`.
 pub fn chunk_number<T: Whole>(first: T, here: T, length: usize) -> usize {
     ((here.whole() - first.whole()) / length as i128) as usize
 }
 
-/// Whether an array can be cut between iterations: they do not touch each other's elements.
-#[allow(clippy::needless_pass_by_value)] // as parts take it
+/// Returns whether an array can be cut between iterations, which means that they do not touch each other's elements.
+#[allow(clippy::needless_pass_by_value)] // the same type as parts take
 pub fn is_cut(cut: Option<Cut>) -> bool {
     cut.is_some()
 }
@@ -67,9 +68,9 @@ pub fn is_cut(cut: Option<Cut>) -> bool {
 mod tests {
     use super::*;
 
-    /// Of values that remember what was combined, in which order.
+    /// The values record which of them were combined, and in which order.
     #[test]
-    fn what_stands_before_each_comes_in_order() {
+    fn exclusive_prefixes_are_combined_in_order() {
         for team in 1..40usize {
             let mut lanes: Vec<(usize, usize)> = (0..team).map(|lane| (lane, lane + 1)).collect();
             let join = |a: (usize, usize), b: (usize, usize)| {

@@ -1,66 +1,68 @@
-//! How many teams of how many threads a kernel is launched with.
+//! The number of teams and threads that a kernel is launched with.
 //!
-//! As MACC chooses: a team for each iteration of the loop over teams, a thread for each of the loops over threads, as far as
-//! the limits allow; what is more is dealt out in turns. Threads along a dimension are a power of two, so that there are few
-//! different texts to compile; where their product exceeds the limit, the largest dimension is halved.
+//! The choice follows MACC: a team for each iteration of the loop over teams, a thread for each iteration of the
+//! loops over threads, within the limits; further iterations are dealt out cyclically. The numbers of threads along a
+//! dimension are powers of two, so that there are few different texts to compile; if their product exceeds the limit,
+//! the largest dimension is halved.
 //!
-//! What follows from the trips alone is computed here, and nothing else: that both bodies of a reduction agree needs that.
+//! This module computes only values that follow from the trips alone: both bodies of a reduction must agree on them.
 
 use super::nest::Nest;
 use crate::error::DeviceError;
 use crate::kernel::Launcher;
 
-/// A team's memory on every device.
+/// A team's memory on every device, in bytes.
 pub const MOST_TEAM_BYTES: usize = 48 << 10;
 
-/// Teams of one launch at most: threads are counted by `int`.
+/// Limit of the threads of one launch: they are counted by `int`.
 const MOST_THREADS: i128 = 1 << 30;
 
-/// What the attribute says of a kernel.
+/// The attribute's description of a kernel.
 #[derive(Debug)]
 pub struct Launch {
     pub function: &'static str,
-    /// The arrays that are written.
+    /// The written arrays.
     pub arrays: &'static [&'static str],
     pub teams: Option<u32>,
     pub thread_limit: u32,
-    /// Iterations that a team takes together.
+    /// Number of iterations that a team takes together.
     pub chunk: Option<usize>,
-    /// Loops over threads in each other, below the outermost loop.
+    /// Number of nested loops over threads below the outermost loop.
     pub depth: usize,
-    /// The outermost loop is shared out over threads as well.
+    /// Whether the outermost loop is shared out over threads as well.
     pub is_combined: bool,
     pub is_reduced: bool,
-    /// Loops become `if`s where one iteration is all that a thread gets.
+    /// Whether loops become `if`s if a thread gets only one iteration.
     pub once: bool,
     pub innermost_first: bool,
     pub team_bytes: usize,
 }
 
-/// See the module.
+/// The shape of a launch; see the module documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     pub(super) team: [u32; 3],
     pub(super) teams: usize,
-    /// For the loop over teams, and those over threads along each dimension.
+    /// Whether a loop becomes an `if`: for the loop over teams, and those over threads along each dimension.
     pub(super) once: [bool; 4],
     pub(super) checked: bool,
-    /// What teams leave of a reduction.
+    /// Number of values that teams leave of a reduction.
     pub parts: usize,
 }
 
 impl Shape {
-    /// One team of so many threads.
+    /// Creates the shape of a single team with this many threads.
     pub fn of_one_team(threads: u32) -> Self {
         Self { team: [threads, 1, 1], teams: 1, once: [false; 4], checked: false, parts: 0 }
     }
 
-    /// How many threads that are in all.
+    /// Returns the total number of threads along each dimension.
     pub fn threads(&self) -> [usize; 3] {
         [self.teams * self.team[0] as usize, self.team[1] as usize, self.team[2] as usize]
     }
 
-    /// For an outermost loop of so many trips, and loops over threads of at most so many.
+    /// Chooses the shape for an outermost loop with this many trips, and loops over threads with at most `inner`
+    /// trips.
     pub(super) fn new(launch: &Launch, trips: i128, inner: [i128; 3], checked: bool) -> Self {
         let power = |n: i128| n.clamp(1, 1024).cast_unsigned().next_power_of_two() as u32;
         let mut team = [1; 3];
@@ -74,7 +76,7 @@ impl Shape {
             (0..launch.depth).for_each(|depth| team[dimension(depth)] = power(inner[depth]));
             while team.iter().product::<u32>() > launch.thread_limit {
                 let largest = *team.iter().max().unwrap_or(&1);
-                // Of equals the outer one: neighbouring threads stay together.
+                // Of equals the outer one is halved, so that neighbouring threads stay together.
                 let d = (0..3).rev().find(|d| team[*d] == largest).unwrap_or(0);
                 team[d] /= 2;
             }
@@ -95,11 +97,11 @@ impl Shape {
 }
 
 impl Nest {
-    /// How the nest is launched; not at all if there is nothing to do.
+    /// Returns the shape of the launch; `None` if there is nothing to do.
     ///
     /// # Errors
-    /// If iterations disturb each other, if a team's copy of an array is too short, or if the device lacks the threads or
-    /// the memory for a team.
+    /// If iterations conflict, if a team's copy of an array is too short, or if the device lacks the threads or the
+    /// memory for a team.
     pub fn shape(&self, launch: &Launch, launcher: &Launcher<'_>) -> Result<Option<Shape>, DeviceError> {
         let kernel = || launch.function.to_owned();
         if self.trips() == 0 {
@@ -151,9 +153,9 @@ mod tests {
         team_bytes: 0,
     };
 
-    /// 48 x 64 x 32, of which a team of 64 x 32 would have more threads than there can be.
+    /// 48 × 64 × 32: a team of 64 × 32 would exceed the limit of threads.
     #[test]
-    fn a_team_that_is_too_large_takes_turns() {
+    fn too_large_team_takes_several_rounds() {
         let shape = Shape::new(&NEST, 48, [64, 32, 0], false);
         assert_eq!((shape.teams, shape.team), (48, [32, 32, 1]));
         assert_eq!(shape.once, [true, true, false, false], "two rounds along the first of the loops");
@@ -162,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn the_first_dimension_goes_to_the_loop_that_is_asked_for() {
+    fn first_dimension_goes_to_the_requested_loop() {
         let of = |innermost_first| Shape::new(&Launch { innermost_first, ..NEST }, 5, [4, 20, 0], false).team;
         assert_eq!((of(true), of(false)), ([32, 4, 1], [4, 32, 1]));
     }
 
     #[test]
-    fn a_combined_loop_has_a_thread_per_iteration() {
+    fn combined_loop_has_a_thread_per_iteration() {
         let launch = Launch { depth: 0, is_combined: true, thread_limit: 256, ..NEST };
         let shape = Shape::new(&launch, 1000, [0; 3], false);
         assert_eq!((shape.teams, shape.threads(), shape.once[0]), (4, [1024, 1, 1], true));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_have_a_team_each() {
+    fn every_chunk_has_a_team() {
         let launch = Launch { depth: 0, is_combined: true, thread_limit: 256, chunk: Some(128), ..NEST };
         let shape = Shape::new(&launch, 1000, [0; 3], false);
         assert_eq!((shape.teams, shape.team, shape.parts), (8, [128, 1, 1], 8));

@@ -1,4 +1,4 @@
-//! One text, compiled for each shape of teams that is launched.
+//! Variants of one kernel text, compiled for each shape of launch.
 
 use super::shape::Shape;
 use crate::kernel::{Kernel, Parameters, Program};
@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// What tells texts apart: the team, which loops are `if`s, and whether indices are looked at.
+/// The parameters that distinguish texts: the team, which loops are `if`s, and whether indices are checked.
 type Key = ([u32; 3], [bool; 4], bool);
 
-/// A kernel of a program, in every shape.
+/// A kernel of a program, in all shapes.
 pub struct Variants<P: 'static> {
     program: &'static Program,
     name: &'static str,
-    /// Each is made once and stays: there are no more than teams have shapes.
+    /// Each variant is compiled once and kept: their number is limited by the number of shapes.
     made: OnceLock<Mutex<HashMap<Key, &'static Kernel<P>>>>,
 }
 
@@ -24,10 +24,10 @@ impl<P: 'static> fmt::Debug for Variants<P> {
 }
 
 impl<P: Parameters> Variants<P> {
-    /// The kernel `name` of a program.
+    /// Creates the variants of the kernel `name` of a program.
     ///
     /// # Panics
-    /// As [`Kernel::new`].
+    /// As for [`Kernel::new`].
     #[track_caller]
     pub const fn new(program: &'static Program, name: &'static str) -> Self {
         let any = program.define("TEAM_X", 1).define("TEAM_Y", 1).define("TEAM_Z", 1);
@@ -35,7 +35,7 @@ impl<P: Parameters> Variants<P> {
         Self { program, name, made: OnceLock::new() }
     }
 
-    /// The kernel in this shape.
+    /// Returns the kernel in this shape.
     pub fn of(&self, shape: &Shape) -> &'static Kernel<P> {
         let key = (shape.team, shape.once, shape.checked);
         let made = self.made.get_or_init(Mutex::default);

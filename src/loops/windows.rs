@@ -1,8 +1,9 @@
-//! A loop in pieces that are tasks of their own: the iterations of a piece, and what it has of each array.
+//! Loops in pieces that are separate tasks: the iterations of a piece, and its part of each array.
 //!
-//! A piece keeps the indices of the whole loop and of whole arrays. What its task has of an array is a *window*: the least
-//! box that includes all elements that the plan has seen its iterations touch. Invariants: an element outside the window is
-//! touched by no iteration of the piece; windows of different pieces do not overlap where they are written.
+//! A piece keeps the indices of the whole loop and of whole arrays. Its task's part of an array is a *window*: the
+//! smallest box that includes all elements that the plan has seen its iterations touch. Invariants: no iteration of
+//! the piece touches an element outside the window; windows of different pieces do not overlap where they are
+//! written.
 
 use super::extents::{Extents, Measure};
 use super::form::Whole;
@@ -16,7 +17,7 @@ use crate::task::Region;
 use ndarray::{ArrayRef, ArrayView, ArrayViewMut, Ix2, Ix3};
 use std::ops::Range;
 
-/// The iterations from one number to below another.
+/// The iterations from `first` to below `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     pub first: i128,
@@ -24,17 +25,17 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All of a range.
+    /// Returns all of a range.
     pub fn of<T: Whole>(range: Range<T>) -> Self {
         Self { first: range.start.whole(), end: range.end.whole() }
     }
 
-    /// As a range.
+    /// Returns the piece as a range.
     pub fn range<T: Whole>(self) -> Range<T> {
         T::of_whole(self.first)..T::of_whole(self.end)
     }
 
-    /// Up to so many pieces of about the same size, none of them empty.
+    /// Divides the piece into at most `count` pieces of about equal size, none of them empty.
     pub fn cut(self, count: usize) -> Vec<Self> {
         let trips = (self.end - self.first).max(0);
         let count = trips.min(count.max(1) as i128);
@@ -43,27 +44,27 @@ impl Piece {
     }
 }
 
-/// Where the part of an array that a task has lies in it.
+/// The position of a task's part of an array within the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<const D: usize> {
-    /// The first index that is there, along each dimension.
+    /// The first index in the window, along each dimension.
     pub base: [usize; D],
-    /// How large the whole array is.
+    /// The size of the whole array.
     pub whole: Extents<D>,
 }
 
-/// How large a region is.
+/// Returns the size of a region.
 pub fn extents<T: Element, S: Shape, const D: usize>(region: &Region<'_, T, S>) -> Extents<D> {
     Extents(std::array::from_fn(|d| region.range(d).len()))
 }
 
 impl<const D: usize> Window<D> {
-    /// All of an array.
+    /// Returns a window on all of an array.
     pub fn all(whole: Extents<D>) -> Self {
         Self { base: [0; D], whole }
     }
 
-    /// These indices of a region: the window and the part.
+    /// Returns the window and the part for these indices of a region.
     pub fn on<'d, T: Element, S: Shape>(
         region: &Region<'d, T, S>,
         indices: &[Range<usize>; D],
@@ -78,12 +79,12 @@ impl<const D: usize> Window<D> {
 }
 
 impl Window<1> {
-    /// What a task reads.
+    /// Returns the part that a task reads.
     pub fn seen<'a, T>(&self, view: &'a [T]) -> Part<&'a [T], 1> {
         Part { view, base: self.base, cut: None, extents: self.whole.0 }
     }
 
-    /// What a task writes.
+    /// Returns the part that a task writes.
     pub fn written<'a, T>(&self, view: &'a mut [T]) -> Part<&'a mut [T], 1> {
         Part { view, base: self.base, cut: None, extents: self.whole.0 }
     }
@@ -92,12 +93,12 @@ impl Window<1> {
 macro_rules! arrays {
     ($($ix:ident $d:literal;)*) => {$(
         impl Window<$d> {
-            /// What a task reads.
+            /// Returns the part that a task reads.
             pub fn seen<'a, T>(&self, view: &'a ArrayRef<T, $ix>) -> Part<ArrayView<'a, T, $ix>, $d> {
                 Part { view: view.view(), base: self.base, cut: None, extents: self.whole.0 }
             }
 
-            /// What a task writes.
+            /// Returns the part that a task writes.
             pub fn written<'a, T>(&self, view: &'a mut ArrayRef<T, $ix>) -> Part<ArrayViewMut<'a, T, $ix>, $d> {
                 Part { view: view.view_mut(), base: self.base, cut: None, extents: self.whole.0 }
             }
@@ -124,7 +125,7 @@ pub fn apart<const D: usize>(
     windows: impl Iterator<Item = [Range<usize>; D]>,
 ) -> Result<(), SubmitError> {
     let mut windows: Vec<[Range<usize>; D]> = windows.collect();
-    // Of windows in the order of their first rows, those that overlap one begin before it ends.
+    // In the order of first rows, the windows that overlap one begin before it ends.
     windows.sort_by_key(|window| window[0].start);
     for (n, window) in windows.iter().enumerate() {
         let own = Block::new(window);
@@ -138,7 +139,7 @@ pub fn apart<const D: usize>(
     Ok(())
 }
 
-/// Products, for reductions that pieces share.
+/// The product, for reductions that pieces share.
 #[derive(Debug, Clone, Copy)]
 pub struct Product;
 
@@ -153,7 +154,7 @@ impl<T: Number> Reducer<T> for Product {
 }
 
 impl Nest {
-    /// What the piece has to have of an array: the least box with all that its iterations touch.
+    /// Returns the piece's window of an array: the smallest box with all elements that its iterations touch.
     pub fn window<const D: usize>(&self, array: usize, whole: Extents<D>) -> [Range<usize>; D] {
         let seen = self.seen(array);
         std::array::from_fn(|d| match seen {
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_that_overlap_are_found_in_any_order() {
+    fn overlapping_windows_are_found_in_any_order() {
         let is_apart = |windows: &[[Range<usize>; 2]]| apart("f", "x", windows.iter().cloned()).is_ok();
         assert!(is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [8..9, 5..9], [3..3, 0..9]]));
         assert!(!is_apart(&[[8..9, 0..5], [0..4, 0..9], [4..8, 0..9], [6..9, 5..9]]));

@@ -36,8 +36,8 @@ pub trait Access: Replicated + Send + 'static {
     ///
     /// # Safety
     /// Rules 1–3 of the module hold for `'a`. `site`, if given, is where the region is; otherwise the region is in
-    /// the host copy. An access has only one view, and while the view lasts its private replica is neither replaced
-    /// nor combined.
+    /// the host copy. An access has only one view, and while the view lasts no private replica is begun and none is
+    /// combined.
     #[doc(hidden)]
     unsafe fn view<'a>(&'a self, site: Option<Site>) -> Self::View<'a>;
 

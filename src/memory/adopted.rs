@@ -2,7 +2,9 @@
 //!
 //! Memory that the host can reach becomes the data object's home. Device memory becomes a replica on that device that
 //! is valid from the beginning; the home then consists of addresses alone until it is touched ([`Reserved`]), and
-//! keeps the tensor. So both kinds are given back together with the home, which is released after all replicas.
+//! keeps the tensor. Adopted device memory does not count towards the capacity there and is never evicted; the
+//! replica is gone with the data object or its device. So both kinds are given back together with the home, which is
+//! released after all replicas.
 //!
 //! Invariants:
 //! 1. A tensor's deleter is called once, when nothing uses any of its memory any more.

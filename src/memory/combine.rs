@@ -381,7 +381,7 @@ impl<T: Element> Reduction<T> {
     /// accumulator.
     ///
     /// Contributions are combined in the order of submission, so the operation need not be commutative. If it is, and
-    /// rounding does not matter, wrapping it in [`AnyOrder`] saves waiting and memory.
+    /// the order in which they are combined does not matter, wrapping it in [`AnyOrder`] saves waiting and memory.
     pub fn new(name: &'static str, identity: T, operation: impl Fn(&mut T, T) + Send + Sync + 'static) -> Self {
         let id = OpId::unique();
         Self { name, id, identity, operation: Arc::new(operation) }

@@ -4,7 +4,8 @@
 //! A panic of the body or of its future is stored as the task's failure: guards may still be out, and the task fails
 //! when they are back.
 //!
-//! These bodies run on CPU units only: their task has just a body for CPU units, so no other unit takes it.
+//! These bodies run in host memory only: their task has just a body for CPU units, which no unit with other memory
+//! takes.
 
 use super::lent::{Lend, Lender, Lending};
 use super::payload::{Place, Stopped};

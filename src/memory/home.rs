@@ -2,6 +2,8 @@
 //!
 //! A home belongs to its [`DataCell`](super::DataCell) until the task that releases the data object takes it out.
 //! Bodies never access a home through this type: their views are made from addresses.
+//!
+//! The destructor of a value runs once: in the task that releases it, or in the caller that takes the value.
 
 use super::adopted::{DeviceArray, ForeignArray};
 use super::shared_pages::Part;

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! 1. Every reduction that has not been combined holds its data object's [`Spares`]; the data object itself does not.
-//! 2. There are fewer spares than replicas in use, or one spare. Hence replicas take at most twice the memory that
-//!    the tasks need at once.
+//! 2. There is at most one spare more than there are replicas in use. Hence replicas take at most twice the memory
+//!    that the tasks need at once.
 //! 3. Under the locks here, vectors of plain bytes are moved; none is made, filled or freed.
 
 use super::Element;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn spares_never_outnumber_replicas_in_use() {
+    fn spares_outnumber_replicas_in_use_by_at_most_one() {
         let spares_of = SparesOf::default();
         let mut replicas: Vec<_> = (0..40).map(|_| Replica::<u64>::for_later(Some(&spares_of), LEN)).collect();
         let last = Replica::<u64>::for_later(Some(&spares_of), LEN);

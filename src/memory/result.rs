@@ -3,6 +3,10 @@
 //! A result is written once, by the one body that returns it, then read by any number of later tasks, then moved out
 //! or dropped. It needs no history and no directory: a reader has an edge from the writing task itself.
 //!
+//! Results are read-only host memory and bind a task to no unit: bodies for accelerators, which run on hosting threads,
+//! get `&R` too. The edges of readers are made when their regions are entered. A caller that takes the result waits for
+//! its readers (`sync/readers.rs`), as a thread or as a future (`runtime/pending.rs`).
+//!
 //! The references here are sound because:
 //! 1. The [`Producer`] writes while its task runs, and is consumed by that.
 //! 2. All other accesses come after the end of the task: readers by their edges, and the caller that takes the result
@@ -86,7 +90,8 @@ impl<R> Promise<R> {
         Mending { cell: self.cell.clone(), failed: self.task.clone() }
     }
 
-    /// Makes another task, which has a [`Mending`] of the result, the one that later readers wait for.
+    /// Makes another task, which has a [`Mending`] of the result, represent it from now on: later readers, and the
+    /// caller that takes the result, wait for that task.
     pub(crate) fn stand_in(&mut self, task: TaskRef) {
         self.task = task;
     }

@@ -5,6 +5,10 @@
 //! Validity of aliases records which side used the bytes last, and orders its users; there is nothing to copy between
 //! them.
 //!
+//! Aliases take no room and are never evicted. Copies between them are at most hints to the system to move pages
+//! (`driver/threads/devices.rs`). If a device of the runtime does not reach unified memory, or the host may not touch
+//! it while kernels run, `rt.unified` makes an ordinary array.
+//!
 //! This module knows nothing about pages, which the system moves to where they are touched.
 //!
 //! Invariant: the elements begin at the memory's address, which is a multiple of their alignment, and are

@@ -26,7 +26,7 @@ use std::marker::PhantomData;
 pub trait ValueMode: Sealed + Send + Sync + 'static {
     /// The view that the body receives.
     type View<'a, T: 'a>;
-    /// The view that a body for accelerators receives: an uninhabited type, except for modes that only order tasks.
+    /// The view that a body for accelerators receives: an uninhabited type, or `()` for modes that give no view.
     type DeviceView;
     #[doc(hidden)]
     const MODE: Mode;
@@ -71,7 +71,7 @@ macro_rules! modes {
 modes! {
     /// `in`: gives `&T`.
     Reads, Mode::In, [&'a T], |at| &*at;
-    /// `out`: gives `&mut T`, whose previous content is to be overwritten.
+    /// `out`: gives `&mut T`; the previous content does not count.
     Overwrites, Mode::Out, [&'a mut T], |at| &mut *at;
     /// `inout`: gives `&mut T`.
     Updates, Mode::Inout, [&'a mut T], |at| &mut *at;

@@ -4,7 +4,7 @@
 //! is removed. A search costs the logarithm of the number of boxes plus the number of boxes found.
 //!
 //! Invariant: the tree has one item for each value, whose number is the value's entry. When a box comes that lies
-//! outside the tree's bounds, the tree is rebuilt with bounds at least twice as large.
+//! outside the tree's bounds, the tree is rebuilt with bounds rounded up to powers of two, so this happens rarely.
 
 use super::Block;
 use super::block::MAX_DIMS;

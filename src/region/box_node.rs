@@ -1,4 +1,4 @@
-//! Arithmetic of a tree node: up to [`WIDTH`] adjacent boxes, and their overlap with another box.
+//! Arithmetic of a tree node: up to [`WIDTH`] boxes, stored together, and their overlap with another box.
 //!
 //! All lower corners along an axis are stored one after the other, and so are all upper ones: a box is compared with
 //! all boxes of a node in a few vector instructions of any processor, without a branch. For this purpose corners are
@@ -187,9 +187,9 @@ impl BoxNode {
         (1..self.len).fold(self.get(0), |hull, lane| hull.hull(&self.get(lane)))
     }
 
-    /// Moves about half of the children of a full node, and of one further child, to a new node. The axis and the
-    /// place of the cut are those where the two sides' boxes overlap least, or else are smallest, or else have the
-    /// most equal numbers of children.
+    /// Divides the children of a full node and one further child: about half of them stay, and the others go to a new
+    /// node, which is returned. The axis and the place of the cut are those for which the boxes of the two sides
+    /// overlap least; if several do so equally, those for which they are smallest, and then most equal in number.
     #[cold]
     pub(super) fn halve(&mut self, cells: &Cells, child: u32, axes: usize) -> Self {
         let mut all: ArrayVec<(Cells, u32), { WIDTH + 1 }> =

@@ -1,6 +1,6 @@
 //! A balanced tree of boxes that finds those overlapping a given one.
 //!
-//! A node has up to 16 adjacent boxes ([`BoxNode`]), each around everything below one child; at the lowest level the
+//! A node has up to 16 boxes ([`BoxNode`]), each around everything below one child; at the lowest level the
 //! children are the items. A search descends where boxes overlap the sought box, so it costs the logarithm of the
 //! number of items plus the number of items found. The sizes of boxes, their differences and their order of insertion
 //! do not matter: there is no cell size that would have to suit them.

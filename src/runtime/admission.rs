@@ -1,7 +1,7 @@
-//! Admits a task: checks it, and prepares the parts of it that have no type of their own.
+//! Admission of a task: its checks, and the parts of it that have no type parameters.
 //!
-//! Nothing here knows the types of a task's accesses and bodies. A program has hundreds of them, and this code would be
-//! compiled for each.
+//! Nothing here knows the types of a task's accesses and bodies. A program has hundreds of such types, and this code
+//! would be compiled for each of them.
 
 use super::Door;
 use super::children::Kin;
@@ -15,22 +15,22 @@ use crate::sync::Pooled;
 use crate::task::Predecessor;
 use std::sync::Arc;
 
-/// Visits the tasks whose results a task uses.
+/// A visitor of the tasks whose results a task uses.
 pub(super) type Results<'a> = &'a dyn Fn(&mut dyn FnMut(Predecessor<'_>));
 
-/// A task that asks to be admitted.
+/// A task to be admitted.
 pub(super) struct Admission<'a> {
     pub(super) door: &'a Door,
     pub(super) name: &'a str,
     pub(super) records: &'a [AccessRecord<'a>],
     pub(super) hints: &'a Hints,
-    /// The kinds of unit that it has bodies for.
+    /// The kinds of unit that the task has bodies for.
     pub(super) bodies: Kinds,
     pub(super) has_host_body: bool,
-    /// Whether the body for CPU units is for no others.
+    /// Whether the body for CPU units is for CPU units only.
     pub(super) host_only: bool,
     pub(super) has_outcomes: bool,
-    /// Whether the program waits for this task by itself.
+    /// Whether the program waits for this particular task.
     pub(super) awaited: bool,
 }
 
@@ -43,13 +43,14 @@ pub(super) struct Admitted {
 }
 
 impl Admission<'_> {
-    /// Refuses a task for its own properties, whatever others have done.
+    /// Refuses a task for its own properties, independently of other tasks.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
         self.kinds()?;
         self.side().map(drop)
     }
 
-    /// Admits the task as `kin` says. `results` visits the tasks whose results it uses, if its type has any.
+    /// Admits the task with the relation to a parent that `kin` states. `results` visits the tasks whose results it
+    /// uses, if its type has any.
     pub(super) fn admit(&self, kin: Kin, results: Option<Results<'_>>) -> Result<Admitted, SubmitError> {
         let Self { door, name, records, .. } = *self;
         let kinds = self.kinds()?;
@@ -98,7 +99,8 @@ impl Admission<'_> {
         Child::of(parent).ok_or_else(|| self.no_parent())
     }
 
-    /// The kinds of unit that the task may run on, if its accesses keep apart and some unit has a body and room.
+    /// Returns the kinds of unit that the task may run on, if its accesses do not overlap and some unit has a body
+    /// and room.
     fn kinds(&self) -> Result<Kinds, SubmitError> {
         let Self { door, name, records, .. } = *self;
         if let Some((first, second)) = overlap(records) {
@@ -120,7 +122,7 @@ impl Admission<'_> {
         Ok(kinds)
     }
 
-    /// The facts that policies may ask for; none on the fast path, which has no policy to ask.
+    /// Returns the facts that policies may query; `None` on the fast path, which has no policy.
     fn side(&self) -> Result<Option<Pooled<Side>>, SubmitError> {
         if let Some(cost) = self.hints.cost.filter(|cost| !cost.is_finite() || *cost < 0.0) {
             return Err(SubmitError::Cost { task: self.name.into(), cost });
@@ -145,7 +147,7 @@ impl Admission<'_> {
         Ok(has_side.then(|| Pooled::new(Side { cost, place, beside, device, across, ..Side::default() })))
     }
 
-    /// Whether some unit has a body and enough memory.
+    /// Checks that some unit has a body and enough memory.
     fn check_units(&self, kinds: Kinds) -> Result<(), SubmitError> {
         if self.bodies == Kinds::NONE {
             return Err(SubmitError::NoBody { task: self.name.into() });
@@ -159,7 +161,7 @@ impl Admission<'_> {
             let (task, data) = (self.name.into(), data.to_string());
             return Err(SubmitError::ValueOnDevice { task, data });
         }
-        // Where there is no CPU unit, the hosting threads of devices stand in.
+        // Without CPU units, the threads that host devices execute such tasks.
         let has_cores = driver.shared().machine.num_cpu_units() > 0;
         let at_home = driver.runs_on_devices() && !has_cores && kinds.has(UnitKind::Cpu);
         let usable = |kind| kinds.has(kind) && (kind == UnitKind::Cpu || !needs.home_only);
@@ -179,7 +181,7 @@ impl Admission<'_> {
                 units: self.door.configuration.clone(),
             });
         };
-        // What was adopted takes no room where it lies.
+        // Adopted memory needs no room in the space where it is.
         let fits_there = || {
             let machine = &driver.shared().machine;
             let bytes_in = |space| records.iter().map(|access| access.bytes_in(space)).sum::<u64>();

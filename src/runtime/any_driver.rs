@@ -1,4 +1,4 @@
-//! The driver of a runtime: threads, or a simulation. What is asked of it here is asked of either.
+//! The driver of a runtime, threads or a simulation, with the calls that both support.
 
 use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting};
 use crate::driver::Driver;
@@ -16,21 +16,21 @@ use std::panic::Location;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// One driver or the other.
+/// One of the two drivers.
 #[derive(Clone)]
 pub(crate) enum AnyDriver {
     Threads(Arc<Threads>),
     Simulated(Arc<Simulated>),
 }
 
-/// The same, for who must not keep it.
+/// A weak reference to either driver, for owners that must not keep it alive.
 pub(super) enum WeakDriver {
     Threads(Weak<Threads>),
     Simulated(Weak<Simulated>),
 }
 
 impl AnyDriver {
-    /// What all threads share.
+    /// The state that all threads share.
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         match self {
@@ -61,8 +61,8 @@ impl AnyDriver {
         matches!(self, Self::Threads(threads) if !threads.on_fast_path())
     }
 
-    /// Whether each device of units of kind `GPU`, of which there are some, has an interface that is among these kinds. Of
-    /// simulated ones nobody knows: any is.
+    /// Whether there are units of kind `GPU`, and the interface of each of their devices is among these kinds. The
+    /// interface of simulated devices is unknown, so any will do.
     pub(super) fn all_gpus_are_among(&self, kinds: Kinds) -> bool {
         match self {
             Self::Threads(threads) => threads.gpu_interfaces().is_some_and(|interfaces| interfaces.are_among(kinds)),
@@ -70,12 +70,12 @@ impl AnyDriver {
         }
     }
 
-    /// Whether a device has queues of its own: it is neither emulated nor simulated.
+    /// Whether a device has its own queues, that is, is neither emulated nor simulated.
     pub(super) fn has_queues(&self, device: DeviceId) -> bool {
         matches!(self, Self::Threads(threads) if threads.has_queues(device))
     }
 
-    /// How many bytes one replica can have on a device; what that is on simulated ones, nobody says.
+    /// Returns how many bytes one replica can have on a device. Simulated devices have no limit.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         match self {
             Self::Threads(threads) => threads.largest_buffer_bytes(device),
@@ -83,22 +83,23 @@ impl AnyDriver {
         }
     }
 
-    /// Whether tasks come to their ends while nobody waits.
+    /// Whether tasks reach their ends while no thread waits.
     pub(super) fn goes_on_by_itself(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.goes_on_by_itself())
     }
 
-    /// Whether the code that runs here is a body that may wait.
+    /// Whether the calling code is a body that may wait.
     pub(super) fn may_wait_in_body(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.may_wait_in_body())
     }
 
-    /// Whether this is a body that may wait for its children.
+    /// Whether the calling code is a body that may wait for its children.
     pub(super) fn may_wait_for_children(&self) -> bool {
         matches!(self, Self::Threads(threads) if threads.may_wait_for_children())
     }
 
-    /// If a body runs here that is going to wait, runs those of its descendants that are at hand until that is `over`.
+    /// If the calling code is a body that is about to wait, runs those of its descendants that are ready until the
+    /// wait is `over`.
     #[track_caller]
     pub(super) fn run_descendants(&self, over: impl Fn() -> bool) {
         if let Self::Threads(threads) = self {
@@ -106,11 +107,11 @@ impl AnyDriver {
         }
     }
 
-    /// Waits, in a call at this place, until no member of a group is left, or until waiting is in vain; `in_any_case` also
-    /// if that is circular.
+    /// Waits, in a call at this place, until no member of a group is left or waiting is in vain. With `in_any_case`
+    /// it waits even if the wait is circular.
     ///
     /// # Errors
-    /// If the code that runs here is a body for whose end that waits: then some are left.
+    /// If the calling code is a body whose end this wait would need; then some members are left.
     pub(super) fn await_members(
         &self,
         group: &Arc<Group>,
@@ -126,7 +127,7 @@ impl AnyDriver {
         }
     }
 
-    /// Waits until a task whose body runs here has no children, and runs no other tasks meanwhile; see
+    /// Waits until a task whose body is the calling code has no children, and runs no other tasks meanwhile; see
     /// [`Threads::await_isolated`].
     ///
     /// # Errors
@@ -139,13 +140,13 @@ impl AnyDriver {
         }
     }
 
-    /// The threads, which it has.
+    /// The threads; panics in a simulation.
     #[cfg(test)]
     pub(crate) fn threads(&self) -> &Threads {
-        if let Self::Threads(threads) = self { threads } else { panic!("a simulation has none") }
+        if let Self::Threads(threads) = self { threads } else { panic!("a simulation has no threads") }
     }
 
-    /// The simulation, if it is one.
+    /// The simulation, if this is one.
     #[inline]
     pub(super) fn simulated(&self) -> Option<&Simulated> {
         if let Self::Simulated(simulated) = self { Some(simulated) } else { None }
@@ -159,7 +160,7 @@ impl AnyDriver {
         }
     }
 
-    /// A data object has a home from now on.
+    /// Notes that a data object has a home from now on.
     pub(super) fn register(&self, cell: &DataCell) {
         match self {
             Self::Threads(threads) => threads.register(cell),
@@ -167,17 +168,17 @@ impl AnyDriver {
         }
     }
 
-    /// Page-locks a data object's home, if that helps; whether it is locked.
+    /// Page-locks a data object's home if that helps, and returns whether it is locked.
     pub(super) fn pin_memory(&self, cell: &DataCell) -> bool {
         matches!(self, Self::Threads(threads) if !threads.shared().is_in_child() && threads.pin_memory(cell))
     }
 
-    /// The threads, if there are some: they have memory.
+    /// The threads, if this is not a simulation: only they have memory.
     pub(crate) fn real(&self) -> Option<&Arc<Threads>> {
         if let Self::Threads(threads) = self { Some(threads) } else { None }
     }
 
-    /// Returns when nothing of what is waited for is `left`, or when waiting is in vain.
+    /// Returns when nothing that is waited for is `left`, or when waiting is in vain.
     #[track_caller]
     pub(super) fn advance(&self, awaited: Awaited, left: impl Fn() -> u64) {
         if self.shared().is_in_child() {
@@ -189,10 +190,10 @@ impl AnyDriver {
         }
     }
 
-    /// As [`Self::advance`].
+    /// Like [`Self::advance`].
     ///
     /// # Errors
-    /// If runtimes that wait for each other have no unit left for that: then some is left.
+    /// If runtimes that wait for each other have no unit left to make progress; then something is left.
     #[track_caller]
     pub(super) fn advance_or_refuse(&self, awaited: Awaited, left: impl Fn() -> u64) -> Result<(), Vain> {
         match self {
@@ -204,10 +205,10 @@ impl AnyDriver {
         }
     }
 
-    /// As [`Self::advance`] for what has this key, and is told by whoever brings it about.
+    /// Like [`Self::advance`], for a wait with this key, which is notified by the thread that ends it.
     ///
     /// # Errors
-    /// If the code that runs here is a body for whose end that waits: then some is left.
+    /// If the calling code is a body whose end this wait would need; then something is left.
     #[track_caller]
     pub(super) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         if self.shared().is_in_child() {
@@ -222,7 +223,7 @@ impl AnyDriver {
         }
     }
 
-    /// Ends the threads.
+    /// Stops the threads.
     pub(super) fn stop(&self) {
         match self {
             Self::Threads(threads) => threads.stop(),
@@ -230,11 +231,11 @@ impl AnyDriver {
         }
     }
 
-    /// Submits a task; the caller has checked its accesses. `watch` makes what is returned of it.
+    /// Submits a task; the caller has checked its accesses. `watch` computes the value that is returned for the task.
     ///
     /// # Errors
-    /// If one of its data was taken since, or the runtime is ending.
-    #[inline(always)] // on the way of every task
+    /// If one of its data objects was taken since, or the runtime is ending.
+    #[inline(always)] // on the path of every task
     pub(super) fn submit<P: Body + 'static, W>(
         &self,
         description: Description,
@@ -252,7 +253,7 @@ impl AnyDriver {
         entered.map(|()| watched)
     }
 
-    /// Not a part of [`Self::submit`], which is compiled for each type of task.
+    /// Separate from [`Self::submit`], which is compiled for each type of task.
     #[inline]
     fn enter(&self, task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<(), SubmitError> {
         let entered = match self {
@@ -262,7 +263,7 @@ impl AnyDriver {
         entered.map_err(|refusal| self.shared().refused(*refusal))
     }
 
-    /// As [`Self::submit`], for a task in a group, or with bodies for devices.
+    /// Like [`Self::submit`], for a task in a group or with bodies for devices.
     #[inline(never)]
     pub(super) fn submit_boxed<W>(
         &self,
@@ -278,7 +279,7 @@ impl AnyDriver {
         self.submit(description, Boxed::new(body, group), accesses, watch)
     }
 
-    /// The driver, for as long as others keep it.
+    /// A weak reference to the driver.
     pub(super) fn downgrade(&self) -> WeakDriver {
         match self {
             Self::Threads(threads) => WeakDriver::Threads(Arc::downgrade(threads)),
@@ -288,7 +289,7 @@ impl AnyDriver {
 }
 
 impl WeakDriver {
-    /// The driver, if it is still there.
+    /// The driver, if it still exists.
     pub(super) fn upgrade(&self) -> Option<AnyDriver> {
         match self {
             Self::Threads(threads) => threads.upgrade().map(AnyDriver::Threads),
@@ -310,7 +311,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::{Sender, channel};
 
-    /// Waits in its destructor, and sends what that says.
+    /// Waits in its destructor, and sends whether the wait succeeded.
     struct Waits(Arc<Runtime>, Sender<bool>);
 
     impl Drop for Waits {
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_task_captured_that_is_refused_at_last_may_wait_for_the_others() {
+    fn destructor_of_a_body_refused_at_entry_may_wait() {
         let rt = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
         let x = rt.data(vec![0u64; 10]);
         let access = x.inout();

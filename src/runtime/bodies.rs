@@ -1,7 +1,7 @@
 //! Bodies for devices that are called many times: by the tasks of a loop, and by the replays of a recorded task.
 //!
-//! Both builders take them by the same methods, which are here. The body for CPU units is none of these: it keeps its type, so
-//! that it is called without a pointer to it.
+//! Both builders take them by the same methods, which are defined here. The body for CPU units is not among them: it
+//! keeps its type, so that it is called without an indirection.
 
 use super::for_each::LoopBuilder;
 use super::record::Recorded;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) struct Bodies<S: AccessList> {
     pub(super) emulated: Option<SharedHostBody<'static, S>>,
     pub(super) gpu: Option<ForDevices<S>>,
-    /// Those for one interface, by the kind of its units.
+    /// Bodies for one interface, by the kind of its units.
     pub(super) own: Vec<(UnitKind, ForDevices<S>)>,
 }
 
@@ -42,7 +42,7 @@ impl<S: AccessList> Bodies<S> {
         self.own.push((kind, body));
     }
 
-    /// Gives a task all of these.
+    /// Adds all of these bodies to a task.
     pub(super) fn give<'t, A, C>(&self, mut task: TaskBuilder<'t, A, C>) -> TaskBuilder<'t, A, C>
     where
         A: Accesses<Stored = S>,
@@ -62,7 +62,7 @@ impl<S: AccessList> Bodies<S> {
     }
 }
 
-/// `$life` is how long bodies have to be valid, and `$kept` has the parameters that say so.
+/// `$life` is how long bodies have to be valid; `$kept` contains the parameters for it.
 macro_rules! described_alike {
     ($([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime;)*) => {$(
         impl<$($kept)* A: $accesses, C> $builder {

@@ -1,4 +1,4 @@
-//! Describing a runtime.
+//! The description of a runtime to be built.
 
 use super::Runtime;
 use crate::device::EmulatedDevice;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 impl Runtime {
-    /// Starts to describe a runtime.
+    /// Begins the description of a runtime.
     pub fn builder() -> Builder {
         Builder::new()
     }
 }
 
-/// Describes a [`Runtime`].
+/// The description of a [`Runtime`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -47,6 +47,7 @@ pub struct Builder {
     pub(super) on_failure: Option<failures::Tell>,
     pub(super) record_graph: bool,
     pub(super) trace: Option<crate::trace::Order>,
+    pub(super) trace_accesses: bool,
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
@@ -57,7 +58,7 @@ pub struct Builder {
     pub(super) simulated: Option<crate::sim::SimulatedMachine>,
 }
 
-/// Which policy a builder was given.
+/// The policy that a builder was given.
 pub(super) enum Choice {
     Named(String),
     Own(Box<dyn Policy>),
@@ -105,6 +106,7 @@ impl Builder {
             on_failure: None,
             record_graph: false,
             trace: None,
+            trace_accesses: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
@@ -116,11 +118,11 @@ impl Builder {
         }
     }
 
-    /// A name that tells this runtime from others: threads of units and of copies have it in their names, and reports of stalls
-    /// begin with it. Systems show 15 bytes of a thread's name, so a longer name is cut where the unit's number would not fit.
-    /// Without a name, threads are called `thalweg`.
+    /// Sets a name that distinguishes this runtime from others. The threads of units and of copies have it in their
+    /// names, and reports of stalls begin with it. Systems show 15 bytes of a thread's name, so a longer name is cut
+    /// if the unit's number would not fit. Without a name, threads are called `thalweg`.
     ///
-    /// An empty name and one with a NUL byte are refused when the runtime is built.
+    /// An empty name, or one with a NUL byte, is refused when the runtime is built.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -134,31 +136,31 @@ impl Builder {
         self
     }
 
-    /// The compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device units of
-    /// one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for all that can be
-    /// written. The default is what the environment variable `THALWEG_UNITS` says, or one CPU unit per core.
+    /// Sets the compute units, for instance `"4:CPU:4,2:EMU:1"`: four CPU units of four cores each and two device
+    /// units of one emulated device each. See [`UnitConfig`](crate::machine::UnitConfig) for the notation. The
+    /// default is the value of the environment variable `THALWEG_UNITS`, or one CPU unit per core.
     pub fn compute_units(mut self, units: impl Into<String>) -> Self {
         self.units = Some(units.into());
         self
     }
 
-    /// Which cores the units get, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th place
-    /// is the n-th unit's. The default is what the environment variable `OMP_PLACES` says, if it fits the units (else
-    /// there is a [warning](Runtime::warnings)); without it, consecutive cores.
+    /// Sets the cores of the units, in the notation of `OMP_PLACES`, for instance `"{0:4}:3:4,{12}:4:1"`: the n-th
+    /// place belongs to the n-th unit. The default is the value of the environment variable `OMP_PLACES` if it fits
+    /// the units (otherwise there is a [warning](Runtime::warnings)); without it, consecutive cores.
     ///
-    /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to the
-    /// runtime. It says how far around its unit's cores a thread may move: `cores` adds the other hardware threads of
-    /// their physical cores, `sockets` all cores of their sockets.
+    /// An abstract name (`threads`, `cores`, `ll_caches`, `numa_domains`, `sockets`) leaves the choice of cores to
+    /// the runtime. It states how far around its unit's cores a thread may move: `cores` adds the other hardware
+    /// threads of their physical cores, `sockets` all cores of their sockets.
     ///
-    /// Places ask for threads to be bound ([`pin_threads`](Self::pin_threads)).
+    /// Setting places requests that threads be bound ([`pin_threads`](Self::pin_threads)).
     pub fn places(mut self, places: impl Into<String>) -> Self {
         self.places = Some(places.into());
         self
     }
 
-    /// The scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters behind a colon. The last call
-    /// wins, of this method and [`policy`](Self::policy). Without a call, the environment variable `THALWEG_SCHEDULER`
-    /// names the scheduler.
+    /// Sets the scheduler by name ([`sched::NAMES`](crate::sched::NAMES)), with its parameters after a colon. The
+    /// last call of this method or [`policy`](Self::policy) wins. Without a call, the environment variable
+    /// `THALWEG_SCHEDULER` names the scheduler.
     ///
     /// | name | which unit gets a task | parameters |
     /// | --- | --- | --- |
@@ -174,9 +176,10 @@ impl Builder {
     /// | `eft` | where it is expected to finish earliest, copies included | `latency_ns=1e4`, `bytes_per_s=1e10` |
     /// | `priority` | a free unit takes the most urgent task | |
     ///
-    /// `dynamic` remembers where every index ran after `memo` instances, or never if that is 0. The factor, the
-    /// *performance conversion factor* (PCF), is how many times longer a CPU unit takes than a device unit: given,
-    /// measured (`profile`), or from a file whose keys are configurations of the CPU units, as in `"16:CPU:1" = 21.91`.
+    /// `dynamic` remembers where every index ran after `memo` instances, or never if `memo` is 0. The factor, the
+    /// *performance conversion factor* (PCF), is how many times longer a CPU unit takes than a device unit. It is
+    /// given, measured (`profile`), or read from a file whose keys are configurations of the CPU units, as in
+    /// `"16:CPU:1" = 21.91`.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -202,11 +205,10 @@ impl Builder {
         self
     }
 
-    /// A scheduler of the user's own; it takes the place of what [`scheduler`](Self::scheduler) named, and the other way
-    /// round. In a simulation too. [`Policy`](crate::sched::Policy) says what it has to do, and what happens if it
-    /// does not.
+    /// Sets a custom scheduler, in a simulation too. It replaces the one named by [`scheduler`](Self::scheduler), and
+    /// vice versa. [`Policy`](crate::sched::Policy) states what a policy must do, and what happens if it does not.
     ///
-    /// A work distribution of one's own becomes a policy by [`Distributed`](crate::sched::Distributed).
+    /// [`Distributed`](crate::sched::Distributed) makes a policy of a custom work distribution.
     ///
     /// ```
     /// use thalweg::ids::{TaskId, UnitId};
@@ -243,10 +245,11 @@ impl Builder {
         self
     }
 
-    /// Keeps what the scheduler learns of tasks' times in a file, for the next run: read when the runtime is built, if
-    /// the file exists, and written when it is dropped. Only `eft` and `fpm` learn; with others there is no effect. What
-    /// cannot be written is a warning in the log. The format is [`Model::to_text`](crate::sched::Model::to_text)'s, or
-    /// with `fpm`, where weights are whole numbers, [`Known::to_text`](crate::sched::fpm::Known::to_text)'s.
+    /// Keeps the times that the scheduler learns in a file for the next run. The file is read when the runtime is
+    /// built, if it exists, and written when the runtime is dropped. Only `eft` and `fpm` learn; with other
+    /// schedulers the call has no effect. If the file cannot be written, there is a warning in the log. The format is
+    /// that of [`Model::to_text`](crate::sched::Model::to_text), or with `fpm`, whose weights are whole numbers, that
+    /// of [`Known::to_text`](crate::sched::fpm::Known::to_text).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -270,15 +273,16 @@ impl Builder {
         self
     }
 
-    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of a further
-    /// thread.
+    /// Lets the thread that builds the runtime execute tasks as CPU unit 0 whenever it waits, instead of starting a
+    /// thread for that unit.
     ///
-    /// With as many units as cores there is then no thread too many. While that thread neither waits nor submits, other
-    /// units take what is queued at unit 0; with one unit, nothing runs meanwhile. If threads are bound, the thread is moved to
-    /// the unit's core once, but not bound to it. No effect on a machine without CPU units.
+    /// With as many units as cores, there is then no surplus thread. While the building thread neither waits nor
+    /// submits, other units take the tasks that are queued at unit 0; with one unit, nothing runs meanwhile. If
+    /// threads are bound, the thread is moved to the unit's core once, but not bound to it. The call has no effect on
+    /// a machine without CPU units.
     ///
-    /// A wait of that thread lasts longer than it must only while a body computes on the thread. A body that waits is
-    /// left suspended, and continues when the same thread waits again or ends. Its stack has
+    /// A wait of that thread is prolonged only while a body computes on the thread. A body that waits is left
+    /// suspended, and continues when the same thread waits again or ends. Its stack has
     /// [`stack_bytes`](Self::stack_bytes). Another thread that waits in the meantime executes the tasks of unit 0
     /// instead; it stays until the bodies that it has begun have ended.
     pub fn use_current_thread(mut self, yes: bool) -> Self {
@@ -286,11 +290,11 @@ impl Builder {
         self
     }
 
-    /// Whether the units' threads are bound to their cores. A thread may run on all cores of its unit, and so may the
-    /// threads that a body starts. The thread that hosts a unit by [`use_current_thread`](Self::use_current_thread) is
-    /// never bound.
+    /// Sets whether the units' threads are bound to their cores. A thread may run on all cores of its unit, and so
+    /// may the threads that a body starts. The thread that hosts a unit by
+    /// [`use_current_thread`](Self::use_current_thread) is never bound.
     ///
-    /// | the first of these that is there | threads are bound |
+    /// | the first of these that is set | threads are bound |
     /// | --- | --- |
     /// | `pin_threads(yes)` | if `yes` |
     /// | [`places`](Self::places) | always |
@@ -298,12 +302,12 @@ impl Builder {
     /// | the variable `OMP_PLACES` | always |
     /// | none of them | if the units use each core of the process once, and no other runtime has bound threads to one of them |
     ///
-    /// Other runtimes are those of this process and, on Linux, of other processes. If cores remain shared with one, that
-    /// is a [warning](Runtime::warnings), which the first time is also written to the standard error output.
+    /// Other runtimes are those of this process and, on Linux, of other processes. If cores remain shared with one,
+    /// there is a [warning](Runtime::warnings); the first such warning is also written to the standard error output.
     ///
     /// ```
     /// use thalweg::prelude::*;
-    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // goes where the system puts it
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").pin_threads(false).build()?; // the system places it
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pin_threads(mut self, yes: bool) -> Self {
@@ -311,9 +315,10 @@ impl Builder {
         self
     }
 
-    /// The size of the stacks that bodies run on, in bytes; not of the stack of a thread that hosts a unit by
-    /// [`use_current_thread`](Self::use_current_thread). The default is 8 MiB, or what the environment variable
-    /// `RUST_MIN_STACK` says if that is more. The minimum is 64 KiB; a smaller number is refused when the runtime is built.
+    /// Sets the size of the stacks that bodies run on, in bytes; it does not change the stack of a thread that hosts
+    /// a unit by [`use_current_thread`](Self::use_current_thread). The default is 8 MiB, or the value of the
+    /// environment variable `RUST_MIN_STACK` if that is larger. The minimum is 64 KiB; a smaller number is refused
+    /// when the runtime is built.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -328,36 +333,36 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be pending before a submission waits until half of them have finished. A submitter that hosts
-    /// a unit executes some meanwhile. The default is 512 per unit and at least 1024: enough to look ahead, and small
-    /// enough for caches. Submissions inside bodies do not wait.
+    /// Sets how many tasks may be pending before a submission waits until half of them have finished. A submitter
+    /// that hosts a unit executes some of them meanwhile. The default is 512 per unit and at least 1024: enough to
+    /// look ahead, and few enough for the caches. Submissions inside bodies do not wait.
     ///
-    /// A body that such a submitter executes must not wait for what the same thread does after the submission: it would
-    /// wait for ever. A program whose bodies do so needs a window wide enough for all that it submits meanwhile, or a
-    /// submitter that hosts no unit.
+    /// A body that such a submitter executes must not wait for anything that the same thread does after the
+    /// submission: it would wait forever. A program with such bodies needs a window wide enough for all tasks that it
+    /// submits meanwhile, or a submitter that hosts no unit.
     ///
-    /// Not a hard limit: a thread looks after every 32 submissions at most; and if nothing finishes, because everything
-    /// waits for what is yet to be submitted, submission goes on after a while: four times as long as a task took
-    /// lately, and 50 ms at least while a body computes. A body that sleeps may be waiting for the submitter: it is
-    /// given half of that.
+    /// This is not a hard limit. A thread checks at least every 32 submissions. If nothing finishes, because every
+    /// task waits for others that are yet to be submitted, submission continues after a while: four times as long as
+    /// a task took lately, and at least 50 ms while a body computes. A body that sleeps may be waiting for the
+    /// submitter: it is given half of that.
     pub fn max_pending_tasks(mut self, tasks: usize) -> Self {
         self.window = Some(tasks);
         self
     }
 
-    /// After how long without any task finishing the threads that wait report what the units are doing: once, until
-    /// something finishes again. The default is 30 seconds; `None` turns reports off. They go to the log, and to the
-    /// standard error output or to [`on_stall`](Self::on_stall).
+    /// Sets after how long without a finished task the waiting threads report what the units are doing. They report
+    /// once, until a task finishes again. The default is 30 seconds; `None` turns reports off. Reports go to the log,
+    /// and to the standard error output or to [`on_stall`](Self::on_stall).
     ///
-    /// A body that waits for what only another task can give keeps its unit, and the program may wait for itself. So
-    /// may one in which a body joins a thread that waits for the runtime. Both would else be silent.
+    /// A body that waits for something only another task can provide keeps its unit, so the program may wait for
+    /// itself. The same holds if a body joins a thread that waits for the runtime. Both would otherwise be silent.
     pub fn report_stalls_after(mut self, time: impl Into<Option<Duration>>) -> Self {
         self.report_stalls_after = time.into();
         self
     }
 
-    /// What to do with reports of stalls instead of writing them to the standard error output. It is called by a thread
-    /// that waits for the runtime, and must not wait for it itself.
+    /// Calls `tell` with reports of stalls instead of writing them to the standard error output. The caller is a
+    /// thread that waits for the runtime; `tell` must not wait for the runtime.
     ///
     /// ```
     /// use std::{sync::mpsc::channel, time::Duration};
@@ -381,9 +386,9 @@ impl Builder {
         self
     }
 
-    /// Calls `tell` once for each task that fails by itself: not for those that are skipped because of it, nor for those that
-    /// were cancelled. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no
-    /// harm. Waiting calls report failures all the same, but unreported ones are not written to stderr at the end.
+    /// Calls `tell` once for each task that fails by itself; not for tasks that are skipped because of it, nor for
+    /// cancelled ones. The thread that ends the task calls it, holding no lock; a panic in it is caught and does no
+    /// harm. Waiting calls report failures as usual, but unreported ones are not written to stderr at the end.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -401,16 +406,16 @@ impl Builder {
         self
     }
 
-    /// Uses at most this many bytes of each device's memory for replicas of data. The default is what the device
-    /// has, less a part for scratch memory and others.
+    /// Limits the bytes of each device's memory that are used for replicas of data. The default is all of the
+    /// device's memory, less a part for scratch memory and other uses.
     pub fn device_memory_bytes(mut self, bytes: u64) -> Self {
         self.device_memory_bytes = bytes;
         self
     }
 
-    /// What cores, or devices, of a kind use: from it and from the time that units are busy follow the energy in
-    /// [`Runtime::statistics`] and what the scheduler `fpm` learns of it. In a simulation it takes the place of the
-    /// machine file's figures.
+    /// Sets the power of cores, or devices, of a kind. From it and from the time that units are busy, the runtime
+    /// computes the energy in [`Runtime::statistics`] and in the profiles of the scheduler `fpm`. In a simulation it
+    /// overrides the figures of the machine file.
     ///
     /// ```
     /// use thalweg::energy::Power;
@@ -434,10 +439,10 @@ impl Builder {
         self
     }
 
-    /// Reads a meter for [`Runtime::statistics`]: when the runtime is built, and each time. `static_w` is what the meter
-    /// shows while nothing runs, in watts; without it, dynamic energy is unknown.
+    /// Reads a meter for [`Runtime::statistics`]: when the runtime is built, and at each call. `static_w` is the
+    /// power that the meter shows while nothing runs, in watts; without it, dynamic energy is unknown.
     ///
-    /// A meter that cannot be read any more says so in the log, and its energy is unknown from then on.
+    /// If a meter can no longer be read, that is logged, and its energy is unknown from then on.
     ///
     /// ```
     /// use thalweg::energy::FileMeter;
@@ -455,9 +460,9 @@ impl Builder {
         self
     }
 
-    /// Looks for the meters of this machine: of its processors ([`energy::meters`](crate::energy::meters)), and of the
-    /// GPUs that units have (by NVML, or by ROCm SMI). If there is none that can be read, that is a
-    /// [warning](Runtime::warnings).
+    /// Sets whether to search for the meters of this machine: those of its processors
+    /// ([`energy::meters`](crate::energy::meters)), and of the GPUs that units have (by NVML, or by ROCm SMI). If no
+    /// meter can be read, there is a [warning](Runtime::warnings).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -477,14 +482,17 @@ impl Builder {
         self
     }
 
-    /// Writes a trace of the run to a file: tasks with their places in the source, dependences, where and when each task ran,
-    /// copies, and what units did between tasks. The program `thalweg trace FILE` (crate `thalweg-cli`) shows it.
+    /// Writes a trace of the run to a file: tasks with their places in the source, dependences, where and when each
+    /// task ran, copies, and what units did between tasks. The program `thalweg trace FILE` (crate `thalweg-cli`)
+    /// shows it.
     ///
-    /// The file is created when the runtime is built, and complete once it is dropped; of a program that is killed it lacks
-    /// the last quarter of a second. Without a call, the environment variable `THALWEG_TRACE` names the file; each further
-    /// runtime of the process then gets one whose name ends with its number, as in `run-2.thw`.
+    /// The file is created when the runtime is built, and is complete once the runtime is dropped. If the program is
+    /// killed, the last quarter of a second is missing. Without a call, the environment variable `THALWEG_TRACE`
+    /// names the file; each further runtime of the process then gets a file whose name ends with its number, as in
+    /// `run-2.thw`.
     ///
-    /// Tasks of recordings are submitted for each replay while a trace is written, instead of being replayed as a whole.
+    /// While a trace is written, the tasks of a recording are submitted for each replay instead of being replayed as
+    /// a whole.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -501,36 +509,43 @@ impl Builder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
-        self.trace = Some(crate::trace::Order { path: path.into(), latest: None });
+        self.trace = Some(crate::trace::Order { path: path.into(), ..Default::default() });
         self
     }
 
-    /// As [`trace`](Self::trace), but keeps only the records of the last so many seconds, in memory, and writes them when the
-    /// runtime is dropped: for programs that run for days.
+    /// Like [`trace`](Self::trace), but keeps only the records of the last `latest` of the run, in memory, and writes
+    /// them when the runtime is dropped. It is meant for programs that run for days.
     pub fn trace_latest(mut self, path: impl Into<PathBuf>, latest: Duration) -> Self {
-        self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest) });
+        self.trace = Some(crate::trace::Order { path: path.into(), latest: Some(latest), ..Default::default() });
         self
     }
 
-    /// A mode for tests, in which running tasks are checked for conflicts ([`Runtime::conflicts`]).
+    /// Records the accesses of tasks in the trace as well: regions and modes, 8 bytes per access. `thalweg sim`
+    /// needs them. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
+    pub fn trace_accesses(mut self, yes: bool) -> Self {
+        self.trace_accesses = yes;
+        self
+    }
+
+    /// Sets a mode for tests, in which running tasks are checked for conflicts ([`Runtime::conflicts`]).
     pub fn detect_conflicts(mut self, yes: bool) -> Self {
         self.detect_conflicts = yes;
         self
     }
 
-    /// How the emulated devices behave, by their number. The default is [`EmulatedDevice::new`] for all.
+    /// Sets how the emulated devices behave, by their number. The default is [`EmulatedDevice::new`] for all.
     pub fn emulated_devices(mut self, device: impl Fn(usize) -> EmulatedDevice + 'static) -> Self {
         self.emulated = Box::new(device);
         self
     }
 
-    /// Runs the program on a machine that is not there: nothing is computed and nothing takes real time, but tasks are
-    /// placed and data moved as they would be, on a virtual clock ([`Runtime::now`]).
+    /// Runs the program on a simulated machine: nothing is computed and nothing takes real time, but tasks are placed
+    /// and data moved as on the real machine, on a virtual clock ([`Runtime::now`]).
     ///
-    /// Bodies are dropped instead of run. Data made with [`Runtime::zeros`] have no memory; other data keep the values
-    /// that they were registered with. Time passes while the program waits, or has submitted more than the window
-    /// holds; one submitting thread gives the same times in every run, to the nanosecond. Units of any kind that the
-    /// machine has can be asked for; the default is all of it. Pinning and hosting have no effect.
+    /// Bodies are dropped instead of run. Data objects made with [`Runtime::zeros`] have no memory; others keep the
+    /// values that they were registered with. Time passes while the program waits, or has submitted more than the
+    /// window holds. One submitting thread yields the same times in every run, to the nanosecond. The units can be of
+    /// any kind that the machine has; the default is the whole machine. Pinning and hosting have no effect.
     #[cfg(feature = "sim")]
     pub fn simulate(mut self, machine: crate::SimulatedMachine) -> Self {
         self.simulated = Some(machine);

@@ -1,4 +1,4 @@
-//! How many bytes address spaces hold, and the largest that units of each kind can work in.
+//! The capacities of address spaces in bytes, and the largest capacity for units of each kind.
 
 use crate::ids::SpaceId;
 use crate::machine::{Machine, UnitKind};
@@ -6,16 +6,16 @@ use crate::machine::{Machine, UnitKind};
 /// The capacities of a machine's memories.
 pub(super) struct Capacities {
     bytes: Vec<u64>,
-    /// What can be allocated at once in each.
+    /// The largest single allocation in each.
     buffers: Vec<u64>,
-    /// Of the largest memory among the units of each kind; nothing of kinds that the machine lacks.
+    /// The capacity of the largest memory among the units of each kind; `None` for kinds that the machine lacks.
     largest_by_kind: [Option<u64>; UnitKind::ALL.len()],
-    /// What the most generous of those units' devices allocates at once.
+    /// The largest single allocation of any device of those units.
     buffer_by_kind: [u64; UnitKind::ALL.len()],
 }
 
 impl Capacities {
-    /// The spaces of `machine` hold so many bytes each, of which `buffer` can be allocated at once.
+    /// Notes that each space of `machine` holds `bytes`, and allows a single allocation of `buffer` bytes.
     pub(super) fn new(machine: &Machine, bytes: Vec<u64>, buffer: impl Fn(SpaceId) -> u64) -> Self {
         let mut largest_by_kind = [None; UnitKind::ALL.len()];
         let mut buffer_by_kind = [0; UnitKind::ALL.len()];
@@ -31,22 +31,22 @@ impl Capacities {
         Self { bytes, buffers, largest_by_kind, buffer_by_kind }
     }
 
-    /// What a space holds.
+    /// Returns the capacity of a space.
     pub(super) fn bytes(&self, space: SpaceId) -> u64 {
         self.bytes.get(space.index()).copied().unwrap_or(0)
     }
 
-    /// How many bytes one region can have in a space.
+    /// Returns how many bytes one region can have in a space.
     pub(super) fn buffer(&self, space: SpaceId) -> u64 {
         self.buffers.get(space.index()).copied().unwrap_or(0)
     }
 
-    /// How many bytes one region can have on units of a kind.
+    /// Returns how many bytes one region can have on units of a kind.
     pub(super) fn largest_buffer(&self, kind: UnitKind) -> u64 {
         self.buffer_by_kind[kind as usize]
     }
 
-    /// What the largest memory holds of units of a kind, if there are any.
+    /// Returns the capacity of the largest memory of units of a kind, if there are any.
     pub(super) fn largest(&self, kind: UnitKind) -> Option<u64> {
         self.largest_by_kind[kind as usize]
     }

@@ -1,7 +1,7 @@
-//! Children: what a body submits as a part of its task, and waits for.
+//! Children: tasks that a body submits as parts of its own task, and waits for.
 //!
-//! A body gets to the front door by its [`Context`]. Where its children stand is a matter of the dependence layer
-//! (`depend/domain.rs`); what its thread does while it waits, of the driver.
+//! A body reaches the public entry point by its [`Context`]. The position of its children in the order is decided by
+//! the dependence layer (`depend/domain.rs`); what its thread does while it waits, by the driver.
 
 use super::wait::in_vain;
 use super::{Door, LoopBuilder, TaskBuilder, TaskGroup};
@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Where a task that is being described will enter.
+/// The door by which a task that is being described will enter.
 pub(super) enum EntranceOf<'rt> {
     Front(&'rt Door),
-    /// Kept for a body that may be the last to know its runtime.
+    /// Keeps the runtime's door for a body that may hold the last reference to it.
     Body(Arc<Entrance>),
 }
 
@@ -39,41 +39,42 @@ pub(super) fn door(entrance: &Entrance) -> &Door {
 }
 
 impl EntranceOf<'_> {
-    /// The same, for as long as this is there.
+    /// The same entrance, borrowed from this one.
     pub(super) fn again(&self) -> EntranceOf<'_> {
         EntranceOf::Front(self)
     }
 }
 
-/// Whose child a task is.
+/// The parent of a task.
 #[derive(Clone)]
 pub(super) enum Kin {
-    /// Nobody's.
+    /// The task has no parent.
     None,
-    /// Somebody's whose body does not run here.
+    /// The task has a parent, but that parent's body does not run here.
     Missing,
     Child(Arc<Domain>),
 }
 
 impl Kin {
-    /// Of what is submitted by the context of the body that runs here.
+    /// The kin of tasks that are submitted by the context of the body that runs here.
     pub(super) fn of_children(runtime: u64) -> Self {
         running::domain_here(runtime).map_or(Self::Missing, Self::Child)
     }
 }
 
 impl Context {
-    /// Begins the description of a child: a task that is a part of this one, and stands in its place in the order.
+    /// Begins the description of a child: a task that is a part of this one, and takes its parent's position in the
+    /// order.
     ///
     /// A child accesses what its parent has declared for its children: regions within the parent's weak accesses
-    /// ([`Region::weak_inout`](crate::task::Region::weak_inout), [`weak_input`](crate::task::Region::weak_input)) or, to
-    /// read, within those that the parent reads; and data objects made in the parent's body. It comes after those that
-    /// were submitted before it and touch the same, siblings and others alike. Who comes after the parent comes after the
-    /// children that touch the same, and need not wait for the rest; a child that fails poisons what it would have
-    /// written, and no more.
+    /// ([`Region::weak_inout`](crate::task::Region::weak_inout), [`weak_input`](crate::task::Region::weak_input));
+    /// for reading, also regions within those that the parent reads; and data objects made in the parent's body. It
+    /// comes after the tasks that were submitted before it and touch the same regions, siblings and others alike. A
+    /// task after the parent comes after the children that touch the same regions, and need not wait for the rest. A
+    /// child that fails poisons only the regions that it would have written.
     ///
-    /// The parent ends without waiting for its children, unless it says so ([`wait`](Self::wait)). Each child can have
-    /// children of its own.
+    /// The parent ends without waiting for its children, unless it calls [`wait`](Self::wait). Each child can have
+    /// children in turn.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -101,16 +102,16 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Submission fails with [`SubmitError::Uncovered`](crate::error::SubmitError::Uncovered) if the child's regions are
-    /// not its parent's to give, and with [`SubmitError::NoParent`](crate::error::SubmitError::NoParent) on a thread that
-    /// runs no part of the body.
+    /// Submission fails with [`SubmitError::Uncovered`](crate::error::SubmitError::Uncovered) if the parent has not
+    /// declared the child's regions, and with [`SubmitError::NoParent`](crate::error::SubmitError::NoParent) on a
+    /// thread that runs no part of the body.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         let entrance = self.entrance();
         let kin = Kin::of_children(door(&entrance).id);
         TaskBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
-    /// Begins the description of a loop whose iterations are children, as [`task`](Self::task) does of one.
+    /// Begins the description of a loop whose iterations are children; see [`task`](Self::task).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -133,11 +134,11 @@ impl Context {
         LoopBuilder::new(EntranceOf::Body(entrance), kin, name.into(), accesses)
     }
 
-    /// A new group of children of this task. If the task is a member of a group itself, the new one is a part of that:
-    /// cancelling the outer group cancels these children, and waiting for it waits for them.
+    /// Returns a new group of children of this task. If the task is a member of a group itself, the new group is a
+    /// part of that one: cancelling the outer group cancels these children, and waiting for it waits for them.
     ///
-    /// A handle of the group submits in the body of this task, and in parts of it. On another thread it is refused
-    /// ([`SubmitError::NoParent`](crate::error::SubmitError::NoParent)).
+    /// A handle of the group submits in the body of this task, and in parts of that body. On another thread,
+    /// submissions are refused ([`SubmitError::NoParent`](crate::error::SubmitError::NoParent)).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -161,12 +162,13 @@ impl Context {
         TaskGroup::new(door, Arc::new(group), true)
     }
 
-    /// Whether the work of this body is no longer wanted: the task's group was cancelled, or a group that it is a part of; or the
-    /// runtime is being dropped while the program unwinds from a panic.
+    /// Returns whether the work of this body is no longer wanted: the task's group was cancelled, or a group that it
+    /// is a part of; or the runtime is being dropped while the program unwinds from a panic.
     ///
-    /// The runtime never interrupts a body. A long body asks from time to time and returns early; the call takes some nanoseconds.
-    /// Its task ends as the body says: return an error, unless the results so far are good. A clone of the context can be
-    /// asked as well, by a thread that has a guard of [`host_detached_until_event`](TaskBuilder::host_detached_until_event) for instance.
+    /// The runtime never interrupts a body. A long body should check from time to time and return early; the call
+    /// takes some nanoseconds. The task ends as its body returns: return an error unless the results so far are good.
+    /// A clone of the context can be queried as well, for instance by a thread that has a guard of
+    /// [`host_detached_until_event`](TaskBuilder::host_detached_until_event).
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -192,10 +194,10 @@ impl Context {
     }
 
     /// Waits until all children of this task that were submitted so far are complete, with their children. The thread
-    /// executes other tasks meanwhile, whichever they are: hold no lock over the call, which one of them may want
+    /// executes arbitrary other tasks meanwhile: do not hold a lock over the call that one of them may want
     /// ([`wait_isolated`](Self::wait_isolated)).
     ///
-    /// How deeply tasks that wait can be nested is bounded by memory: a body that waits keeps its stack, of which more are
+    /// Nesting of waiting tasks is limited only by memory: a body that waits keeps its stack, and further stacks are
     /// made as they are needed.
     ///
     /// ```
@@ -216,23 +218,24 @@ impl Context {
     /// ```
     ///
     /// # Errors
-    /// The failures of children that no call has told of before; they are the runtime's as well
-    /// ([`Runtime::wait`](crate::Runtime::wait)). Or that the call is refused: not on the body's own thread, in a body for
+    /// The failures of children that no call has reported before; the runtime reports them as well
+    /// ([`Runtime::wait`](crate::Runtime::wait)). Or the call is refused: not on the body's own thread, in a body for
     /// devices, or in a destructor.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.wait_for_children("Context::wait", false)
     }
 
-    /// As [`wait`](Self::wait), but the thread executes descendants of this task alone meanwhile. So a body may hold a lock over
-    /// the call that other tasks want. If other units run all descendants that are ready, the thread sleeps.
+    /// Like [`wait`](Self::wait), but meanwhile the thread executes only descendants of this task. So a body may hold
+    /// a lock over the call that other tasks want. If other units run all descendants that are ready, the thread
+    /// sleeps.
     ///
-    /// The wait leaves the unit idle while descendants wait for others. It ends only if
+    /// The wait leaves the unit idle while descendants wait for other tasks. It ends only if
     /// - no descendant wants the lock,
-    /// - descendants that wait do so by `wait_isolated` as well: another thread that runs one may otherwise begin a task that wants
-    ///   the lock on top of it, and
-    /// - tasks that descendants come after, and that are none themselves (siblings of this task among them), can run on another
-    ///   unit without the lock.
+    /// - descendants that wait use `wait_isolated` as well: another thread that runs one may otherwise begin a task
+    ///   that wants the lock on top of it, and
+    /// - the tasks that descendants depend on, and that are not descendants themselves (siblings of this task among
+    ///   them), can run on another unit without the lock.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

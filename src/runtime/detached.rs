@@ -1,4 +1,4 @@
-//! Bodies whose task ends outside of them.
+//! Bodies of tasks that end after their body has returned.
 
 use super::TaskBuilder;
 use crate::Context;
@@ -6,26 +6,28 @@ use crate::memory::{IntoOutcome, Keep, Lend, Lending, NoBody};
 use crate::task::Accesses;
 
 impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
-    /// A body for CPU units whose task goes on when it returns: it gets a guard of each region ([`Lent`]), which it may
-    /// give to any thread, and the task ends when all of them are given back. So no core is kept busy while a message, a
-    /// file or a device of the program's own is waited for.
+    /// Sets a body for CPU units whose task continues after the body returns. The body gets a guard of each region
+    /// ([`Lent`]), which it may give to any thread; the task ends when all guards are given back. So no core is busy
+    /// while the program waits for a message, a file or its own device.
     ///
-    /// Each guard says how its part has ended: [`finish`](crate::memory::Lent::finish), or
-    /// [`fail`](crate::memory::Lent::fail) with a reason. One that is dropped without either fails the task
-    /// ([`FailureReason::Abandoned`](crate::error::FailureReason::Abandoned)), and so do a panic and an error of the body;
-    /// the task ends when the others are back all the same. What is forgotten ([`std::mem::forget`]) keeps the task from
-    /// ending: its memory stays, the runtime waits for it, also when it is dropped, and a report of a
-    /// [`Stall`](crate::Stall) names it.
+    /// Each guard reports how its part has ended: [`finish`](crate::memory::Lent::finish), or
+    /// [`fail`](crate::memory::Lent::fail) with a reason. A guard that is dropped without either fails the task
+    /// ([`FailureReason::Abandoned`](crate::error::FailureReason::Abandoned)), and so does a panic or an error of the
+    /// body; even then the task ends only when the other guards are back. A guard that is forgotten
+    /// ([`std::mem::forget`]) keeps the task from ending: its memory stays, the runtime waits for it, even when
+    /// dropped, and a report of a [`Stall`](crate::Stall) names it.
     ///
-    /// A task without accesses, or whose end depends on more, asks its first argument for a
-    /// [`completion`](Lending::completion). If nothing is out when the body returns, the task has ended.
+    /// If the task has no accesses, or its end depends on more than its guards, the body requests a
+    /// [`completion`](Lending::completion) from its first argument. If the body has given nothing away when it
+    /// returns, the task has ended.
     ///
-    /// Cancelling the task's group does not end it once its body has begun: a thread that has a guard may be using it. Such a
-    /// thread can ask a clone of the body's context ([`Context::is_cancelled`]) and give its guard back early.
+    /// Cancelling the task's group does not end the task once its body has begun: a thread that has a guard may be
+    /// using it. Such a thread can query a clone of the body's context ([`Context::is_cancelled`]) and give its guard
+    /// back early.
     ///
-    /// Until then its accesses are held: whoever depends on the task waits, a `commutative` one keeps its turn, a
-    /// reduction its replica. Schedulers see the time that the body took. In a simulation the body is not run, and the
-    /// task takes what the machine file says.
+    /// The accesses are held until the task ends: dependent tasks wait, a `commutative` access keeps its turn, and a
+    /// reduction its replica. Schedulers see the time that the body took. In a simulation the body is not run, and
+    /// the task takes the time given in the machine file.
     ///
     /// ```
     /// use std::sync::mpsc::channel;
@@ -61,14 +63,14 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
         self.for_cores(|NoBody| keep.detached(body))
     }
 
-    /// A body for CPU units that makes a future. The units' threads poll it, whenever it is woken, as they run ready
-    /// tasks; while it waits no core is busy. No executor is needed; within the future one can be used, such as tokio's,
-    /// whose timers and sockets need its reactor to be entered ([`Handle::enter`]).
+    /// Sets a body for CPU units that makes a future. The units' threads poll the future whenever it is woken, as
+    /// they run ready tasks; no core is busy while it waits. No executor is needed. The future can use one, such as
+    /// tokio's, whose timers and sockets need its reactor to be entered ([`Handle::enter`]).
     ///
-    /// The future owns a guard of each region ([`Lent`]), so it can be polled by any thread. The task ends as the future
-    /// does, with its error if it returns one, when all guards are back. Here a guard that is dropped is given back;
-    /// [`fail`](crate::memory::Lent::fail) fails the task all the same. A panic fails it too. A future that is never
-    /// woken keeps its task from ending, as a forgotten guard does. If the task's group is
+    /// The future owns a guard of each region ([`Lent`]), so any thread can poll it. The task ends as the future
+    /// does, with its error if it returns one, when all guards are back. Here a dropped guard counts as given back;
+    /// [`fail`](crate::memory::Lent::fail) still fails the task. A panic fails it too. A future that is never woken
+    /// keeps its task from ending, as a forgotten guard does. If the task's group is
     /// [cancelled](crate::TaskGroup::cancel), a unit's thread drops the future instead of polling it again.
     ///
     /// ```

@@ -1,6 +1,7 @@
-//! What submitting takes, and registering data, apart from the runtime that a program owns: bodies get to it as well.
+//! Submission and registration of data, separate from the [`Runtime`](super::Runtime) that a program owns, because
+//! bodies use them as well.
 //!
-//! A [`Runtime`](super::Runtime) is ended by whoever drops it; a door ends nothing. Nothing here executes a task or waits.
+//! Dropping a runtime ends it; a door ends nothing. Nothing here executes a task or waits.
 
 use super::any_driver::AnyDriver;
 use super::capacities::Capacities;
@@ -19,10 +20,10 @@ use ndarray::{Array, Dimension, IntoDimension};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Where tasks and data objects enter; see the module.
+/// The entrance of tasks and data objects; see the module.
 pub(crate) struct Door {
     pub(crate) driver: AnyDriver,
-    /// The driver's id, and whether any of its threads may run any task: asked for by every submission.
+    /// The driver's id, and whether any of its threads may run any task: every submission needs them.
     pub(super) id: u64,
     pub(super) on_fast_path: bool,
     pub(super) configuration: String,
@@ -30,7 +31,7 @@ pub(crate) struct Door {
     owner: Arc<Releaser>,
     next_data: AtomicU64,
     pub(super) scopes: OpenScopes,
-    /// For those that outlive the runtime.
+    /// For references that outlive the runtime.
     this: Weak<Self>,
 }
 
@@ -51,28 +52,28 @@ impl Door {
         door
     }
 
-    /// The door, for as long as others keep it.
+    /// A weak reference to the door.
     pub(super) fn downgrade(&self) -> Weak<Self> {
         self.this.clone()
     }
 
-    /// What all threads share.
+    /// The state that all threads share.
     pub(super) fn shared(&self) -> &Shared {
         self.driver.shared()
     }
 
-    /// A new data object's id.
+    /// Returns the id for a new data object.
     pub(super) fn next_data(&self) -> DataId {
         DataId(self.next_data.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Registers an array of this shape, whose elements `home` gives.
+    /// Registers an array of this shape; `home` makes its elements.
     fn register<T: Element, S: Shape>(&self, home: impl FnOnce(DataId) -> HostBuffer, shape: &[usize]) -> Data<T, S> {
         let id = self.next_data();
         Data::new(self.enter(DataCell::new::<T>(self.id, id, shape, home(id))), self.owner())
     }
 
-    /// A new data object; if it is made in a task's body, that task's children may access it.
+    /// Registers a new data object. If it is made in a task's body, that task's children may access it.
     fn enter(&self, mut cell: DataCell) -> DataCell {
         self.mark(&mut cell);
         if !self.shared().is_in_child() {
@@ -81,7 +82,7 @@ impl Door {
         cell
     }
 
-    /// Lets the children of the task whose body runs here access a new data object, if one does.
+    /// If a task's body runs here, lets its children access a new data object.
     pub(super) fn mark(&self, cell: &mut DataCell) {
         if let Some(task) = running::task_here(self.id) {
             cell.datum.set_made_by(task);
@@ -131,7 +132,7 @@ impl Door {
         let shapes: Vec<I::Dim> = shapes.into_iter().map(IntoDimension::into_dimension).collect();
         let mut lens = Vec::with_capacity(shapes.len());
         for shape in &shapes {
-            lens.push(elements_of::<T>(shape.slice())); // not in a closure, which does not pass the caller's place on
+            lens.push(elements_of::<T>(shape.slice())); // not in a closure, which would lose the caller's location
         }
         if self.driver.simulated().is_some() {
             return shapes.into_iter().map(|shape| self.zeros(shape)).collect();
@@ -200,7 +201,8 @@ impl Door {
         Ok(Data::new(cell, self.owner()))
     }
 
-    /// The device that has this memory, and who drives it; none if that is the host's. Or why it cannot be adopted.
+    /// Returns the device that has this memory and the driver's threads, `None` if it is host memory, or why it
+    /// cannot be adopted.
     fn device_of(&self, memory: DlDevice, layout: &Layout) -> Result<Option<(&Threads, DeviceId)>, String> {
         if memory.is_host() {
             return Ok(None);
@@ -222,7 +224,7 @@ impl Door {
         Token::new(self.enter(DataCell::token(self.id, self.next_data())), self.owner())
     }
 
-    /// Who frees data objects whose handles are gone.
+    /// The owner that frees data objects whose handles are gone.
     pub(super) fn owner(&self) -> Weak<dyn Owner> {
         Arc::downgrade(&self.owner) as Weak<dyn Owner>
     }
@@ -234,13 +236,13 @@ impl InChild for Door {
     }
 }
 
-/// The number of elements of an array, whose offsets and bytes can all be counted then.
+/// Returns the number of elements of an array, after checking that its offsets and bytes can be counted.
 ///
 /// # Panics
 /// If they cannot be counted.
 #[track_caller]
 fn elements_of<T>(shape: &[usize]) -> usize {
-    // An extent of 0 must not hide the others, which strides are made of.
+    // An extent of 0 must not hide the others, from which strides are computed.
     let most =
         shape.iter().filter(|extent| **extent > 0).try_fold(1usize, |product, extent| product.checked_mul(*extent));
     let is_countable =
@@ -259,7 +261,7 @@ mod tests {
     use crate::prelude::*;
     use std::sync::atomic::Ordering;
 
-    /// Numbers of 32 bits came back to those of live data objects, whose accesses then were taken for each other's.
+    /// Numbers of 32 bits wrapped around to those of live data objects, whose accesses were then confused.
     #[test]
     fn data_numbers_exceed_32_bits() {
         let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();

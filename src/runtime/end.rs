@@ -1,4 +1,7 @@
-//! The end of a runtime: when all that is pending has run, its driver stops.
+//! The end of a runtime, in steps: wait, refuse submissions from outside (only [`Runtime::shutdown`]), wait, refuse
+//! all submissions, wait, stop the driver.
+//!
+//! A thread that dies of an internal error breaks the runtime: all waits return, and all submissions are refused.
 
 use super::Runtime;
 use super::any_driver::AnyDriver;
@@ -10,7 +13,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 impl Runtime {
-    /// Ends the threads, after all that is pending. A second call changes nothing.
+    /// Stops the threads once nothing is pending. A second call changes nothing.
     pub(super) fn end(&self) {
         end(&self.door.driver, &self.ended, self.model_file.as_deref());
     }
@@ -27,12 +30,13 @@ impl Drop for Runtime {
             }
             self.end();
             if self.shared().is_broken() && self.shared().progress.pending() > 0 {
-                std::mem::forget(self.door.clone()); // what is lent out for ever needs its data's homes
+                std::mem::forget(self.door.clone()); // lent regions that never return need their data objects' homes
             }
             return report(&self.door.driver);
         }
-        // A body that drops the last handle of its runtime cannot wait for itself: it ends on a thread of its own.
-        // The door as well: data objects whose handles are dropped meanwhile are released behind their tasks, as ever.
+        // A body that drops the last handle of its runtime cannot wait for itself: a separate thread ends the
+        // runtime. That thread keeps the door, so data objects whose handles are dropped meanwhile are released after
+        // their tasks, as usual.
         let (door, model_file) = (self.door.clone(), self.model_file.take());
         let ended = std::mem::take(&mut self.ended);
         let end = move || {
@@ -40,7 +44,7 @@ impl Drop for Runtime {
             report(&door.driver);
         };
         if let Err(error) = std::thread::Builder::new().name("thalweg-end".to_owned()).spawn(end) {
-            log!(error, "no thread to end a runtime that was dropped in a task's body ({error}): its own stay");
+            log!(error, "cannot end a runtime that was dropped in a task's body: {error}; its threads remain");
         }
     }
 }
@@ -48,7 +52,7 @@ impl Drop for Runtime {
 fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
     wait_for_quiescence(driver);
     driver.shared().progress.close();
-    wait_for_quiescence(driver); // for what another thread submitted just before
+    wait_for_quiescence(driver); // for tasks that another thread submitted just before
     if !ended.swap(true, Ordering::AcqRel)
         && let Some(path) = model_file
     {
@@ -59,15 +63,16 @@ fn end(driver: &AnyDriver, ended: &AtomicBool, model_file: Option<&Path>) {
     driver.shared().tracer.iter().for_each(|tracer| tracer.end());
 }
 
-/// Waits until nothing is pending, whoever submits.
+/// Waits until nothing is pending, whichever thread submits.
 fn wait_for_quiescence(driver: &AnyDriver) {
     driver.advance(Awaited::AtMost(0), || driver.shared().progress.pending());
 }
 
-/// As many failures are written one by one.
+/// The maximal number of failures that are written one by one.
 const MOST_WRITTEN: usize = 8;
 
-/// Writes the failures that no call has reported to stderr: a program that waits for nothing would end as if all had gone well. Cancelled tasks were given up by the program itself.
+/// Writes the failures that no call has reported to stderr; a program that never waits would otherwise end as if all
+/// had gone well. Cancelled tasks are left out: the program itself cancelled them.
 fn report(driver: &AnyDriver) {
     let mut failures = driver.shared().engine.failures().take_unreported();
     failures.retain(|failure| !matches!(failure.reason(), FailureReason::Cancelled));
@@ -85,13 +90,13 @@ fn report(driver: &AnyDriver) {
 #[cfg(feature = "sim")]
 fn save_model(driver: &AnyDriver, path: &Path) {
     let Some(text) = driver.shared().engine.model() else { return };
-    // In one step: a run that is killed here, or one beside it, leaves a whole file.
+    // In one step: if this run is killed here, or another one writes at the same time, the file is still whole.
     let part = path.with_extension(format!("{}.part", std::process::id()));
     if let Err(problem) = std::fs::write(&part, text).and_then(|()| std::fs::rename(&part, path)) {
         log!(warn, "cannot write the performance model to {}: {problem}", path.display());
     }
 }
 
-/// Without the feature there is no file to write to.
+/// Does nothing: without the feature there is no file to write to.
 #[cfg(not(feature = "sim"))]
 fn save_model(_: &AnyDriver, _: &Path) {}

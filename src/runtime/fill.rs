@@ -1,7 +1,7 @@
-//! Arrays that tasks fill, part by part, with what a function of the index gives.
+//! Arrays that tasks fill, part by part, with the values of a function of the index.
 //!
-//! A loop over the parts like any other ([`super::for_each`]); what is here is which element is which. Memory that nobody has
-//! touched comes to lie near to the unit that does so first, so whoever fills a part decides where it lies.
+//! Filling is a loop over the parts like any other ([`super::for_each`]); this file maps parts to indices. Untouched
+//! memory is placed near the unit that touches it first, so the unit that fills a part decides where the part is.
 
 use super::{LoopBody, LoopBuilder, Runtime};
 use crate::Context;
@@ -11,21 +11,22 @@ use crate::task::{Data, Each, LoopAccesses, Output, Partition};
 use ndarray::{ArrayViewMut, Dimension, IntoDimension};
 use std::ops::RangeFrom;
 
-/// What a task that fills accesses: the number of its part, and the part.
+/// The accesses of a task that fills: the number of its part, and the part.
 type Part<'d, T, S> = (RangeFrom<usize>, Each<Output<'d, T, S>>);
-/// What its body gets of that.
+/// The views that its body gets.
 type Views<'a, 'd, T, S> = <<Part<'d, T, S> as LoopAccesses>::Stored as AccessList>::Views<'a>;
 
 impl Runtime {
     /// Registers an array of one to four dimensions whose elements `element` computes, each from its index, as
     /// [`Array::from_shape_fn`](ndarray::Array::from_shape_fn) does: a number in one dimension, a tuple in several.
     ///
-    /// Nobody waits: tasks fill it side by side, one for each unit, and who uses it comes after them. So nothing touches the memory of
-    /// a large array before, and each part lies near to the unit that has filled it ([`zeros`](Self::zeros) says from which
-    /// size on). Where that is to be a certain unit, or parts are to be others, [`fill_with`](Self::fill_with) an array of zeros.
+    /// The call does not wait: tasks fill the array in parallel, one for each unit, and tasks that use it come after
+    /// them. So nothing touches the memory of a large array before, and each part is near the unit that has filled it
+    /// (for the sizes that [`zeros`](Self::zeros) states). To choose the units, or other parts,
+    /// [`fill_with`](Self::fill_with) an array of zeros.
     ///
-    /// If `element` panics, its task has failed, and with it whoever uses that part. In a simulation the tasks take their time,
-    /// and the array has no memory, as an array of zeros has none.
+    /// If `element` panics, its task has failed, and so have the tasks that use that part. In a simulation the tasks
+    /// take their time, and the array has no memory, like an array of zeros.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -54,7 +55,7 @@ impl Runtime {
         let mut size = I::Dim::zeros(data.shape().len());
         size.slice_mut().copy_from_slice(&data.shape());
         let units = self.machine().num_units();
-        // The outermost dimension that is long enough is cut.
+        // Cut the outermost dimension that is long enough.
         let cut = data.shape().iter().position(|extent| *extent >= units).unwrap_or(0);
         size[cut] = size[cut].div_ceil(units);
         size.slice_mut().iter_mut().for_each(|size| *size = (*size).max(1));
@@ -62,10 +63,11 @@ impl Runtime {
         Ok(data)
     }
 
-    /// Begins the description of a loop whose iterations overwrite the parts of a partition with what `element` gives for each
-    /// index of the array: [`for_each`](Self::for_each) with its body already. Parts that nobody has touched come to lie near to
-    /// the units that fill them, so this is how an array gets where it is used: the indices of an iteration space are filled
-    /// where its distribution sends them.
+    /// Begins the description of a loop whose iterations overwrite the parts of a partition with the values that
+    /// `element` returns for each index of the array: a [`for_each`](Self::for_each) that has its body already.
+    ///
+    /// Untouched parts are placed near the units that fill them, so this call places an array where it is used: the
+    /// indices of an iteration space are filled on the units that its distribution assigns them to.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -74,7 +76,7 @@ impl Runtime {
     /// let field: Data<f32, Ix2> = rt.zeros([100, 50]);
     /// strips.begin();
     /// rt.fill_with(field.rows(25), |(i, j)| i as f32 + 0.5 * j as f32).at(&strips).submit()?;
-    /// strips.begin(); // what computes on a strip finds it near
+    /// strips.begin(); // the unit that computes on a strip has it nearby
     /// rt.for_each("halve", field.rows(25).inout()).cpu(|_, mut rows| rows *= 0.5).at(&strips).submit()?;
     /// assert_eq!(rt.take(field)?[[60, 8]], 32.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -100,7 +102,7 @@ impl Runtime {
     }
 }
 
-/// Overwrites a part of an array, which begins at this index.
+/// Overwrites a part of an array that begins at the index `first`.
 fn fill<T, S: Shape>(mut part: ArrayViewMut<'_, T, S>, first: S, element: impl Fn(S::Pattern) -> T) {
     let (mut index, mut end) = (first, first);
     end += &part.raw_dim();

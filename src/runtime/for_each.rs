@@ -1,8 +1,8 @@
-//! Describing a loop and submitting its iterations.
+//! The description of a loop, and the submission of its iterations as one batch.
 //!
-//! A loop means its iterations submitted one after the other, and where anything about them has to be decided one by
-//! one (placement, a simulation, ancestors) that is what happens here. On the fast path what they have in common is done
-//! once for many of them: `driver/threads/batch.rs`.
+//! A loop means its iterations submitted one after the other. If anything about them has to be decided one by one
+//! (placement, a simulation, ancestors), that is what happens here. On the fast path the name, the body, the checks
+//! and the locks are shared by many iterations: `driver/threads/batch.rs`.
 
 use super::admission::overlapping;
 use super::bodies::Bodies;
@@ -31,8 +31,8 @@ use std::sync::Arc;
 
 impl Runtime {
     /// Begins the description of a loop over the parts of partitions, or over numbers: one task for each iteration,
-    /// which accesses its own part of each partition. See [`LoopAccesses`] for what can be accessed, and
-    /// [`LoopBuilder::submit`] for what is submitted.
+    /// which accesses its own part of each partition. See [`LoopAccesses`] for the accesses that are possible, and
+    /// [`LoopBuilder::submit`] for the tasks that are submitted.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -53,9 +53,9 @@ impl Runtime {
 
 /// A loop that is being described; nothing happens until [`submit`](LoopBuilder::submit).
 ///
-/// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`: iterations
-/// run side by side. What they captured is dropped when the last iteration has ended.
-/// Bodies of a loop that was made by [`Scope::for_each`](crate::Scope::for_each) may borrow whatever outlives the scope.
+/// Made by [`Runtime::for_each`]. Its bodies are called once for each iteration, so they are `Fn`, and `Sync`, since
+/// iterations run in parallel. Their captures are dropped when the last iteration has ended. Bodies of a loop that
+/// was made by [`Scope::for_each`](crate::Scope::for_each) may borrow anything that outlives the scope.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -87,14 +87,14 @@ impl<F, R> fmt::Debug for LoopBody<F, R> {
     }
 }
 
-/// What the user thinks of each iteration's work.
+/// The user's estimate of each iteration's work.
 type Cost = Box<dyn Fn(usize) -> f64>;
 
-/// All of a loop but its body for CPU units.
+/// All of a loop except its body for CPU units.
 pub(super) struct Rest<A: LoopAccesses> {
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,
-    /// Whether the body for CPU units is for no others.
+    /// Whether the body for CPU units is for CPU units only.
     pub(super) host_only: bool,
     pub(super) bodies: Bodies<A::Stored>,
     pub(super) priority: i32,
@@ -102,7 +102,7 @@ pub(super) struct Rest<A: LoopAccesses> {
     pub(super) group: Option<(u64, Arc<Group>)>,
     cost: Option<Cost>,
     space: Option<IterationSpace>,
-    /// Those over which it is spread.
+    /// The devices over which the loop is spread.
     devices: Vec<DeviceId>,
 }
 
@@ -119,7 +119,7 @@ impl<'rt, A: LoopAccesses> LoopBuilder<'rt, A> {
         LoopBuilder { keep: Owned::NOTHING_BORROWED, entrance, kin, cpu: NoBody, rest: Rest::new(name, accesses) }
     }
 
-    /// The same, which keeps its bodies in another way.
+    /// The same loop, with its bodies kept by `keep`.
     pub(super) fn kept_by<K>(self, keep: K) -> LoopBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, rest, .. } = self;
         LoopBuilder { keep, entrance, kin, cpu: NoBody, rest }
@@ -137,7 +137,7 @@ impl<'rt, 'b, A: LoopAccesses, K: Share<'b>> LoopBuilder<'rt, A, NoBody, K> {
         LoopBuilder { keep, entrance, kin, cpu: LoopBody(body, PhantomData), rest }
     }
 
-    /// As [`cpu`](Self::cpu), for CPU units only.
+    /// Like [`cpu`](Self::cpu), for CPU units only.
     pub fn host<F, R>(self, body: F) -> LoopBuilder<'rt, A, LoopBody<F, R>, K>
     where
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
@@ -150,10 +150,10 @@ impl<'rt, 'b, A: LoopAccesses, K: Share<'b>> LoopBuilder<'rt, A, NoBody, K> {
 }
 
 impl<'b, A: LoopAccesses, K: Keep<'b>> LoopBuilder<'_, A, NoBody, K> {
-    /// As [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
+    /// Like [`submit`](LoopBuilder::submit) of a loop with a body for CPU units.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { entrance, kin, rest, .. } = self;
@@ -183,25 +183,29 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
         self
     }
 
-    /// How much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for schedulers.
+    /// Sets how much work each iteration is, by its index, in any unit that is the same for all tasks. A hint for
+    /// schedulers.
     pub fn cost(mut self, cost: impl Fn(usize) -> f64 + 'static) -> Self {
         self.rest.cost = Some(Box::new(cost));
         self
     }
 
-    /// The iterations are the indices of an iteration space, in the instance that was begun last.
+    /// Makes the iterations the indices of an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace) -> Self {
         (self.rest.space, self.rest.devices) = (Some(space.clone()), Vec::new());
         self
     }
 
-    /// Spreads the iterations over these devices: iteration `i` runs on the device `i` modulo their number
-    /// ([`TaskBuilder::on_device`]). With one part for each device this is one operation of all of them: each works on its
-    /// part of the arrays, which stays in its memory, and a part that is grown by a halo brings what it needs of its
-    /// neighbours' straight from their memories. Without a device, as on a unit of cores, iterations go wherever the
-    /// scheduler sends them.
+    /// Spreads the iterations over these devices: iteration `i` runs on device `i` modulo their number
+    /// ([`TaskBuilder::on_device`]).
     ///
-    /// The name is that of OpenMP's proposed `target spread` (Torres et al. 2022). The last of `at` and `spread` holds.
+    /// With one part for each device, the loop is one operation of all of them. Each device works on its part of the
+    /// arrays, which stays in its memory; if the parts are grown by a halo, the halo is copied directly from the
+    /// memories of the neighbours. If there is no such device, as on a unit of cores, the scheduler places the
+    /// iterations.
+    ///
+    /// The name is that of OpenMP's proposed `target spread` (Torres et al. 2022). The last call of `at` or `spread`
+    /// wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -212,7 +216,7 @@ impl<A: LoopAccesses, C, K> LoopBuilder<'_, A, C, K> {
     /// for _ in 0..3 {
     ///     rt.for_each("smooth", (0.., x.blocks(size).grow(1).input(), y.blocks(size).output()))
     ///         .cpu(move |_, (part, x, y)| {
-    ///             let before = usize::from(part > 0); // what x has before the part
+    ///             let before = usize::from(part > 0); // elements of x before the part
     ///             y.iter_mut().enumerate().for_each(|(i, y)| {
     ///                 let here = i + before;
     ///                 let next = (here + 1).min(x.len() - 1);
@@ -240,8 +244,9 @@ where
     F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
     R: IntoOutcome + 'static,
 {
-    /// Submits a task for each iteration, in their order, and returns how many. It is as if each had been submitted by
-    /// [`TaskBuilder::submit`](crate::TaskBuilder::submit), for less: names, bodies, checks and locks are shared.
+    /// Submits a task for each iteration, in order, and returns their number. The effect is that of one
+    /// [`TaskBuilder::submit`](crate::TaskBuilder::submit) for each, at less cost: names, bodies, checks and locks
+    /// are shared.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -255,14 +260,15 @@ where
     /// ```
     ///
     /// # Errors
-    /// If partitions have different numbers of parts, or there is none; else what a task is refused for. What holds for
-    /// all iterations (bounds, owners, overlaps, bodies, the iteration space) is checked before the first is submitted.
-    /// What may hold for a later one only (a data object that another thread takes meanwhile, a memory that is too small
-    /// for its parts, what an ancestor holds) leaves those before it submitted.
+    /// If partitions have different numbers of parts, or there is no partition; otherwise the refusal of a task.
+    /// Properties of all iterations (bounds, owners, overlaps, bodies, the iteration space) are checked before the
+    /// first is submitted. A refusal that may concern a later iteration only (a data object that another thread takes
+    /// meanwhile, a memory that is too small for its parts, a region that an ancestor holds) leaves the iterations
+    /// before it submitted.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { entrance, kin, cpu: LoopBody(body, _), rest, .. } = self;
-        // Without captures, there is nothing to give back or to keep apart.
+        // Without captures, there is nothing to free or to keep separate.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
             return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
         }
@@ -276,10 +282,10 @@ where
     F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'b,
     R: IntoOutcome + 'b,
 {
-    /// As [`submit`](LoopBuilder::submit) of a loop outside of a scope.
+    /// Like [`submit`](LoopBuilder::submit) of a loop outside of a scope.
     ///
     /// # Errors
-    /// As there; or if the scope's group was cancelled.
+    /// The same; or if the scope's group was cancelled.
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { keep, entrance, kin, cpu: LoopBody(body, _), rest } = self;
@@ -297,7 +303,7 @@ impl<A: LoopAccesses> Rest<A> {
         Self { name, accesses, host_only: false, bodies, priority: 0, group: None, cost: None, space: None, devices }
     }
 
-    /// Checks what can be checked of all iterations at once; how many there are.
+    /// Checks the properties of all iterations at once, and returns their number.
     fn check(&self, door: &Door) -> Result<usize, SubmitError> {
         let Self { name, accesses, space, .. } = self;
         let iterations = count(name, accesses, door.id)?;
@@ -312,7 +318,8 @@ impl<A: LoopAccesses> Rest<A> {
         Ok(iterations)
     }
 
-    /// Whether the accesses of each iteration keep apart. Where they go to different data in the first one, they do.
+    /// Checks that the accesses of each iteration do not overlap. If those of the first access different data
+    /// objects, none do.
     fn check_overlaps(&self, iterations: usize) -> Result<(), SubmitError> {
         let meet = |index: usize, meet: &dyn Fn(&[AccessRecord<'_>]) -> bool| {
             let (one, mut records) = (self.accesses.one(index), Vec::new());
@@ -369,12 +376,12 @@ impl<A: LoopAccesses> Rest<A> {
         Ok(iterations)
     }
 
-    /// Begins the description of an iteration by itself.
+    /// Begins the description of a single iteration.
     fn iteration<'l>(&'l self, door: &'l EntranceOf<'_>, kin: &Kin, index: usize) -> TaskBuilder<'l, A::One<'l>> {
         TaskBuilder::new(door.again(), kin.clone(), self.name.clone(), self.accesses.one(index))
     }
 
-    /// Gives an iteration all but its body for CPU units.
+    /// Adds everything except the body for CPU units to an iteration.
     fn finish<'l, C: Slot<A::Stored>>(
         &self,
         mut task: TaskBuilder<'l, A::One<'l>, C>,
@@ -397,7 +404,7 @@ impl<A: LoopAccesses> Rest<A> {
     }
 }
 
-/// How many iterations a loop with these accesses has, if all of its partitions agree.
+/// Returns how many iterations a loop with these accesses has, if all of its partitions agree.
 pub(super) fn count(name: &str, accesses: &impl LoopAccesses, runtime: u64) -> Result<usize, SubmitError> {
     accesses.check(runtime).map_err(|refusal| refusal.of_task(name))?;
     let (mut known, mut refusal) = (None, None);

@@ -1,4 +1,4 @@
-//! Memory that others have made, and memory that devices reach faster.
+//! Arrays whose memory another library allocated, and arrays in memory that suits devices better.
 
 use super::Runtime;
 use crate::error::{Called, SubmitError};
@@ -9,33 +9,38 @@ use crate::task::Data;
 use ndarray::IntoDimension;
 
 impl Runtime {
-    /// Registers an array of another library as a data object, where it lies: nothing is copied. Rows may have gaps between
+    /// Registers an array of another library as a data object in place: nothing is copied. Rows may have gaps between
     /// them, as in a part of a larger array.
     ///
-    /// An array in host memory is the data object's home. One in the memory of a CUDA or HIP device, as CuPy has it, is a
-    /// replica there, valid from the beginning; its home is made where it is touched, as that of
-    /// [`device_only`](Self::device_only). It takes nothing of the [bytes](Self::capacity_bytes) that the runtime has there,
-    /// and stays there, also if memory is short. What its producer has enqueued there has ended, but for what is on the default
-    /// stream, which is waited for.
+    /// An array in host memory becomes the data object's home. An array in the memory of a CUDA or HIP device, as
+    /// CuPy makes them, becomes a replica there, valid from the beginning; its home gets memory where it is touched,
+    /// like that of [`device_only`](Self::device_only). The replica does not count towards the
+    /// [bytes](Self::capacity_bytes) that the runtime has there, and stays there even if memory is short. The work
+    /// that its producer has enqueued there must have ended, except on the default stream, which the runtime waits
+    /// for.
     ///
-    /// Until the data object goes, tasks alone touch the memory; the library's own deleter is called then, by any thread. A
-    /// value that tasks have left in another memory is not brought there for that: [`fetch`](Self::fetch) it if it is wanted.
-    /// [`take`](Self::take) copies the elements into an array of its own. See [`Tensor`] for an example.
+    /// Only tasks may touch the memory until the data object is gone; then any thread calls the library's own
+    /// deleter. A value that tasks have left in another memory is not copied back for that: [`fetch`](Self::fetch) it
+    /// if you need it. [`take`](Self::take) copies the elements into a new array. See [`Tensor`] for an example.
     ///
     /// # Errors
-    /// If the tensor lies in memory of a device that is none of the runtime's units', or not where it says; has elements of another type, another number of dimensions, or strides that
-    /// are not those of rows one behind the other; or if another data object has adopted a part of it. It is in the error.
+    /// If the tensor is in the memory of a device that belongs to none of the runtime's units, or not where it claims
+    /// to be; if its elements have another type, it has another number of dimensions, or its strides are not those of
+    /// consecutive rows; or if another data object has adopted a part of it. The error contains the tensor.
     pub fn from_dlpack<T: DlElement, S: Shape>(&self, tensor: Tensor) -> Result<Data<T, S>, AdoptError> {
         self.door.adopt(tensor)
     }
 
-    /// Registers an array of one to four dimensions that devices use and the host perhaps never: it has addresses in host
-    /// memory, and memory behind them only where it is written there: by a task on cores, by [`read`](Self::read) or
-    /// [`take`](Self::take) of what a device has written, or by what a device must give up to make room. Until then there are
-    /// replicas on devices alone. What nobody has written reads as zeros, on devices too; a device that reads it first has the
-    /// zeros copied there, and one that declares `output` has not.
+    /// Registers an array of one to four dimensions that devices use and the host perhaps never.
     ///
-    /// Its home is page-locked by [request](Self::pin_memory) alone, which gives it memory; `take` copies what is there.
+    /// The array has addresses in host memory, but memory at these addresses only where it is written: by a task on
+    /// cores, by [`read`](Self::read) or [`take`](Self::take) of elements that a device has written, or by a device
+    /// that must make room. Until then there are only replicas on devices. Elements that were never written read as
+    /// zeros, on devices too: the zeros are copied to a device that reads first, but not to one that declares
+    /// `output`.
+    ///
+    /// Its home is page-locked only by [request](Self::pin_memory), which gives it memory; `take` copies the
+    /// elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -54,8 +59,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the system has
-    /// left for this process.
+    /// If the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or than the
+    /// system has left for this process.
     #[track_caller]
     pub fn device_only<T: Element, I: IntoDimension>(&self, shape: I) -> Data<T, I::Dim>
     where
@@ -64,18 +69,23 @@ impl Runtime {
         self.door.device_only(shape)
     }
 
-    /// Registers an array of zeros, of one to four dimensions, in *unified memory* of CUDA or HIP: tasks on cores and on devices
-    /// use the same bytes at the same address. Nothing is allocated on devices and nothing copied by the runtime; it waits as
-    /// it would for copies, and asks for pages to be moved ahead of tasks that use 64 KiB and more of them. The array takes
-    /// nothing of the [bytes](Self::capacity_bytes) that the runtime has on devices, and may be larger than these: so use it for
-    /// what does not fit, or where tasks touch a few elements here and there. Where they touch all, replicas are faster as a rule.
+    /// Registers an array of zeros, of one to four dimensions, in *unified memory* of CUDA or HIP: tasks on cores and
+    /// on devices use the same bytes at the same address.
     ///
-    /// Where there is no such memory, or the host may not use it while kernels run, the array is one of [`zeros`](Self::zeros):
-    /// so it is unless all of the runtime's devices are CUDA's or all HIP's and each has *concurrent managed access* (on
-    /// Linux, NVIDIA's since Pascal; AMD's with XNACK), and also where the interface has none left. Programs mean the same
-    /// either way; [`is_unified`](Self::is_unified) tells.
+    /// The runtime allocates nothing on devices and copies nothing. It waits as it would for copies, and requests
+    /// that pages be moved ahead of tasks that use 64 KiB or more of them. The array does not count towards the
+    /// [bytes](Self::capacity_bytes) that the runtime has on devices, and may exceed them. So use it for data that do
+    /// not fit, or of which tasks touch a few elements here and there. If tasks touch all elements, replicas are
+    /// usually faster.
     ///
-    /// If a device is lost, so is what was used last there, as from memory of its own. [`take`](Self::take) copies the elements.
+    /// If there is no such memory, or the host may not use it while kernels run, the array is one of
+    /// [`zeros`](Self::zeros). Unified memory requires that all of the runtime's devices be CUDA's or all HIP's, that
+    /// each have *concurrent managed access* (on Linux, NVIDIA's since Pascal; AMD's with XNACK), and that the
+    /// interface have such memory left. Programs mean the same either way; [`is_unified`](Self::is_unified)
+    /// distinguishes them.
+    ///
+    /// If a device is lost, the elements that were used there last are lost too, as from the device's own memory.
+    /// [`take`](Self::take) copies the elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -97,32 +107,34 @@ impl Runtime {
         self.door.unified(shape)
     }
 
-    /// Whether a data object is in unified memory, so that devices use it where it is at home.
+    /// Returns whether a data object is in unified memory, so that devices use its home in place.
     ///
     /// # Errors
-    /// If the data is not this runtime's, or was taken.
+    /// If the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
     }
 
-    /// How many bytes of a data object's home have memory now, in whole pages: those that were touched. All of them where the
-    /// system does not tell (only Linux does), or where there are gaps between the rows; none in a simulation.
+    #[doc(hidden)] // for tests and diagnosis
+    /// Returns how many bytes of a data object's home have memory now, in whole pages: those that were touched.
+    /// Returns all bytes if the system does not report this (only Linux does), or if there are gaps between the rows;
+    /// none in a simulation.
     ///
     /// # Errors
-    /// If the data is not this runtime's, or was taken.
+    /// If the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
         let cell = self.own_cell("home_bytes", data)?;
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         Ok(match () {
             () if cell.datum.phantom || bytes == 0 => 0,
-            () if !cell.is_contiguous(&cell.datum.whole()) => bytes, // what is lent with gaps is there
+            () if !cell.is_contiguous(&cell.datum.whole()) => bytes, // an adopted array with gaps has all its memory
             () => resident_bytes(cell.base(), bytes),
         })
     }
 
-    /// The data object, which is this runtime's and was not taken.
+    /// Returns the cell of a data object, after checking that it is this runtime's and was not taken.
     #[track_caller]
     fn own_cell<'d, T: Element, S: Shape>(
         &self,
@@ -139,12 +151,12 @@ impl Runtime {
         Ok(cell)
     }
 
-    /// Page-locks an array's memory now, so that accelerators copy from and to it at full speed from the first copy on; whether
-    /// it is locked after that. It is unlocked when the data object goes.
+    /// Page-locks an array's memory now, so that accelerators copy from and to it at full speed from the first copy
+    /// on. Returns whether the memory is locked then. It is unlocked when the data object is gone.
     ///
-    /// By itself the runtime does that to arrays of 1 MiB and more, for their second copy, since it takes time and decides on
-    /// which NUMA node the pages lie. So first write the array from where it is to lie. It is not done where no device gains
-    /// by it, where the system refuses, or where the memory has gaps between its rows.
+    /// The runtime page-locks arrays of 1 MiB or more by itself for their second copy, since locking takes time and
+    /// decides which NUMA node has the pages. So first write the array from the cores that should be near it. Memory
+    /// is not locked if no device gains by it, if the system refuses, or if there are gaps between the rows.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -155,7 +167,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the data is not this runtime's, or was taken.
+    /// If the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn pin_memory<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         let cell = self.own_cell("pin_memory", data)?;

@@ -1,8 +1,8 @@
-//! Waiting as a future: the same as in [`super::wait`], under any executor.
+//! Waiting as a future: the calls of [`super::wait`], under any executor.
 //!
-//! What is waited for is submitted or noted when the call is made; polling only looks whether it is there. Nobody executes
-//! tasks in a poll but a simulation, in which time passes by nothing else. A future that is dropped leaves nothing behind
-//! but the task that was to tell it.
+//! The awaited task is submitted, or the awaited tasks noted, when the call is made; a poll only checks whether they
+//! have ended. A poll executes tasks only in a simulation, whose time does not pass otherwise. A dropped future
+//! leaves nothing except the task that was to notify it.
 
 use super::{Door, Runtime};
 use crate::depend::{TaskRef, running};
@@ -23,9 +23,9 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Wake, Waker};
 
 impl Runtime {
-    /// As [`wait`](Self::wait), as a future under any executor: what counts is what was submitted when this was called.
+    /// Like [`wait`](Self::wait), as a future under any executor. It waits for the tasks submitted before this call.
     ///
-    /// While nobody waits with a thread, a unit that is hosted by the submitter
+    /// While no thread waits, a unit that is hosted by the submitter
     /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
     ///
     /// ```
@@ -42,7 +42,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); inside a body it would wait for itself, whoever polls it there.
+    /// As for [`wait`](Self::wait). Polled inside a body, the future would wait for itself, so it is refused.
     pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
         let refused = self.outside_body("wait_async").err();
         let shared = self.shared();
@@ -55,8 +55,8 @@ impl Runtime {
         }
     }
 
-    /// As [`read`](Self::read), as a future under any executor: the region's value after the tasks submitted before this
-    /// call. In a body of [`host_async`](crate::TaskBuilder::host_async) too.
+    /// Like [`read`](Self::read), as a future under any executor: the region's value after the tasks submitted before
+    /// this call. It works in a body of [`host_async`](crate::TaskBuilder::host_async) too.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -74,7 +74,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`read`](Self::read). In a body, of what its task holds, the future is ready at once with
+    /// As for [`read`](Self::read). In a body, for a region that its task holds, the future is ready at once with
     /// [`SubmitError::Nested`](crate::error::SubmitError::Nested): it would wait for itself.
     #[track_caller]
     pub fn read_async<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Reading<T, S> {
@@ -94,14 +94,14 @@ impl Runtime {
             })
         };
         let task = submit().called_here();
-        // A phantom has no elements but zeros.
+        // All elements of a phantom are zeros.
         let extents = region.block.extents();
         let zeros = region.data.cell.datum.phantom.then(|| extents[..S::NDIM.unwrap_or(1)].to_vec());
         Reading { task, value, zeros, seat }
     }
 }
 
-/// Wakes a future, by the waker that it was last polled with.
+/// Wakes a future, by the waker of its last poll.
 #[derive(Default)]
 struct Notice(Mutex<Option<Waker>>);
 
@@ -115,15 +115,15 @@ impl Notice {
 impl Wake for Notice {
     fn wake(self: Arc<Self>) {
         let waker = self.0.lock().take();
-        drop_quietly(|| waker.into_iter().for_each(Waker::wake)); // what a stranger's waker does stays there
+        drop_quietly(|| waker.into_iter().for_each(Waker::wake)); // a panic of a foreign waker stays inside
     }
 }
 
-/// A future's place among those who wait.
+/// A future's entry in the list of waiters.
 pub(super) struct Seat {
     door: Arc<Door>,
     notice: Arc<Notice>,
-    /// Its number on the list.
+    /// Its number in the list.
     entry: Option<u64>,
 }
 
@@ -132,7 +132,7 @@ impl Seat {
         Self { door: door.clone(), notice: Arc::default(), entry: None }
     }
 
-    /// Wakes the future.
+    /// The waker of the future.
     pub(super) fn waker(&self) -> Waker {
         self.notice.clone().into()
     }
@@ -181,7 +181,7 @@ impl Drop for Seat {
 struct Everything {
     begun: Option<WaitBegun>,
     nested: u64,
-    /// What is waited for in this round, or what has to finish before it can be said.
+    /// The tasks that this round waits for; or those that must finish before these are known.
     round: Result<SoFar, SoFar>,
     seat: Seat,
     refused: Option<SubmitError>,
@@ -209,7 +209,7 @@ impl Future for Everything {
             if seat.poll(cx, || Awaited::Tasks(tasks.clone()), left).is_pending() {
                 return Poll::Pending;
             }
-            // What bodies submit belongs to what is waited for: then there is another round.
+            // Tasks that bodies submit belong to the awaited ones: then there is another round.
             let again = shared.nested.load(Ordering::Acquire);
             match round {
                 _ if shared.is_broken() => break tasks.boundary,
@@ -238,7 +238,7 @@ impl Drop for Everything {
 pub struct Reading<T: Element, S: Shape> {
     task: Result<TaskRef, SubmitError>,
     value: Arc<Mutex<Option<S::Owned<T>>>>,
-    /// The shape, of a region without memory.
+    /// The shape of a region without memory.
     zeros: Option<Vec<usize>>,
     seat: Seat,
 }

@@ -1,4 +1,4 @@
-//! Groups of tasks: waiting for some tasks, and giving them up.
+//! Groups of tasks: waiting for some tasks, and cancelling them.
 
 use super::children::{EntranceOf, Kin};
 use super::futures::Seat;
@@ -20,18 +20,19 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 impl Runtime {
-    /// A new group of tasks.
+    /// Returns a new group of tasks.
     pub fn group(&self) -> TaskGroup {
         TaskGroup::new(self.door.clone(), Arc::default(), false)
     }
 }
 
-/// Tasks that are waited for together, fail together, or are given up together. Made by [`Runtime::group`]; clones are
-/// handles of the same group. A handle borrows nothing, so it can be stored in a struct and sent to other threads. It does not
-/// keep the runtime from ending: after that, submissions are refused.
+/// Tasks that are waited for together, fail together, or are cancelled together.
 ///
-/// A group orders nothing: its tasks depend on each other, and on others, by their accesses. A task in a group costs an
-/// allocation and two counts more than one without; a task without a group pays nothing for there being groups.
+/// Made by [`Runtime::group`]; clones are handles of the same group. A handle borrows nothing, so it can be stored in
+/// a struct and sent to other threads. It does not keep the runtime from ending: after that, submissions are refused.
+///
+/// A group orders nothing: its tasks depend on each other, and on others, by their accesses. A task in a group costs
+/// one allocation and two counts more than one without. Tasks without a group pay nothing for groups.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -58,13 +59,13 @@ impl TaskGroup {
         Self { door, group, priority: 0, of_children }
     }
 
-    /// This handle, whose tasks have this priority unless they state another.
+    /// Returns this handle, whose tasks have this priority unless they state another.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
         Self { priority, ..self }
     }
 
-    /// The door that the tasks of this handle enter, and the task that is their parent.
+    /// Returns the door that the tasks of this handle enter, and the task that is their parent.
     fn entrance(&self) -> (EntranceOf<'_>, Kin) {
         let kin = if self.of_children { Kin::of_children(self.door.id) } else { Kin::None };
         (EntranceOf::Front(&self.door), kin)
@@ -92,7 +93,7 @@ impl TaskGroup {
         LoopBuilder::new(entrance, kin, name.into(), accesses).group(self)
     }
 
-    /// A group that is a part of this one: its tasks belong to both.
+    /// Returns a group that is a part of this one: its tasks belong to both.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -110,16 +111,16 @@ impl TaskGroup {
         Self { group: Arc::new(self.group.part()), ..self.clone() }
     }
 
-    /// Waits until no task of the group is left, and for no other; what is submitted to it meanwhile is waited for too.
-    /// A thread that hosts a unit executes tasks meanwhile, of whatever group.
+    /// Waits until no task of the group is left. Tasks that are submitted to it meanwhile are waited for too; other
+    /// tasks are not. A thread that hosts a unit executes tasks of any group meanwhile.
     ///
-    /// When it returns, the tasks' bodies have ended, what they captured is dropped, and handles of them say that they have
-    /// finished.
+    /// When the call returns, the tasks' bodies have ended, their captures are dropped, and handles of them report
+    /// that they have finished.
     ///
     /// # Errors
-    /// The failures because of which tasks of the group have not run to their ends, those of others among them if they
-    /// are the cause; each once, to the call that ends first. [`Runtime::wait`] does not report them again if it is
-    /// called later. Or that the call is refused: inside a body, or after an error of the runtime's own.
+    /// The failures that kept tasks of the group from running to their ends, including those of other tasks if they
+    /// are the cause; each is reported once, to the call that ends first. A later [`Runtime::wait`] does not report
+    /// them again. Or the call is refused: inside a body, or after an internal error of the runtime.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.door.may_wait("wait")?;
@@ -129,7 +130,8 @@ impl TaskGroup {
         self.ended()
     }
 
-    /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether no task is left.
+    /// Like [`wait`](Self::wait), but waits at most for `timeout`; in a simulation, of virtual time. Returns whether
+    /// no task is left.
     ///
     /// If some are, no failure is reported yet.
     ///
@@ -146,7 +148,7 @@ impl TaskGroup {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); and inside every body, which nothing would wake at that moment.
+    /// As for [`wait`](Self::wait); and inside every body, because nothing would wake it at the end of the timeout.
     pub fn wait_timeout(&self, timeout: Duration) -> Result<bool, RunError> {
         self.door.outside_body("wait_timeout")?;
         let driver = &self.door.driver;
@@ -157,8 +159,8 @@ impl TaskGroup {
         if ended { self.ended().map(|()| true) } else { Ok(self.door.shared().broken().map(|()| false)?) }
     }
 
-    /// As [`wait`](Self::wait), as a future under any executor. Tasks that are submitted before the future is ready are waited
-    /// for too.
+    /// Like [`wait`](Self::wait), as a future under any executor. Tasks that are submitted before the future is ready
+    /// are waited for too.
     ///
     /// While no thread waits, a unit that is hosted by the submitter
     /// ([`use_current_thread`](crate::Builder::use_current_thread)) executes nothing, and stalls are not reported.
@@ -177,8 +179,8 @@ impl TaskGroup {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait). A body of [`host_async`](TaskBuilder::host_async) can await groups that its task is no
-    /// member of.
+    /// As for [`wait`](Self::wait). A body of [`host_async`](TaskBuilder::host_async) can await groups that its task
+    /// does not belong to.
     pub fn wait_async(&self) -> impl Future<Output = Result<(), RunError>> + Send + use<> {
         let seat = Seat::new(&self.door);
         let told = self.group.tell(seat.waker());
@@ -191,7 +193,7 @@ impl TaskGroup {
         running::member_of(&self.group).map_or(Ok(()), |task| Err(inside(task)))
     }
 
-    /// Why members have not run to their ends, when none is left or waiting is in vain.
+    /// Returns why members have not run to their ends, when none is left or waiting is in vain.
     fn ended(&self) -> Result<(), RunError> {
         if self.group.left() > 0 {
             self.door.shared().broken()?;
@@ -200,7 +202,8 @@ impl TaskGroup {
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(failures)) }
     }
 
-    /// Waits, in a call at this place, until no task of the group is left, whether they fail or not, and whatever they wait for.
+    /// Waits, in a call at this place, until no task of the group is left, whether tasks fail or not, and whatever
+    /// they wait for.
     ///
     /// # Errors
     /// If the runtime is broken, and some are left.
@@ -211,16 +214,17 @@ impl TaskGroup {
         if self.group.left() == 0 { Ok(()) } else { self.door.shared().broken() }
     }
 
-    /// Gives the group up: tasks that have not begun will not run. They fail as cancelled
-    /// ([`FailureReason::Cancelled`](crate::error::FailureReason)) when it would be their turn, and what they should
-    /// have written is poisoned, as after any failure. Further tasks are refused ([`SubmitError::Cancelled`]), here and in
-    /// groups that are parts of this one. Returns at once.
+    /// Cancels the group: tasks that have not begun will not run. They fail as cancelled
+    /// ([`FailureReason::Cancelled`](crate::error::FailureReason)) when their turn comes, and the regions that they
+    /// should have written are poisoned, as after any failure. Further tasks are refused
+    /// ([`SubmitError::Cancelled`]), here and in groups that are parts of this one. Returns at once.
     ///
-    /// A body that runs is not disturbed; it can ask [`Context::is_cancelled`](crate::Context::is_cancelled). A future
-    /// ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread instead of being
-    /// polled again, and its task fails as cancelled. If it has given guards to other threads, the task ends when these are
-    /// back. So does a task of [`host_detached_until_event`](TaskBuilder::host_detached_until_event) whose body has returned: a guard cannot be
-    /// taken away from the thread that has it, and the task ends as its guards say.
+    /// A running body is not interrupted; it can query [`Context::is_cancelled`](crate::Context::is_cancelled). A
+    /// future ([`host_async`](TaskBuilder::host_async)) that has begun and not ended is dropped by a unit's thread
+    /// instead of being polled again, and its task fails as cancelled. If it has given guards to other threads, the
+    /// task ends when these are back. So does a task of
+    /// [`host_detached_until_event`](TaskBuilder::host_detached_until_event) whose body has returned: a guard cannot
+    /// be revoked from the thread that has it, and the task ends as its guards report.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -241,17 +245,17 @@ impl TaskGroup {
         self.group.cancel();
     }
 
-    /// Whether the group was cancelled, or one that it is a part of.
+    /// Returns whether the group was cancelled, or one that it is a part of.
     pub fn is_cancelled(&self) -> bool {
         self.group.is_cancelled()
     }
 
-    /// How many of its tasks have not ended.
+    /// Returns how many of its tasks have not ended.
     pub fn pending(&self) -> u64 {
         self.group.left()
     }
 
-    /// Cancels the group when the guard that is returned is dropped, by an error that returns early for instance.
+    /// Returns a guard that cancels the group when it is dropped, for instance by an early return with an error.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -272,7 +276,7 @@ impl TaskGroup {
         CancelOnDrop(Some(self))
     }
 
-    /// The runtime of its tasks, the group, and the priority for a task that states this one.
+    /// Returns the runtime of its tasks, the group, and the priority for a task that states this one.
     pub(super) fn admission(&self, stated: i32) -> ((u64, Arc<Group>), i32) {
         ((self.door.id, self.group.clone()), if stated == 0 { self.priority } else { stated })
     }
@@ -293,7 +297,7 @@ impl fmt::Debug for TaskGroup {
 pub struct CancelOnDrop(Option<TaskGroup>);
 
 impl CancelOnDrop {
-    /// The group, which is not cancelled any more.
+    /// Returns the group, which is no longer cancelled on drop.
     pub fn keep(mut self) -> TaskGroup {
         self.0.take().expect("the group is taken once, with its guard")
     }
@@ -337,7 +341,8 @@ impl Future for Members {
 }
 
 impl Door {
-    /// The failures in a group that no call has reported. Later waits for more than the group do not report them again.
+    /// Returns the failures in a group that no call has reported. Later waits for more than the group do not report
+    /// them again.
     pub(super) fn failures_of(&self, group: &Group) -> Failures {
         let failures = group.take_failures();
         if !failures.is_empty() {
@@ -347,14 +352,15 @@ impl Door {
     }
 }
 
-/// Builders whose tasks are members of no group yet: all but those of a scope, which waits for its own group alone.
+/// Builders whose tasks are not members of a group yet: all except those of a scope, which waits only for its own
+/// group.
 #[doc(hidden)]
 pub trait Ungrouped: Sealed {}
 
 impl Ungrouped for Owned {}
 
 impl<A: Accesses, C, K: Ungrouped> TaskBuilder<'_, A, C, K> {
-    /// Makes the task a member of a group, with the group's priority unless it has one of its own. The last call wins.
+    /// Makes the task a member of a group, with the group's priority unless it states another. The last call wins.
     pub fn group(mut self, group: &TaskGroup) -> Self {
         let (admitted, priority) = group.admission(self.hints.priority);
         (self.hints.group, self.hints.priority) = (Some(admitted), priority);
@@ -380,7 +386,7 @@ impl<A: LoopAccesses, C, K: Ungrouped> LoopBuilder<'_, A, C, K> {
     }
 }
 
-/// Refuses a task for a group that it cannot be in.
+/// Refuses a task that cannot be a member of its group.
 #[cold]
 pub(super) fn check(task: &str, (of, group): &(u64, Arc<Group>), runtime: u64) -> Result<(), SubmitError> {
     match () {

@@ -1,8 +1,8 @@
 //! Waiting for one task.
 //!
-//! A task does not know who waits for it: that would cost all tasks. Who wants to wait submits a task of the runtime's own
-//! behind it, which does nothing and tells the waiting thread, as for a value. So nothing is kept but the handle's reference
-//! to the task, and nothing is done until somebody waits.
+//! A task does not record its waiters, which would cost every task. A thread that wants to wait submits an
+//! internal task after it that does nothing but wake the thread, as for a value. So the runtime keeps nothing except
+//! the handle's reference to the task, and tasks that are not awaited pay nothing.
 
 use super::wait::internal;
 use super::{Door, Runtime};
@@ -19,7 +19,7 @@ use std::task::Waker;
 /// A submitted task that can be waited for: see [`Runtime::wait_for`]. Made by
 /// [`TaskBuilder::submit_handle`](crate::TaskBuilder::submit_handle).
 ///
-/// It keeps a few hundred bytes of the task, without its body and what that captured, until it is dropped. Dropping it does
+/// It keeps a few hundred bytes of the task, without the body and its captures, until it is dropped. Dropping it does
 /// not cancel the task.
 ///
 /// ```
@@ -33,7 +33,7 @@ use std::task::Waker;
 /// ```
 #[derive(Clone)]
 pub struct TaskHandle {
-    /// Of the runtime that it was submitted to.
+    /// The runtime that the task was submitted to.
     runtime: u64,
     task: TaskRef,
 }
@@ -43,22 +43,23 @@ impl TaskHandle {
         Self { runtime, task }
     }
 
-    /// The task's id.
+    /// Returns the task's id.
     pub fn id(&self) -> TaskId {
         self.task.shared().id
     }
 
-    /// The task's name.
+    /// Returns the task's name.
     pub fn name(&self) -> &str {
         &self.task.shared().name
     }
 
-    /// Whether the task has run, failed or been skipped.
+    /// Returns whether the task has run, failed or been skipped.
     pub fn is_finished(&self) -> bool {
         self.task.is_finished()
     }
 
-    /// The failure of the finished task, if it has failed; or that of another, if it was skipped because of it.
+    /// Returns the failure of the finished task, if it has failed, or the failure of another task because of which it
+    /// was skipped.
     pub fn failure(&self) -> Option<Arc<TaskFailure>> {
         self.task.poison().filter(|_| self.is_finished())
     }
@@ -73,8 +74,8 @@ impl fmt::Debug for TaskHandle {
 }
 
 impl Runtime {
-    /// Waits until this task has run, failed or been skipped; not for what its body submits. A thread that hosts a unit
-    /// executes tasks meanwhile.
+    /// Waits until this task has run, failed or been skipped, but not for tasks that its body submits. A thread that
+    /// hosts a unit executes tasks meanwhile.
     ///
     /// [`wait`](Self::wait) does not report the task's failure again.
     ///
@@ -91,8 +92,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// The failure because of which the task has not run to its end. Or that the call is refused: inside a body, after an
-    /// error of the runtime's own, or because the task is another runtime's.
+    /// The failure that kept the task from running to its end. Or the call is refused: inside a body, after an
+    /// internal error of the runtime, or because the task belongs to another runtime.
     #[track_caller]
     pub fn wait_for(&self, task: &TaskHandle) -> Result<(), RunError> {
         self.door.may_wait_for(&task.task, "wait_for")?;
@@ -120,7 +121,7 @@ impl Door {
         self.await_end(&follower)
     }
 
-    /// Has `waker` woken when a task has ended; by the end of the one that is returned.
+    /// Submits a task after this one that wakes `waker`, and returns it.
     #[track_caller]
     pub(super) fn tell_behind(&self, task: &TaskRef, waker: Waker, call: &'static str) -> Result<TaskRef, SubmitError> {
         let side = Side { space: Some(SpaceId::HOST), awaited_by: Some(waker), ..Side::default() };

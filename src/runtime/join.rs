@@ -1,25 +1,26 @@
 //! Forks inside a body: two calls that may run at the same time.
 //!
-//! How they come to other threads is the driver's matter (`driver/threads/forks.rs`).
+//! The driver distributes them to other threads (`driver/threads/forks.rs`).
 
 use crate::Context;
 use crate::driver::threads;
 
 impl Context {
-    /// Calls both, perhaps at the same time, and returns what they return: a body's own parallelism, for what is too fine to
-    /// be a task, or has no regions to declare.
+    /// Calls both closures, perhaps at the same time, and returns both results. It parallelizes the inside of a body,
+    /// for work that is too fine to be a task or has no regions to declare.
     ///
-    /// The body's thread makes the first call. A thread of another CPU unit that has nothing to do may make the second; else
-    /// the body's thread makes it after the first. Calls can fork again, so a recursion that divides its work keeps all units
-    /// busy that have no task. A fork costs some twenty nanoseconds when nobody comes for it.
+    /// The body's thread makes the first call. An idle thread of another CPU unit may make the second; otherwise the
+    /// body's thread makes it after the first. Calls can fork again, so a divide-and-conquer recursion keeps all
+    /// units busy that have no task. A fork costs some twenty nanoseconds if no other thread takes the second call.
     ///
-    /// The calls borrow what the body has, its views too, as long as they share nothing that one of them changes:
-    /// `split_at_mut` divides a slice. Each gets the context of the unit that it runs on. They are parts of the same
-    /// body: what they submit are its children. But they do not wait for tasks
-    /// ([`SubmitError::InsideFork`](crate::error::SubmitError::InsideFork)), and calls that wait for each other, by a channel
-    /// for instance, may wait for ever.
+    /// The closures may borrow anything the body has, its views too, as long as neither changes something that they
+    /// share: `split_at_mut` divides a slice. Each gets the context of the unit that it runs on. Both are parts of
+    /// the same body: tasks that they submit are its children. But they cannot wait for tasks
+    /// ([`SubmitError::InsideFork`](crate::error::SubmitError::InsideFork)), and closures that wait for each other,
+    /// by a channel for instance, may wait forever.
     ///
-    /// On a unit with several cores, its cores make the calls, by `rayon::join`. On devices the second comes after the first.
+    /// On a unit with several cores, its cores make the calls, by `rayon::join`. On devices the second follows the
+    /// first.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -41,8 +42,8 @@ impl Context {
     /// ```
     ///
     /// # Panics
-    /// If one of the calls does, after both have ended; with the first's panic if both do. If the first panics before
-    /// anybody has come for the second, that is dropped.
+    /// If one of the calls panics, after both have ended; with the first's panic if both do. If the first panics
+    /// before another thread has taken the second, the second is dropped.
     #[track_caller]
     pub fn join<A: Send, B: Send>(
         &self,

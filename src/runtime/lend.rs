@@ -1,10 +1,12 @@
-//! Lending a region's memory to other libraries, as a tensor that keeps its tasks waiting.
+//! Export of a region's memory to other libraries, as a tensor that keeps the tasks of that region waiting.
 //!
-//! A task of the runtime's own brings the region where it is to lie, and goes on without a body until the tensor is given
-//! back: so dependences keep others from writing it, and its replica stays. Nothing of this is counted: a program may end its
-//! runtime while it has such a tensor, which keeps what there is of the runtime.
+//! An internal task brings the region to the requested space, and continues without a body until the tensor is given
+//! back: so dependences keep other tasks from writing the region, and its replica stays. On a device, this task waits
+//! for the end of everything in flight there, and the caller that gives the tensor back waits for everything on the
+//! default stream. Exported tensors are not counted: a program may end its runtime while it has one, and the tensor
+//! keeps the parts of the runtime that it needs.
 //!
-//! What never happens here: no memory is made or copied but by that task.
+//! Memory is allocated and copied only by that task.
 
 use super::Runtime;
 use super::wait::{in_vain, internal};
@@ -22,16 +24,18 @@ use crate::task::{AccessSpec, IntoRegion, Kept, Recorded, Region};
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits for a region's value, brings it to an address space if it is not there, and lends it to another library, to be
-    /// read where it lies: in host memory, that of an emulated device included, or in a CUDA or HIP device's.
+    /// Waits for a region's value, brings it to an address space if it is not there, and exports it to another
+    /// library for reading in place: in host memory, including that of an emulated device, or in the memory of a CUDA
+    /// or HIP device.
     ///
-    /// Until the tensor is dropped, or its deleter called, the region is as if a task read it that has not ended: others read
-    /// it, and who writes it waits, as does [`take`](Self::take), also in this thread. So does whatever needs the memory on
-    /// the device. The memory stays as long, though all handles of the data object be dropped, and the runtime. Nobody
-    /// writes what is lent so: a runtime does not [adopt](Self::from_dlpack) it.
+    /// Until the tensor is dropped, or its deleter called, the region is held as if by an unfinished task that reads
+    /// it: other tasks may read it, while writers wait, and so does [`take`](Self::take), even in this thread. Tasks
+    /// that need the memory on the device wait as well. The memory remains as long as the tensor, even if all handles
+    /// of the data object and the runtime are dropped. An array exported this way must not be written: a runtime does
+    /// not [adopt](Self::from_dlpack) it.
     ///
-    /// On a device nothing is in flight that touches the region. What its user has enqueued there must have ended when the
-    /// tensor is given back, but for what is on the default stream, which is waited for.
+    /// On a device, nothing is in flight that touches the region. When the tensor is given back, the work that its
+    /// user has enqueued there must have ended, except on the default stream, which the runtime waits for.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -42,15 +46,15 @@ impl Runtime {
     /// let lent = rt.to_dlpack(x.block((.., 1..)), device)?;
     /// assert_eq!((lent.shape(), lent.data_type().to_string()), (&[2, 2][..], "float64".to_owned()));
     /// rt.task("clear", (x.output(),)).cpu(|_, (mut x,)| x.fill(0.0)).submit()?; // waits
-    /// drop(lent); // or its deleter is called by whoever got `lent.into_raw()`
+    /// drop(lent); // or the owner of `lent.into_raw()` calls its deleter
     /// assert_eq!(rt.take(x)?.sum(), 0.0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// If the region is not one of this runtime's, or held by the task in whose body this is; if there is no such space, if
-    /// it is too small, or if it is an OpenCL device's, whose memory has no addresses that others know, or simulated; or if
-    /// the value was lost in a failure.
+    /// If the region is not one of this runtime's, or is held by the task whose body makes the call; if the space
+    /// does not exist, is too small, is simulated, or is that of an OpenCL device, whose memory has no addresses that
+    /// other libraries could use; or if the value was lost in a failure.
     #[track_caller]
     pub fn to_dlpack<'d, T: DlElement, S: Shape>(
         &self,
@@ -61,7 +65,8 @@ impl Runtime {
         self.lend_out(region, region.input(), "to_dlpack", space, true).called_here()
     }
 
-    /// As [`to_dlpack`](Self::to_dlpack), to be read and written: until the tensor is given back, it is as if a task updated the region.
+    /// Like [`to_dlpack`](Self::to_dlpack), for reading and writing: until the tensor is given back, the region is
+    /// held as if by a task that updates it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -103,7 +108,8 @@ impl Runtime {
             RunError::Refused(SubmitError::Lend { data, space, problem })
         };
         let Some(threads) = self.door.driver.real().filter(|threads| threads.can_lend(space)) else {
-            let problem = "what lies there has no address that others could use; try host memory, `SpaceId::HOST`";
+            let problem =
+                "this memory has no addresses that other libraries could use; try host memory, `SpaceId::HOST`";
             return Err(refused(if self.is_simulated() { "it is simulated".to_owned() } else { problem.to_owned() }));
         };
         let Recorded(record) = access.record();
@@ -127,7 +133,7 @@ impl Runtime {
     }
 }
 
-/// What a tensor that was lent has of the runtime.
+/// The parts of the runtime that an exported tensor keeps.
 struct Owner {
     _hold: Hold,
     _cell: Kept,

@@ -1,8 +1,8 @@
-//! What a body makes for its children, and takes back from them.
+//! Data objects that a body makes for its children, and takes back from them.
 //!
-//! A data object that is made in a task's body is declared by nobody before, so the task's children access it without more
-//! ado, and it has a history of its own as any other (`depend/domain.rs`). Nothing else is different: it goes with its
-//! last handle, and may outlive the body that made it.
+//! A data object made in a task's body cannot have been declared before, so the task's children access it without
+//! further declarations. It has a history of its own, like any other (`depend/domain.rs`). Nothing else is different:
+//! it is gone with its last handle, and may outlive the body that made it.
 
 use super::children::door;
 use crate::Context;
@@ -16,15 +16,13 @@ use std::sync::Arc;
 impl Context {
     #[track_caller]
     pub(super) fn entrance(&self) -> Arc<Entrance> {
-        self.entrance
-            .upgrade()
-            .expect("a context is used while its runtime is there: what a body has left behind is too late")
+        self.entrance.upgrade().expect("a context is used only while its runtime exists")
     }
 
     /// Registers a vector for the task's children, as [`Runtime::data`](crate::Runtime::data) does for all tasks.
     ///
-    /// It is a data object like any other, but that the children access it as they like, without the task's having declared
-    /// it. It lasts as long as its handles do and tasks use it, longer than the body if need be.
+    /// It is a data object like any other, except that the children may access it although the task has not declared
+    /// it. It lasts as long as its handles exist and tasks use it, longer than the body if necessary.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -44,7 +42,7 @@ impl Context {
     /// ```
     ///
     /// # Panics
-    /// If the runtime is gone: in what a body has left behind with its context.
+    /// If the runtime is gone, in code of the body that outlives it with a clone of its context.
     #[track_caller]
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
         door(&self.entrance()).vector(elements)
@@ -102,12 +100,12 @@ impl Context {
         door(&self.entrance()).token()
     }
 
-    /// Waits for the last writer of an array or a value, and gives it back; the thread executes other tasks meanwhile. As
-    /// [`Runtime::take`](crate::Runtime::take).
+    /// Waits for the last writer of an array or a value, and returns it, like
+    /// [`Runtime::take`](crate::Runtime::take). The thread executes other tasks meanwhile.
     ///
     /// # Errors
-    /// As there; or that the call is refused: not on the body's own thread, in a body for devices, or of what the task or
-    /// one of its ancestors holds.
+    /// The same; or the call is refused: not on the body's own thread, in a body for devices, or for an object that
+    /// the task or one of its ancestors holds.
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         let entrance = self.entrance();

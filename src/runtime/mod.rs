@@ -1,8 +1,9 @@
-//! The front door: what a program calls.
+//! The public entry point: the calls of a program.
 //!
-//! [`Runtime`] is one [driver](crate::driver) behind its [`Door`], where bodies enter as well, and what belongs to the program
-//! alone: its end, and what is written then. Submitting ([`submit`]), waiting and reading ([`wait`]),
-//! mending ([`recovery`]) and building ([`builder`], [`build`]) are files of their own, which stand on this one.
+//! [`Runtime`] is a [driver](crate::driver) with a [`Door`], through which bodies enter as well. In addition it
+//! contains what belongs to the program alone: the end of the runtime, and what is written then. Submitting
+//! ([`submit`]), waiting and reading ([`wait`]), recovering ([`recovery`]) and building ([`builder`], [`build`]) have
+//! files of their own, which use this one.
 //!
 //! Nothing here executes a task or knows of threads.
 
@@ -87,13 +88,13 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping the runtime waits for all tasks (inside a body it does not wait, and they run all the same); while the
+/// Dropping the runtime waits for all tasks (inside a body it does not wait, but they run all the same). While the
 /// program is unwinding from a panic, tasks that have not started are cancelled instead.
 pub struct Runtime {
     pub(crate) door: Arc<Door>,
     ended: AtomicBool,
     warnings: Vec<Warning>,
-    /// Where the scheduler's performance model is kept between runs.
+    /// The file that keeps the scheduler's performance model between runs.
     model_file: Option<PathBuf>,
     next_space: AtomicU64,
     energy: Account,
@@ -107,7 +108,7 @@ impl crate::loops::support::Counts for Runtime {
 }
 
 impl Runtime {
-    /// Registers a vector as a one-dimensional data.
+    /// Registers a vector as a one-dimensional data object.
     pub fn data<T: Element>(&self, elements: Vec<T>) -> Data<T> {
         self.door.vector(elements)
     }
@@ -117,18 +118,20 @@ impl Runtime {
         self.data(vec![value])
     }
 
-    /// Registers an array of one to four dimensions; its elements are put into row-major order if they are not.
+    /// Registers an array of one to four dimensions. Its elements are put into row-major order if they are not in it.
     pub fn array<T: Element, S: Shape>(&self, array: Array<T, S>) -> Data<T, S> {
         self.door.array(array)
     }
 
-    /// Registers an array of zeros, of one to four dimensions. Large ones lie better in the cache than what was
-    /// allocated elsewhere; [`take`](Self::take) closes the gap before them, which is a pass over the memory. Those of 4 MiB and
-    /// more ask for huge pages, where Linux leaves that to programs. From 32 MiB on, no page has memory before it is first
-    /// touched: it lies near to the unit whose task writes it first.
+    /// Registers an array of zeros, of one to four dimensions.
     ///
-    /// In a simulation it has no memory, so that a program can be simulated whose data no machine at hand could hold:
-    /// [`read`](Self::read) and [`take`](Self::take) give zeros.
+    /// Large arrays are placed so that they use the cache better than memory allocated by the program;
+    /// [`take`](Self::take) closes the gap before them, which is a pass over the memory. Arrays of 4 MiB and more
+    /// request huge pages if Linux leaves that to programs. From 32 MiB on, a page gets memory when it is first
+    /// touched, near the unit whose task writes it first.
+    ///
+    /// In a simulation the array has no memory, so a program can be simulated whose data exceed the memory of every
+    /// machine at hand: [`read`](Self::read) and [`take`](Self::take) return zeros.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -148,11 +151,12 @@ impl Runtime {
         self.door.zeros(shape)
     }
 
-    /// Registers several arrays of zeros that lie side by side in one piece of memory, one for each shape.
+    /// Registers several arrays of zeros, one for each shape, next to each other in one piece of memory.
     ///
-    /// For programs with many arrays of less than some megabytes that are all gone through again and again: they share huge
-    /// pages, where Linux leaves those to programs, which none of them could have by itself. No page has memory before it is
-    /// first touched. The piece is given back when the last of its arrays has gone; [`take`](Self::take) copies what is in one.
+    /// Use it for programs with many arrays below a few megabytes that they go through again and again. The arrays
+    /// share huge pages, if Linux leaves those to programs; none of them could have one by itself. A page gets memory
+    /// when it is first touched. The piece is freed when its last array is gone; [`take`](Self::take) copies the
+    /// elements.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -167,8 +171,8 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If one of the arrays would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or if the system
-    /// has not so many addresses left for all of them.
+    /// If one of the arrays would have more elements, or more bytes, than memory has addresses (`isize::MAX`), or if
+    /// the system does not have enough addresses left for all of them.
     #[track_caller]
     pub fn zeros_together<T: Element, I: IntoDimension>(
         &self,
@@ -180,12 +184,12 @@ impl Runtime {
         self.door.zeros_together(shapes)
     }
 
-    /// What all threads share.
+    /// The state that all threads share.
     fn shared(&self) -> &Shared {
         self.door.shared()
     }
 
-    /// Makes an iteration space with one index per weight; a weight is the relative work at its index.
+    /// Creates an iteration space with one index per weight; a weight is the relative work at its index.
     ///
     /// # Panics
     /// If a weight is negative, infinite or NaN.
@@ -194,58 +198,59 @@ impl Runtime {
         IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)
     }
 
-    /// The units and address spaces.
+    /// Returns the units and address spaces.
     pub fn machine(&self) -> &Machine {
         &self.shared().machine
     }
 
-    /// The time since the runtime was built, or in a simulation the virtual time.
+    /// Returns the time since the runtime was built, or the virtual time in a simulation.
     ///
-    /// Programs that take times from here say in simulation what they would have taken on the machine that is
-    /// simulated.
+    /// A program that measures time with this call reports, in a simulation, the times of the simulated machine.
     pub fn now(&self) -> Duration {
         self.door.driver.now()
     }
 
-    /// Whether the runtime simulates a machine ([`Builder::simulate`]): then no body is run and no result is computed.
+    /// Returns whether the runtime simulates a machine ([`Builder::simulate`]): then it runs no body and computes no
+    /// result.
     pub fn is_simulated(&self) -> bool {
         self.door.driver.simulated().is_some()
     }
 
-    /// The units as a configuration string.
+    /// Returns the units as a configuration string.
     pub fn configuration(&self) -> &str {
         &self.door.configuration
     }
 
-    /// What was not as asked for, such as fewer cores than units.
+    /// Returns what could not be set up as requested, such as fewer cores than units.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The address spaces in which all of a region is valid at this moment.
+    /// Returns the address spaces in which all of a region is valid at this moment.
     pub fn valid_in<'d, T: Element, S: Shape>(&self, region: impl IntoRegion<'d, T, S>) -> Vec<SpaceId> {
         let region = region.into_region();
         self.shared().engine.valid_in(region.data.cell.datum.id, &region.block)
     }
 
-    /// How many bytes an address space holds; the host's are not counted.
+    /// Returns how many bytes an address space holds; the host's are not counted.
     pub fn capacity_bytes(&self, space: SpaceId) -> u64 {
         self.door.capacities.bytes(space)
     }
 
-    /// The graph of the tasks submitted so far, if [`Builder::record_graph`] was asked for.
+    /// Returns the graph of the tasks submitted so far, if [`Builder::record_graph`] was set.
     #[cfg(feature = "graph")]
     pub fn graph(&self) -> Option<TaskGraph> {
         if self.shared().is_in_child() { None } else { self.shared().engine.graph() }
     }
 
-    /// What ran where, and what moved. In a child of `fork`, only how many tasks each unit had finished before.
+    /// Returns which unit ran what, and what was copied. In a child of `fork`, only how many tasks each unit had
+    /// finished before.
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.shared(), &self.energy, self.now())
     }
 
-    /// Conflicts between running tasks, if [`Builder::detect_conflicts`] was asked for: none, unless the runtime is
-    /// wrong.
+    /// Returns conflicts between running tasks, if [`Builder::detect_conflicts`] was set. There are none unless the
+    /// runtime has an error.
     pub fn conflicts(&self) -> Vec<String> {
         let conflicts = self.shared().conflicts.as_ref().filter(|_| !self.shared().is_in_child());
         conflicts.map_or_else(Vec::new, |detector| detector.found())

@@ -1,6 +1,6 @@
-//! Tasks across the devices of their unit: how they are described, and what they are refused for.
+//! Tasks across the devices of their unit: their description, and the reasons for which they are refused.
 //!
-//! Where the parts then go is the matter of `engine/placement/multi_device.rs`.
+//! The placement of the parts is in `engine/placement/multi_device.rs`.
 
 use super::{Door, TaskBuilder};
 use crate::depend::{AccessRecord, Mode};
@@ -11,21 +11,27 @@ use crate::task::Accesses;
 use std::sync::Arc;
 
 impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
-    /// The task works on all devices of its unit at once: each element of the list of accesses is a part, and part `i` lies in
-    /// the memory of device `i` modulo their number. One body is called for all parts, when all of them are there; the task
-    /// ends when all devices have done what it enqueued, and fails as a whole. For what needs all devices in one call, such as
-    /// a collective of a communication library, or kernels that read each other's memory in place. Parts that can do without
-    /// each other are better tasks of their own: see [`LoopBuilder::spread`](crate::LoopBuilder::spread).
+    /// Makes the task run on all devices of its unit at once: each element of the list of accesses is a part, and
+    /// part `i` is in the memory of device `i` modulo their number. One body is called for all parts, when all of
+    /// them have arrived; the task ends when all devices have finished the work it enqueued, and fails as a whole.
     ///
-    /// - A body for accelerators chooses by [`Launcher::part`](crate::kernel::Launcher::part), or
-    ///   [`CudaTask::part`](crate::kernel::CudaTask::part) and its like, where it enqueues. There is no order between devices.
-    /// - A part may be given a region of another one that no part writes, if its device reaches that memory
-    ///   ([`Launcher::reaches`](crate::kernel::Launcher::reaches)); what is to be copied instead is to be among its own accesses.
-    /// - On a unit of cores, of emulated devices or of one device the body gets all parts likewise. A device that is lost
-    ///   before the task has begun leaves the parts to the others of the unit, if they have room, or else to other units.
-    /// - It begins after those before it have ended, and those behind it after it, on devices as well.
+    /// Use it for work that needs all devices in one call, such as a collective of a communication library, or
+    /// kernels that read each other's memory in place. Independent parts are better separate tasks: see
+    /// [`LoopBuilder::spread`](crate::LoopBuilder::spread).
     ///
-    /// The last of `across_devices` and `on_device` holds.
+    /// - A body for accelerators chooses the device to enqueue on by
+    ///   [`Launcher::part`](crate::kernel::Launcher::part), or by [`CudaTask::part`](crate::kernel::CudaTask::part)
+    ///   and its counterparts. There is no order between devices.
+    /// - A kernel on one part may be passed a region of another part, if no part writes it and its device reaches
+    ///   that memory ([`Launcher::reaches`](crate::kernel::Launcher::reaches)). If the region must be copied instead,
+    ///   declare it among the part's own accesses.
+    /// - On a unit of cores, of emulated devices or of one device, the body gets all parts as well. If a device is
+    ///   lost before the task has begun, its parts go to the other devices of the unit if they have room, otherwise
+    ///   to other units.
+    /// - The task begins after its predecessors have ended, and its successors begin after it has ended, on devices
+    ///   as well.
+    ///
+    /// The last call of `across_devices` or `on_device` wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -49,7 +55,7 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// With kernels, of which each finds what the other device has:
+    /// With kernels that each read the other device's region in place:
     ///
     /// ```no_run
     /// use thalweg::kernel::{Kernel, Program, Read, Write};
@@ -89,7 +95,8 @@ impl<P: Accesses, C, K> TaskBuilder<'_, Vec<P>, C, K> {
     }
 }
 
-/// Whether some unit has room for the parts of a task, whose accesses have these ends: `usable` says of which kinds.
+/// Checks that some unit has room for the parts of a task. `ends` are the ends of their accesses in the list;
+/// `usable` selects the kinds of unit.
 pub(super) fn check(
     door: &Door,
     task: &str,

@@ -1,13 +1,13 @@
-//! Tasks that are for one device: what they are refused for.
+//! Tasks for one device: the reasons for which they are refused.
 //!
-//! Where such a task then runs is the matter of `engine/placement/queue.rs`.
+//! The placement of such a task is in `engine/placement/queue.rs`.
 
 use super::Door;
 use crate::depend::{AccessRecord, Kinds};
 use crate::error::SubmitError;
 use crate::ids::DeviceId;
 
-/// Whether the machine has this device.
+/// Checks that the machine has this device.
 pub(super) fn exists(door: &Door, task: &str, device: DeviceId) -> Result<(), SubmitError> {
     let machine = &door.driver.shared().machine;
     if device.index() < machine.num_devices() {
@@ -18,7 +18,7 @@ pub(super) fn exists(door: &Door, task: &str, device: DeviceId) -> Result<(), Su
     Err(refused(task, device, problem))
 }
 
-/// Whether this device can run a task with bodies for these kinds of unit, and these accesses.
+/// Checks that this device can run a task with bodies for these kinds of unit, and these accesses.
 pub(super) fn check(
     door: &Door,
     task: &str,

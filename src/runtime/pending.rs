@@ -1,7 +1,8 @@
-//! Results that tasks will have returned: accessing them, waiting for them, as futures too.
+//! Results of tasks: accessing them in other tasks, and waiting for them, also as futures.
 //!
-//! A [`Pending`] is a reference to its task and one end of the result. As for any task, nobody is told of the end unless
-//! somebody asks: then a task of the runtime's own behind it tells the thread, or wakes the future.
+//! A [`Pending`] is a reference to its task and one end of the result. As with any task, nothing is notified of the
+//! task's end unless the program waits: then an internal task after it wakes the thread or the future. A caller that
+//! takes the result waits for its readers (`sync/readers.rs`).
 
 use super::futures::Seat;
 use super::handle::TaskHandle;
@@ -22,11 +23,12 @@ use std::pin::Pin;
 use std::sync::Weak;
 use std::task::{Context, Poll};
 
-/// What a task will return, an `R`: made by submitting a task with [`TaskBuilder::returns`](crate::TaskBuilder::returns).
+/// The result that a task will return, an `R`. Made by submitting a task with
+/// [`TaskBuilder::returns`](crate::TaskBuilder::returns).
 ///
-/// It is an access like any other: a task that is given its [`input`](Self::input) comes after the task that returns it, and
-/// its body gets `&R`. [`get`](Self::get) waits and moves the result out, as does `.await`. Dropping it cancels nothing; the
-/// result is dropped when it is there and nobody uses it any more.
+/// It can be accessed like any data object: a task that is given its [`input`](Self::input) comes after the task that
+/// returns it, and its body gets `&R`. [`get`](Self::get) waits and moves the result out, as does `.await`. Dropping
+/// it cancels nothing; an unread result is dropped once it exists and its last reader has ended.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -39,10 +41,10 @@ use std::task::{Context, Poll};
 /// assert_eq!(total.get()?, 400 * 399 / 2);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a result that nobody asks for is dropped; a task without one costs less"]
+#[must_use = "an unread result is dropped; a task without a result costs less"]
 pub struct Pending<R> {
     promise: Promise<R>,
-    /// Of the runtime that its task was submitted to.
+    /// The runtime that the task was submitted to.
     runtime: u64,
     door: Weak<Door>,
 }
@@ -53,14 +55,14 @@ impl<R> Pending<R> {
         Self { promise, runtime, door }
     }
 
-    /// `in`: a later task reads the result. If there is none, since the task that should have returned it failed, the later
-    /// one is skipped.
+    /// `in`: a later task reads the result. If the result is missing because its task failed, the later task is
+    /// skipped.
     #[inline]
     pub fn input(&self) -> ResultInput<'_, R> {
         ResultInput::new(&self.promise, self.runtime)
     }
 
-    /// `outcome`: a later task reads the result, or gets the failure of its task. It is not skipped.
+    /// `outcome`: a later task reads the result, or gets the failure of its task. The later task is not skipped.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -73,15 +75,15 @@ impl<R> Pending<R> {
     /// let inputs: Vec<_> = numbers.iter().map(Pending::outcome).collect();
     /// let sum = rt.task("add", inputs).returns(|_, numbers| numbers.into_iter().flatten().sum::<u32>()).submit()?;
     /// assert_eq!(sum.get()?, 4);
-    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert!(rt.wait().is_err()); // reports the failure, once
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn outcome(&self) -> ResultOutcome<'_, R> {
         ResultOutcome::new(&self.promise, self.runtime)
     }
 
-    /// `after`: a later task comes after the one that returns the result, and runs even if that has failed. Its body gets `()`, and
-    /// the result can be [taken](Self::get) without waiting for it.
+    /// `after`: a later task comes after the one that returns the result, and runs even if that one has failed. Its
+    /// body gets `()`, and the result can be [taken](Self::get) without waiting for it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -97,12 +99,12 @@ impl<R> Pending<R> {
         ResultAfter::new(&self.promise, self.runtime)
     }
 
-    /// Whether the task has run, failed or been skipped.
+    /// Returns whether the task has run, failed or been skipped.
     pub fn is_finished(&self) -> bool {
         self.promise.task().is_finished()
     }
 
-    /// The task, as others are waited for.
+    /// Returns a handle of the task, like that of other tasks.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -125,13 +127,13 @@ impl<R> Pending<R> {
         self.wait_in("wait")
     }
 
-    /// Waits for the result, and for those tasks that read it, and moves it out. A thread that hosts a unit executes tasks
-    /// meanwhile.
+    /// Waits for the result and for the tasks that read it, and moves it out. A thread that hosts a unit executes
+    /// tasks meanwhile.
     ///
     /// # Errors
-    /// The failure because of which there is no result ([`RunError::NoResult`]); the errors that led to it are its
-    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report it again. Or that the
-    /// call is refused: inside a body, or after an error of the runtime's own. In a simulation there are no results
+    /// The failure because of which the result is missing ([`RunError::NoResult`]); the errors that led to it are its
+    /// [sources](std::error::Error::source). [`Runtime::wait`](crate::Runtime::wait) does not report it again. Or the
+    /// call is refused: inside a body, or after an internal error of the runtime. A simulation computes no results
     /// ([`RunError::NotComputed`]).
     ///
     /// ```
@@ -163,8 +165,8 @@ impl<R> Pending<R> {
         self.take()
     }
 
-    /// Has a task of the runtime's own write the result that `make` makes, if the task that should have returned it
-    /// fails. That task represents the result from here on.
+    /// Submits an internal task that writes the result that `make` returns, if the task that should have returned it
+    /// fails. From here on, the internal task represents the result.
     #[track_caller]
     pub(super) fn mend(
         &mut self,
@@ -186,7 +188,7 @@ impl<R> Pending<R> {
 
     #[track_caller]
     fn wait_in(&self, call: &'static str) -> Result<(), RunError> {
-        // A runtime that is gone has ended its tasks before.
+        // If the runtime is gone, it has ended its tasks before.
         if let Some(door) = self.door.upgrade() {
             door.may_wait_for(self.promise.task(), call)?;
             if !self.is_finished() {
@@ -196,7 +198,7 @@ impl<R> Pending<R> {
         self.ended()
     }
 
-    /// What has become of the task.
+    /// Returns whether the task has succeeded, or why it has not.
     fn ended(&self) -> Result<(), RunError> {
         let task = self.promise.task();
         match task.poison() {
@@ -211,7 +213,7 @@ impl<R> Pending<R> {
         }
     }
 
-    /// The result of a task that has ended; nobody reads it any more.
+    /// Returns the result of a task that has ended; the result has no more readers.
     fn take(self) -> Result<R, RunError> {
         self.ended()?;
         let task = self.promise.task().clone();
@@ -228,11 +230,12 @@ impl<R> fmt::Debug for Pending<R> {
     }
 }
 
-/// `.await` gives what [`Pending::get`] gives, under any executor and in a task's own futures: the runtime wakes the future
-/// when its task has ended.
+/// `.await` yields what [`Pending::get`] returns, under any executor and in a task's own futures: the runtime wakes
+/// the future when its task has ended.
 ///
-/// Where tasks run only while somebody waits, the first poll waits: in a simulation, and if the thread that built the runtime
-/// hosts a unit that no other stands in for ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
+/// If tasks run only while a thread waits, the first poll waits. This is so in a simulation, and if the thread that
+/// built the runtime hosts a unit that no other thread takes over
+/// ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
 impl<R> IntoFuture for Pending<R> {
     type Output = Result<R, RunError>;
     type IntoFuture = ResultFuture<R>;
@@ -242,7 +245,7 @@ impl<R> IntoFuture for Pending<R> {
     }
 }
 
-/// A [`Pending`] as a future: what `.await` makes of it. Dropping it cancels nothing.
+/// The future of a [`Pending`], made by `.await`. Dropping it cancels nothing.
 ///
 /// ```
 /// use std::future::IntoFuture;
@@ -259,15 +262,15 @@ impl<R> IntoFuture for Pending<R> {
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct ResultFuture<R> {
     pending: Option<Pending<R>>,
-    /// There once a task was submitted that rings it.
+    /// Set once a task was submitted that wakes the future.
     seat: Option<Seat>,
 }
 
 impl<R> ResultFuture<R> {
-    /// Ready when the task has ended, and those that read its result; or when waiting is in vain.
+    /// Ready when the task and the readers of its result have ended, or when waiting is in vain.
     ///
     /// # Errors
-    /// Why it is in vain.
+    /// The reason why waiting is in vain.
     fn poll_pending(&mut self, pending: &Pending<R>, cx: &mut Context<'_>) -> Poll<Result<(), SubmitError>> {
         let left = || u64::from(!pending.is_finished() || !pending.promise.is_unread());
         if left() == 0 {

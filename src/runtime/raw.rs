@@ -1,7 +1,8 @@
-//! Describing bodies that call a device's interface themselves.
+//! Description of bodies that call a device's interface directly.
 //!
-//! To the layers below, such a body is one for accelerators that devices of one interface alone can run, and prefer to one
-//! for any: it is wrapped here so that it gets a task of that interface in place of a launcher.
+//! The layers below treat such a body as one for accelerators that only devices of one interface can run, and that
+//! those prefer to one for any accelerator. It is wrapped here so that it gets a task of that interface instead of a
+//! launcher.
 
 use super::record::Recorded;
 use super::{LoopBuilder, TaskBuilder};
@@ -12,14 +13,15 @@ use crate::task::{Accesses, LoopAccesses};
 use std::sync::Arc;
 
 impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
-    /// A body for the devices of the interface of this kind of unit.
+    /// Adds a body for the devices of the interface of this kind of unit.
     pub(super) fn for_interface(mut self, kind: UnitKind, body: DeviceBody<'static, A::Stored>) -> Self {
         let driver = &self.entrance.driver;
         self.kinds = self.kinds.with(kind);
         if kind == UnitKind::OpenCl {
             self.kinds = self.kinds.with(UnitKind::Fpga);
         }
-        // What a unit of kind `GPU` has is known here; but it may have several, of which the policy chooses one.
+        // The interfaces of all units of kind `GPU` are known here. There may be several such units, of which the
+        // policy chooses one.
         if driver.all_gpus_are_among(self.kinds) {
             self.kinds = self.kinds.with(UnitKind::Gpu);
         }
@@ -32,8 +34,8 @@ impl<A: Accesses, C, K> TaskBuilder<'_, A, C, K> {
     }
 }
 
-/// One method of each builder whose body is called more than once. `$life` is how long bodies have to be valid, and `$kept` has
-/// the parameters that say so.
+/// One method of each builder whose body is called more than once. `$life` is how long bodies have to be valid;
+/// `$kept` contains the parameters for it.
 macro_rules! raw_body_of {
     ($method:ident, $task:ident, $kind:ident;
      $([$($kept:tt)*] $builder:ty, $accesses:ident, $life:lifetime: $each:literal;)*) => {$(
@@ -57,7 +59,7 @@ macro_rules! raw_body_of {
     )*};
 }
 
-/// The three methods of each builder, with how a wrapped body is added.
+/// The three methods of each builder; `$task` wraps the launcher of the body.
 macro_rules! raw_bodies {
     ($(
         $(#[$doc:meta])*
@@ -94,24 +96,26 @@ macro_rules! raw_bodies {
 }
 
 raw_bodies! {
-    /// A body for CUDA devices that calls CUDA itself, or a library such as cuBLAS, preferred there over the one for all
-    /// accelerators. It gets a [`CudaTask`], which has an example, and for every access a view of where the region lies; it
-    /// runs on the unit's hosting thread, with the device's context current.
+    /// Sets a body for CUDA devices that calls CUDA, or a library such as cuBLAS, directly. CUDA devices prefer it to
+    /// the body for all accelerators. It gets a [`CudaTask`], which has an example, and for every access a view of
+    /// the region's memory. It runs on the unit's hosting thread, with the device's context current.
     ///
-    /// What it enqueues on the task's stream comes behind the tasks before this one and in front of those behind. It does
-    /// not wait for that, and need not: the task ends when all has. It is to touch the declared regions alone, and to write
-    /// only what is declared so; the runtime has no means to see to that, which is what the `unsafe` of the calls is about.
+    /// The work that it enqueues on the task's stream comes after the tasks before this one and before the tasks
+    /// after it. The body does not wait for this work, and need not: the task ends when all of it has ended. It must
+    /// touch only the declared regions, and write only those declared for writing; the runtime cannot check this,
+    /// which is why the calls are `unsafe`.
     ///
-    /// If it returns an error or panics, the task fails with that, when everything it has enqueued has stopped; the stream
-    /// goes on with other tasks. If the device is found to be lost by then, it counts as lost.
+    /// If the body returns an error or panics, the task fails with it once all work that it has enqueued has stopped;
+    /// the stream continues with other tasks. If the device is found to be lost by then, it counts as lost.
     ///
     /// A unit of kind `GPU` runs the task if there are bodies for the interfaces of all such units' devices. A second
     /// body replaces the first.
     cuda, CudaTask, Cuda;
-    /// A body for HIP devices that calls HIP itself, or a library such as rocBLAS. All is as for [`cuda`](Self::cuda).
+    /// Sets a body for HIP devices that calls HIP, or a library such as rocBLAS, directly; otherwise like
+    /// [`cuda`](Self::cuda).
     hip, HipTask, Hip;
-    /// A body for OpenCL devices that calls OpenCL itself. All is as for [`cuda`](Self::cuda), but that a region lies in a
-    /// buffer, from some byte on.
+    /// Sets a body for OpenCL devices that calls OpenCL directly; otherwise like [`cuda`](Self::cuda), except that a
+    /// region is in a buffer, from some byte on.
     ///
     /// ```no_run
     /// use thalweg::kernel::OpenClRegion;
@@ -123,14 +127,15 @@ raw_bodies! {
     ///     .opencl(|cx, (mut x,)| {
     ///         let OpenClRegion { buffer, first_byte } = cx.region_mut(&mut x);
     ///         let (zero, bytes) = (0f32, x.len() * size_of::<f32>());
-    ///         // SAFETY: the buffer has these bytes, which are the task's; what is filled in is read before this returns.
+    ///         // SAFETY: the buffer has these bytes, which are the task's.
+    ///         // The call reads the pattern before it returns.
     ///         let filled = unsafe {
     ///             cl3::command_queue::enqueue_fill_buffer(
     ///                 cx.queue(), buffer, (&raw const zero).cast(), 4, first_byte, bytes, 0, std::ptr::null(),
     ///             )
     ///         };
     ///         let event = filled.map_err(|code| format!("clEnqueueFillBuffer: error {code}"))?;
-    ///         // SAFETY: nobody else has the event.
+    ///         // SAFETY: the event has no other owner.
     ///         unsafe { cl3::event::release_event(event) }.map_err(|code| format!("clReleaseEvent: error {code}"))
     ///     })
     ///     .submit()?;

@@ -1,8 +1,8 @@
-//! Mending what failures have left: regions, values and results are cleared, or accepted as they are; and declaring the
+//! Recovery from failures: regions, values and results are cleared, or accepted as they are. Also declares the
 //! content of a region unneeded.
 //!
-//! All are tasks of the runtime's own, ordered like any other; they take over no failure, and so end its way through the
-//! graph of dependences, and in the directory what is lost.
+//! All of these are internal tasks, ordered like any other. They take over no failure, so a failure spreads no
+//! further through the dependence graph, and a region that is lost in the directory is good again.
 
 use super::wait::internal;
 use super::{Door, Pending, Runtime};
@@ -14,11 +14,13 @@ use crate::sealed::{INTERNAL, Internal, Sealed};
 use crate::task::{AccessSpec, BorrowedMut, Data, IntoRegion, Recorded, Region, Token, Value};
 
 impl Runtime {
-    /// Makes a region good again after a failure, with zeros: what would use it is not skipped any more from here on. So it does with a
-    /// [`Value`] and the default of its type, and with the result of a task that fails, a [`Pending`]; see [`Clear`].
+    /// Makes a region good again after a failure, by writing zeros: from here on, tasks that use it are no longer
+    /// skipped. A [`Value`] gets the default of its type, and so does the result of a task that fails, a [`Pending`];
+    /// see [`Clear`].
     ///
-    /// A task like any other: it comes after those submitted before it, which may still be skipped, and before those
-    /// submitted after it. Nothing is waited for. Where nothing has failed, it only writes zeros.
+    /// The call submits a task like any other: it comes after the tasks submitted before it, which may still be
+    /// skipped, and before those submitted after it. The call does not wait. If nothing has failed, the task only
+    /// writes zeros.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -31,17 +33,17 @@ impl Runtime {
     /// add(Ok(10))?;               // skipped
     /// rt.clear(&sum)?;
     /// add(Ok(20))?;               // runs
-    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert!(rt.wait().is_err()); // reports the failure, once
     /// assert!(rt.wait().is_ok());
     /// assert_eq!(rt.read_scalar(&sum)?, 20);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # When a failure is no longer reported
-    /// [`wait`](Self::wait) reports every failure once, mended or not. Requests for a region ([`read`](Self::read),
-    /// [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) fail with it as long as a part of the region
-    /// is not mended, and no longer than that: by `clear`, [`accept`](Self::accept), or a task that overwrites it (`out`),
-    /// submitted before the request.
+    /// [`wait`](Self::wait) reports every failure once, recovered from or not. Requests for a region
+    /// ([`read`](Self::read), [`wait_on`](Self::wait_on), [`fetch`](Self::fetch), [`take`](Self::take)) fail with it
+    /// as long as a part of the region is not good again, and no longer: a part is good again after `clear`,
+    /// [`accept`](Self::accept), or a task that overwrites it (`out`), submitted before the request.
     ///
     /// # Errors
     /// If the region is out of bounds, belongs to another runtime or was taken; or if this is called inside a task that
@@ -51,16 +53,16 @@ impl Runtime {
         what.clear(self, INTERNAL)
     }
 
-    /// Takes a region as it is for good after a failure, without changing it: what would use it is not skipped any more from
-    /// here on. In all else it is as [`clear`](Self::clear).
+    /// Accepts a region as it is after a failure, without changing it: from here on, tasks that use it are no longer
+    /// skipped. Otherwise it is like [`clear`](Self::clear).
     ///
-    /// What is there is what the failed task found and left: as a rule a mixture of old and new. If it ran on a device, its
-    /// replica there is meant, and is copied home. If that device is lost, what was valid nowhere else is gone with it, and
-    /// the home's bytes, of some time before, are what is accepted.
+    /// The content is that which the failed task found and left: as a rule a mixture of old and new. If the task ran
+    /// on a device, the replica there is accepted, and is copied home. If that device is lost, data that were valid
+    /// nowhere else are gone with it; then the home's earlier bytes are accepted.
     ///
-    /// A [`Value`] is accepted as the failed task has left it, a [`Token`] as one that has nothing in it; see [`Accept`](trait@Accept).
-    /// Of a result that is missing nothing is there to be accepted: it is [cleared](Self::clear), or its
-    /// [outcome](Pending::outcome) is read.
+    /// A [`Value`] is accepted as the failed task has left it, a [`Token`] as one without content; see
+    /// [`Accept`](trait@Accept). A missing result has nothing to accept: [clear](Self::clear) it, or read its
+    /// [outcome](Pending::outcome).
     ///
     /// # Errors
     /// As for [`clear`](Self::clear).
@@ -69,11 +71,12 @@ impl Runtime {
         what.accept(self, INTERNAL)
     }
 
-    /// Says that nobody needs what is in a region any more, as in an array of intermediate results between two steps: no
-    /// device copies it home to make room, and none copies it from another. What is there after that is not defined, until a
-    /// task overwrites it.
+    /// Declares that the content of a region is no longer needed, as for an array of intermediate results between two
+    /// steps: no device copies it home to make room, and none copies it from another. The content is undefined until
+    /// a task overwrites it.
     ///
-    /// A task like any other, which moves and writes nothing. As one that overwrites, it ends a failure's way.
+    /// The call submits a task like any other, which moves and writes nothing. Like a task that overwrites the
+    /// region, it ends the spread of a failure.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -101,7 +104,7 @@ impl Runtime {
 }
 
 impl Door {
-    /// As [`Runtime::accept`].
+    /// Like [`Runtime::accept`].
     #[track_caller]
     pub(super) fn accept<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<(), SubmitError> {
         let look = |_: S::View<'_, T>| ();
@@ -151,7 +154,7 @@ impl Door {
     }
 }
 
-/// What [`Runtime::clear`] makes good: regions and arrays, values, and results that are missing.
+/// The objects that [`Runtime::clear`] makes good: regions and arrays, values, and missing results.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -163,7 +166,7 @@ impl Door {
 /// let mut count = rt.task("fails too", ()).try_returns(|_, ()| "x".parse::<u32>()).submit()?;
 /// rt.clear(&mut count)?; // had the task not failed, its result would stay
 /// assert_eq!(count.get()?, 0);
-/// assert!(rt.wait().is_err()); // tells of both failures
+/// assert!(rt.wait().is_err()); // reports both failures
 /// assert_eq!(rt.take(list)?, [4]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -173,7 +176,7 @@ pub trait Clear: Sealed {
     fn clear(self, rt: &Runtime, right: Internal) -> Result<(), SubmitError>;
 }
 
-/// Accepted as good by [`Runtime::accept`]: regions and arrays, values, and tokens.
+/// The objects that [`Runtime::accept`] accepts: regions and arrays, values, and tokens.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -181,7 +184,7 @@ pub trait Clear: Sealed {
 /// let list = rt.value(vec![1, 2, 3]);
 /// rt.task("fails", list.inout()).cpu(|_, list| { list.pop(); Err("no") }).submit()?;
 /// rt.accept(&list)?;
-/// assert!(rt.wait().is_err()); // tells of the failure, once
+/// assert!(rt.wait().is_err()); // reports the failure, once
 /// assert_eq!(rt.take(list)?, [1, 2]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,4 +1,4 @@
-//! Freeing data whose handles are all gone, in the order of dependences.
+//! Release of data objects whose handles are all gone, in the order of dependences.
 
 use super::any_driver::{AnyDriver, WeakDriver};
 use crate::depend::{AccessRecord, Mode, Side, Submitting, TaskRef};
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Submits a task for each data object whose handles are gone, which frees it.
+/// Submits a task that frees each data object whose handles are gone.
 pub(super) struct Releaser(WeakDriver);
 
 impl Releaser {
@@ -29,26 +29,26 @@ impl Owner for Releaser {
             return driver.shared().keep(cell);
         }
         let released = release(&driver, cell.clone(), false);
-        // Otherwise it was taken between the last look and now, and there is nothing to free.
+        // Otherwise it was taken since the last check, and there is nothing to free.
         if let Err(SubmitError::ShutDown | SubmitError::Broken { .. } | SubmitError::InsidePolicy { .. }) = released {
             driver.shared().keep(cell);
         }
     }
 }
 
-/// Submits the task behind all that use a data object, after which it has no home any more; this thread may be `awaited`
-/// to wait for it.
+/// Submits the task that frees the home of a data object after all tasks that use it; this thread may be `awaited` to
+/// wait for it.
 pub(super) fn release(driver: &AnyDriver, cell: Arc<DataCell>, awaited: bool) -> Result<TaskRef, SubmitError> {
     // SAFETY of the order: this task overwrites all of the data, so it comes after every task that uses it.
     let whole = cell.datum.whole();
     let record = AccessRecord { datum: &cell.datum, block: &whole, mode: Mode::Out };
     let kept = cell.clone();
-    // Dropped here, as a part of a task, whoever has the last share of the cell.
+    // Dropped here, as a part of a task, whichever thread has the last share of the cell.
     let forget = move |()| drop_quietly(|| drop(kept.take_home()));
-    // All of it: where a task that uses it has ended, its children may still.
+    // Access all of it: if a task that uses it has ended, its children may still use it.
     let payload = Payload::sole(Unseen::<Overwrites>::new(&cell), forget);
     let awaited_by = awaited.then(own_waker);
-    let (forget_data, here) = (Some(cell.datum.id), awaited); // what is awaited belongs to a scope: nothing is freed
+    let (forget_data, here) = (Some(cell.datum.id), awaited); // an awaited release belongs to a scope: nothing is freed
     let side = Side { space: Some(SpaceId::HOST), forget: forget_data, awaited_by, here, ..Side::default() };
     let (name, location) = (Cow::Borrowed("release"), Location::caller());
     let description =

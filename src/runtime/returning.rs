@@ -1,4 +1,4 @@
-//! Tasks that return something.
+//! Tasks that return a result.
 
 use super::TaskBuilder;
 use super::pending::Pending;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// A body that returns an `O`, of which `K` makes the task's result. See [`TaskBuilder::returns`].
+/// A body that returns an `O`, from which `K` makes the task's result. See [`TaskBuilder::returns`].
 ///
 /// ```
 /// use thalweg::memory::Always;
@@ -33,11 +33,11 @@ impl<F, K, O> fmt::Debug for Returning<F, K, O> {
 }
 
 impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
-    /// A body that returns something: submitting the task gives a [`Pending`], which later tasks access, and which can be
-    /// waited for. It runs on CPU units, and is the task's only body.
+    /// Sets a body that returns a result: submitting the task returns a [`Pending`], which later tasks can access and
+    /// the program can wait for. The body runs on CPU units, and is the task's only body.
     ///
-    /// What is returned may be anything, a [`Result`] too, which then is just a value; where an error is to fail the
-    /// task, see [`try_returns`](Self::try_returns).
+    /// The result may be of any type. A [`Result`] is just a value; if an error should fail the task, see
+    /// [`try_returns`](Self::try_returns).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -59,8 +59,8 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
         self.returning(body)
     }
 
-    /// As [`returns`](Self::returns), for a body that can fail: with an error there is no result, the task has failed with
-    /// that, and whoever uses what it should have left is skipped.
+    /// Like [`returns`](Self::returns), for a body that can fail: on an error the result is missing, the task has
+    /// failed with that error, and tasks that use its result or the regions that it writes are skipped.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -93,10 +93,10 @@ where
     O: 'b,
     K: Keep<'b>,
 {
-    /// Submits the task; what is returned stands for its result.
+    /// Submits the task, and returns a handle of its result.
     ///
     /// # Errors
-    /// As for tasks that return nothing, and if the task has a body for devices too: that would leave no result.
+    /// As for tasks that return nothing; or the task has a body for devices too, which would leave no result.
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<Pending<Y::Result>, SubmitError> {

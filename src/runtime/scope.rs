@@ -1,10 +1,14 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 //!
-//! A scope is a group of tasks, and a list of what it has borrowed. [`Runtime::scope`] ends it by itself, whatever the
-//! closure does: it waits until no task of the group is left, has what was written brought home, and releases each
-//! borrowed data object by a task behind all that use it, as the memory of others is released. Only then it returns, or
-//! unwinds. What it must not do is let go of a frame that somebody can still touch; when that cannot be known, since the
-//! runtime itself has broken, the process ends instead.
+//! A scope is a group of tasks, and a list of the memory it has borrowed. [`Runtime::scope`] ends the scope, whatever
+//! the closure does: it waits until no task of the group is left, has written data copied home, and releases each
+//! borrowed data object by a task after all tasks that use it, as the memory of other data objects is released. Only
+//! then does it return, or unwind. It must not leave a frame that a task can still touch. If the runtime has broken,
+//! so that this is unknown, the process is aborted.
+//!
+//! Closures and homes lose their lifetime on the way in, in one place (`memory/lease.rs`). A borrowed home has its
+//! own strides: gaps between its rows are never touched, and such homes are not page-locked. While a scope lasts, its
+//! runtime is not shut down.
 
 use super::release::release;
 use super::{Door, LoopBuilder, Runtime, TaskBuilder, TaskGroup};
@@ -24,9 +28,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 impl Runtime {
-    /// Calls `f` with a scope, in which tasks can use what the calling function has: arrays are borrowed where they lie,
-    /// and bodies borrow whatever outlives the scope. Returns what `f` returns when all of the scope's tasks have ended
-    /// and what was borrowed is at home again. On CPU units nothing is moved or copied.
+    /// Calls `f` with a scope, in which tasks can use the calling function's variables: arrays are borrowed in place,
+    /// and bodies borrow anything that outlives the scope. Returns the result of `f` when all of the scope's tasks
+    /// have ended and the borrowed arrays are valid in host memory again. On CPU units nothing is moved or copied.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -49,19 +53,20 @@ impl Runtime {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// A scope is a [group](Scope::group) of its tasks. They are ordered by their accesses alone, among each other and
+    /// A scope is a [group](Scope::group) of its tasks. They are ordered only by their accesses, among each other and
     /// with all tasks outside, and may use ordinary data too. The thread that waits at the scope's end executes tasks
     /// meanwhile if it hosts a unit. Scopes nest.
     ///
-    /// If `f` panics, or a submission is refused, the tasks submitted before run all the same; a panic goes on when they
-    /// have ended. Forgetting handles, or the scope's tasks, changes nothing. If a thread of the runtime's own dies
-    /// while tasks of the scope are left, so that nobody knows who still uses the frame, the process is aborted.
+    /// If `f` panics, or a submission is refused, the tasks submitted before still run; a panic continues when they
+    /// have ended. Forgetting handles, or the scope's tasks, changes nothing. If an internal thread of the runtime
+    /// dies while tasks of the scope are left, so that it is unknown which tasks still use the frame, the process is
+    /// aborted.
     ///
-    /// In a simulation no body is run, and borrowed arrays stay as they were.
+    /// In a simulation no body is run, and borrowed arrays remain unchanged.
     ///
     /// # Errors
-    /// The failures because of which tasks of the scope have not run to their ends, or what it has borrowed lacks a
-    /// value: the array then holds in the parts concerned what was left there. Or that the call is refused: inside a
+    /// The failures that kept tasks of the scope from running to their ends, or because of which a borrowed array
+    /// lacks a value; the parts concerned then contain whatever was left there. Or the call is refused: inside a
     /// body, or after the runtime has ended.
     #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
@@ -73,8 +78,8 @@ impl Runtime {
 }
 
 impl Context {
-    /// As [`Runtime::scope`], for children of this task: they can borrow what the body has, parts of its views too. So a body
-    /// divides its work among units, and continues when all of that is done.
+    /// Like [`Runtime::scope`], for children of this task: they can borrow the body's variables, parts of its views
+    /// too. So a body divides its work among units, and continues when all of it is done.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -93,11 +98,11 @@ impl Context {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The scope's group is a part of the task's, if that is a member of one ([`group`](Self::group)).
+    /// The scope's group is a part of the task's group, if the task is a member of one ([`group`](Self::group)).
     ///
     /// # Errors
-    /// As for [`Runtime::scope`]. Or that the call is refused: not on the body's own thread, in a body for devices, or in a
-    /// destructor.
+    /// As for [`Runtime::scope`]. Or the call is refused: not on the body's own thread, in a body for devices, or in
+    /// a destructor.
     #[track_caller]
     pub fn scope<'env, F, R>(&self, f: F) -> Result<R, RunError>
     where
@@ -117,7 +122,7 @@ where
     door.may_wait("scope")?;
     door.shared().broken()?;
     let open = door.scopes.open()?;
-    let lease = Lease::of_scope(); // what it promises is kept below, where nothing returns or unwinds before the end
+    let lease = Lease::of_scope(); // its promise is kept below: nothing returns or unwinds before the end
     let scope = Scope { group, lent: Mutex::default(), lease, env: PhantomData };
     let at = Location::caller();
     let returned = catch_unwind(AssertUnwindSafe(|| f(&scope)));
@@ -127,7 +132,7 @@ where
     }
     drop(open);
     match (returned, ended) {
-        // Nobody is told of failures here: they stay the runtime's to tell.
+        // Failures are not reported here: they remain to be reported by the runtime.
         (Err(panic), _) | (_, Err(panic)) => resume_unwind(panic),
         (_, Ok(Err(broken))) => Err(broken.into()),
         (Ok(value), Ok(Ok(()))) => match door.failures_of(&scope.group.group) {
@@ -137,9 +142,9 @@ where
     }
 }
 
-/// What tasks can borrow in. Made by [`Runtime::scope`].
+/// A scope in which tasks can borrow. Made by [`Runtime::scope`].
 ///
-/// `'scope` is how long the scope lasts, `'env` is how long what is borrowed from outside does, as in
+/// `'scope` is how long the scope lasts; `'env` is how long the memory lasts that is borrowed from outside, as in
 /// [`std::thread::Scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     group: TaskGroup,
@@ -152,16 +157,17 @@ pub struct Scope<'scope, 'env: 'scope> {
 #[derive(Clone)]
 struct Lent {
     cell: Arc<DataCell>,
-    /// Brings home what was written, if it can be written.
+    /// Copies written parts home; `None` if it cannot be written.
     home: Option<Home>,
 }
 
-/// What needs the types of a borrowed data object.
+/// The functions that need the types of a borrowed data object.
 #[derive(Clone, Copy)]
 struct Home {
-    /// Submits a task after all that write it. The task copies written parts home, and its poison says why a value is missing.
+    /// Submits a task after all tasks that write it. That task copies written parts home, and its poison states why a
+    /// value is missing.
     bring: fn(&Door, Arc<DataCell>) -> Result<TaskRef, SubmitError>,
-    /// Takes what is there.
+    /// Accepts the content as it is.
     accept: fn(&Door, Arc<DataCell>) -> Result<(), SubmitError>,
 }
 
@@ -175,9 +181,9 @@ impl Home {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Begins the description of a task of this scope, as [`Runtime::task`] does. Its bodies may borrow anything that
+    /// Begins the description of a task of this scope; see [`Runtime::task`]. Its bodies may borrow anything that
     /// outlives the scope, and so may the futures and results that they return. A later task can access a result that
-    /// borrows nothing; the program waits for one that borrows.
+    /// borrows nothing; a result that borrows can only be waited for by the program.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -192,7 +198,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     s.task("receive", ghost.output())
     ///         .host_detached_until_event(|_, mut ghost: Lent<[f64]>| {
     ///             ghost.copy_from_slice(&message);
-    ///             std::thread::spawn(move || ghost.finish()); // a transport would do so when all has arrived
+    ///             std::thread::spawn(move || ghost.finish()); // a transport would do so when the message has arrived
     ///         })
     ///         .submit()?;
     ///     longest.get()
@@ -205,12 +211,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         name: impl Into<Cow<'static, str>>,
         accesses: A,
     ) -> TaskBuilder<'scope, A, NoBody, Lease<'scope>> {
-        // The task cannot join another group: a builder with a lease has no method for that.
+        // The task cannot be added to another group: a builder with a lease has no method for that.
         self.group.task(name, accesses).kept_by(self.lease)
     }
 
-    /// Begins the description of a loop whose iterations are tasks of this scope. Its bodies may borrow what outlives the
-    /// scope; otherwise as [`Runtime::for_each`].
+    /// Begins the description of a loop whose iterations are tasks of this scope. Its bodies may borrow anything that
+    /// outlives the scope; otherwise it is like [`Runtime::for_each`].
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -233,7 +239,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.group.for_each(name, accesses).kept_by(self.lease)
     }
 
-    /// Lends a slice to the scope's tasks, to read and write.
+    /// Lends a slice to the scope's tasks, for reading and writing.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -252,7 +258,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         BorrowedMut::new(self.lend(cell, Some(Home::of::<T, ndarray::Ix1>())))
     }
 
-    /// Lends a slice to the scope's tasks, to read.
+    /// Lends a slice to the scope's tasks, for reading.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -272,8 +278,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Borrowed::new(self.lend(self.lease.slice(runtime, id, slice), None))
     }
 
-    /// Lends an array of one to four dimensions to the scope's tasks, to read and write. Its rows may have gaps between
-    /// them, which nobody touches: a part of a larger array can be lent.
+    /// Lends an array of one to four dimensions to the scope's tasks, for reading and writing. Its rows may have gaps
+    /// between them, which tasks do not touch: a part of a larger array can be lent.
     ///
     /// ```
     /// use ndarray::{Array2, s};
@@ -289,8 +295,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// ```
     ///
     /// # Errors
-    /// If the array is not in row-major order, or has gaps inside its rows, as transposed, reversed, stepped or broadcast
-    /// views are or have ([`SubmitError::Layout`]).
+    /// If the array is not in row-major order, or has gaps inside its rows, as transposed, reversed, stepped or
+    /// broadcast views do ([`SubmitError::Layout`]).
     pub fn borrow_array_mut<T: Element, S: Shape>(
         &'scope self,
         array: ArrayViewMut<'scope, T, S>,
@@ -300,7 +306,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(BorrowedMut::new(self.lend(cell, Some(Home::of::<T, S>()))))
     }
 
-    /// Lends an array of one to four dimensions to the scope's tasks, to read.
+    /// Lends an array of one to four dimensions to the scope's tasks, for reading.
     ///
     /// ```
     /// use ndarray::array;
@@ -325,7 +331,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(Borrowed::new(self.lend(self.lease.array(runtime, id, &array)?, None)))
     }
 
-    /// The scope's tasks as a group: to wait for those submitted so far, or to cancel what has not begun.
+    /// Returns the scope's tasks as a group: to wait for those submitted so far, or to cancel those that have not
+    /// begun.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -344,18 +351,18 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         &self.group
     }
 
-    /// The runtime, and the next number for a data object.
+    /// Returns the runtime, and the next number for a data object.
     fn next(&self) -> (u64, DataId) {
         let door = &self.group.door;
         (door.id, door.next_data())
     }
 
-    /// What is given up at the end.
+    /// Registers a data object that is released at the end of the scope.
     fn lend(&self, mut cell: DataCell, home: Option<Home>) -> Arc<DataCell> {
         let door = &self.group.door;
         door.mark(&mut cell);
         let cell = Arc::new(cell);
-        // On the list first: whoever knows its home forgets it then, come what may.
+        // Enter it in the list first: every owner of its home then forgets it at the end, whatever happens.
         self.lent.lock().push(Lent { cell: cell.clone(), home });
         door.driver.register(&cell);
         cell
@@ -367,7 +374,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// If the runtime is broken; then some may be left.
     fn end(&self, at: &'static Location<'static>) -> Result<(), SubmitError> {
         let door = &self.group.door;
-        // Bodies may borrow as well; when none is left, nobody does.
+        // Bodies may borrow as well; once none is left, nothing else borrows.
         self.group.wait_until_empty(at)?;
         let lent = self.lent.lock().clone();
         if lent.is_empty() {
@@ -391,16 +398,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(())
     }
 
-    /// The runtime is broken, or an error of ours or of a policy's has come this far. Returns if nothing of the scope is
-    /// left all the same.
+    /// Called if the runtime is broken, or an internal panic or one of a policy has come this far. Returns if nothing
+    /// of the scope is left nevertheless.
     #[cold]
     fn give_up(&self) {
         let driver = &self.group.door.driver;
         if driver.shared().is_in_child() {
-            return; // no thread is left that could use what is borrowed
+            return; // no thread is left that could use borrowed memory
         }
         if !driver.may_wait_in_body() {
-            driver.stop(); // its threads end; what they run they run to the end
+            driver.stop(); // its threads end after the bodies that they are running
         }
         let unfinished = self.group.pending();
         if unfinished == 0 && (self.lent.lock().is_empty() || driver.shared().progress.pending() == 0) {
@@ -421,11 +428,11 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// How many scopes of a runtime last; closed when it ends.
+/// The number of open scopes of a runtime; closed when it ends.
 #[derive(Debug, Default)]
 pub(super) struct OpenScopes(AtomicU64);
 
-/// One of them.
+/// An open scope.
 #[derive(Debug)]
 struct OpenScope<'a>(&'a OpenScopes);
 
@@ -438,10 +445,10 @@ impl OpenScopes {
         opened.map(|_| OpenScope(self)).map_err(|_| SubmitError::ShutDown)
     }
 
-    /// There are to be no more.
+    /// Refuses further scopes.
     ///
     /// # Errors
-    /// If there is one.
+    /// If a scope is open.
     pub(super) fn close(&self) -> Result<(), SubmitError> {
         let closed = |open: u64| (open & !Self::CLOSED == 0).then_some(Self::CLOSED);
         let closed = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, closed);

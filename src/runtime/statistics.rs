@@ -1,4 +1,4 @@
-//! What ran where, and what moved.
+//! Statistics of a runtime: which unit ran what, and what was copied.
 
 use crate::driver::shared::Shared;
 use crate::energy::{Account, EnergyStatistics};
@@ -28,31 +28,31 @@ use std::time::Duration;
 pub struct Statistics {
     /// Tasks finished by each unit.
     pub tasks: Vec<(UnitId, u64)>,
-    /// Tasks that ran on the hosting cores of device units, in host memory: no device could run them, and there is no CPU
-    /// unit. [`tasks`](Self::tasks) counts them for their units as well.
+    /// Tasks that ran on the hosting cores of device units, in host memory, because no device could run them, and
+    /// there is no CPU unit. [`tasks`](Self::tasks) counts them for their units as well.
     pub tasks_on_hosts: u64,
-    /// How long each unit has run tasks; empty where nobody measures it (the fast path of CPU units).
+    /// How long each unit has run tasks; empty if this is not measured (the fast path of CPU units).
     pub busy: Vec<(UnitId, Duration)>,
-    /// What moved between address spaces.
+    /// The copies between address spaces.
     pub links: Vec<LinkStatistics>,
     /// Replicas evicted to make room.
     pub evictions: u64,
-    /// Memory traffic that fused loops spare: bytes that the second loop would have read again. Counted when tasks of such
-    /// functions are described.
+    /// Memory traffic that fused loops save: bytes that the second loop would have read again. Counted when tasks of
+    /// such functions are described.
     pub spared_bytes: u64,
-    /// How well the scheduler kept the indices of iteration spaces where their data are, if it keeps count.
+    /// How well the scheduler kept the indices of iteration spaces where their data are, if it counts this.
     pub affinity: Option<AffinityStatistics>,
-    /// How near the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
+    /// How close to the optimum the scheduler's map of an iteration space is, if it knows (`certified`).
     pub bound: Option<LowerBound>,
-    /// How the scheduler shares an iteration space out by functional performance models, if it does (`fpm`).
+    /// The shares of an iteration space by functional performance models, if the scheduler uses them (`fpm`).
     pub shares: Option<SharesInUse>,
-    /// What was used, where meters or the power of units say so.
+    /// The energy used, if meters or the power of units are known.
     pub energy: Vec<EnergyStatistics>,
-    /// Which scheduler was chosen, and why, if that was left to `auto`.
+    /// The scheduler that `auto` chose, and why, if the choice was left to it.
     pub choice: Option<Choice>,
 }
 
-/// What moved from one address space to another.
+/// The copies from one address space to another.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -71,9 +71,9 @@ pub struct LinkStatistics {
     pub from: SpaceId,
     /// The destination.
     pub to: SpaceId,
-    /// How many copies.
+    /// The number of copies.
     pub copies: u64,
-    /// How many bytes together.
+    /// Their bytes in total.
     pub bytes: u64,
 }
 

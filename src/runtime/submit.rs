@@ -1,4 +1,8 @@
-//! Describing a task and submitting it.
+//! The description and submission of a task.
+//!
+//! Submission is split by types: `runtime/admission.rs` and `driver/admission.rs` contain the part that does not
+//! depend on them and is compiled once. Bodies for devices are boxed separately, and dropped at once if the machine
+//! has no device.
 
 use super::admission::{Admission, Admitted, Results};
 use super::children::{EntranceOf, Kin};
@@ -20,8 +24,8 @@ use std::panic::Location;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Begins the description of a task with these accesses: a tuple, as a rule; see [`Accesses`]. Bodies can do so
-    /// too; what holds for them is said at [`TaskBuilder::submit`].
+    /// Begins the description of a task with these accesses, as a rule a tuple; see [`Accesses`]. Bodies can submit
+    /// tasks too; [`TaskBuilder::submit`] states the rules for them.
     pub fn task<A: Accesses>(&self, name: impl Into<Cow<'static, str>>, accesses: A) -> TaskBuilder<'_, A> {
         TaskBuilder::new(EntranceOf::Front(&self.door), Kin::None, name.into(), accesses)
     }
@@ -29,9 +33,9 @@ impl Runtime {
 
 /// A task that is being described; nothing happens until [`submit`](TaskBuilder::submit).
 ///
-/// [`Runtime::task`], [`TaskGroup::task`](crate::TaskGroup::task), [`Context::task`], [`Scope::task`](crate::Scope::task) and
-/// [`Recorder::task`](crate::Recorder::task) make one. Adding a body for devices does not change the type, so that a program may decide as it
-/// runs:
+/// Made by [`Runtime::task`], [`TaskGroup::task`](crate::TaskGroup::task), [`Context::task`],
+/// [`Scope::task`](crate::Scope::task) and [`Recorder::task`](crate::Recorder::task). Adding a body for devices does
+/// not change the type, so a program may decide at run time:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -48,42 +52,42 @@ impl Runtime {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// The body for CPU units is a part of the type, `C`: it is stored beside the accesses, without an allocation of its
-/// own. `K` says how long bodies last: [`Owned`] ones borrow nothing, those of a scope borrow what outlives it, and those of a
-/// recording are called once in each replay.
+/// The body for CPU units is a part of the type, `C`: it is stored next to the accesses, without a separate
+/// allocation. `K` is how long bodies last: [`Owned`] ones borrow nothing, those of a scope borrow from outside it,
+/// and those of a recording are called once in each replay.
 #[must_use = "a task runs only once it is submitted"]
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
     pub(super) keep: K,
     pub(super) entrance: EntranceOf<'rt>,
-    /// Whose child it is, if it is one.
+    /// The task's relation to a parent, if it has one.
     pub(super) kin: Kin,
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,
     pub(super) cpu: C,
-    /// The bodies for devices, as far as the machine has any: elsewhere a program with such bodies costs what one
-    /// without costs.
+    /// The bodies for devices, if the machine has any; otherwise a program with such bodies pays no more than one
+    /// without.
     pub(super) for_devices: Option<Box<Several<A::Stored>>>,
-    /// What there are bodies for, kept or not.
+    /// The kinds of unit that it has bodies for, kept or not.
     pub(super) kinds: Kinds,
     pub(super) host_only: bool,
     pub(super) hints: Hints,
 }
 
-/// A task's index in an iteration space, and whether the task only goes to the unit of that index and takes no part in how the
-/// indices are shared out.
+/// A task's index in an iteration space, and whether the task only goes to the unit of that index, without
+/// influencing the distribution of the indices.
 pub(super) type Index = (IterationSpace, usize, bool);
 
-/// What schedulers may know of a task beside its accesses.
+/// The properties of a task, apart from its accesses, that schedulers may know.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Hints {
     pub(super) priority: i32,
     pub(super) cost: Option<f64>,
-    /// Where it is to run.
+    /// The device that it is to run on.
     pub(super) device: Option<DeviceId>,
-    /// On all devices of its unit: where the accesses of each part end.
+    /// If it runs on all devices of its unit, the ends of each part's accesses.
     pub(super) across: Option<Arc<[usize]>>,
     pub(super) at: Option<Index>,
-    /// Which iteration of a loop it is.
+    /// The iteration of a loop that it is.
     pub(super) iteration: Iteration,
     /// The group that it is a member of, and that group's runtime.
     pub(super) group: Option<(u64, Arc<Group>)>,
@@ -115,7 +119,7 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
         }
     }
 
-    /// The same, which keeps its bodies in another way.
+    /// The same task, with its bodies kept by `keep`.
     pub(super) fn kept_by<K>(self, keep: K) -> TaskBuilder<'rt, A, NoBody, K> {
         let Self { entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints, .. } = self;
         TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
@@ -123,8 +127,8 @@ impl<'rt, A: Accesses> TaskBuilder<'rt, A> {
 }
 
 impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
-    /// The body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the accesses, and
-    /// returns nothing or a `Result<(), E>` with any error.
+    /// Sets the body for CPU units and emulated devices. It gets the unit's [`Context`] and the views of the
+    /// accesses, and returns nothing or a `Result<(), E>` with any error.
     pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Body<A::Stored, F, R>, K>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
@@ -133,8 +137,8 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
         TaskBuilder { kinds: self.kinds.and(Kinds::CPU).and(Kinds::EMULATED), host_only: false, ..self.host(body) }
     }
 
-    /// As [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device, unless it has a body for
-    /// these of its own.
+    /// Like [`cpu`](Self::cpu), for CPU units only: the task never runs on an emulated device, unless it also has a
+    /// body for emulated devices.
     pub fn host<F, R>(self, body: F) -> TaskBuilder<'rt, A, K::Body<A::Stored, F, R>, K>
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
@@ -146,7 +150,7 @@ impl<'rt, 'b, A: Accesses, K: Keep<'b>> TaskBuilder<'rt, A, NoBody, K> {
 }
 
 impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
-    /// The same with another body, for CPU units alone.
+    /// The same task with another body, for CPU units only.
     #[inline]
     pub(super) fn for_cores<D>(self, body: impl FnOnce(C) -> D) -> TaskBuilder<'rt, A, D, K> {
         let Self { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, hints, .. } = self;
@@ -154,31 +158,31 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         TaskBuilder { keep, entrance, kin, name, accesses, cpu, for_devices, kinds, host_only, hints }
     }
 
-    /// Among ready tasks, larger priorities go first. A hint; the default is 0.
+    /// Sets the priority: among ready tasks, larger priorities go first. A hint; the default is 0.
     pub fn priority(mut self, priority: i32) -> Self {
         self.hints.priority = priority;
         self
     }
 
-    /// How much work the task is, in any unit that is the same for all tasks: a finite number from 0 upwards. A hint for
-    /// schedulers.
+    /// Sets how much work the task is, in any unit that is the same for all tasks: a finite number, 0 or more. A hint
+    /// for schedulers.
     pub fn cost(mut self, cost: f64) -> Self {
         self.hints.cost = Some(cost);
         self
     }
 
-    /// The task's index in an iteration space, in the instance that was begun last.
+    /// Sets the task's index in an iteration space, in the instance that was begun last.
     pub fn at(mut self, space: &IterationSpace, index: usize) -> Self {
         (self.hints.at, self.hints.device) = (Some((space.clone(), index, false)), None);
         self
     }
 
-    /// The task goes where the data of an index are: to the unit that ran the index last.
+    /// Runs the task where the data of an index are: on the unit that ran the index last.
     ///
-    /// It takes no part in how the indices are shared out, and what it takes is not counted for the index. This suits
-    /// what moves data between indices, such as the exchange of faces between the zones of a mesh: it runs where the
-    /// zone resides, and whoever gets it does not get the zone by it. Until the index has run, the task is like any
-    /// other. Schedulers that know of no indices ignore the hint. The last of `at`, `near` and `on_device` holds.
+    /// The task does not influence the distribution of the indices, and its time is not counted for the index. This
+    /// suits tasks that move data between indices, such as the exchange of faces between the zones of a mesh: such a
+    /// task runs where the zone resides, and does not move the zone. Until the index has run, the task is like any
+    /// other. Schedulers without indices ignore the hint. The last call of `at`, `near` or `on_device` wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -200,11 +204,11 @@ impl<'rt, A: Accesses, C, K> TaskBuilder<'rt, A, C, K> {
         self
     }
 
-    /// The task runs on this device, whatever the scheduler would choose, in the device's memory.
+    /// Runs the task on this device, in the device's memory, whatever the scheduler would choose.
     ///
-    /// For programs that share work out by themselves, as [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If
-    /// the device is lost before the task has begun, the task is like any other. The last of `at`, `near` and
-    /// `on_device` holds.
+    /// It is meant for programs that distribute work themselves, as
+    /// [`LoopBuilder::spread`](crate::LoopBuilder::spread) does. If the device is lost before the task has begun, the
+    /// task is like any other. The last call of `at`, `near` or `on_device` wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -235,7 +239,7 @@ where
     C: Slot<A::Stored>,
     K: Keep<'b>,
 {
-    /// A body for emulated devices, preferred there over the one for CPU units. A second one replaces the first.
+    /// Sets a body for emulated devices, which prefer it to the one for CPU units. A second one replaces the first.
     pub fn emulated<F, R>(mut self, body: F) -> Self
     where
         F: for<'c, 'a> FnOnce(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + 'b,
@@ -249,9 +253,9 @@ where
         self
     }
 
-    /// The body for accelerators (CUDA, HIP, OpenCL): it gets a [`Launcher`], with which it enqueues kernels, and for
-    /// every access a view of where the region lies in the device's memory. It runs on the unit's hosting thread and
-    /// does not wait for what it enqueues. A second one replaces the first. See [`Launcher`] for an example.
+    /// Sets the body for accelerators (CUDA, HIP, OpenCL). It gets a [`Launcher`], with which it enqueues kernels,
+    /// and for every access a view of the region in the device's memory. It runs on the unit's hosting thread and
+    /// does not wait for the work that it enqueues. A second one replaces the first. See [`Launcher`] for an example.
     pub fn gpu<F, R>(mut self, body: F) -> Self
     where
         F: for<'l, 'd, 'a> FnOnce(&'l mut Launcher<'d>, <A::Stored as AccessList>::DeviceViews<'a>) -> R + Send + 'b,
@@ -265,16 +269,16 @@ where
         self
     }
 
-    /// Submits the task: from here on it runs as soon as the tasks it depends on are done.
+    /// Submits the task: it runs as soon as the tasks that it depends on are done.
     ///
     /// # Inside a body
-    /// A body submits what is a part of its own task by [`Context::task`]. Through an `Arc` of the runtime that it captured
-    /// it can also submit tasks beside all others. They come after whatever was submitted before them by anybody. Only
-    /// [`Runtime::wait`] and tasks that use what they write wait for them.
+    /// A body submits parts of its own task by [`Context::task`]. Through an `Arc` of the runtime that it has
+    /// captured, it can also submit independent tasks. They come after all tasks submitted before them, by any
+    /// thread. Only [`Runtime::wait`] and tasks that use the regions they write wait for them.
     ///
-    /// What the body's task accesses, or one that it is a child of, is not for such tasks, unless all only read it: others
-    /// that were submitted meanwhile would see the one's work without the other's. They are refused with
-    /// [`SubmitError::Nested`]; all other data are free.
+    /// Such a task must not access a region that the body's task or one of its ancestors accesses, unless all
+    /// accesses only read: other tasks that were submitted meanwhile could observe one task's writes but not the
+    /// other's. It is refused with [`SubmitError::Nested`]; all other data are allowed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -295,25 +299,26 @@ where
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// To the body belong also its parts that rayon runs on the unit's cores, the destructors of what it captured, and
-    /// the operation of its reduction. Threads that a body starts by itself do not: the runtime cannot know whose they
-    /// are, so what they submit is taken for submitted outside. Tasks of two runtimes are never each other's children.
+    /// The parts of the body that rayon runs on the unit's cores, the destructors of its captures, and the operation
+    /// of its reduction count as the body too. Threads that a body starts do not: the runtime cannot know which body
+    /// they belong to, so their submissions count as made outside. Tasks of two runtimes are never each other's
+    /// children.
     ///
     /// # Errors
     /// If a region is out of bounds, belongs to another runtime or was taken; if two accesses overlap and one of them
-    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside a
-    /// task that holds what it accesses. Nothing is changed then.
+    /// writes; if there is no body for any unit of the machine, or no memory large enough; if it is submitted inside
+    /// a task that holds a region that it accesses. Then nothing has changed.
     #[track_caller]
     #[inline]
     pub fn submit(self) -> Result<TaskId, SubmitError> {
         self.submit_as(Location::caller(), false, |task| task.shared().id)
     }
 
-    /// As [`submit`](Self::submit); what is returned can be waited for ([`Runtime::wait_for`]).
+    /// Like [`submit`](Self::submit), and returns a handle that can be waited for ([`Runtime::wait_for`]).
     ///
-    /// A method of its own, since it costs what tasks that nobody waits for should not pay: the handle shares the
+    /// It is a separate method because of its cost, which tasks without a handle do not pay: the handle shares the
     /// ownership of the task with the runtime, and on a device the task's successors are launched when it has ended
-    /// rather than behind it.
+    /// instead of being enqueued after it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -340,7 +345,8 @@ where
     A: Accesses,
     C: Slot<A::Stored>,
 {
-    /// Submits the task, and says whether it is `awaited` by itself; `watch` makes what is returned of it.
+    /// Submits the task; `awaited` is whether the program waits for this task, and `watch` computes the value to
+    /// return.
     #[inline]
     pub(super) fn submit_as<W>(
         self,
@@ -399,7 +405,8 @@ where
         Box::new(Payload::new(accesses, bodies, kinds).of_iteration(iteration))
     }
 
-    /// Refuses a task for what it is, as [`Self::submit_as`] would now; for what others have done it may be refused later.
+    /// Refuses a task for its own properties, as [`Self::submit_as`] would now. Because of other tasks it may still
+    /// be refused later.
     pub(super) fn check(&self) -> Result<(), SubmitError> {
         let mut records = Vec::new();
         self.accesses.visit(&mut |Recorded(record)| records.push(record));

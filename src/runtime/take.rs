@@ -1,8 +1,8 @@
-//! Giving memory back: arrays and values leave the runtime.
+//! Taking: arrays and values leave the runtime with their memory.
 //!
-//! A request like those in [`wait`](super::wait), in two steps: what was written is awaited and brought home, as for whoever
-//! reads it; then a task of the runtime's own that updates all of it takes the memory out. That is never left alone by who
-//! has submitted it: with the memory gone, the data object must stay taken.
+//! A request like those in [`wait`](super::wait), in two steps. First the written data are awaited and copied home,
+//! as for a reader; then an internal task that updates the whole data object takes the memory out. The submitting
+//! thread never leaves that task alone: once the memory is gone, the data object must stay taken.
 
 use super::wait::internal;
 use super::{Door, Runtime};
@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits for an array's or a value's last writer and gives it back with its memory; tasks cannot use it any more.
+    /// Waits for the last writer of an array or a value, and returns it with its memory; tasks can no longer use it.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -30,9 +30,9 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the data is not this runtime's or was taken before, or a part of it was lost in a failure. The error has the
-    /// handle: the data stays registered, parts that are not lost can still be [`read`](Self::read), and what is lost
-    /// can be mended ([`clear`](Self::clear), [`accept`](Self::accept)).
+    /// If the data object is not this runtime's or was taken before, or a part of it was lost in a failure. The error
+    /// contains the handle: the data object stays registered, parts that are not lost can still be
+    /// [`read`](Self::read), and lost parts can be recovered ([`clear`](Self::clear), [`accept`](Self::accept)).
     #[track_caller]
     pub fn take<O: Take>(&self, object: O) -> Result<O::Taken, TakeError<O>> {
         self.door.take(object)
@@ -63,8 +63,9 @@ impl Door {
         running::ancestry(self.id).admit("take", &[record])?; // it would wait for itself
         let brought = self.request_all(cell, Mode::In, Side::default(), Unseen::<Reads>::new(cell), |()| ())?;
         self.await_value(&brought)?;
-        // A body's wait may be refused, but not when the memory is about to go: so it waits for all others before. Who touches
-        // none of it, as of what is empty, is ordered with its end alone, and may have children that name it.
+        // A body's wait may be refused, but not when the memory is about to go; so it waits for all other tasks
+        // before. A task that touches no memory of it, such as an access to an empty region, is ordered only with the
+        // end of the data object, and may have children that name it.
         let mut waits = running::may_wait(self.id);
         while waits || datum.is_looked_on() {
             let behind_all = Side { behind_all: true, ..Side::default() };
@@ -89,7 +90,7 @@ impl Door {
         Ok(Some(home.expect("the one task that takes the memory has run")))
     }
 
-    /// Submits a task of the runtime's own for all of a data object, at home.
+    /// Submits an internal task for a whole data object, in host memory.
     #[track_caller]
     fn request_all<A: for<'a> Access<View<'a> = ()>>(
         &self,

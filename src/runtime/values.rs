@@ -1,4 +1,4 @@
-//! Values and tokens: making them, and looking at a value.
+//! Values and tokens: creating them, and reading a value.
 
 use super::Runtime;
 use super::wait::internal;
@@ -14,10 +14,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 impl Runtime {
-    /// Registers a value of any type, for tasks that use it whole. It is moved into a box of its own; [`take`](Self::take)
+    /// Registers a value of any type, for tasks that use it as a whole. It is moved into a box; [`take`](Self::take)
     /// moves it out again.
     ///
-    /// For arrays of numbers, [`data`](Self::data) and its siblings give more: regions, and devices.
+    /// For arrays of numbers, [`data`](Self::data) and its siblings offer more: regions, and devices.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -38,13 +38,14 @@ impl Runtime {
         self.door.value(value)
     }
 
-    /// A token: tasks that access it are ordered as if it were a region, and there is nothing to see.
+    /// Creates a token: tasks that access it are ordered as if it were a region, but it has no content.
     pub fn token(&self) -> Token {
         self.door.token()
     }
 
-    /// Waits for a value and calls `look` with it; what that returns. `look` runs in a task that reads the value, while
-    /// others may read it too; it is called once, or not at all if the value was lost.
+    /// Waits for a value, calls `look` with it, and returns the result of `look`. The call is a part of a task that
+    /// reads the value; other tasks may read it at the same time. `look` is called once, or not at all if the value
+    /// was lost.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -61,7 +62,7 @@ impl Runtime {
     /// If the value is not this runtime's or was taken, or was lost in a failure.
     ///
     /// # Panics
-    /// If `look` does.
+    /// If `look` panics.
     #[track_caller]
     pub fn read_value<T: Send + Sync + 'static, R: Send + 'static>(
         &self,

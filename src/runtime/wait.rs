@@ -1,7 +1,7 @@
-//! Waiting: for everything, for a region, for a value.
+//! Waiting: for all tasks, for a region, for a value.
 //!
-//! A request for a region is itself a task that reads it, so dependences, poison and transfers home need no second
-//! mechanism. Who hosts a unit executes tasks while it waits; others sleep.
+//! A request for a region is itself a task that reads it, so dependences, poison and copies to the host need no
+//! second mechanism. A thread that hosts a unit executes tasks while it waits; other threads sleep.
 
 use super::admission::Results;
 use super::{Door, Runtime};
@@ -27,18 +27,18 @@ use std::task::Waker;
 use std::time::Duration;
 
 impl Runtime {
-    /// Waits until every task submitted so far is done, by whichever thread it was submitted, and what its
-    /// body submits. What others submit meanwhile is not waited for.
+    /// Waits until every task submitted so far, by any thread, is done, with the tasks that its body submits. Tasks
+    /// that other threads submit meanwhile are not waited for.
     ///
-    /// Several threads may wait at once. Each is told of every failure that nobody had been told of when its call
-    /// began, and of those that happen during the call among the tasks that it waits for, whoever else is told of them.
-    /// [`read`](Self::read), [`take`](Self::take) and their like return a failure as well, but ask for data, not for tasks: a
-    /// later `wait` returns it all the same. Failures that no call of any kind has returned when the runtime is dropped are written
-    /// to stderr.
+    /// Several threads may wait at once. Each call returns every failure that no call had reported when it began, and
+    /// the failures that happen during the call among the tasks that it waits for, even if other calls return them
+    /// too. [`read`](Self::read), [`take`](Self::take) and similar calls return a failure as well, but they request
+    /// data, not tasks: a later `wait` still returns it. Failures that no call of any kind has returned when the
+    /// runtime is dropped are written to stderr.
     ///
     /// # Errors
-    /// These failures, each with its cause; all other tasks have run. Or that the call is refused: inside a body, where
-    /// it would wait for itself, and after an error of the runtime's own, when tasks may never finish.
+    /// These failures, each with its cause; all other tasks have run. Or the call is refused: inside a body, where it
+    /// would wait for itself, and after an internal error of the runtime, when tasks may never finish.
     #[track_caller]
     pub fn wait(&self) -> Result<(), RunError> {
         self.outside_body("wait")?;
@@ -46,12 +46,13 @@ impl Runtime {
         if failures.is_empty() { Ok(()) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
-    /// As [`wait`](Self::wait), but for this long at most; in a simulation, of virtual time. Whether everything is done.
+    /// Like [`wait`](Self::wait), but waits at most for `timeout`; in a simulation, of virtual time. Returns whether
+    /// all tasks are done.
     ///
-    /// A thread that hosts a unit executes tasks meanwhile, so a body that computes on it delays the return. A body that waits
-    /// does not ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
+    /// A thread that hosts a unit executes tasks meanwhile, so a body that computes on it delays the return. A body
+    /// that waits does not ([`Builder::use_current_thread`](crate::Builder::use_current_thread)).
     ///
-    /// If it is not, no failure is reported yet.
+    /// If not all tasks are done, no failure is reported yet.
     ///
     /// ```
     /// use std::time::Duration;
@@ -74,12 +75,12 @@ impl Runtime {
         if failures.is_empty() { Ok(done) } else { Err(RunError::Failed(Failures(failures))) }
     }
 
-    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for what bodies submit meanwhile; then its threads
-    /// end, and whatever is submitted afterwards is refused. Data objects cannot be read any more; [`take`](Self::take) them
-    /// before.
+    /// Ends the runtime: waits as [`wait`](Self::wait) does, and for tasks that bodies submit meanwhile; then its
+    /// threads end, and all later submissions are refused. Data objects can no longer be read; [`take`](Self::take)
+    /// them before.
     ///
-    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and what is still pending when
-    /// `main` returns is lost, unless this is called. A second call changes nothing.
+    /// Dropping a runtime does the same. A runtime in a `static` is never dropped, and tasks that are still pending
+    /// when `main` returns are lost unless this is called. A second call changes nothing.
     ///
     /// ```
     /// use std::sync::LazyLock;
@@ -94,8 +95,8 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait); the runtime has ended all the same, unless the call is refused because it is inside
-    /// a body.
+    /// As for [`wait`](Self::wait); the runtime has ended nevertheless, unless the call is refused because it is
+    /// inside a body.
     #[track_caller]
     pub fn shutdown(&self) -> Result<(), RunError> {
         self.outside_body("shutdown")?;
@@ -106,26 +107,26 @@ impl Runtime {
         waited
     }
 
-    /// Waits for all tasks submitted so far, at most until a moment on the driver's clock: whether they are done, and
-    /// the failures that concern it.
+    /// Waits for all tasks submitted so far, at most until a moment on the driver's clock. Returns whether they are
+    /// done, and the failures that concern it.
     #[track_caller]
     fn wait_for_all(&self, until: Option<Duration>) -> Result<(bool, Vec<Arc<TaskFailure>>), SubmitError> {
         let log = self.shared().engine.failures();
         let begun = log.begin();
         let waited = self.wait_in_rounds(until);
-        // Who goes before all are done is told of none of their failures.
+        // A wait that ends before all tasks are done reports none of their failures.
         let failures = log.end(begun, waited.as_ref().ok().copied().flatten().unwrap_or(TaskId(0)));
         let boundary = waited?;
         self.shared().broken()?;
         Ok((boundary.is_some(), failures))
     }
 
-    /// The first task that is not waited for, unless it is late.
+    /// Waits, and returns the first task that is not waited for; `None` if it is late.
     #[track_caller]
     fn wait_in_rounds(&self, until: Option<Duration>) -> Result<Option<TaskId>, SubmitError> {
         let shared = self.shared();
         let is_late = || until.is_some_and(|until| self.now() >= until);
-        // What bodies submit belongs to what is waited for: then there is another round.
+        // Tasks that bodies submit belong to the awaited ones: then there is another round.
         loop {
             let nested = shared.nested.load(Ordering::Acquire);
             let so_far = loop {
@@ -151,7 +152,7 @@ impl Runtime {
         }
     }
 
-    /// Whether some of them are left.
+    /// Waits for these tasks, and returns whether some of them are left.
     #[track_caller]
     fn wait_for_tasks(&self, tasks: SoFar, until: Option<Duration>) -> Result<bool, SubmitError> {
         let left = || self.shared().progress.left(&tasks);
@@ -201,16 +202,17 @@ impl Runtime {
         Ok(value.expect("the task that reads the value has run"))
     }
 
-    /// Waits for a data object of one element and returns it.
+    /// Waits for a data object of one element and returns the element.
     ///
     /// # Errors
-    /// As for [`wait_on`](Self::wait_on), or if the data is empty.
+    /// As for [`wait_on`](Self::wait_on), or if the data object is empty.
     #[track_caller]
     pub fn read_scalar<T: Element>(&self, data: &Data<T>) -> Result<T, RunError> {
         Ok(self.read(data.slice(0))?[0])
     }
 
-    /// Brings a region to an address space ahead of the tasks that will need it there. A hint: nobody waits for it.
+    /// Brings a region to an address space ahead of the tasks that will need it there. A hint; the call does not
+    /// wait.
     ///
     /// # Errors
     /// If the region is not one of this runtime's, or there is no such space.
@@ -250,7 +252,7 @@ impl Runtime {
         self.door.internal_read(region, name, space, awaited, |_| ())
     }
 
-    /// Whether the region is this runtime's, and there is a space that it fits into.
+    /// Checks that the region is this runtime's, and that the space exists and has room for it.
     pub(super) fn is_there<T: Element, S: Shape>(
         &self,
         region: Region<'_, T, S>,
@@ -285,7 +287,7 @@ impl Runtime {
 }
 
 impl Door {
-    /// Submits a task of the runtime's own that reads `region`, and that this thread will wait for if it is `awaited`.
+    /// Submits an internal task that reads `region`; if `awaited`, this thread will wait for it.
     #[track_caller]
     pub(super) fn internal_read<T: Element, S: Shape>(
         &self,
@@ -304,7 +306,7 @@ impl Door {
         self.internal_read_for(access, name, space, awaited.then(own_waker), body)
     }
 
-    /// The same for whoever waits by a waker.
+    /// The same for a caller that is notified by a waker.
     #[track_caller]
     pub(super) fn internal_read_for<T: Element, S: Shape>(
         &self,
@@ -320,7 +322,8 @@ impl Door {
         self.driver.submit(internal(name, side), payload, &[record], Submitting::share).called_here()
     }
 
-    /// Submits a task that comes after all that write a region, and brings it home; this thread will wait for it.
+    /// Submits a task that comes after all tasks that write a region, and copies it home; this thread will wait for
+    /// it.
     #[track_caller]
     pub(super) fn bring_home<T: Element, S: Shape>(&self, region: Region<'_, T, S>) -> Result<TaskRef, SubmitError> {
         let access = region.input();
@@ -330,7 +333,8 @@ impl Door {
         self.driver.submit(internal("scope", side), payload, &[record], Submitting::share)
     }
 
-    /// Waits for a task of the runtime's own that tells this thread. In a body, unless that waits for the body.
+    /// Waits for an internal task that notifies this thread. In a body, the wait is refused if the task waits for that
+    /// body.
     #[track_caller]
     pub(super) fn await_end(&self, task: &TaskRef) -> Result<(), SubmitError> {
         let waited = self.driver.await_told(key_of_task(task), || u64::from(!task.is_finished()));
@@ -338,7 +342,7 @@ impl Door {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    /// As [`Self::await_end`], whatever that waits for.
+    /// Like [`Self::await_end`], whatever the task waits for.
     #[track_caller]
     pub(super) fn await_end_in_any_case(&self, task: &TaskRef) -> Result<(), SubmitError> {
         self.driver.run_descendants(|| task.is_finished());
@@ -346,27 +350,28 @@ impl Door {
         if task.is_finished() { Ok(()) } else { self.shared().broken() }
     }
 
-    /// Waits for what a task that tells this thread makes of a value.
+    /// Waits for a request, an internal task that notifies this thread, and returns its outcome.
     #[track_caller]
     pub(super) fn await_value(&self, task: &TaskRef) -> Result<(), RunError> {
         self.await_end(task)?;
         self.outcome_of(task)
     }
 
-    /// The outcome of a request that has ended. Later waits still report the failure that left the value missing.
+    /// Returns the outcome of a request that has ended. Later waits still report the failure that left the value
+    /// missing.
     pub(super) fn outcome_of(&self, task: &TaskRef) -> Result<(), RunError> {
         let Some(failure) = task.poison() else { return Ok(()) };
         self.shared().engine.failures().seen(std::slice::from_ref(&failure));
         Err(RunError::Poisoned(failure))
     }
 
-    /// Refuses what would wait for all tasks, if it is called inside one of them.
+    /// Refuses a call that would wait for all tasks, if it is made inside one of them.
     pub(super) fn outside_body(&self, call: &'static str) -> Result<(), SubmitError> {
         self.shared().in_own_process()?;
         self.outside_body_or(call, SubmitError::InsideTask { call })
     }
 
-    /// As [`Self::outside_body`], with this refusal for a task.
+    /// Like [`Self::outside_body`], with this refusal inside a task.
     fn outside_body_or(&self, call: &'static str, inside_task: SubmitError) -> Result<(), SubmitError> {
         match inside::in_body(self.id) {
             true if is_asked_by(self.id) => Err(SubmitError::InsidePolicy { call }),
@@ -376,12 +381,12 @@ impl Door {
         }
     }
 
-    /// The refusal of a wait that would be for others than the task itself, where this thread cannot leave what it does.
+    /// Returns the refusal of a wait for tasks other than the body's own, if this thread cannot suspend its work.
     pub(super) fn unsuspended(&self, call: &'static str) -> SubmitError {
         if running::is_part(self.id) { SubmitError::InsideFork { call } } else { SubmitError::Unsuspended { call } }
     }
 
-    /// Refuses to wait where this thread can do nothing else meanwhile: inside a task, but not in its body.
+    /// Refuses to wait if this thread could do nothing else meanwhile: inside a task, but not in its body.
     pub(super) fn may_wait(&self, call: &'static str) -> Result<(), SubmitError> {
         self.shared().in_own_process()?;
         if self.driver.may_wait_in_body() {
@@ -393,7 +398,8 @@ impl Door {
         }
     }
 
-    /// As [`Self::may_wait`], for this task alone. Inside a replay, descendants of the same recorded task can be waited for.
+    /// Like [`Self::may_wait`], for this task only. Inside a replay, descendants of the same recorded task can be
+    /// waited for.
     pub(super) fn may_wait_for(&self, task: &TaskRef, call: &'static str) -> Result<(), SubmitError> {
         match running::replayed_here(self.id) {
             Some(replayed) if self.driver.may_wait_for_children() => self.is_within(replayed, task, call),
@@ -420,7 +426,7 @@ impl Door {
     }
 }
 
-/// The refusal of a wait that would never end.
+/// Returns the refusal of a wait that would never end.
 #[cold]
 pub(super) fn in_vain(call: &str, vain: Vain) -> SubmitError {
     let call = call.to_owned();

@@ -1,24 +1,25 @@
-//! `adjacency`: measured time in balance *and* few copies between memories, over the graph of data exchange.
+//! `adjacency`: balances measured time *and* minimises copies between memories, on the graph of data exchange.
 //!
-//! The sources' distributions keep neighbours together along one dimension only, the order of the indices; of a mesh of
-//! zones, each unit gets a strip, and all faces in the other dimension are cut (González Tallada & Morancho 2024,
-//! §4.1). This distribution is our own. It begins with what `clustered-guided` finds, the 1-D answer, and looks for
-//! compact parts of the graph in its place that take hardly longer and cut less:
+//! The distributions in the sources keep neighbours together along one dimension only, the order of the indices. On a
+//! mesh of zones each unit gets a strip, and all faces in the other dimension are cut (González Tallada & Morancho
+//! 2024, §4.1). This distribution is our own. It begins with the 1-D answer of `clustered-guided`, then looks for
+//! compact parts of the graph that take hardly longer and cut less:
 //!
-//! 1. The times that the search measured, per index and kind of unit, say what any part would take.
-//! 2. Two starts: the 1-D answer itself, and parts grown one after the other from a seed until each has its unit's
-//!    share.
-//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan & Lin 1970, and
-//!    Fiduccia & Mattheyses 1982), which lower the cut and keep every unit within the limit.
-//! 4. The better is tried for two instances. If it takes longer than the limit, the 1-D answer comes back for good.
+//! 1. The times that the search measured, per index and kind of unit, predict the time of any part.
+//! 2. There are two starting points: the 1-D answer itself, and parts grown one after the other from a seed until
+//!    each has its unit's share.
+//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan & Lin 1970,
+//!    and Fiduccia & Mattheyses 1982), which lower the cut and keep every unit within the limit.
+//! 4. The better one is tried for two instances. If it takes longer than the limit, the 1-D answer is restored for
+//!    good.
 //!
-//! What counts is what crosses between *memories*: all CPU units share one, and neighbours there exchange without a
-//! copy. So on CPU units alone this is `clustered-guided`, and with one or two devices nearly so, for a strip is as compact a
-//! part as any; with eight devices a third less is cut (see the tests). A pair of neighbours weighs what a copy of the bytes
-//! takes that it exchanges, by the default [`LinkEstimate`](super::LinkEstimate). How many there are the program says
-//! ([`IterationSpace::with_exchange`](crate::task::IterationSpace::with_exchange)); where it says only who exchanges
-//! ([`with_neighbours`](crate::task::IterationSpace::with_neighbours)), all pairs count alike. Without neighbours this is
-//! `clustered-guided`.
+//! Only exchange between *memories* counts: all CPU units share one, and neighbours there exchange without a copy. So
+//! on CPU units alone this is `clustered-guided`. With one or two devices it nearly is, since a strip is as compact a
+//! part as any; with eight devices a third less is cut (see the tests). The weight of a pair of neighbours is the
+//! time of a copy of the bytes it exchanges, by the default [`LinkEstimate`](super::LinkEstimate). The program
+//! declares the number of bytes ([`IterationSpace::with_exchange`](crate::task::IterationSpace::with_exchange)); if
+//! it declares only the neighbours ([`with_neighbours`](crate::task::IterationSpace::with_neighbours)), all pairs
+//! have the same weight. Without neighbours this is `clustered-guided`.
 
 pub(super) mod graph;
 mod grow;
@@ -28,7 +29,7 @@ use graph::{Graph, Problem};
 
 use super::{Assignment, ClusteredGuided, Distribution, Times, Workload};
 
-/// See the module.
+/// The `adjacency` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{Adjacency, Distribution, Team, Workload};
@@ -42,10 +43,10 @@ pub struct Adjacency {
     slack: f64,
     line: ClusteredGuided,
     phase: Phase,
-    /// What each index took on a CPU unit and on a device unit.
+    /// Time of each index on a CPU unit and on a device unit.
     known_ns: Vec<[Option<f64>; 2]>,
     present: Assignment,
-    /// The 1-D answer, and its longest time once it has been measured.
+    /// The 1-D answer, with its longest time, kept while another assignment is tried.
     one_dimensional: Option<(Assignment, f64)>,
 }
 
@@ -53,9 +54,9 @@ pub struct Adjacency {
 enum Phase {
     /// `clustered-guided` searches.
     Line,
-    /// Its answer is measured.
+    /// The answer of `clustered-guided` is measured.
     Measure,
-    /// Another is tried, for this many instances more.
+    /// An alternative is tried, for this many more instances.
     Try(u32),
     Steady,
 }
@@ -70,7 +71,7 @@ impl Adjacency {
     /// The default slack.
     pub const SLACK: f64 = 0.05;
 
-    /// An instance may take longer than under the 1-D answer by this part.
+    /// Creates the distribution; an instance may take up to this fraction longer than under the 1-D answer.
     pub fn new(slack: f64) -> Self {
         Self {
             slack,
@@ -89,7 +90,7 @@ impl Adjacency {
         }
     }
 
-    /// What every index takes on each kind: measured, or by its weight and the mean of that kind.
+    /// Estimates the time of every index on each kind of unit: measured, or by its weight and the mean of that kind.
     fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
         let per_weight = [0, 1].map(|kind| {
             let measured =
@@ -103,7 +104,7 @@ impl Adjacency {
         self.known_ns.iter().zip(workload.weights).map(of).collect()
     }
 
-    /// An assignment that cuts less than the 1-D answer, within the limit.
+    /// Returns an assignment that cuts less than the 1-D answer, within the limit.
     fn better(&self, workload: &Workload<'_>, line: &Assignment, longest: f64) -> Option<Assignment> {
         let graph = Graph::new(workload.neighbours?, workload.len());
         let estimates = self.estimates(workload);

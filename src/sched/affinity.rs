@@ -1,15 +1,15 @@
-//! Where every index of an iteration space ran last, and how often that changed.
+//! The unit on which every index of an iteration space ran last, and counts of how often that changed.
 //!
-//! A part for any policy: it remembers and counts, and decides nothing. An index that goes where it went in the
-//! instance before is a hit: its data are there. Any other unit is a migration, and what then has to be copied is
-//! counted too.
+//! Any policy can use it: it remembers and counts, and decides nothing. An index that goes to the same unit as in the
+//! previous instance is a hit: its data are there. Going to any other unit is a migration; the bytes that have to be
+//! copied because of it are counted too.
 
 use super::{Place, ReadyTask};
 use crate::ids::UnitId;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 
-/// How well a policy kept indices where their data were.
+/// Counts of how well a policy kept indices where their data were.
 ///
 /// ```
 /// use thalweg::sched::{Affinity, AffinityStatistics};
@@ -20,11 +20,11 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AffinityStatistics {
-    /// Indices that went to the same unit as in the instance before.
+    /// Indices that went to the same unit as in the previous instance.
     pub hits: u64,
-    /// Indices that went to another.
+    /// Indices that went to another unit.
     pub migrations: u64,
-    /// Bytes that tasks of migrated indices lacked where they went.
+    /// Bytes that tasks of migrated indices lacked on their new unit.
     pub migrated_bytes: u64,
 }
 
@@ -64,29 +64,29 @@ struct Last {
 }
 
 impl Affinity {
-    /// Nothing has run yet.
+    /// Creates a table in which nothing has run yet.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The unit that an index ran on last.
+    /// Returns the unit that an index ran on last.
     pub fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         self.last.get(&space)?.get(index)?.map(|last| last.unit)
     }
 
-    /// The unit that ran the index last beside which a task runs, if the task runs there.
+    /// Returns the unit that last ran the index a task is near to, if the task runs there.
     pub fn unit_beside(&self, task: &ReadyTask) -> Option<UnitId> {
         let beside = task.beside?;
         self.unit_of(beside.space, beside.index).filter(|unit| task.runs_on(*unit))
     }
 
-    /// The unit that has the place's index in the place's instance, or had it in a later one.
+    /// Returns the unit that has the place's index in the place's instance, or had it in a later one.
     pub fn unit_in(&self, place: &Place) -> Option<UnitId> {
         let last = (*self.last.get(&place.space)?.get(place.index)?)?;
         (last.instance >= place.instance).then_some(last.unit)
     }
 
-    /// A task goes to `unit`; `missing_bytes` tells how many bytes of its data are not there.
+    /// Notes that a task goes to `unit`; `missing_bytes` returns how many bytes of its data are not there.
     pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
         let indices = self.last.entry(place.space).or_default();
         if indices.len() <= place.index {
@@ -94,7 +94,7 @@ impl Affinity {
         }
         let last = &mut indices[place.index];
         let migrated = match *last {
-            // A further task of the same index and instance.
+            // Another task of the same index and instance.
             Some(before) if before.instance >= place.instance && before.unit == unit => before.migrated,
             Some(before) if before.unit == unit => {
                 self.statistics.hits += 1;
@@ -113,7 +113,7 @@ impl Affinity {
         *last = Some(Last { unit, instance, migrated });
     }
 
-    /// The counts so far.
+    /// Returns the counts so far.
     pub fn statistics(&self) -> AffinityStatistics {
         self.statistics
     }
@@ -129,12 +129,12 @@ mod tests {
             |index, instance| Place { space: 7, index, instance, weights: vec![1.0; 3].into(), neighbours: None };
         let mut affinity = Affinity::new();
         assert_eq!(affinity.unit_of(7, 0), None);
-        affinity.note(&place(0, 0), UnitId(1), || 10); // the first time: neither
+        affinity.note(&place(0, 0), UnitId(1), || 10); // the first time: neither a hit nor a migration
         affinity.note(&place(0, 0), UnitId(1), || 10); // the same instance
         assert_eq!(affinity.statistics(), AffinityStatistics::default());
         affinity.note(&place(0, 1), UnitId(1), || 10);
         affinity.note(&place(0, 2), UnitId(2), || 10);
-        affinity.note(&place(0, 2), UnitId(2), || 5); // further data of the migrated index
+        affinity.note(&place(0, 2), UnitId(2), || 5); // more data of the migrated index
         affinity.note(&place(0, 3), UnitId(2), || 10);
         affinity.note(&place(2, 0), UnitId(0), || 10);
         let expected = AffinityStatistics { hits: 2, migrations: 1, migrated_bytes: 15 };

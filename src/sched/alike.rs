@@ -1,31 +1,32 @@
-//! The least busy of the units that are alike.
+//! The least busy unit of each class of identical units.
 //!
-//! Units of one kind with the same memories are *alike*: a task takes equally long there, and lacks the same bytes. So
-//! a policy that looks for the best unit compares the least busy of each class of them, and not all: there are as many
-//! classes as a machine has memories and kinds, whatever the number of its cores.
+//! Units of one kind with the same memories are *alike*: a task takes equally long on each, and lacks the same bytes.
+//! So a policy that looks for the best unit compares only the least busy unit of each class. A machine has as many
+//! classes as it has memories and kinds, whatever its number of cores.
 //!
-//! What tells units of a class apart is only their load, which whoever has the classes keeps up to date. Who is the least busy
-//! is found as in a tournament: a load that changes is compared again with as many others as the class has powers of 2.
+//! Units of one class differ only in load, which the owner of the classes keeps current. A tournament tree finds the
+//! least busy: a changed load is compared again on one path to the root, which takes log2 n comparisons for a class
+//! of n units.
 
 use super::{UnitView, View};
 use crate::ids::{SpaceId, UnitId};
 use crate::machine::UnitKind;
 use std::sync::Arc;
 
-/// The units of a machine by their loads.
+/// The loads of a machine's units, with the least busy unit of each class.
 #[derive(Debug)]
 pub(super) struct Alike<L> {
     loads: Vec<L>,
-    /// For each set of units that tasks run on: a few.
+    /// One for each set of units that tasks run on; there are few.
     sets: Vec<Set>,
 }
 
-/// Units that some tasks run on.
+/// A set of units that some tasks run on.
 #[derive(Debug)]
 struct Set {
     units: Arc<[bool]>,
     classes: Vec<Class>,
-    /// For each unit its class, and its number there.
+    /// For each unit, its class and its number in that class.
     places: Vec<Option<(usize, usize)>>,
 }
 
@@ -35,18 +36,18 @@ struct Class {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
     units: Vec<UnitId>,
-    /// Who is less busy of those below: 1 is the root, below `k` are `2k` and `2k + 1`, and from the number of units on
-    /// stand the units.
+    /// The tournament tree: each node holds the less busy of its two children. 1 is the root, the children of `k` are
+    /// `2k` and `2k + 1`, and the leaves, from the number of units on, are the units.
     winners: Vec<usize>,
 }
 
 impl Class {
-    /// The winner at a node of the tree.
+    /// Returns the winner at a node of the tree.
     fn winner(&self, node: usize) -> usize {
         node.checked_sub(self.units.len()).unwrap_or_else(|| self.winners[node])
     }
 
-    /// The load of a unit is another: it plays again, up to the root.
+    /// Replays the comparisons of a unit whose load has changed, up to the root.
     fn play<L: Ord + Copy>(&mut self, number: usize, load: &impl Fn(UnitId) -> L) {
         let mut node = (number + self.units.len()) / 2;
         while node > 0 {
@@ -69,7 +70,7 @@ impl<L> Default for Alike<L> {
 }
 
 impl<L: Ord + Copy + Default> Alike<L> {
-    /// A unit's load.
+    /// Returns a unit's load.
     pub(super) fn load(&self, unit: UnitId) -> L {
         self.loads.get(unit.index()).copied().unwrap_or_default()
     }
@@ -94,7 +95,7 @@ impl<L: Ord + Copy + Default> Alike<L> {
         }
     }
 
-    /// The least busy unit of each class among those that a task runs on; of equals the first.
+    /// Returns the least busy unit of each class among those that a task runs on; of equals the first.
     pub(super) fn least<'a>(&mut self, on: &Arc<[bool]>, view: &View<'a>) -> impl Iterator<Item = (L, &'a UnitView)> {
         let (units, set) = (view.units, self.set_of(on, view.units));
         let least = self.sets[set].classes.iter().map(Class::least);
@@ -133,7 +134,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_best_of_the_least_busy_is_the_best_of_all(
+        fn best_of_the_least_busy_is_best_of_all(
             machine in prop::collection::vec((0..3u16, any::<bool>()), 1..12),
             changes in prop::collection::vec((0..12usize, 0..5u32, 0..3u16, any::<u16>()), 1..40),
         ) {

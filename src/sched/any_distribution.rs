@@ -1,10 +1,10 @@
-//! A distribution of any type, as one type: what stands around distributions is then compiled once, and not once for each
-//! of them. It only passes on; names, maps and times are the inner distribution's.
+//! A type-erased distribution: the code around distributions is compiled once rather than once per type. It only
+//! forwards; names, maps and times are those of the inner distribution.
 
 use super::fpm::{Known, SharesInUse};
 use super::{Assignment, Distributed, Distribution, LowerBound, Policy, TeamSize, TeamSized, Times, Workload};
 
-/// A policy of the library's own that shares out as `distribution` says, over a team of this size or the whole one.
+/// Creates a built-in policy that follows `distribution`, over a team of this size or the whole team.
 pub(super) fn distributed(
     distribution: impl Distribution + Clone + 'static,
     team: Option<TeamSize>,
@@ -30,7 +30,7 @@ impl Clone for AnyDistribution {
     }
 }
 
-/// `Clone` behind a pointer.
+/// `Clone` for boxed distributions.
 trait Copied: Distribution {
     fn copied(&self) -> AnyDistribution;
 }

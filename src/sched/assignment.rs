@@ -1,4 +1,4 @@
-//! Who gets which index of an iteration space: the plain values that work distributions compute with.
+//! Assignments of an iteration space's indices: the plain values that work distributions compute with.
 //!
 //! Nothing here knows of tasks, queues or ids of units: units are *slots* of a [`Team`], counted from 0, CPU units
 //! first, as the sources number them (González-Tallada & Morancho 2023, §3.1.1; González Tallada 2024 (slides)). So
@@ -20,29 +20,30 @@ use std::ops::Range;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Team {
-    /// How many CPU units (N_cpu).
+    /// Number of CPU units (N_cpu).
     pub cpus: usize,
-    /// How many device units (N_gpu).
+    /// Number of device units (N_gpu).
     pub devices: usize,
 }
 
 impl Team {
-    /// How many units together.
+    /// Returns the number of units.
     pub const fn len(self) -> usize {
         self.cpus + self.devices
     }
 
-    /// Whether there is no unit.
+    /// Returns whether there is no unit.
     pub const fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// The memory that the unit in this slot works in: 0 for all CPU units, which share one; each device unit has its own.
+    /// Returns the memory that the unit in this slot works in: 0 for all CPU units, which share one; each device unit
+    /// has its own.
     pub const fn memory(self, slot: usize) -> usize {
         if self.is_device(slot) { slot - self.cpus + 1 } else { 0 }
     }
 
-    /// Whether the unit in this slot is a device unit.
+    /// Returns whether the unit in this slot is a device unit.
     pub const fn is_device(self, slot: usize) -> bool {
         slot >= self.cpus
     }
@@ -69,17 +70,17 @@ pub type Chunks = Vec<Range<usize>>;
 pub struct Assignment(Vec<usize>);
 
 impl Assignment {
-    /// With this slot at every index.
+    /// Creates an assignment from the slot of each index.
     pub fn new(slots: Vec<usize>) -> Self {
         Self(slots)
     }
 
-    /// The slot of every index.
+    /// Returns the slot of every index.
     pub fn slots(&self) -> &[usize] {
         &self.0
     }
 
-    /// The sum of `work` at each slot's indices.
+    /// Returns the sum of `work` over each slot's indices.
     pub fn loads(&self, slots: usize, work: &[f64]) -> Vec<f64> {
         let mut loads = vec![0.0; slots];
         self.0.iter().zip(work).for_each(|(slot, work)| loads[*slot] += work);
@@ -93,7 +94,7 @@ impl From<Chunks> for Assignment {
     }
 }
 
-/// What an instance of an iteration space took, in nanoseconds of bodies; copies are not counted (González Tallada &
+/// Times of one instance of an iteration space, in nanoseconds of bodies; copies are not counted (González Tallada &
 /// Morancho 2024, §4.4).
 ///
 /// ```
@@ -104,36 +105,36 @@ impl From<Chunks> for Assignment {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Times {
-    /// At every index.
+    /// Time of every index.
     pub index_ns: Vec<f64>,
     /// The slot that every index ran in.
     pub slot: Vec<usize>,
-    /// In every slot: the sum of its indices'.
+    /// Time of every slot: the sum over its indices.
     pub slot_ns: Vec<f64>,
-    /// In every slot: the dynamic energy of its indices in joules, if it is known.
+    /// Dynamic energy of every slot's indices in joules, if known.
     pub slot_j: Option<Vec<f64>>,
 }
 
 impl Times {
-    /// The times of an instance run under `assignment`, whose indices took `index_ns`.
+    /// Returns the times of an instance run under `assignment`, whose indices took `index_ns`.
     pub fn of(assignment: &Assignment, slots: usize, index_ns: Vec<f64>) -> Self {
         Self { slot_ns: assignment.loads(slots, &index_ns), slot: assignment.0.clone(), index_ns, slot_j: None }
     }
 
-    /// With the energy of every slot.
+    /// Adds the energy of every slot.
     #[must_use]
     pub fn with_energy(self, slot_j: Option<Vec<f64>>) -> Self {
         Self { slot_j, ..self }
     }
 
-    /// The longest time of the CPU units and of the device units (T_cpu and T_gpu of González Tallada 2024 (slides)); 0
-    /// where there are none.
+    /// Returns the longest time of the CPU units and of the device units (T_cpu and T_gpu of González Tallada 2024
+    /// (slides)); 0 for a kind without units.
     pub fn longest(&self, team: Team) -> [f64; 2] {
         let (cpus, devices) = self.slot_ns.split_at(team.cpus.min(self.slot_ns.len()));
         [cpus, devices].map(|cluster| cluster.iter().copied().fold(0.0, f64::max))
     }
 
-    /// The longest time of all units.
+    /// Returns the longest time of all units.
     pub(super) fn longest_ns(&self) -> f64 {
         self.slot_ns.iter().copied().fold(0.0, f64::max)
     }
@@ -151,19 +152,18 @@ impl Times {
 pub struct Neighbour {
     /// The other index.
     pub index: usize,
-    /// How many bytes cross between the two in an instance, in the direction in which they are more; with none they are
-    /// no neighbours.
+    /// Bytes that cross between the two in an instance, in the direction with more; with 0 they are not neighbours.
     pub bytes: u64,
 }
 
 impl From<usize> for Neighbour {
-    /// One byte: for lists in which all exchange as much.
+    /// Creates a neighbour with one byte, for lists in which all pairs exchange the same amount.
     fn from(index: usize) -> Self {
         Self { index, bytes: 1 }
     }
 }
 
-/// What is to be shared out, and among whom.
+/// The indices to share out, and the units that share them.
 ///
 /// ```
 /// use thalweg::sched::{Team, Workload};
@@ -176,17 +176,17 @@ pub struct Workload<'a> {
     pub team: Team,
     /// The work at every index, as the user estimates it.
     pub weights: &'a [f64],
-    /// The indices that every index exchanges data with, if the user has said so.
+    /// The indices that every index exchanges data with, if the user has declared them.
     pub neighbours: Option<&'a [Vec<Neighbour>]>,
 }
 
 impl Workload<'_> {
-    /// How many indices there are.
+    /// Returns the number of indices.
     pub fn len(&self) -> usize {
         self.weights.len()
     }
 
-    /// Whether there is nothing to share out.
+    /// Returns whether there is nothing to share out.
     pub fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }
@@ -195,12 +195,12 @@ impl Workload<'_> {
 /// Shares out the indices of an iteration space, instance by instance.
 ///
 /// A state machine without clock or I/O: [`Distributed`](super::Distributed) asks it for the assignment of each
-/// instance until it is steady, and tells it what the last one took.
+/// instance until it is steady, and passes it the times of the last one.
 ///
 /// ```
 /// use thalweg::sched::{Assignment, Distribution, Team, Times, Workload};
 ///
-/// /// Every index to the unit that ran the least work so far.
+/// /// Gives every index to the unit with the least work so far.
 /// #[derive(Clone)]
 /// struct Greedy;
 ///
@@ -227,32 +227,33 @@ impl Workload<'_> {
 /// assert_eq!(Greedy.assign(&workload, None).slots(), [0, 1, 1, 1, 0]);
 /// ```
 pub trait Distribution: Send {
-    /// The distribution's name, for reports.
+    /// Returns the distribution's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// The assignment for the next instance, given the times of the last one; there are none before the first.
+    /// Returns the assignment for the next instance, given the times of the last one; there are none before the
+    /// first.
     ///
     /// The team and the number of indices are the same in all calls, and a team has at least one unit.
     fn assign(&mut self, workload: &Workload<'_>, measured: Option<&Times>) -> Assignment;
 
-    /// Whether the last assignment holds for all instances to come, whatever they take.
+    /// Returns whether the last assignment holds for all future instances, whatever they take.
     fn is_steady(&self) -> bool;
 
-    /// How near the optimum its map is, if it knows.
+    /// Returns how close to the optimum its map is, if known.
     fn bound(&self) -> Option<LowerBound> {
         None
     }
 
-    /// The profiles that it has learned, by units' names, if it learns any.
+    /// Returns the profiles that it has learned, by unit name, if it learns any.
     fn profiles(&self) -> Option<Known> {
         None
     }
 
-    /// How it shares out, if it goes by profiles.
+    /// Returns how it shares out, if it uses profiles.
     fn shares(&self) -> Option<&SharesInUse> {
         None
     }
 
-    /// While steady: an instance took this long. May end the steadiness.
+    /// Notes the times of an instance while the distribution is steady. May end the steadiness.
     fn observe(&mut self, _workload: &Workload<'_>, _measured: &Times) {}
 }

@@ -1,21 +1,22 @@
-//! `auto`: whichever of the others would be fastest for this program on this machine.
+//! `auto`: the policy that would be fastest for this program on this machine.
 //!
-//! It begins with `bottom-level`, which tries tasks on all kinds of unit, and records the program: tasks, what they come
-//! after, the regions they work on, their times and how busy units were meanwhile ([`load`]), those of copies. When it knows
-//! enough it runs that program under each candidate, in a simulation by those times ([`simulate`]), and goes on with the best;
-//! again when there have been four times as many tasks, a few times in all. Distributions that search do so beforehand, by the
-//! same times ([`rehearsed`]).
+//! It begins with `bottom-level`, which tries tasks on all kinds of unit, and records the program: tasks with their
+//! predecessors, regions and times, the load of units meanwhile ([`load`]), and the times of copies. When it knows
+//! enough, it simulates the program under each candidate by those times ([`simulate`]) and continues with the best.
+//! It repeats this whenever the number of tasks has quadrupled, a few times in all. Distributions that search do so
+//! in advance, by the same times ([`rehearsed`]).
 //!
-//! Simulations err. So of a program in time steps it measures what a step takes under whoever has charge, tries the others that
-//! promise about as much or more, for some steps each, and ends with the one that was fastest ([`watch`]). What it took, what it
-//! expected and what it measured, it says ([`Choice`]). It knows of a machine what it has measured, simulated machines included.
+//! Simulations err. So for a program in time steps, `auto` measures the steps under the policy in charge, tries for
+//! some steps each other policy that promises to be about as fast or faster, and ends with the one that was fastest
+//! ([`watch`]). It reports the policy it took, the expected times and the measured times ([`Choice`]). All its
+//! knowledge of a machine is measured, also on simulated machines.
 //!
-//! To choose among algorithms by what they are expected to do is Rice's problem (1976). Of loops, schedulers have been chosen by
-//! simulation during the run before (SimAS: Mohammed & Ciorba 2020).
+//! Choosing among algorithms by their expected performance is Rice's problem (1976). For loops, earlier work has
+//! chosen schedulers by simulation during the run (SimAS: Mohammed & Ciorba 2020).
 //!
-//! A change of policy happens between two calls: the new one is told of all tasks that have not ended, and gets charge of those
-//! that are ready. Tasks of instances that have begun by then it gets without their places: it would see them in part, and
-//! measure them so.
+//! A policy changes between two calls: the new one is notified of all tasks that have not ended, and takes charge of
+//! those that are ready. It gets tasks of instances that have already begun without their places, since it would see,
+//! and measure, those instances only in part.
 
 mod load;
 mod record;
@@ -39,16 +40,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use watch::Watch;
 
-/// When the first choice is made, in tasks that have run, for each unit and in all.
+/// Number of finished tasks before the first choice: per unit, and in all.
 const FIRST: (usize, usize) = (4, 64);
-/// The next one after so many times as many.
+/// Factor by which that number grows until the next choice.
 const AGAIN: usize = 4;
-/// So often.
+/// Maximum number of such choices.
 const CHOICES: usize = 5;
-/// The present policy stays if no other is expected to be faster by more than this part.
+/// The present policy stays unless another is expected to be faster by more than this fraction.
 const ALIKE: f64 = 0.05;
 
-/// What `auto` took, and why.
+/// The policy that `auto` took, and why.
 ///
 /// ```
 /// use thalweg::sched::Choice;
@@ -60,9 +61,9 @@ const ALIKE: f64 = 0.05;
 pub struct Choice {
     /// The scheduler's name.
     pub taken: &'static str,
-    /// What a time step, or the graph so far, was expected to take under each candidate, in nanoseconds.
+    /// Expected time of a time step, or of the graph so far, under each candidate, in nanoseconds.
     pub expected_ns: Vec<(&'static str, u64)>,
-    /// What a time step has taken under those that were tried, in nanoseconds.
+    /// Measured time of a time step under each policy that was tried, in nanoseconds.
     pub measured_ns: Vec<(&'static str, u64)>,
 }
 
@@ -86,7 +87,7 @@ impl fmt::Display for Choice {
 /// A scheduler to choose from.
 type Candidate = (&'static str, fn(&Setting<'_>) -> Box<dyn Policy>);
 
-/// What candidates are made of.
+/// Knowledge from which candidates are built.
 struct Setting<'a> {
     units: usize,
     model: &'a Model,
@@ -108,7 +109,7 @@ const CANDIDATES: [Candidate; 6] = [
     ("clustered-guided", |with| distributed(Rehearsed::new(ClusteredGuided::default(), with.index_ns.as_ref()), None)),
 ];
 
-/// See the module.
+/// The `auto` policy; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -127,7 +128,7 @@ pub struct Auto {
     model: Model,
     copies: Copies,
     record: Record,
-    /// What the policy has charge of.
+    /// The ready tasks that the policy is in charge of.
     charge: BTreeMap<TaskId, ReadyTask>,
     in_flight: Vec<usize>,
     load: Load,
@@ -137,13 +138,13 @@ pub struct Auto {
     finished: usize,
     next_choice: usize,
     choices: usize,
-    /// Whether a choice has been made by an instance that recurs.
+    /// Whether a choice has been made based on a recurring instance.
     recurs: bool,
     choice: Option<Choice>,
     affinity: Affinity,
-    /// The latest instance of each space that anything is known of.
+    /// The latest known instance of each space.
     latest: BTreeMap<u64, u64>,
-    /// Tasks up to these instances have no place for the present policy.
+    /// Tasks up to these instances are passed to the present policy without their place.
     without_place: BTreeMap<u64, u64>,
 }
 
@@ -154,7 +155,8 @@ impl fmt::Debug for Auto {
 }
 
 impl Auto {
-    /// For this many units, with what is known already, and how fast links are taken to be until copies are measured.
+    /// Creates the policy for this many units, with prior knowledge and the link speed assumed until copies are
+    /// measured.
     pub fn new(units: usize, model: Model, link: LinkEstimate) -> Self {
         let ((name, begins_with), copies) = (BEGINS_WITH, Copies::new(link));
         Self {
@@ -186,8 +188,8 @@ impl Auto {
         }
     }
 
-    /// Chooses, if it is time to: at first, when an instance recurs, when the policy in charge has been watched long enough, and
-    /// now and then.
+    /// Makes a choice if one is due: when an instance first recurs, when the policy in charge has been watched long
+    /// enough, and at intervals.
     fn choose(&mut self, view: &View<'_>) {
         self.load.units(view.units.iter().map(|unit| unit.kind));
         let recurs = self.latest.values().any(|instance| *instance >= 2);
@@ -205,7 +207,7 @@ impl Auto {
             return;
         }
         let Some(program) = self.record.program() else { return };
-        // While policies are watched, and after they have been, there is nothing to choose unless the program is another.
+        // While policies are watched, and afterwards, there is nothing to choose unless the program has changed.
         if !is_judged && !self.watch.recurs(program.per_instance()) && recurs {
             return;
         }
@@ -230,7 +232,7 @@ impl Auto {
         }
     }
 
-    /// Goes on with what promises most by the latest simulation, or was fastest.
+    /// Continues with the policy that promises most by the latest simulation, or that was fastest.
     fn go_on(&mut self, view: &View<'_>) {
         let Some(choice) = &mut self.choice else { return };
         let expected: Vec<_> = choice.expected_ns.iter().map(|(name, ns)| (*name, *ns as f64)).collect();
@@ -243,12 +245,12 @@ impl Auto {
         }
     }
 
-    /// What candidates are made of, now.
+    /// Returns the present knowledge from which candidates are built.
     fn setting<'a>(&'a self, kernels: &'a Kernels, index_ns: Option<IndexTimes>) -> Setting<'a> {
         Setting { units: self.units, model: &self.model, copies: &self.copies, kernels, index_ns }
     }
 
-    /// What every index takes on a CPU unit, and on the kind of device on which it takes least.
+    /// Returns the time of every index on a CPU unit and on the fastest kind of device.
     fn index_ns(&mut self, program: &Program) -> Option<IndexTimes> {
         let kernels = self.record.kernels();
         let takes_ns = |job: &Job| {
@@ -272,7 +274,7 @@ impl Auto {
         self.hand_over(view);
     }
 
-    /// Gives a new policy charge of all that is ready.
+    /// Gives a new policy charge of all ready tasks.
     fn hand_over(&mut self, view: &View<'_>) {
         self.without_place.clone_from(&self.latest);
         if self.policy.looks_ahead() {
@@ -284,7 +286,7 @@ impl Auto {
         }
     }
 
-    /// A task as the present policy sees it.
+    /// Returns a task as the present policy should see it.
     fn shown(&self, mut task: ReadyTask) -> ReadyTask {
         let begun = |space: u64| self.without_place.get(&space);
         if task.place.as_ref().is_some_and(|place| begun(place.space).is_some_and(|begun| place.instance <= *begun)) {

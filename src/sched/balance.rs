@@ -1,16 +1,17 @@
-//! The best chunks: consecutive indices for units of given speeds such that the last to end ends as early as can be.
+//! Optimal chunks: consecutive indices for units of given speeds, such that the last unit ends as early as possible.
 //!
-//! The sources' guided pass (González Tallada & Morancho 2024, fig. 7) brings every unit close to the mean and leaves
-//! what rounding makes of it to the last unit: 150 equal indices for 62 units become 2 for each, and 28 for the last.
-//! Where the sources apply that pass to a cluster ("BALANCE"), the optimum is taken instead; it is as cheap to find.
+//! The guided pass of the sources (González Tallada & Morancho 2024, fig. 7) brings every unit close to the mean and
+//! leaves the rounding error to the last unit: 150 equal indices for 62 units become 2 for each, and 28 for the last.
+//! Wherever the sources apply that pass to a cluster ("BALANCE"), we take the optimum instead; it is as cheap to
+//! find.
 //!
 //! Source: Pınar & Aykanat 2004: bisection over the bottleneck, with a greedy probe.
 
 use super::Chunks;
 use super::static_chunks::static_chunks;
 
-/// Cuts the indices into one chunk per unit so that the largest of chunk work by unit speed is as small as can be;
-/// among such cuts, every chunk is as near as it can be to its unit's share of what is left.
+/// Cuts the indices into one chunk per unit so that the maximum of chunk work divided by unit speed is minimal. Among
+/// such cuts, every chunk is as near as possible to its unit's share of the remaining work.
 ///
 /// ```
 /// use thalweg::sched::balanced_chunks;
@@ -25,7 +26,8 @@ pub fn balanced_chunks(work: &[f64], speeds: &[f64]) -> Chunks {
     if units < 2 || len == 0 || total.is_nan() || total <= 0.0 {
         return static_chunks(len, units);
     }
-    // Last end that a unit reaches from `first` within the bottleneck, and the first start from which it reaches `end`.
+    // `reach` is the last end that a unit reaches from `first` within the bottleneck; `reach_back` is the first start
+    // from which it reaches `end`.
     let slack = total * 1e-12;
     let reach = |first: usize, unit: usize, bottleneck: f64| {
         let most = sums[first] + bottleneck * speeds[unit] + slack;
@@ -44,7 +46,7 @@ pub fn balanced_chunks(work: &[f64], speeds: &[f64]) -> Chunks {
         if fits(middle) { high = middle } else { low = middle }
     }
 
-    // The earliest start of each unit's chunk from which the units behind still reach the end.
+    // The earliest start of each unit's chunk from which the units after it still reach the end.
     let mut earliest = vec![len; units + 1];
     for unit in (0..units).rev() {
         earliest[unit] = reach_back(earliest[unit + 1], unit, high);
@@ -73,7 +75,7 @@ mod tests {
         chunks.iter().zip(speeds).map(of).fold(0.0, f64::max)
     }
 
-    /// By dynamic programming over all cuts.
+    /// Finds the optimum by dynamic programming over all cuts.
     fn best(work: &[f64], speeds: &[f64]) -> f64 {
         let mut before = vec![f64::INFINITY; work.len() + 1];
         before[0] = 0.0;
@@ -87,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_what_rounding_left_over() {
+    fn rounding_error_is_not_left_to_one_unit() {
         let chunks = balanced_chunks(&[1.0; 150], &[1.0; 62]);
         assert_eq!(chunks.iter().map(ExactSizeIterator::len).max(), Some(3));
         assert_eq!(balanced_chunks(&[2.0; 3], &[1.0; 5]).iter().map(ExactSizeIterator::len).max(), Some(1));
@@ -98,7 +100,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn chunks_cover_everything_in_order_and_none_are_better(
+        fn chunks_cover_all_indices_in_order_and_are_optimal(
             work in prop::collection::vec(0.0..10.0f64, 1..40),
             speeds in prop::collection::vec(0.1..5.0f64, 1..7),
         ) {

@@ -1,24 +1,26 @@
-//! `bottom-level`: for graphs that are no iteration space: what the end of the graph waits for longest comes first, where it
-//! ends earliest.
+//! `bottom-level`: list scheduling of graphs without an iteration space. The task with the longest path to the end of
+//! the graph goes first, to the unit where it ends earliest.
 //!
-//! The policy is told of tasks when they are submitted, and of what each comes after. So it knows the graph as far as it has
-//! been submitted, and of each task the *bottom level*: the longest way to the end, with times as they were measured
-//! (`window.rs`, `../kernels.rs`). From three lines of work it takes one idea each:
+//! The policy is notified of tasks and their predecessors at submission. So it knows the graph as far as it has been
+//! submitted, and the *bottom level* of each task: the longest path to the end, in measured times (`window.rs`,
+//! `../kernels.rs`). It takes one idea from each of three lines of work:
 //!
-//! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level first, to the unit where it ends earliest.
-//!   StarPU's `dmdas` does so with priorities that the program gives; here nobody has to.
-//! - *One queue for units that are alike*, and a task is bound to a unit no earlier than one has room. What a task waits for is
-//!   the work in the queue that is at least as urgent (`ahead.rs`), and not all of it: an urgent task is not sent to a
+//! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level goes first, to the unit where it ends
+//!   earliest. StarPU's `dmdas` does so with priorities given by the program; here the program need not give any.
+//! - *One queue for units that are alike*: a task is bound to a unit no earlier than one has room. A task waits for
+//!   the queued work that is at least as urgent (`lookahead.rs`), not for all of it: an urgent task is not sent to a
 //!   slow unit because of work that it would overtake.
-//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit that runs dry takes the work of others on
-//!   which it loses least. Here only if it ends earlier than they would have come to its end.
+//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit that runs dry takes tasks of
+//!   others on which it loses least. Here it does so only if it ends them before the others would have finished all
+//!   their work.
 //!
-//! Copies count by the bytes that a memory lacks and by what copies took (`copies.rs`), at the same time as what is waited
-//! for. When a task is given out and its memory lacks more than when it was queued, replicas were evicted: the memory is
-//! short. Then of the most urgent tasks the one whose data is there comes first (in the spirit of DARTS: Gonthier et al. 2022).
+//! Copies count by the bytes that a memory lacks and by measured copy times (`copies.rs`); they overlap with waiting.
+//! If a memory lacks more of a task's data when the task is given out than when it was queued, replicas were evicted:
+//! the memory is short. Then, among the most urgent tasks, the one whose data are present goes first (in the spirit
+//! of DARTS: Gonthier et al. 2022).
 //!
-//! Where very many tasks are waited for at once, by way of a join, the levels of those do not contain what waits. Nothing here
-//! reads a clock: what a unit has left is the sum of the estimates of its unfinished tasks.
+//! If very many tasks are waited for at once, through a join, their levels do not include the waiting tasks. Nothing
+//! here reads a clock: the work left on a unit is the sum of the estimates of its unfinished tasks.
 
 mod lookahead;
 mod steal;
@@ -38,12 +40,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use window::{Spot, Window};
 
-/// So many tasks of the front of a queue are compared by what a short memory lacks, and of its end by what a thief loses.
+/// Tasks that are compared: at the front of a queue by the bytes a short memory lacks, at its end by a thief's loss.
 const COMPARED: usize = 8;
-/// A memory counts as short for so many tasks after the last that lost data.
+/// A memory counts as short for this many tasks after the last one that lost data.
 const SHORT_FOR: u32 = 64;
 
-/// See the module.
+/// The `bottom-level` policy; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -68,11 +70,11 @@ pub struct BottomLevel {
     /// The group of each unit.
     group_of: Vec<usize>,
     sets: Vec<Set>,
-    /// Counts what may change anybody's answer.
+    /// Counts events that may change the answer to any unit.
     changes: u64,
-    /// Counts what may change what a memory lacks.
+    /// Counts events that may change the bytes that a memory lacks.
     moves: u64,
-    /// Some tasks run on some of the units that are alike.
+    /// Whether some tasks run on only some of the units that are alike.
     is_mixed: bool,
     affinity: Affinity,
 }
@@ -84,41 +86,41 @@ struct Group {
     spaces: Vec<SpaceId>,
     units: u64,
     members: UnitSet,
-    /// Of these, who has nothing to do.
+    /// The members that have nothing to do.
     idle: UnitSet,
-    /// How many tasks are queued.
+    /// Number of queued tasks.
     queued: usize,
-    /// The first of these is for whichever of the units is free first.
+    /// Whether the first queued task may wait for whichever unit is free first.
     rests: bool,
-    /// When one of its units had nothing and found nothing to take from others.
+    /// When one of its units had no task and found none to steal.
     dry_at: Option<Moment>,
-    /// What the unfinished tasks take that its units were given.
+    /// Sum of the estimates of the unfinished tasks given to its units.
     given_ns: u64,
     ahead: Ahead,
-    /// For so many tasks more its memory counts as short.
+    /// Its memory counts as short for this many more tasks.
     short: u32,
 }
 
-/// By the number of changes, and, if copies decided, by that of moves.
+/// A point in time: the number of changes and, if copies decided, the number of moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment {
     changes: u64,
     moves: Option<u64>,
 }
 
-/// Tasks that run on the same units.
+/// A set of units, with the queues of the tasks that run on exactly these.
 #[derive(Debug)]
 struct Set {
     units: Arc<[bool]>,
-    /// The queue of each group, the most urgent first; none where no unit of the group runs them.
+    /// The queue of each group, the most urgent first; `None` if no unit of the group runs these tasks.
     queues: Vec<Option<BTreeSet<Rank>>>,
 }
 
-/// In the order in which tasks are given out: by the user's priority, by level, by age.
+/// The order in which tasks are given out: by the user's priority, by level, by age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     priority: Reverse<i32>,
-    /// The bits of a number that is not negative.
+    /// The bits of a non-negative number.
     level_bits: Reverse<u64>,
     task: TaskId,
 }
@@ -129,7 +131,7 @@ impl Rank {
     }
 }
 
-/// What is known of a task.
+/// State of a task.
 #[derive(Debug)]
 struct Known {
     kernel: KernelId,
@@ -139,11 +141,11 @@ struct Known {
 
 #[derive(Debug)]
 enum Stage {
-    /// For others.
+    /// Not ready yet.
     Waits,
-    /// In a box of its own, since most of a large window waits.
+    /// Boxed, since most tasks of a large window are not ready.
     Queued(Box<Queued>),
-    /// To a unit of this group.
+    /// Given to a unit of this group.
     Given { group: usize, ns: u64, trial: bool },
 }
 
@@ -152,15 +154,15 @@ struct Queued {
     set: usize,
     group: usize,
     rank: Rank,
-    /// What it is expected to take.
+    /// Its expected time.
     ns: u64,
     trial: bool,
-    /// What the memory lacked.
+    /// Bytes that the memory lacked.
     missing: u64,
     place: Option<Place>,
 }
 
-/// Where a task would end when.
+/// When a task would end in a group.
 struct Offer {
     group: usize,
     end_ns: f64,
@@ -169,18 +171,18 @@ struct Offer {
     missing: u64,
 }
 
-/// What a task adds to a level; in a large window, as of the last notable change.
+/// Returns a task's contribution to a level; in a large window, as of the last notable change.
 fn level_ns(kernels: &Kernels, kernel: KernelId, work: f64, is_large: bool) -> f64 {
     if is_large { kernels.noted_ns(kernel, work) } else { kernels.least_ns(kernel, work) }
 }
 
 impl BottomLevel {
-    /// With what is known already, and how fast links are taken to be until copies are measured.
+    /// Creates the policy with prior knowledge and the link speed assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
         Self::knowing(model, Copies::new(link), Kernels::default())
     }
 
-    /// With what is known already.
+    /// Creates the policy with prior knowledge.
     pub(super) fn knowing(model: Model, copies: Copies, kernels: Kernels) -> Self {
         Self { model, copies, kernels, ..Self::default() }
     }
@@ -190,7 +192,7 @@ impl BottomLevel {
         self.window.insert(task.id, task.after, Known { kernel, work, stage: Stage::Waits });
     }
 
-    /// Tells which units are alike.
+    /// Groups the units that are alike.
     fn group(&mut self, view: &View<'_>) {
         for unit in view.units.iter().skip(self.group_of.len()) {
             let alike = |group: &Group| group.kind == unit.kind && group.spaces == unit.spaces;
@@ -232,7 +234,7 @@ impl BottomLevel {
         })
     }
 
-    /// Computes levels anew if enough has changed, and queues tasks by them.
+    /// Recomputes the levels if enough has changed, and reorders the queues accordingly.
     fn renew(&mut self) {
         if !self.window.is_stale() {
             return;
@@ -256,7 +258,7 @@ impl BottomLevel {
         });
     }
 
-    /// What a task takes on a kind of unit; whether that is to be found out.
+    /// Returns the time of a task on a kind of unit, and whether a trial is needed to find out.
     fn takes_ns(&mut self, kernel: KernelId, work: f64, kind: UnitKind) -> (f64, bool) {
         match self.kernels.known_ns(kernel, kind, work) {
             Some(ns) => (ns, false),
@@ -265,7 +267,7 @@ impl BottomLevel {
         }
     }
 
-    /// When and where a task of this level would end first.
+    /// Returns the group in which a task of this level would end first.
     fn best(
         &mut self,
         id: TaskId,
@@ -282,7 +284,7 @@ impl BottomLevel {
             let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
             let is_later = |wait_ns: f64| best.as_ref().is_some_and(|best| wait_ns + ns >= best.end_ns);
-            // Whatever is queued, and then whatever has to be copied, it ends no earlier than this.
+            // Lower bound: however much is queued or has to be copied, the task ends no earlier.
             if is_later(*given_ns as f64 / *units as f64) {
                 continue;
             }
@@ -291,7 +293,7 @@ impl BottomLevel {
                 continue;
             }
             let (missing, copy_ns) = self.copy(id, group, view);
-            // Copies are made while others run.
+            // Copies overlap with other tasks.
             let end_ns = wait_ns.max(copy_ns) + ns;
             if best.as_ref().is_none_or(|best| end_ns < best.end_ns) {
                 best = Some(Offer { group, end_ns, ns, trial, missing });
@@ -300,7 +302,7 @@ impl BottomLevel {
         best
     }
 
-    /// What of a task's data a group's memory lacks, and how long that takes to copy.
+    /// Returns the bytes of a task's data that a group's memory lacks, and the time to copy them.
     fn copy(&self, task: TaskId, group: usize, view: &View<'_>) -> (u64, f64) {
         let spaces = self.groups[group].spaces.iter();
         let least = spaces.map(|space| (view.missing_bytes(task, *space), *space)).min();
@@ -323,7 +325,7 @@ impl BottomLevel {
         }
     }
 
-    /// A task that was queued is so no more.
+    /// Removes a task from its queue.
     fn dequeue(&mut self, kernel: KernelId, queued: &Queued) {
         if let Some(queue) = &mut self.sets[queued.set].queues[queued.group] {
             queue.remove(&queued.rank);
@@ -337,13 +339,13 @@ impl BottomLevel {
         }
     }
 
-    /// The queues of a group with tasks that a unit runs.
+    /// Returns the queues of a group with tasks that a unit runs.
     fn queues(&self, group: usize, unit: UnitId) -> impl DoubleEndedIterator<Item = &BTreeSet<Rank>> {
         let of_unit = self.sets.iter().filter(move |set| set.units[unit.index()]);
         of_unit.filter_map(move |set| set.queues[group].as_ref())
     }
 
-    /// The task that is given out next of those queued for a group.
+    /// Returns the next task to give out of those queued for a group.
     fn first(&self, group: usize, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let (first, queue) = self
             .queues(group, unit)
@@ -356,7 +358,7 @@ impl BottomLevel {
         urgent.min_by_key(|rank| (view.missing_at(rank.task, unit), **rank)).map(|rank| rank.task)
     }
 
-    /// A task goes to a unit.
+    /// Gives a task to a unit.
     fn give(&mut self, task: TaskId, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let group = self.group_of[unit.index()];
         let spot = self.window.find(task)?;
@@ -384,7 +386,7 @@ impl BottomLevel {
         Some(task)
     }
 
-    /// A task has ended: takes back what was expected of it.
+    /// Ends a task and takes back its estimate.
     fn end(&mut self, task: TaskId) -> Option<(Known, UnitKind)> {
         self.changes += 1;
         let known = self.window.end(task)?;
@@ -444,14 +446,14 @@ impl Policy for BottomLevel {
         let asking = &view.units[unit.index()];
         let busy = asking.in_flight > 0;
         let task = match self.first(group, unit, view) {
-            // Whichever of the cores is free first takes it, unless there are data to be brought meanwhile.
+            // The core that is free first takes it, unless data have to be brought meanwhile.
             Some(task) if busy && !asking.kind.is_device() && view.missing_at(task, unit) == 0 => {
                 self.groups[group].rests = true;
                 return None;
             }
             Some(task) => task,
             None if busy => return None,
-            // As another of them has found.
+            // Another unit of the group has already searched in vain.
             None if self.is_dry(group) && !view.is_idle() => return None,
             None => self.steal(asking, view)?,
         };
@@ -463,7 +465,7 @@ impl Policy for BottomLevel {
     }
 
     fn in_flight(&mut self, unit: UnitId, tasks: usize) {
-        let Some(group) = self.group_of.get(unit.index()) else { return }; // it will be looked at when it has one
+        let Some(group) = self.group_of.get(unit.index()) else { return }; // `group` reads it when it adds the unit
         let idle = &mut self.groups[*group].idle;
         if tasks == 0 { idle.insert(unit) } else { idle.remove(unit) }
     }

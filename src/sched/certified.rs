@@ -1,22 +1,23 @@
-//! `certified`: a map near the optimum of the measured times, with the proof of how near.
+//! `certified`: a map near the optimum of the measured times, with a proof of how near.
 //!
-//! The sources' distributions cut the order of the indices into chunks, for the sake of neighbours. But units that share a
-//! memory exchange nothing by copies: only the division between *address spaces* matters to communication, and inside one
-//! any index can go to any unit. So this distribution, our own, has two levels:
+//! The sources' distributions cut the order of the indices into chunks, for the sake of neighbours. But units that
+//! share a memory exchange without copies: only the division between *address spaces* matters to communication, and
+//! within one address space any index can go to any unit. So this distribution, our own, works in three steps:
 //!
 //! 1. *Shares of the kinds* ([`share`]): the indices that gain most from a device go to devices until both kinds end
-//!    together; among those that gain about the same, from the end of the order, so that each kind's indices lie together.
-//!    That is the optimum of the problem in which indices can be divided, and so a lower bound ([`LowerBound`]).
-//! 2. *Units of a kind*: the longest first to the least busy CPU unit (Graham 1969); consecutive chunks for devices, which
-//!    have memories of their own.
+//!    together. Among indices that gain about the same, it takes them from the end of the order, so that each kind's
+//!    indices are contiguous. This is the optimum of the problem with divisible indices, and so gives a lower bound
+//!    ([`LowerBound`]).
+//! 2. *Units of a kind*: the longest index first to the least busy CPU unit (Graham 1969); consecutive chunks for
+//!    devices, which have separate memories.
 //! 3. *Polish* ([`polish`]): single indices are moved and swapped off the unit that takes longest (in the manner of
-//!    Fiduccia & Mattheyses 1982, with time in the place of cells). Then indices at the border between two memories change
-//!    over where that leaves less to be copied and keeps every unit within `slack` of the longest.
+//!    Fiduccia & Mattheyses 1982, with time in the role of cells). Then indices at the border between two memories
+//!    change sides if that leaves less to be copied and keeps every unit within `slack` of the longest.
 //!
-//! Times are measured: an instance by the weights alone, so that both kinds run something; then [`ROUNDS`] of the above,
-//! each with the times of those before, since an index that changes its kind was only estimated there. The best instance
-//! measured stays. What the bound is worth: no map takes less *with the times measured under full load*; leaving units idle
-//! so that others run faster is not considered.
+//! Times are measured: one instance by the weights alone, so that both kinds run something; then [`ROUNDS`] rounds of
+//! the above, each with the times of the previous ones, because the time of an index that changes its kind was only
+//! an estimate. The best measured instance stays. Meaning of the bound: no map takes less *with the times measured
+//! under full load*; leaving units idle so that others run faster is not considered.
 
 mod polish;
 mod share;
@@ -27,10 +28,10 @@ use super::balance::balanced_chunks;
 use super::{Assignment, Distribution, Times, Workload};
 use polish::Loads;
 
-/// Instances that are measured after the first.
+/// Instances measured after the first.
 const ROUNDS: usize = 4;
 
-/// See the module.
+/// The `certified` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{Certified, Distribution, Team, Times, Workload};
@@ -65,7 +66,7 @@ impl Certified {
     /// The default slack.
     pub const SLACK: f64 = 0.01;
 
-    /// For fewer copies between memories, units may take longer by this part.
+    /// Creates the distribution; to save copies between memories, units may take longer by up to this fraction.
     pub fn new(slack: f64) -> Self {
         let present = Assignment::new(Vec::new());
         Self { slack, known_ns: Vec::new(), present, best: None, bound: None, instances: 0, steady: false }
@@ -79,7 +80,7 @@ impl Certified {
         }
     }
 
-    /// What every index takes on each kind: measured, or by its weight and the mean of that kind.
+    /// Estimates the time of every index on each kind of unit: measured, or by its weight and the mean of that kind.
     fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
         let per_weight = [0, 1].map(|kind| {
             let measured =
@@ -94,7 +95,7 @@ impl Certified {
     }
 }
 
-/// A map for these times per kind.
+/// Returns a map for these times per kind.
 fn map(workload: &Workload<'_>, ns: &[[f64; 2]], slack: f64) -> Assignment {
     let team = workload.team;
     let on_device = share::on_device(ns, team);
@@ -160,7 +161,7 @@ impl Distribution for Certified {
         self.steady
     }
 
-    /// Of the best instance; none before the first is measured.
+    /// Returns the bound of the best instance; `None` before the first is measured.
     fn bound(&self) -> Option<LowerBound> {
         self.bound
     }

@@ -1,8 +1,8 @@
-//! What every policy must keep, checked against a small driver: for the tests of whoever writes one.
+//! A contract checker for policies, for the tests of their authors.
 //!
-//! The driver does what the engine does, without a runtime: it tells of ready tasks, asks units with room, and reports ends.
-//! Its programs are steps of a mesh with hazards: tasks that some units cannot run, that fail, and that end in any order.
-//! They are drawn from numbers that the check counts up, small ones first: what it finds, it finds again.
+//! A small driver does what the engine does, without a runtime: it reports ready tasks, asks units with room, and
+//! reports ends. Its programs are steps of a mesh with hazards: tasks that some units cannot run, that fail, and that
+//! end in any order. They are drawn from consecutive seeds, small programs first, so every violation is reproducible.
 
 use super::{Beside, Neighbour, Place, Policy, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
@@ -13,18 +13,18 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How many programs a check runs.
+/// Number of programs that a check runs.
 const PROGRAMS: u64 = 300;
 
-/// How a policy broke its contract in [`check`]. It reads as a sentence.
+/// A violation of the contract, found by [`check`]. Its `Display` text reads as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
     /// The policy's name.
     pub policy: &'static str,
-    /// What it did, with the task and the unit.
+    /// The violation, with the task and the unit.
     pub problem: String,
-    /// The machine and the program on which it did so.
+    /// The machine and the program on which it occurred.
     pub program: String,
 }
 
@@ -37,21 +37,22 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Checks that a policy keeps its [contract](Policy#contract), for one's own tests: `make` makes a new one for a machine of
-/// so many units.
+/// Checks that a policy keeps its [contract](Policy#contract), for your own tests. `make` creates a policy for a
+/// machine with the given number of units.
 ///
-/// Random programs are run on random machines of CPU units and devices; the same ones in every call. Checked is that
-/// - each task that was ready is given out exactly once, and to a unit that it runs on;
+/// Runs random programs on random machines of CPU units and devices; they are the same in every call. The check
+/// verifies that
+/// - each ready task is given out exactly once, and to a unit that it runs on;
 /// - a task is given out whenever all units are idle, so that every program ends;
-/// - the policy does not panic, whatever it is told;
-/// - it decides the same if it is told the same.
+/// - the policy does not panic, whatever it is notified of;
+/// - it makes the same decisions if it gets the same input.
 ///
 /// ```
 /// use thalweg::prelude::*;
 /// use thalweg::sched::{Policy, Priority, ReadyTask, View, check};
 /// check(|_| Priority::new())?;
 ///
-/// /// Gives out what is ready, but for tasks with an odd number.
+/// /// Gives out ready tasks, except those with an odd number.
 /// #[derive(Default)]
 /// struct Forgets(Vec<ReadyTask>);
 /// impl Policy for Forgets {
@@ -72,7 +73,7 @@ impl std::error::Error for Violation {}
 /// ```
 ///
 /// # Errors
-/// How the contract was broken first.
+/// Returns the first violation of the contract.
 pub fn check<P: Policy>(mut make: impl FnMut(usize) -> P) -> Result<(), Violation> {
     (0..PROGRAMS).try_for_each(|number| check_program(number, &mut |units| make(units)))
 }
@@ -91,8 +92,8 @@ pub(super) fn check_program<P: Policy>(number: u64, make: &mut dyn FnMut(usize) 
                 decided.map_or_else(|| "nothing".to_owned(), |(task, unit)| format!("{task} to {unit}"))
             };
             let problem = format!(
-                "it was told the same twice, and gave first {} and then {}; try deciding without clocks, randomness and \
-                 the order of hash maps",
+                "it got the same input twice, and gave first {} and then {}; try deciding without clocks, randomness and \
+                 the iteration order of hash maps",
                 say(first.get(at)),
                 say(second.get(at))
             );
@@ -102,25 +103,25 @@ pub(super) fn check_program<P: Policy>(number: u64, make: &mut dyn FnMut(usize) 
     }
 }
 
-/// A step of a mesh: every index has `stages` tasks, each after the one before; the first also after its neighbours' last of
-/// the step before.
+/// Steps of a mesh: every index has `stages` tasks, each after the previous one; the first also comes after the last
+/// tasks of its neighbours in the previous step.
 struct Program {
     number: u64,
     indices: usize,
     instances: u64,
     stages: usize,
-    /// On which units a task runs, by index and stage; never none.
+    /// The units on which a task runs, by index and stage; never empty.
     on: Vec<Vec<bool>>,
     kinds: Vec<UnitKind>,
     depth: Vec<usize>,
     ns: Vec<u64>,
     order: Vec<usize>,
     fails: Option<u64>,
-    /// The first stage of every index is beside it and not of it.
+    /// Whether the first stage of every index is only near the index, and not one of its tasks.
     begins_beside: bool,
 }
 
-/// Numbers that look random (Steele, Lea & Flood 2014).
+/// Pseudo-random numbers (Steele, Lea & Flood 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -165,7 +166,7 @@ impl Program {
         }
     }
 
-    /// Runs the program as the engine would: what the policy decided.
+    /// Runs the program as the engine would; returns the policy's decisions.
     fn decisions(&self, policy: &mut dyn Policy) -> Result<Vec<(TaskId, UnitId)>, Violation> {
         let name = policy.name();
         let ran = catch_unwind(AssertUnwindSafe(|| self.run(policy)));

@@ -1,38 +1,39 @@
-//! `clustered-guided`: the CPU units' indices left of a pivot, the devices' right of it; the pivot is searched for, and
-//! each cluster balanced, by measuring (González Tallada & Morancho 2024, §4.5 and figure 8; González Tallada 2024
-//! (slides), "CLUSTERED GUIDED scheduler").
+//! `clustered-guided`: the CPU units' indices lie left of a pivot, the devices' right of it; a search by measurement
+//! finds the pivot and balances each cluster (González Tallada & Morancho 2024, §4.5 and figure 8; González Tallada
+//! 2024 (slides), "CLUSTERED GUIDED scheduler").
 //!
 //! One state per instance:
 //!
-//! | state | what its instance runs | then |
+//! | state | its instance runs | next |
 //! | --- | --- | --- |
 //! | INIT | pivot = N_cpu, or half of the indices if that is less; equal chunks in both clusters | PROBE |
-//! | PROBE | the same again, for times without what moving cost | BALANCE, or MOVE if it came from there |
+//! | PROBE | the same again, for times without the cost of moving data | BALANCE, or MOVE if it came from there |
 //! | BALANCE | the same pivot, each cluster's chunks balanced by the measured times | PROBE |
 //! | MOVE | a new pivot, equal chunks | PROBE |
 //! | STEADY | the best that was measured | MOVE's cycle, when speeds change |
 //!
-//! `clustered-guided:literal` is the sources' search as printed ([`literal`]). How this one differs, and how the sources
-//! are read where they are silent or disagree:
+//! `clustered-guided:literal` is the search of the sources as printed ([`literal`]). This is how ours differs from
+//! it, and how we read the sources where they are silent or disagree:
 //! - The pivot moves away from the cluster that takes longer (González Tallada & Morancho 2024, §4.5); the slide
 //!   (González Tallada 2024 (slides)) has the sign reversed.
-//! - INC and DEC, which begin at N/2 and are halved before each move, would never let the pivot pass N_cpu + N/2, nor come
-//!   back from a wrong first move. Here they are half of what is left to search right and left of the pivot. A bracket
-//!   keeps both: pivots at or left of `left` are known to keep the devices longer, those at or right of `right` the CPU units. INC = 1 and a
-//!   change of direction is a bracket of width 1 whose both ends have been tried: STEADY.
-//! - BALANCE gives the best chunks rather than those of one guided pass with its threshold TH, for which no value is given
-//!   (see `balance.rs`).
-//! - What is kept is the best layout that was *measured*. One that is only computed to be better is measured first, while
-//!   the bound below leaves room.
-//! - BALANCE is left out where it could not matter: the balanced times, computed from the probed ones, differ between
-//!   the clusters by more than a twentieth (the pivot is wrong anyway), or are not better than what was probed. It
-//!   makes room for the bound: STEADY within 4·log₂(N) instances always; should it not be reached by then, the best so
-//!   far is kept.
+//! - INC and DEC, which begin at N/2 and are halved before each move, would never let the pivot pass N_cpu + N/2, nor
+//!   return from a wrong first move. Here they are half of the unsearched range right and left of the pivot. A
+//!   bracket represents both: pivots at or left of `left` are known to keep the devices longer, those at or right of
+//!   `right` the CPU units. INC = 1 and a change of direction correspond to a bracket of width 1 both of whose ends
+//!   have been tried: STEADY.
+//! - BALANCE gives the optimal chunks rather than those of one guided pass with its threshold TH, for which no value
+//!   is given (see `balance.rs`).
+//! - The best *measured* layout is kept. A layout that is only computed to be better is measured first, while the
+//!   bound below leaves room.
+//! - BALANCE is skipped if it could not matter: the balanced times, computed from the probed ones, differ between the
+//!   clusters by more than a twentieth (the pivot is wrong anyway), or are not better than the probed ones. Skipping
+//!   it makes room for the bound: STEADY is always reached within 4·log₂(N) instances; if the search has not
+//!   converged by then, the best layout so far is kept.
 //! - An end of the bracket is a pivot too: a cluster may stay empty.
 //!
-//! Beyond the sources: a unit that has become slower or faster by more than the threshold, for several instances in a
-//! row, starts the search again at PROBE, with that unit's speed corrected. After each new search the row is twice as
-//! long, so that noise cannot keep it going.
+//! Beyond the sources: if a unit has become slower or faster by more than the threshold, for several instances in a
+//! row, the search starts again at PROBE, with that unit's speed corrected. After each new search the required number
+//! of instances doubles, so that noise cannot keep it going.
 
 mod literal;
 mod search;
@@ -42,11 +43,11 @@ use search::{Found, Layout, Search};
 
 use super::{Assignment, Distribution, Times, Workload};
 
-/// How many instances in a row a unit must be off before the first new search.
+/// Number of instances in a row for which a unit must be off before the first new search.
 const FIRST_ROW: u32 = 3;
 const LONGEST_ROW: u32 = 96;
 
-/// What the next instance is for.
+/// The purpose of the next instance.
 ///
 /// ```
 /// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
@@ -70,12 +71,13 @@ pub enum State {
     Steady,
 }
 
-/// 4·log₂(N): within as many instances the sources expect a search to end (González Tallada & Morancho 2024, §4.5).
+/// 4·log₂(N): the number of instances within which the sources expect a search to end (González Tallada & Morancho
+/// 2024, §4.5).
 fn limit(workload: &Workload<'_>) -> u32 {
     4 * workload.len().max(2).next_power_of_two().ilog2()
 }
 
-/// See the module.
+/// The `clustered-guided` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{ClusteredGuided, Distribution, State, Team, Workload};
@@ -91,9 +93,9 @@ pub struct ClusteredGuided {
     balanced: bool,
     search: Option<Search>,
     layout: Layout,
-    /// Relative to how fast each unit was in the first search.
+    /// Speed of each unit relative to the first search.
     speeds: Vec<f64>,
-    /// What every unit took in the first steady instance.
+    /// Time of every unit in the first steady instance.
     reference: Option<Vec<f64>>,
     off_in_a_row: u32,
     row: u32,
@@ -109,7 +111,8 @@ impl ClusteredGuided {
     /// The default threshold.
     pub const THRESHOLD: f64 = 0.25;
 
-    /// Searches again when a unit takes longer, or works faster, by more than this part.
+    /// Creates the distribution; it searches again when a unit takes longer, or works faster, by more than this
+    /// fraction.
     pub fn new(threshold: f64) -> Self {
         Self {
             threshold,
@@ -124,12 +127,12 @@ impl ClusteredGuided {
         }
     }
 
-    /// The state of the last instance that was assigned.
+    /// Returns the state of the last assigned instance.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// How many indices are left of the pivot.
+    /// Returns the number of indices left of the pivot.
     pub fn pivot(&self) -> usize {
         self.layout.pivot
     }
@@ -142,7 +145,7 @@ impl ClusteredGuided {
         self.search = Some(Search::new(workload, 1));
     }
 
-    /// A layout was probed: what next?
+    /// Chooses the next state after a probe.
     fn probed(&mut self, search: &mut Search, workload: &Workload<'_>, times: &Times) {
         let found = search.judge(workload, times, &self.layout, &self.speeds, self.balanced);
         (self.state, self.layout) = match found {
@@ -207,7 +210,7 @@ impl Distribution for ClusteredGuided {
             }
         }
         (self.off_in_a_row, self.row) = (0, (self.row * 2).min(LONGEST_ROW));
-        self.state = State::Move; // so the next instance probes the layout that has got out of balance
+        self.state = State::Move; // the next instance probes the unbalanced layout
         self.balanced = false;
         self.search = Some(Search::new(workload, 0));
     }

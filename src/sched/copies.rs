@@ -1,12 +1,12 @@
-//! How long copies take: what links are taken for until they are measured, and what was measured since.
+//! Copy times: default estimates for links until they are measured, and fits to the measurements since.
 //!
-//! A straight line for each memory that copies go to, fitted to the latest: what a copy takes at least, and what each byte
-//! adds. What copies wait for each other on a link that is busy is in their times, and so in the line, unless whoever asks
-//! reckons with queues on links and learns what they take alone.
+//! For each destination memory a straight line is fitted to the latest copies: a minimum time, and a time per byte.
+//! Queueing delay on a busy link is part of the measured time, and so of the fitted line, unless the caller models
+//! queues itself and learns times without them.
 
 use crate::ids::SpaceId;
 
-/// How long a copy is expected to take.
+/// The expected time of copies over a link.
 ///
 /// ```
 /// use thalweg::sched::LinkEstimate;
@@ -15,7 +15,7 @@ use crate::ids::SpaceId;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkEstimate {
-    /// What every copy takes at least, in nanoseconds.
+    /// Minimum time of a copy, in nanoseconds.
     pub latency_ns: f64,
     /// The link's bandwidth.
     pub bytes_per_s: f64,
@@ -29,13 +29,13 @@ impl Default for LinkEstimate {
 }
 
 impl LinkEstimate {
-    /// The time for this many bytes; none for 0.
+    /// Returns the time for this many bytes; 0 for 0 bytes.
     pub fn copy_ns(&self, bytes: u64) -> f64 {
         if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
     }
 }
 
-/// A copy that has ended.
+/// Measurements of a copy that has ended.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -45,30 +45,30 @@ impl LinkEstimate {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopySample {
-    /// The memory that it came from.
+    /// The source memory.
     pub from: SpaceId,
-    /// The memory that it went to.
+    /// The destination memory.
     pub to: SpaceId,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// How long it took, with what it waited for on the link where that was measured with it.
+    /// Its duration, including the time it waited for the link if that was measured with it.
     pub elapsed_ns: u64,
-    /// What of that was waiting.
+    /// The part of the duration that was waiting.
     pub waited_ns: u64,
 }
 
-/// So many copies weigh as much as all before: an estimate follows a machine that changes.
+/// Length of the running means: a copy weighs at least 1/`MEMORY`, so an estimate follows a machine that changes.
 const MEMORY: f64 = 64.0;
 
-/// What is known of copies.
+/// Estimates of copy times.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies {
     unmeasured: LinkEstimate,
-    /// By the memory that they go to.
+    /// One line per destination memory.
     to: Vec<Line>,
 }
 
-/// Means over the latest copies, and how bytes and times vary together.
+/// Means over the latest copies, with the variance of bytes and the covariance of bytes and times.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     copies: f64,
@@ -79,12 +79,12 @@ struct Line {
 }
 
 impl Copies {
-    /// Nothing is measured.
+    /// Creates estimates without measurements.
     pub(super) fn new(unmeasured: LinkEstimate) -> Self {
         Self { unmeasured, to: Vec::new() }
     }
 
-    /// A copy has ended.
+    /// Learns from a copy that has ended.
     pub(super) fn learn(&mut self, copy: &CopySample) {
         if self.to.len() <= copy.to.index() {
             self.to.resize(copy.to.index() + 1, Line::default());
@@ -92,12 +92,12 @@ impl Copies {
         self.to[copy.to.index()].learn(copy.bytes as f64, copy.elapsed_ns as f64);
     }
 
-    /// A copy has ended: what it took less what it waited for others.
+    /// Learns from a copy that has ended, without the time it waited for others.
     pub(super) fn learn_alone(&mut self, copy: &CopySample) {
         self.learn(&CopySample { elapsed_ns: copy.elapsed_ns.saturating_sub(copy.waited_ns), ..*copy });
     }
 
-    /// What copies of so many bytes to a memory are expected to take.
+    /// Returns the expected time of a copy of this many bytes to a memory.
     pub(super) fn copy_ns(&self, to: SpaceId, bytes: u64) -> f64 {
         match self.to.get(to.index()) {
             _ if bytes == 0 => 0.0,
@@ -118,7 +118,8 @@ impl Line {
         self.covariance = (1.0 - weight) * (self.covariance + weight * off_bytes * off_ns);
     }
 
-    /// Copies of about one size say nothing of what each byte adds: then time is taken to grow with the bytes.
+    /// Evaluates the line. If all copies had about the same size, the time per byte is unknown; time is then taken to
+    /// be proportional to the bytes.
     fn at(&self, bytes: f64) -> f64 {
         let in_proportion = self.ns / self.bytes.max(1.0);
         let varies = self.variance > 1e-4 * self.bytes * self.bytes;
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_through_what_was_measured_in_the_place_of_the_default() {
+    fn fitted_line_replaces_the_default_estimate() {
         let mut copies = Copies::new(LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 });
         assert_eq!((copies.copy_ns(SpaceId(1), 50), copies.copy_ns(SpaceId(1), 0)), (150.0, 0.0));
         for n in 0..200 {
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(copies.copy_ns(SpaceId::HOST, 2000), 8000.0);
         (0..1000).for_each(|_| copies.learn(&sample(0, 1000, 1000)));
         assert!((copies.copy_ns(SpaceId::HOST, 1000) - 1000.0).abs() < 1.0);
-        copies.learn(&sample(3, 0, 0)); // nothing was copied, in no time
+        copies.learn(&sample(3, 0, 0)); // a copy of 0 bytes in 0 ns
         assert!(copies.copy_ns(SpaceId(3), 10) >= 0.0);
     }
 }

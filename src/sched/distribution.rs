@@ -1,19 +1,20 @@
-//! From a work distribution to a policy: a queue per unit, and an index's tasks all go to the unit that the index is
-//! assigned to.
+//! The adapter from work distributions to policies: one queue per unit, and all tasks of an index go to the unit that
+//! the index is assigned to.
 //!
-//! An instance of an iteration space may be many tasks, several per index, and instances overlap in a dataflow program.
-//! The assignment of an instance is *decided* once and holds for all its tasks. When:
-//! - the first instance, and every one while the distribution is steady: with its first ready task, so nothing waits;
-//! - while the distribution searches: when every index has a ready task of the instance and no task of the one before
-//!   is under way. Tasks that exchange data between indices become ready only when their neighbours' last ones have
-//!   run, so by then the instance before is complete, and measured;
-//! - in any case when no unit has anything to do: then with what has been measured.
+//! An instance of an iteration space may be many tasks, several per index, and instances overlap in a dataflow
+//! program. The assignment of an instance is *decided* once and holds for all its tasks. It is decided
+//! - with its first ready task, for the first instance and for every instance while the distribution is steady; so
+//!   nothing waits;
+//! - while the distribution searches: when every index has a ready task of the instance and no task of the previous
+//!   instance is under way. Tasks that exchange data between indices become ready only when their neighbours' last
+//!   ones have run, so by then the previous instance is complete and measured;
+//! - in any case when no unit has anything to do: then with the times measured so far.
 //!
 //! Invariants:
 //! 1. Instances of a space are decided in ascending order. Tasks are held back only for an undecided instance, and if
 //!    tasks are held back, some unit has something to do, or the next question of a unit decides.
-//! 2. A task without a place, or whose unit has no body for it, is never held back. A task *beside* an index has none: it
-//!    goes to the unit that ran the index last, and is not measured.
+//! 2. A task without a place, or whose unit has no body for it, is never held back. A task that is only *near* an
+//!    index has no place: it goes to the unit that ran the index last, and is not measured.
 
 mod instance;
 
@@ -26,13 +27,13 @@ use super::{
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
 
-/// A policy that shares out iteration spaces as a distribution says; each space has its own copy of the distribution.
+/// A policy that shares out iteration spaces by a distribution; each space has its own copy of the distribution.
 ///
 /// ```
 /// use thalweg::prelude::*;
 /// use thalweg::sched::{Assignment, Distributed, Distribution, Times, Workload};
 ///
-/// /// Indices go round: 0, 1, 2, 0, 1, 2, ...
+/// /// Assigns indices cyclically: 0, 1, 2, 0, 1, 2, ...
 /// #[derive(Clone)]
 /// struct Cyclic;
 ///
@@ -72,7 +73,7 @@ pub struct Distributed<D> {
 }
 
 impl<D: Distribution + Clone> Distributed<D> {
-    /// As `distribution` says, which must not have assigned anything yet.
+    /// Creates a policy from `distribution`, which must not have assigned anything yet.
     pub fn new(distribution: D) -> Self {
         Self {
             prototype: distribution,
@@ -88,8 +89,8 @@ impl<D: Distribution + Clone> Distributed<D> {
         self.queues.push(unit, task);
     }
 
-    /// The least busy unit that runs a task; of one beside an index that nobody has run, the least busy where its data
-    /// are.
+    /// Returns the least busy unit that runs a task. For a task near an index that has not run yet, returns the least
+    /// busy unit among those that lack the fewest bytes.
     fn unit_without_place(&self, task: &ReadyTask, view: &View<'_>) -> Option<UnitId> {
         let missing = |unit: UnitId| task.beside.map_or(0, |_| view.missing_at(task.id, unit));
         let cost = |unit: &&UnitView| (missing(unit.id), self.queues.len(unit.id) + unit.in_flight, unit.id);
@@ -97,7 +98,7 @@ impl<D: Distribution + Clone> Distributed<D> {
         units.min_by_key(cost).map(|unit| unit.id)
     }
 
-    /// Decides what can be decided in a space, and queues what was held back for it.
+    /// Decides all instances of a space that can be decided, and queues the tasks held back for them.
     fn decide(&mut self, space: u64, idle: bool) {
         let Some(state) = self.spaces.get_mut(&space) else { return };
         let released = state.decide(idle);
@@ -164,18 +165,18 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
         Some(self.affinity.statistics())
     }
 
-    /// Of the iteration space that is furthest from it.
+    /// Returns the bound of the iteration space with the largest gap.
     fn bound(&self) -> Option<LowerBound> {
         let bounds = self.spaces.values().filter_map(|space| space.distribution().bound());
         bounds.max_by(|one, other| one.gap().total_cmp(&other.gap()))
     }
 
-    /// Of the first iteration space.
+    /// Returns the profiles of the first iteration space.
     fn profiles(&self) -> Option<Known> {
         self.spaces.values().find_map(|space| space.distribution().profiles())
     }
 
-    /// Of the first iteration space.
+    /// Returns the shares of the first iteration space.
     fn shares(&self) -> Option<&SharesInUse> {
         self.spaces.values().find_map(|space| space.distribution().shares())
     }

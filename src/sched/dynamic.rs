@@ -1,14 +1,14 @@
-//! `dynamic`: whoever is free takes the next block of indices, until the map is remembered (González Tallada & Morancho
+//! `dynamic`: a free unit takes the next block of indices, until the map is remembered (González Tallada & Morancho
 //! 2024, §4.2; González Tallada 2024 (slides), "DYNAMIC scheduler").
 //!
-//! Tasks without a place are taken one by one. Of an iteration space, a unit takes `chunk` consecutive indices at once,
-//! and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately assigned" (§4.2):
-//! a unit that still has a task takes no further block, so that no slow unit sits on blocks that others would come to
-//! earlier. `ahead` allows that many tasks more, for copies that are to overlap what runs.
+//! Tasks without a place are taken one by one. In an iteration space, a unit takes `chunk` consecutive indices at
+//! once, and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately
+//! assigned" (§4.2): a unit that still has a task takes no further block, so that no slow unit holds blocks that
+//! others could run earlier. `ahead` allows that many more tasks, for copies that should overlap with execution.
 //!
-//! After `memo` instances the map stays, so that data need not move any more: the one among them under which the longest
-//! unit took least ([`memo`]). The sources lock the map "after a few iterations" of a feedback scheduler (Bull 1998) and do
-//! not say which of them: the choice is ours. A task beside an index goes where the index ran last.
+//! After `memo` instances the map stays, so that data need not move any more: the map of the instance whose longest
+//! unit took least ([`memo`]). The sources lock the map "after a few iterations" of a feedback scheduler (Bull 1998)
+//! and do not say which map: the choice is ours. A task near an index goes to the unit that ran the index last.
 
 mod memo;
 
@@ -20,7 +20,7 @@ use crate::ids::{TaskId, UnitId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// First come, first served, by priority.
+/// First come, first served, by priority; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 /// let view = View::new(&units, &|_, _| 0);
 /// let mut policy = Dynamic::new(1, 3, 0);
 /// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view);
-/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // whoever asks first
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // the first unit to ask
 /// ```
 #[derive(Debug)]
 pub struct Dynamic {
@@ -39,21 +39,21 @@ pub struct Dynamic {
     common: Common,
     /// The units that may take a block, once a task has been ready.
     free: Option<UnitSet>,
-    /// Tasks of indices that a unit has taken.
+    /// Tasks of indices that have been assigned to a unit.
     taken: Queues,
     affinity: Affinity,
 }
 
-/// Tasks that nobody has taken.
+/// Tasks that have not been assigned.
 #[derive(Debug, Default)]
 struct Common {
     tasks: VecDeque<ReadyTask>,
-    /// How many there are of each block.
+    /// The number of tasks of each block.
     of_block: FxHashMap<Block, usize>,
     without_place: usize,
 }
 
-/// An iteration space, an instance, and the first index.
+/// A block: its iteration space, instance and first index.
 type Block = (u64, u64, usize);
 
 impl Common {
@@ -65,7 +65,7 @@ impl Common {
         insert(&mut self.tasks, task);
     }
 
-    /// The first task that a unit runs; of those with a place only if it `may_take` them.
+    /// Returns the first task that a unit runs; tasks with a place only if it `may_take` them.
     fn first_for(&self, unit: UnitId, may_take: bool) -> Option<usize> {
         if !may_take && self.without_place == 0 {
             return None;
@@ -104,8 +104,8 @@ impl Dynamic {
     /// The default number of instances before the map is remembered ("a few": González Tallada & Morancho 2024, §4.2).
     pub const MEMO: u64 = 3;
 
-    /// Blocks of `chunk` indices, at least 1; the map is remembered after `memo` instances, or never if `memo` is 0. A
-    /// unit takes a block when it has no more than `ahead` tasks.
+    /// Creates the policy with blocks of `chunk` indices, at least 1. The map is remembered after `memo` instances,
+    /// or never if `memo` is 0. A unit takes a block when it has no more than `ahead` tasks.
     pub fn new(chunk: usize, memo: u64, ahead: usize) -> Self {
         let (common, taken, memo) = (Common::default(), Queues::default(), Memo::new(memo));
         Self { chunk: chunk.max(1), ahead, memo, common, free: None, taken, affinity: Affinity::new() }
@@ -115,7 +115,7 @@ impl Dynamic {
         (place.space, place.instance, place.index / self.chunk * self.chunk)
     }
 
-    /// The unit that has the place's index in its instance, if that is settled.
+    /// Returns the unit that has the place's index in its instance, if that is settled.
     fn owner(&self, place: &Place) -> Option<UnitId> {
         match self.memo.is_past(place.instance) {
             true => {
@@ -125,7 +125,7 @@ impl Dynamic {
         }
     }
 
-    /// `unit` takes the block that `place` is in: its indices and their tasks.
+    /// Assigns the block that contains `place` to `unit`: its indices and their tasks.
     fn take_block(&mut self, place: &Place, unit: UnitId) {
         let first = place.index / self.chunk * self.chunk;
         for index in first..(first + self.chunk).min(place.weights.len()) {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_takes_the_first_task_it_can_run() {
+    fn unit_takes_the_first_task_it_can_run() {
         let mut policy = Dynamic::default();
         for (id, on) in [(0, [false, true]), (1, [true, true]), (2, [true, false])] {
             policy.ready(ReadyTask::of(id, &on), &VIEW);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_takes_a_block_of_indices_with_all_their_tasks() {
+    fn unit_takes_a_block_of_indices_with_all_their_tasks() {
         let mut policy = Dynamic::new(2, 0, 0);
         for (id, index) in [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)] {
             policy.ready(at(id, index, 0), &VIEW);
@@ -273,7 +273,7 @@ mod tests {
         assert_eq!((next(&mut policy, 0), next(&mut policy, 1), next(&mut policy, 1)), (None, Some(1), Some(5)));
         policy.ready(at(6, 5, 0), &VIEW); // index 5 came with 4
         assert_eq!((next(&mut policy, 1), next(&mut policy, 0)), (None, Some(6)));
-        policy.ready(at(7, 0, 1), &VIEW); // a new instance: anyone's
+        policy.ready(at(7, 0, 1), &VIEW); // a new instance: any unit may take it
         assert_eq!(next(&mut policy, 0), Some(7));
     }
 
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_takes_a_further_block_when_it_has_processed_the_last() {
+    fn unit_takes_another_block_once_the_last_is_processed() {
         for (ahead, in_flight, taken) in [(0, 0, Some(1)), (0, 1, None), (1, 1, Some(1)), (1, 2, None)] {
             let mut policy = Dynamic::new(1, 0, ahead);
             (0..2).for_each(|id| policy.ready(at(id, id as usize, 0), &VIEW));
@@ -302,11 +302,11 @@ mod tests {
         }
     }
 
-    /// Runs an instance of six indices with these units; what each unit took.
+    /// Runs an instance of six indices on these units, each index taking `ns`.
     fn instance(policy: &mut Dynamic, number: u64, units: [u16; 6], ns: u64) {
         for (index, unit) in units.into_iter().enumerate() {
             policy.ready(at(number * 6 + index as u64, index, number), &VIEW);
-            let task = TaskId(next(policy, unit).expect("nobody has it"));
+            let task = TaskId(next(policy, unit).expect("no other unit has taken the index"));
             let place = at(0, index, number).place;
             let unit = UnitId(unit);
             policy.finished(&Sample {
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn the_map_of_the_best_instance_stays() {
+    fn map_of_the_best_instance_stays() {
         let mut policy = Dynamic::new(1, 3, 0);
         instance(&mut policy, 0, [0, 0, 0, 0, 1, 1], 10);
         instance(&mut policy, 1, [0, 1, 0, 1, 0, 1], 10);
@@ -338,22 +338,22 @@ mod tests {
     }
 
     #[test]
-    fn a_task_beside_an_index_goes_where_the_index_ran_and_does_not_take_it() {
+    fn task_near_an_index_follows_it_without_taking_it() {
         let beside =
             |id, index| ReadyTask { beside: Some(Beside { space: 0, index }), ..ReadyTask::of(id, &[true, true]) };
         let mut policy = Dynamic::new(1, 0, 0);
         policy.ready(beside(0, 3), &VIEW);
-        assert_eq!(next(&mut policy, 0), Some(0), "nobody has run the index: anyone's");
+        assert_eq!(next(&mut policy, 0), Some(0), "the index has not run: any unit may take the task");
         policy.ready(at(1, 3, 0), &VIEW);
-        assert_eq!(next(&mut policy, 1), Some(1), "and the index still is");
+        assert_eq!(next(&mut policy, 1), Some(1), "any unit may still take the index");
         policy.ready(beside(2, 3), &VIEW);
         assert_eq!((next(&mut policy, 0), next(&mut policy, 1)), (None, Some(2)));
         policy.ready(at(3, 3, 1), &VIEW);
-        assert_eq!(next(&mut policy, 0), Some(3), "a new instance: anyone's, wherever the exchange ran");
+        assert_eq!(next(&mut policy, 0), Some(3), "a new instance: any unit may take it, wherever the exchange ran");
     }
 
     #[test]
-    fn after_so_many_instances_every_index_stays() {
+    fn every_index_stays_after_memo_instances() {
         let mut policy = Dynamic::new(1, 2, 0);
         for (instance, unit) in [(0, 0), (1, 1)] {
             policy.ready(at(instance, 3, instance), &VIEW);

@@ -1,21 +1,23 @@
-//! `eft`: every ready task goes where it is expected to finish earliest, copies included.
+//! `eft`: every ready task goes to the unit where it is expected to finish earliest, copies included.
 //!
-//! StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue by
-//! priority (Augonnet et al. 2011; the idea is HEFT's, Topcuoglu et al. 2002, without ranks, for the graph is not known
-//! ahead). Expected finish = what the unit has still to do, or the link to its memory, whichever is more + copies of the bytes
-//! it lacks, as copies to its memory have taken lately + the task's own time by the [`Model`].
+//! This is StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue
+//! by priority (Augonnet et al. 2011; the idea is that of HEFT, Topcuoglu et al. 2002, without ranks, because the
+//! graph is not known ahead). Expected finish = the larger of the unit's backlog and the backlog of the link to its
+//! memory + the time to copy the bytes it lacks, by the latest copies to its memory + the task's own time by the
+//! [`Model`].
 //!
-//! What is not known yet is tried: until a kind of unit has run tasks of a name, as many of them as it has units count
-//! as free there. Further ones are expected to take what they take on other kinds.
+//! Unknown times are measured by trials: until a kind of unit has run a task of a name, that name counts as free
+//! there for as many tasks as there are units of the kind. Further tasks are expected to take their time on other
+//! kinds.
 //!
-//! What is measured:
-//! - *tasks*, by name, kind of unit and bytes. What other programs, or cores that share a memory, do to them is in their times:
-//!   an estimate follows what the latest took, however many units were busy then. That one more busy unit slows the others
-//!   down does not count against it;
-//! - *copies*, by the memory that they go to, without what they waited for on busy links (`copies.rs`);
-//! - *load*: of a unit, the sum of the estimates of its unfinished tasks; of a link, that of the copies for unfinished tasks, so
-//!   that copies wait for each other where many go the same way. The policy reads no clock: what has been done of a task, or
-//!   copied for it, counts as still to be done until the task ends.
+//! Measurements:
+//! - *tasks*, by name, kind of unit and bytes. Slowdown by other programs, or by cores that share a memory, is part
+//!   of their times: an estimate follows the latest times, however many units were busy then. The slowdown that one
+//!   more busy unit causes to the others is not charged to it;
+//! - *copies*, by destination memory, without the time they waited for busy links (`copies.rs`);
+//! - *load*: for a unit, the sum of the estimates of its unfinished tasks; for a link, that of the copies for
+//!   unfinished tasks, so that copies wait for each other on a busy link. The policy reads no clock: a task and its
+//!   copies count in full until the task ends.
 
 use super::alike::Alike;
 use super::copies::Copies;
@@ -30,10 +32,10 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// How long a task is expected to take of which nothing is known.
+/// Expected time of a task about which nothing is known.
 const UNKNOWN_NS: f64 = 1e5;
 
-/// See the module.
+/// The `eft` policy; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -53,21 +55,20 @@ pub struct Eft {
     copies: Copies,
     model: Model,
     queues: Queues,
-    /// What each unit has still to do.
+    /// Backlog of each unit.
     loads: Alike<Load>,
-    /// What is still to be copied to each memory for tasks that have not ended.
+    /// Copies to each memory for unfinished tasks.
     links_ns: Vec<f64>,
-    /// How many units there are of each kind.
+    /// Number of units of each kind.
     of_kind: Option<[usize; KINDS]>,
-    /// What each unfinished task has added to which backlog.
+    /// The contribution of each unfinished task to the backlogs.
     expected: FxHashMap<TaskId, Expected>,
-    /// Unfinished first tries of a name on a kind of unit.
+    /// Unfinished trials of a name on a kind of unit.
     trials: FxHashMap<(Cow<'static, str>, UnitKind), usize>,
     affinity: Affinity,
 }
 
-/// What a unit has still to do: for how long, in the order of the bits of a number that is not negative, and then how
-/// many tasks.
+/// Backlog of a unit: first its time, ordered as the bits of a non-negative number, then its number of tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     backlog_bits: u64,
@@ -90,22 +91,22 @@ struct Expected {
     kind: UnitKind,
     ns: f64,
     trial: bool,
-    /// To which memory, and for how long.
+    /// Destination memory and time of the copy.
     copy: (SpaceId, f64),
 }
 
 impl Eft {
-    /// With what is known already, and how fast links are taken to be until copies are measured.
+    /// Creates the policy with prior knowledge and the link speed assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
         Self::knowing(model, Copies::new(link))
     }
 
-    /// With what is known already.
+    /// Creates the policy with prior knowledge.
     pub(super) fn knowing(model: Model, copies: Copies) -> Self {
         Self { copies, model, ..Self::default() }
     }
 
-    /// A task has ended: takes back what was expected of it.
+    /// Removes a task that has ended from the backlogs.
     fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
         let expected = self.expected.remove(&sample.task)?;
         self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
@@ -121,14 +122,16 @@ impl Eft {
         Some(expected.kind)
     }
 
-    /// When so many bytes would have been copied to a memory, behind what is to be copied there; to where, and for how long.
+    /// Returns when a copy of this many bytes to a memory would end, after the copies already due there; with the
+    /// memory and the copy's own time.
     fn copy(&self, space: SpaceId, bytes: u64) -> (f64, (SpaceId, f64)) {
         let copy_ns = self.copies.copy_ns(space, bytes);
         let waits_ns = self.links_ns.get(space.index()).copied().filter(|_| copy_ns > 0.0).unwrap_or(0.0);
         (waits_ns + copy_ns, (space, copy_ns))
     }
 
-    /// What the task takes on units of a kind, by what is `known` of each; whether it would be a trial.
+    /// Returns the time of the task on units of a kind, given the `known` times on each kind; and whether it would be
+    /// a trial.
     fn execution(&self, task: &ReadyTask, known: &[Option<f64>; KINDS], kind: UnitKind) -> (f64, bool) {
         if let Some(ns) = known[kind as usize] {
             return (ns, false);
@@ -161,7 +164,7 @@ impl Policy for Eft {
             let (copied_ns, copy) =
                 spaces.min_by(|one, other| one.0.total_cmp(&other.0)).unwrap_or((0.0, (SpaceId::HOST, 0.0)));
             let (_, copy_ns) = copy;
-            // Others run while it waits for the link.
+            // Other tasks run while this one waits for the link.
             let finish_ns = load.backlog_ns().max(copied_ns - copy_ns) + copy_ns + execution_ns;
             let expected = Expected { unit: unit.id, kind: unit.kind, ns: finish_ns - load.backlog_ns(), trial, copy };
             (finish_ns, load.tasks, expected)
@@ -245,7 +248,7 @@ mod tests {
         Eft::new(model, LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 })
     }
 
-    /// The unit that each task went to.
+    /// Returns the unit that each task went to.
     fn placed(policy: &mut Eft, tasks: u64, missing: &dyn Fn(TaskId, SpaceId) -> u64) -> Vec<u16> {
         let units = units();
         let view = View { units: &units, missing_bytes: missing };
@@ -268,21 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn the_fast_unit_fills_up_until_a_slow_one_would_finish_earlier() {
-        // On the device 100 each: it gets three before a CPU unit's 350 is less than its 400.
+    fn fast_unit_fills_up_until_a_slow_one_would_finish_earlier() {
+        // 100 each on the device: it gets three tasks before a CPU unit's 350 is less than its 400.
         let order = placed(&mut known(350.0, 100.0), 9, &|_, _| 0);
         assert_eq!(order, [2, 2, 2, 0, 1, 2, 2, 2, 0]);
     }
 
     #[test]
-    fn what_copies_take_counts() {
+    fn copy_times_count() {
         // 1000 bytes to the device: 100 ns + 1000 ns.
         let order = placed(&mut known(1000.0, 100.0), 3, &|_, space| if space.is_host() { 0 } else { 1000 });
         assert_eq!(order, [0, 1, 2], "1000 here, 1200 there; then 2000 here");
     }
 
     #[test]
-    fn an_unknown_kind_is_tried_and_then_known() {
+    fn unknown_kind_is_tried_and_then_known() {
         let mut policy = Eft::default();
         assert_eq!(placed(&mut policy, 4, &|_, _| 0), [0, 1, 2, 0], "as many free trials as units of the kind");
         for (task, unit, ns) in [(0, 0, 500_000), (1, 1, 500_000), (2, 2, 1000), (3, 0, 500_000)] {
@@ -294,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_units_queue_is_sorted_by_priority() {
+    fn queue_of_a_unit_is_sorted_by_priority() {
         let mut policy = known(1e9, 1.0);
         let units = units();
         let view = View { units: &units, missing_bytes: &|_, _| 0 };

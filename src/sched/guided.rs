@@ -1,26 +1,26 @@
-//! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have as much to
-//! do (González Tallada & Morancho 2024, §4.4, figures 6 and 7).
+//! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have equal work
+//! (González Tallada & Morancho 2024, §4.4, figures 6 and 7).
 //!
-//! The figure says how one step goes; it does not say when to stop, and the article measures while it goes on. Here the
-//! search ends when a step changes nothing, or when the longest time of a unit has not fallen for twice as many steps as
-//! there are units; the best chunks seen are kept then. Twice, because an imbalance passes from unit to unit, one a step:
-//! what lies at the last unit needs a sweep through all units to be met, and one more to be taken up. Where units slow each
-//! other down, the first gain often comes after more steps than there are units (see the tests).
+//! The figure specifies one step; it does not say when to stop, and the article measures while the steps continue.
+//! Here the search ends when a step changes nothing, or when the longest time of a unit has not fallen for twice as
+//! many steps as there are units; then the best chunks seen are kept. Twice, because an imbalance passes from unit to
+//! unit, one per step: an imbalance at the last unit needs one sweep through all units to reach it, and another to be
+//! absorbed. If units slow each other down, the first gain often comes after more steps than there are units (see the
+//! tests).
 
 use super::static_chunks::static_chunks;
 use super::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// A step lowers the longest time if it lowers it by this part: less is noise.
+/// Minimum fraction by which a step must lower the longest time; less is noise.
 const PROGRESS: f64 = 0.01;
 
-/// One step of González Tallada & Morancho 2024, figure 7: every unit but the last moves the end of its chunk to bring
-/// its work close to the mean.
+/// Performs one step of González Tallada & Morancho 2024, figure 7: every unit but the last moves the end of its
+/// chunk to bring its work close to the mean.
 ///
-/// `work_done` is what each unit did under `chunks`, `work` the work at every index. As in the figure, a unit's work is
-/// not corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit, one
-/// a step. Two things are as they must be rather than as they are printed: line 24's `WorkTask` is `WorkZone`, and line
-/// 17 leaves one index to every unit behind, not only to the last. With fewer indices than units, the first units get
-/// one each.
+/// `work_done` is each unit's work under `chunks`, `work` the work at every index. As in the figure, a unit's work is
+/// not corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit,
+/// one per step. Two misprints are corrected: line 24's `WorkTask` is `WorkZone`, and line 17 leaves one index to
+/// every following unit, not only to the last. With fewer indices than units, the first units get one each.
 ///
 /// ```
 /// use thalweg::sched::guided_step;
@@ -37,7 +37,7 @@ pub fn guided_step(chunks: &Chunks, work_done: &[f64], work: &[f64]) -> Chunks {
     let mut first = 0;
     for (unit, chunk) in chunks[..units - 1].iter().enumerate() {
         let most = len - (units - 1 - unit);
-        let mut end = chunk.end.clamp(first + 1, most); // lines 29 to 31 of the unit before
+        let mut end = chunk.end.clamp(first + 1, most); // lines 29 to 31 of the previous unit
         let mut done = work_done[unit];
         while done < mean && end < most {
             let more = done + work[end]; // lines 9 to 17
@@ -60,7 +60,7 @@ pub fn guided_step(chunks: &Chunks, work_done: &[f64], work: &[f64]) -> Chunks {
     next
 }
 
-/// Follows steps from chunks to chunks, keeps the best, and stops after so many steps in vain.
+/// Follows steps from chunks to chunks, keeps the best, and stops after a number of steps without progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Descent {
     pub(crate) chunks: Chunks,
@@ -71,12 +71,12 @@ pub(crate) struct Descent {
 }
 
 impl Descent {
-    /// From these chunks, with so many steps in vain before it stops.
+    /// Starts from these chunks; stops after `patience` steps without progress.
     pub(crate) fn from(chunks: Chunks, patience: usize) -> Self {
         Self { chunks, patience, ..Self::default() }
     }
 
-    /// The chunks took `longest`, and `next` would follow; gives those that do.
+    /// Records that the chunks took `longest`, with `next` as the following step; returns the chunks to use.
     pub(crate) fn go(&mut self, longest: f64, next: Chunks) -> &Chunks {
         if self.best.as_ref().is_none_or(|(best, _)| longest < best * (1.0 - PROGRESS)) {
             self.best = Some((longest, self.chunks.clone()));
@@ -93,7 +93,7 @@ impl Descent {
     }
 }
 
-/// Where both begin, and when they give up; see the module.
+/// Returns the start of both distributions, with their patience; see the module documentation.
 fn begin(workload: &Workload<'_>) -> Descent {
     let units = workload.team.len();
     Descent::from(static_chunks(workload.len(), units), 2 * units)
@@ -103,8 +103,8 @@ fn longest(loads: &[f64]) -> f64 {
     loads.iter().copied().fold(0.0, f64::max)
 }
 
-/// `guided-sizes`: the work is the user's weights. All steps are made before the first instance: nothing in it would
-/// tell more.
+/// The `guided-sizes` distribution: work is given by the user's weights. All steps are made before the first
+/// instance, because running it would provide no further information.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, GuidedSizes, Team, Workload};
@@ -134,7 +134,7 @@ impl Distribution for GuidedSizes {
     }
 }
 
-/// `guided-runtime`: the work is the time that each index took where it ran; one step per instance.
+/// The `guided-runtime` distribution: work is the time that each index took on its unit; one step per instance.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, GuidedRuntime, Team, Times, Workload};
@@ -178,7 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn an_imbalance_passes_on_by_one_unit_a_step() {
+    fn imbalance_passes_on_by_one_unit_per_step() {
         let mut work = vec![2.0; 12];
         work.extend([6.0; 4]);
         let mut chunks = static_chunks(16, 4);
@@ -188,7 +188,8 @@ mod tests {
             chunks = guided_step(&chunks, &done, &work);
             steps.push(chunks.iter().map(|chunk| chunk.end).collect::<Vec<_>>());
         }
-        // The mean is 12. In the first step each adds two indices of 2 at its end, whatever its first index does.
+        // The mean is 12. In the first step each unit adds two indices of 2 at its end, whatever its first index
+        // does.
         assert_eq!(steps[0], [6, 10, 13, 16]);
         assert_eq!(steps[1], [6, 12, 13, 16]);
         assert_eq!(steps[2], [6, 12, 14, 16], "12 each");
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_keeps_an_index_and_few_indices_go_to_the_first_units() {
+    fn every_unit_keeps_an_index_if_there_are_enough() {
         let heavy_end = [1.0, 1.0, 1.0, 1.0, 1.0, 100.0];
         let chunks = guided_step(&vec![0..2, 2..4, 4..6], &[2.0, 2.0, 101.0], &heavy_end);
         assert_eq!(chunks, [0..4, 4..5, 5..6]);
@@ -206,8 +207,8 @@ mod tests {
         assert_eq!(guided_step(&vec![0..1, 1..2, 2..2], &[1.0, 1.0, 0.0], &[1.0, 1.0]), [0..1, 1..2, 2..2]);
     }
 
-    /// What indices take on 16 units that share a memory: twice as long while all are busy as one alone, and less as others
-    /// end.
+    /// Times of indices on 16 units that share a memory: twice as long while all are busy as for one alone, and
+    /// shorter as others end.
     fn contended(chunks: &Chunks, work: &[f64]) -> Vec<f64> {
         let mut ends: Vec<f64> = chunks.iter().map(|chunk| work[chunk.clone()].iter().sum()).collect();
         ends.sort_by(f64::total_cmp);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_give_up_before_the_imbalance_has_passed_through_all_units() {
+    fn search_continues_until_the_imbalance_has_passed_all_units() {
         let (units, indices) = (16, 256);
         let weights: Vec<f64> = (0..indices).map(|index| 20f64.powf(index as f64 / indices as f64)).collect();
         let workload = Workload { team: Team { cpus: units, devices: 0 }, weights: &weights, neighbours: None };
@@ -246,14 +247,14 @@ mod tests {
             assignment = distribution.assign(&workload, Some(&times));
         }
         let first_gain = took.iter().position(|took_now| *took_now < 0.99 * took[0]);
-        assert!(first_gain > Some(units), "so as many steps as units would not do: {first_gain:?}");
+        assert!(first_gain > Some(units), "a patience of one step per unit would not suffice: {first_gain:?}");
         let found = longest(&Times::of(&assignment, units, contended(&distribution.descent.chunks, &weights)).slot_ns);
         assert!(found < 0.65 * took[0], "{found} after {}", took[0]);
     }
 
     proptest! {
         #[test]
-        fn both_end_with_chunks_no_worse_than_equal_ones(
+        fn both_end_with_chunks_no_worse_than_equal_chunks(
             weights in prop::collection::vec(0.1..10.0f64, 1..80),
             (cpus, devices) in (1..6usize, 0..3usize),
             pcf in 0.5..20.0f64,

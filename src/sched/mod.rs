@@ -1,19 +1,19 @@
 //! Scheduling: which unit gets which ready task.
 //!
-//! A [`Policy`] is a deterministic function of its own state and a read-only [`View`]: no clock, environment, lock, I/O
-//! or randomness of its own; ties are broken by id. It is told of ready tasks and asked by units with room; the engine
-//! acts on the answers. One policy per file.
+//! A [`Policy`] is a deterministic function of its state and a read-only [`View`]. It uses no clock, environment,
+//! lock, I/O or randomness; ties are broken by id. The engine notifies it of ready tasks, asks it for a task when a
+//! unit has room, and acts on the answers. One policy per file.
 //!
-//! *Work distributions* (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) share out the indices of
-//! an iteration space. Each is a [`Distribution`], a function from weights and times to an [`Assignment`];
-//! [`Distributed`] makes a policy of any of them: a task that recurs carries its [`Place`], and goes to the queue of
+//! *Work distributions* (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) share out the indices
+//! of an iteration space. Each is a [`Distribution`], a function from weights and times to an [`Assignment`];
+//! [`Distributed`] turns any of them into a policy: a recurring task carries its [`Place`] and goes to the queue of
 //! the unit that its index is assigned to.
 //!
 //! *Online policies* decide task by task: [`Stealing`], [`Eft`], [`BottomLevel`], [`Priority`], [`Dynamic`].
 //!
-//! [`Auto`] chooses among the others by simulating the program under each.
+//! [`Auto`] chooses among some of the others by simulating the program under each.
 //!
-//! How users name all of them: [`NAMES`] and `spec.rs`.
+//! [`NAMES`] and `spec.rs` define the names by which users select a policy.
 
 mod adjacency;
 mod affinity;
@@ -50,34 +50,45 @@ mod stealing;
 mod team_size;
 mod unit_set;
 
-pub use adjacency::Adjacency;
-pub use affinity::{Affinity, AffinityStatistics};
+pub use affinity::AffinityStatistics;
 pub use assignment::{Assignment, Chunks, Distribution, Neighbour, Team, Times, Workload};
-pub use auto::{Auto, Choice};
-pub use balance::balanced_chunks;
-pub use bottom_level::BottomLevel;
-pub use certified::{Certified, LowerBound};
+pub use auto::Choice;
+pub use certified::LowerBound;
 pub use check::{Violation, check};
-pub use clustered::{ClusteredGuided, ClusteredGuidedLiteral, State};
-pub use copies::{CopySample, LinkEstimate};
+pub use copies::CopySample;
 pub use distribution::Distributed;
-pub use dynamic::Dynamic;
-pub use eft::Eft;
-pub use guided::{GuidedRuntime, GuidedSizes, guided_step};
 pub use model::Model;
 #[cfg(feature = "sim")]
 pub use model_text::ModelError;
-pub use pcf::{Pcf, profiled as profiled_pcf};
-pub use pcf_guided::PcfGuided;
-pub use pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks};
-pub use priority::Priority;
+pub use pcf::Pcf;
 pub use spec::NAMES;
 pub(crate) use spec::{Setting, from_spec};
-pub use static_chunks::{Static, static_chunks};
-pub use static_pcf::{StaticPcf, device_tasks as static_pcf_device_tasks};
-pub use stealing::Stealing;
-pub use team_size::{TeamSize, TeamSized};
+pub use static_chunks::Static;
+pub use static_pcf::StaticPcf;
 pub use unit_set::UnitSet;
+// Programs select the other policies by name. As types they serve benches, pictures and tests, and may change.
+#[doc(hidden)]
+pub use self::{
+    adjacency::Adjacency,
+    affinity::Affinity,
+    auto::Auto,
+    balance::balanced_chunks,
+    bottom_level::BottomLevel,
+    certified::Certified,
+    clustered::{ClusteredGuided, ClusteredGuidedLiteral, State},
+    copies::LinkEstimate,
+    dynamic::Dynamic,
+    eft::Eft,
+    guided::{GuidedRuntime, GuidedSizes, guided_step},
+    pcf::profiled as profiled_pcf,
+    pcf_guided::PcfGuided,
+    pcf_static::{PcfStatic, cpu_tasks as pcf_static_cpu_tasks},
+    priority::Priority,
+    static_chunks::static_chunks,
+    static_pcf::device_tasks as static_pcf_device_tasks,
+    stealing::Stealing,
+    team_size::{TeamSize, TeamSized},
+};
 
 use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -88,9 +99,9 @@ use std::sync::Arc;
 
 /// Decides which unit gets which ready task.
 ///
-/// Two methods are enough for a policy of one's own ([`Builder::policy`](crate::Builder::policy)): [`ready`] hands it a
-/// task, [`next`] asks which task a unit gets. A policy can be tested without a runtime, since all that it is told can
-/// be made by hand:
+/// A custom policy ([`Builder::policy`](crate::Builder::policy)) needs only two methods: [`ready`] hands it a task,
+/// [`next`] asks which task a unit gets. A policy can be tested without a runtime, since all of its inputs can be
+/// constructed by hand:
 ///
 /// ```
 /// use thalweg::ids::{SpaceId, TaskId, UnitId};
@@ -131,101 +142,101 @@ use std::sync::Arc;
 /// # Contract
 /// - A policy gives each task it was handed to one unit, once, and to a unit for which
 ///   [`runs_on`](ReadyTask::runs_on) holds.
-/// - It may hold tasks back while some unit is busy. Once [`View::is_idle`], it gives a task to at least one of the
-///   units that it is asked for: nothing else would have it asked again.
+/// - It may hold tasks back while some unit is busy. Once [`View::is_idle`], it must give a task to at least one of
+///   the units that it is asked for; no later event would cause it to be asked again.
 /// - It does not use the runtime, which waits for its answer: waiting and submitting are refused with
 ///   [`SubmitError::InsidePolicy`](crate::error::SubmitError::InsidePolicy).
 ///
-/// [`check`] tests a policy for the first two of these with many programs, without a runtime.
+/// [`check`] tests the first two rules on many programs, without a runtime.
 ///
-/// A policy that breaks the contract, or panics, is dismissed: `stealing` takes its place and all tasks run, and
-/// [`Runtime::wait`](crate::Runtime::wait) reports the policy, the task and what was wrong
+/// A policy that breaks the contract or panics is dismissed: `stealing` replaces it, all tasks still run, and
+/// [`Runtime::wait`](crate::Runtime::wait) reports the policy, the task and the violation
 /// ([`FailureReason::Policy`](crate::error::FailureReason::Policy)).
 ///
 /// [`ready`]: Policy::ready
 /// [`next`]: Policy::next
 pub trait Policy: Send {
-    /// The policy's name, for reports.
+    /// Returns the policy's name, for reports.
     fn name(&self) -> &'static str;
 
-    /// A task is ready; the policy has charge of it until it gives it to a unit.
+    /// Accepts a ready task. The policy is responsible for it until it gives it to a unit.
     fn ready(&mut self, task: ReadyTask, view: &View<'_>);
 
-    /// `unit` has room for a task: which one, if any?
+    /// Returns the task that `unit`, which has room for one, gets next, if any.
     fn next(&mut self, unit: UnitId, view: &View<'_>) -> Option<TaskId>;
 
-    /// The units for which there may be a task now; none if that is not known. While something runs, no other is
-    /// asked: most events concern one unit, and a machine may have hundreds.
+    /// Returns the units for which there may be a task now, or `None` if that is not known. While something runs, no
+    /// other unit is asked: most events concern one unit, and a machine may have hundreds.
     fn wanted(&self) -> Option<UnitSet> {
         None
     }
 
-    /// How many tasks a unit has been given and not finished: one more or less than before.
+    /// Notes that `tasks` tasks given to a unit have not finished now: one more or one less than before.
     fn in_flight(&mut self, _unit: UnitId, _tasks: usize) {}
 
-    /// A task has run. What its body took is what a policy can learn from.
+    /// Notes that a task has run. Policies learn from the time that its body took.
     fn finished(&mut self, _sample: &Sample) {}
 
-    /// A task that was given to a unit did not run to its end; the sample has no time.
+    /// Notes that a task given to a unit did not run to its end; the sample has no time.
     fn failed(&mut self, _sample: &Sample) {}
 
-    /// Whether the policy is to be told of tasks when they are submitted. Asked once, before the first.
+    /// Returns whether the policy wants to be notified of tasks at submission. Called once, before the first task.
     fn looks_ahead(&self) -> bool {
         false
     }
 
-    /// A task was submitted. Told before it is [ready](Self::ready), if the policy looks ahead.
+    /// Notes that a task was submitted. Called before [`ready`](Self::ready), and only if the policy looks ahead.
     fn submitted(&mut self, _task: &SubmittedTask<'_>) {}
 
-    /// A task that was submitted ends without having been given to a unit: one that it comes after has failed. Told if the
-    /// policy looks ahead.
+    /// Notes that a submitted task ended without having been given to a unit, because one of its predecessors failed.
+    /// Called only if the policy looks ahead.
     fn skipped(&mut self, _task: TaskId) {}
 
-    /// A copy has ended, of which the time is known.
+    /// Notes that a copy whose duration is known has ended.
     fn copied(&mut self, _copy: &CopySample) {}
 
-    /// Data lie elsewhere than when the policy was asked last, or copies of them are planned: what
-    /// [`View::missing_bytes`] says may be another.
+    /// Notes that data have moved, or that copies are planned, since the policy was last asked:
+    /// [`View::missing_bytes`] may return other values.
     fn data_moved(&mut self) {}
 
-    /// How well indices were kept where their data are, if the policy keeps count.
+    /// Returns how well indices stayed where their data are, if the policy counts that.
     fn affinity(&self) -> Option<AffinityStatistics> {
         None
     }
 
-    /// Which of others the policy chose, and why, if it chooses.
+    /// Returns the policy that this one chose, and why, if it chooses among others.
     fn choice(&self) -> Option<&Choice> {
         None
     }
 
-    /// How near the optimum the policy's map of an iteration space is, if it knows.
+    /// Returns how close to the optimum the policy's map of an iteration space is, if known.
     fn bound(&self) -> Option<LowerBound> {
         None
     }
 
-    /// How the policy shares an iteration space out by functional performance models, if it does.
+    /// Returns how the policy shares out an iteration space by functional performance models, if it does.
     fn shares(&self) -> Option<&fpm::SharesInUse> {
         None
     }
 
-    /// The profiles that the policy has learned, by units' names, if it learns any.
+    /// Returns the profiles that the policy has learned, by unit name, if it learns any.
     fn profiles(&self) -> Option<fpm::Known> {
         None
     }
 
-    /// The performance model that the policy learns, if it has one.
+    /// Returns the performance model that the policy learns, if it has one.
     fn model(&self) -> Option<&Model> {
         None
     }
 
-    /// Whether the policy would give any unit any task. On a machine of CPU units it is not asked at all then: ready
-    /// tasks take the fast path, from the thread that made them ready to whichever unit is free.
+    /// Returns whether the policy would give any unit any task. If so, it is not asked at all on a machine of CPU
+    /// units: ready tasks take the fast path, from the thread that made them ready to whichever unit is free.
     fn fast_path(&self) -> bool {
         false
     }
 }
 
-/// A ready task, as a policy sees it.
+/// A ready task, as seen by a policy.
 ///
 /// ```
 /// use thalweg::ids::{TaskId, UnitId};
@@ -240,50 +251,49 @@ pub struct ReadyTask {
     pub id: TaskId,
     /// Its name.
     pub name: Cow<'static, str>,
-    /// The bytes of all its regions together.
+    /// Total bytes of all its regions.
     pub bytes: u64,
-    /// Larger is more urgent.
+    /// Larger values are more urgent.
     pub priority: i32,
     /// The user's estimate of the work, in any unit that is the same for all tasks.
     pub cost: Option<f64>,
-    /// Its place in an iteration space, if it recurs.
+    /// Its place in an iteration space, if it is a recurring task.
     pub place: Option<Place>,
-    /// The index whose data it works on without taking part in how the indices are shared out.
+    /// The index whose data it works on, without being counted when the indices are shared out.
     pub beside: Option<Beside>,
-    /// Whether it became ready when another task ended, and not when it was submitted. Such a task is likely to be the
-    /// consumer of what the other has produced: run first, it lets memory go before others take more.
+    /// Whether it became ready when another task ended, rather than when it was submitted. Such a task probably
+    /// consumes the other task's output; if it runs first, that memory is freed before other tasks allocate more.
     pub follows: bool,
     pub(crate) units: Arc<[bool]>,
 }
 
 impl ReadyTask {
-    /// A task to test a policy with; `units` says for each unit whether the task runs there. It has no data, no hints
-    /// and no place.
+    /// Creates a task to test a policy with; `units` says for each unit whether the task runs there. It has no data,
+    /// no hints and no place.
     pub fn new(id: TaskId, name: impl Into<Cow<'static, str>>, units: impl Into<Arc<[bool]>>) -> Self {
         let (name, units) = (name.into(), units.into());
         Self { id, name, bytes: 0, priority: 0, cost: None, place: None, beside: None, follows: false, units }
     }
 
-    /// Smaller goes first: the more urgent and, of equals, those that follow others. Tasks with a place in an iteration
-    /// space keep the order in which they became ready.
+    /// Returns the sort key; smaller goes first: more urgent tasks and, of equals, tasks that follow others. Tasks
+    /// with a place in an iteration space keep the order in which they became ready.
     pub(crate) fn order(&self) -> (Reverse<i32>, bool) {
         (Reverse(self.priority), !self.follows || self.place.is_some())
     }
 
-    /// Whether the task has a body for this unit, and its data fit into the unit's memory.
+    /// Returns whether the task has a body for this unit and its data fit into the unit's memory.
     pub fn runs_on(&self, unit: UnitId) -> bool {
         self.units.get(unit.index()).is_some_and(|runs| *runs)
     }
 
-    /// `wanted` if the task runs there, otherwise the next unit, in the order of ids and then from the first, on which
-    /// it does.
+    /// Returns `wanted` if the task runs there, otherwise the next unit by id, wrapping around, on which it does.
     pub(crate) fn unit_from(&self, wanted: UnitId) -> Option<UnitId> {
         let units = self.units.len();
         (0..units).map(|step| UnitId(((wanted.index() + step) % units) as u16)).find(|unit| self.runs_on(*unit))
     }
 }
 
-/// A task that was submitted, as a policy sees it that looks ahead.
+/// A submitted task, as seen by a policy that looks ahead.
 ///
 /// ```
 /// use thalweg::ids::TaskId;
@@ -298,23 +308,23 @@ pub struct SubmittedTask<'a> {
     pub id: TaskId,
     /// Its name.
     pub name: &'a Cow<'static, str>,
-    /// The bytes of all its regions together.
+    /// Total bytes of all its regions.
     pub bytes: u64,
     /// The user's estimate of the work, in any unit that is the same for all tasks.
     pub cost: Option<f64>,
-    /// Its place in an iteration space, if it recurs.
+    /// Its place in an iteration space, if it is a recurring task.
     pub place: Option<&'a Place>,
-    /// The index whose data it works on without taking part in how the indices are shared out.
+    /// The index whose data it works on, without being counted when the indices are shared out.
     pub beside: Option<Beside>,
-    /// What it works on.
+    /// The regions it works on.
     pub regions: &'a [RegionUse],
-    /// Tasks that it comes after and that had not finished. Where it comes after very many, they are not all named.
+    /// Predecessors that had not finished. If there are very many, the list is incomplete.
     pub after: &'a [TaskId],
 }
 
 impl<'a> SubmittedTask<'a> {
-    /// A task to test a policy with. It has no data, no hints and no place, and comes after nothing.
-    #[allow(clippy::ptr_arg)] // as the field
+    /// Creates a task to test a policy with. It has no data, hints, place or predecessors.
+    #[allow(clippy::ptr_arg)] // same type as the field
     pub fn new(id: TaskId, name: &'a Cow<'static, str>) -> Self {
         Self { id, name, bytes: 0, cost: None, place: None, beside: None, regions: &[], after: &[] }
     }
@@ -332,21 +342,21 @@ impl<'a> SubmittedTask<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionUse {
-    /// Of which data object.
+    /// The data object.
     pub data: DataId,
-    /// Which part of it.
+    /// The part of it.
     pub block: Block,
-    /// Whether that is all of it.
+    /// Whether the part is the whole data object.
     pub is_whole: bool,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether the task uses what is there.
+    /// Whether the task uses the present contents.
     pub reads: bool,
-    /// Whether it changes that.
+    /// Whether the task changes them.
     pub writes: bool,
 }
 
-/// Where a recurring task stands.
+/// Position of a recurring task in its iteration space.
 ///
 /// ```
 /// use thalweg::sched::Place;
@@ -355,19 +365,19 @@ pub struct RegionUse {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Which iteration space.
+    /// The iteration space.
     pub space: u64,
-    /// Which index of it.
+    /// The index in it.
     pub index: usize,
-    /// Which instance, counted from 0.
+    /// The instance, counted from 0.
     pub instance: u64,
     /// The work at every index, as the user estimates it.
     pub weights: Arc<[f64]>,
-    /// The indices that every index exchanges data with, if the user has said so.
+    /// The indices that every index exchanges data with, if the user has declared them.
     pub neighbours: Option<Arc<[Vec<Neighbour>]>>,
 }
 
-/// The index that a task goes to without being one of its tasks ([`TaskBuilder::near`](crate::TaskBuilder::near)).
+/// An index that a task follows without being one of its tasks ([`TaskBuilder::near`](crate::TaskBuilder::near)).
 ///
 /// ```
 /// use thalweg::sched::Beside;
@@ -375,13 +385,13 @@ pub struct Place {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Beside {
-    /// Which iteration space.
+    /// The iteration space.
     pub space: u64,
-    /// Which index of it.
+    /// The index in it.
     pub index: usize,
 }
 
-/// A task that has run.
+/// Measurements of a task that has run.
 ///
 /// ```
 /// use thalweg::ids::{TaskId, UnitId};
@@ -397,21 +407,21 @@ pub struct Sample {
     pub task: TaskId,
     /// Its name.
     pub name: Cow<'static, str>,
-    /// The bytes of all its regions together.
+    /// Total bytes of all its regions.
     pub bytes: u64,
-    /// Where it ran.
+    /// The unit it ran on.
     pub unit: UnitId,
-    /// How long its body took.
+    /// The time its body took.
     pub elapsed_ns: u64,
     /// When it ended, on the runtime's clock ([`Runtime::now`](crate::Runtime::now)).
     pub ended_ns: u64,
-    /// The dynamic energy of that time on that unit in joules, where the unit's power is known.
+    /// The dynamic energy it consumed on that unit in joules, if the unit's power is known.
     pub energy_j: Option<f64>,
-    /// Its place in an iteration space, if it recurs.
+    /// Its place in an iteration space, if it is a recurring task.
     pub place: Option<Place>,
 }
 
-/// A unit, as a policy sees it.
+/// A unit, as seen by a policy.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -427,11 +437,11 @@ pub struct UnitView {
     pub kind: UnitKind,
     /// The memories its tasks can work in.
     pub spaces: Vec<SpaceId>,
-    /// Tasks given to it and not finished.
+    /// Tasks given to it that have not finished.
     pub in_flight: usize,
 }
 
-/// What a policy may look at: the units, and where a ready task's data are.
+/// Everything a policy may look at: the units, and where a ready task's data are.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -450,23 +460,24 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// A view to test a policy with: the units by id, and the bytes of a task's data that a space lacks.
+    /// Creates a view to test a policy with, from the units by id and a function that returns the bytes of a task's
+    /// data that a space lacks.
     pub fn new(units: &'a [UnitView], missing_bytes: &'a dyn Fn(TaskId, SpaceId) -> u64) -> Self {
         Self { units, missing_bytes }
     }
 
-    /// The bytes of a ready task's data that would have to be copied to `space`.
+    /// Returns the bytes of a ready task's data that would have to be copied to `space`.
     pub fn missing_bytes(&self, task: TaskId, space: SpaceId) -> u64 {
         (self.missing_bytes)(task, space)
     }
 
-    /// As [`missing_bytes`](Self::missing_bytes), for the memory of a unit that lacks least.
+    /// Returns [`missing_bytes`](Self::missing_bytes) for whichever of the unit's memories lacks least.
     pub fn missing_at(&self, task: TaskId, unit: UnitId) -> u64 {
         let spaces = self.units.get(unit.index()).map(|unit| unit.spaces.as_slice()).unwrap_or_default();
         spaces.iter().map(|space| self.missing_bytes(task, *space)).min().unwrap_or(0)
     }
 
-    /// Whether no unit has anything to do.
+    /// Returns whether no unit has anything to do.
     pub fn is_idle(&self) -> bool {
         self.units.iter().all(|unit| unit.in_flight == 0)
     }
@@ -480,7 +491,7 @@ impl std::fmt::Debug for View<'_> {
 
 #[cfg(test)]
 impl ReadyTask {
-    /// A task for tests, with bodies for these units.
+    /// Creates a task for tests, with bodies for these units.
     pub(crate) fn of(id: u64, on: &[bool]) -> Self {
         Self::new(TaskId(id), "t", on)
     }

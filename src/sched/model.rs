@@ -1,10 +1,10 @@
-//! A performance model: what tasks of a name took on units of a kind.
+//! A performance model: mean times of tasks by name on each kind of unit.
 //!
-//! A history per task name, kind of unit and size of the regions, as StarPU keeps them (Augonnet et al.
-//! 2011). For a size without history the time is
-//! taken to grow with the bytes, from all sizes of the same name and kind.
+//! It keeps a history per task name, kind of unit and size of the regions, as StarPU does (Augonnet et al. 2011). For
+//! a size without history, time is assumed to be proportional to the bytes, based on all sizes of the same name and
+//! kind.
 //!
-//! A model is a value, which `model_text` writes as text and reads again. Nothing here touches a file.
+//! A model is a value, which `model_text` converts to text and back. Nothing here touches a file.
 
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
@@ -19,19 +19,19 @@ use std::collections::BTreeMap;
 /// model.learn("axpy", UnitKind::Cpu, 8000, 100.0);
 /// model.learn("axpy", UnitKind::Cpu, 8000, 140.0);
 /// assert_eq!(model.estimate_ns("axpy", UnitKind::Cpu, 8000), Some(120.0));
-/// assert_eq!(model.estimate_ns("axpy", UnitKind::Cpu, 16000), Some(240.0)); // as bytes grow
+/// assert_eq!(model.estimate_ns("axpy", UnitKind::Cpu, 16000), Some(240.0)); // proportional to the bytes
 /// assert_eq!(model.estimate_ns("axpy", UnitKind::Emulated, 8000), None);
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
-    /// By name, kind and bytes.
+    /// Histories by name, kind and bytes.
     pub(super) histories: FxHashMap<String, [Sizes; KINDS]>,
 }
 
-/// How many kinds of unit there are.
+/// Number of kinds of unit.
 pub(super) const KINDS: usize = UnitKind::ALL.len();
 
-/// By bytes.
+/// Histories by bytes.
 pub(super) type Sizes = BTreeMap<u64, History>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -40,11 +40,11 @@ pub(super) struct History {
     pub(super) mean_ns: f64,
 }
 
-/// This many runs weigh as much as all before: a model follows a machine that changes.
+/// Length of the running mean: a run weighs at least 1/`MEMORY`, so a model follows a machine that changes.
 const MEMORY: u64 = 64;
 
 impl Model {
-    /// A task took this long.
+    /// Learns that a task took this long.
     pub fn learn(&mut self, task: &str, unit: UnitKind, bytes: u64, elapsed_ns: f64) {
         let kinds = match self.histories.get_mut(task) {
             Some(kinds) => kinds,
@@ -55,17 +55,18 @@ impl Model {
         history.mean_ns += (elapsed_ns - history.mean_ns) / history.runs.min(MEMORY) as f64;
     }
 
-    /// What a task is expected to take, in nanoseconds; nothing if none of its name has run on units of this kind.
+    /// Returns the expected time of a task in nanoseconds; `None` if no task of its name has run on units of this
+    /// kind.
     pub fn estimate_ns(&self, task: &str, unit: UnitKind, bytes: u64) -> Option<f64> {
         estimate_ns(&self.histories.get(task)?[unit as usize], bytes)
     }
 
-    /// As [`Self::estimate_ns`], on each kind of unit.
+    /// Like [`Self::estimate_ns`], for each kind of unit.
     pub(super) fn estimates_ns(&self, task: &str, bytes: u64) -> [Option<f64>; KINDS] {
         self.histories.get(task).map_or([None; KINDS], |kinds| kinds.each_ref().map(|sizes| estimate_ns(sizes, bytes)))
     }
 
-    /// Whether nothing has been learned.
+    /// Returns whether nothing has been learned.
     pub fn is_empty(&self) -> bool {
         self.histories.is_empty()
     }

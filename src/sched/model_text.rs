@@ -1,10 +1,10 @@
-//! Performance models as text: TOML, with a table `[[history]]` for each history.
+//! Performance models as text: TOML with one table `[[history]]` per history.
 
 use super::model::{History, Model};
 use crate::machine::UnitKind;
 use serde::{Deserialize, Serialize};
 
-/// What is wrong with the text of a model.
+/// Error in the text of a model.
 ///
 /// ```
 /// use thalweg::sched::Model;
@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("not a performance model: {problem}")]
 pub struct ModelError {
-    /// What and where.
+    /// Description and position of the problem.
     pub problem: String,
 }
 
-/// One history, as the text has it.
+/// One history in its textual form.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -36,7 +36,7 @@ struct Text {
 }
 
 impl Model {
-    /// As TOML: a table `[[history]]` for each.
+    /// Returns the model as TOML: a table `[[history]]` for each history.
     ///
     /// ```
     /// use thalweg::machine::UnitKind;
@@ -64,10 +64,10 @@ impl Model {
         toml::to_string(&text).expect("strings and numbers can be written as TOML")
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Parses the output of [`to_text`](Self::to_text).
     ///
     /// # Errors
-    /// If it is not that, with the line; if a kind of unit does not exist, or a time is not a time.
+    /// If the text is not in that format, with the line; if a kind of unit does not exist, or a time is invalid.
     pub fn from_text(text: &str) -> Result<Self, ModelError> {
         let text: Text = toml::from_str(text).map_err(|error| ModelError { problem: error.to_string() })?;
         let mut model = Self::default();
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bad_texts_say_what_is_wrong() {
+    fn bad_texts_report_the_problem() {
         let said = |text: &str| Model::from_text(text).unwrap_err().to_string();
         let line = |unit: &str, runs: &str, mean: &str| {
             format!("[[history]]\ntask = \"t\"\nunit = \"{unit}\"\nbytes = 8\nruns = {runs}\nmean_ns = {mean}\n")
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_anything() {
+    fn names_with_special_characters_round_trip() {
         let mut model = Model::default();
         model.learn("a \"b\"\n[c]", UnitKind::Emulated, 0, 7.0);
         assert_eq!(Model::from_text(&model.to_text()).unwrap(), model);

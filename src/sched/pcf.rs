@@ -1,11 +1,11 @@
 //! The performance conversion factor (PCF): how many times longer a CPU unit takes than a device unit for the same task
 //! (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4.3).
 //!
-//! It is given by the user, or measured in a first instance. It is always finite and above 0.
+//! The user gives it, or it is measured in a first instance. It is always finite and above 0.
 
 use super::{Times, Workload};
 
-/// Where a PCF comes from.
+/// The source of a PCF.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
@@ -16,14 +16,14 @@ use super::{Times, Workload};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Pcf {
-    /// From the user.
+    /// Given by the user.
     Given(f64),
-    /// From the times of the first instance, which is run under `static`.
+    /// Measured in the first instance, which is run under `static`.
     Profiled,
 }
 
 impl Pcf {
-    /// Its value, once it is known.
+    /// Returns the value, once it is known.
     pub(crate) fn value(self, workload: &Workload<'_>, measured: Option<&Times>) -> Option<f64> {
         match self {
             Self::Given(pcf) => Some(pcf),
@@ -32,10 +32,11 @@ impl Pcf {
     }
 }
 
-/// The PCF that an instance shows: the time per weight on CPU units by that on device units.
+/// Returns the PCF of an instance: the time per weight on CPU units divided by that on device units.
 ///
-/// With equal weights that is the sources' quotient of average task times (González Tallada & Morancho 2024, tables 3
-/// and 4); with unequal ones it does not depend on who got the large tasks. 1 if one of the two kinds ran nothing.
+/// With equal weights this is the sources' quotient of average task times (González Tallada & Morancho 2024, tables 3
+/// and 4); with unequal weights it does not depend on which unit got the large tasks. Returns 1 if one of the two
+/// kinds ran nothing.
 ///
 /// ```
 /// use thalweg::sched::{Assignment, Team, Times, Workload, profiled_pcf, static_chunks};
@@ -59,10 +60,10 @@ mod tests {
     use super::*;
     use crate::sched::{Assignment, Team};
 
-    /// González Tallada & Morancho 2024: table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and 2.96
-    /// ms make 21.91 by table 4).
+    /// González Tallada & Morancho 2024: table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and
+    /// 2.96 ms give 21.91 in table 4).
     #[test]
-    fn the_factors_of_table_4_follow_from_the_times_of_table_3() {
+    fn factors_of_table_4_follow_from_the_times_of_table_3() {
         let workload = Workload { team: Team { cpus: 16, devices: 1 }, weights: &[1.0; 34], neighbours: None };
         let slots: Vec<usize> = (0..34).map(|index| index / 2).collect();
         for (cpu_ms, device_ms, pcf) in
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn without_one_of_the_kinds_there_is_nothing_to_convert() {
+    fn factor_is_one_if_a_kind_is_missing() {
         let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &[1.0; 2], neighbours: None };
         let measured = Times::of(&Assignment::new(vec![0, 1]), 2, vec![5.0, 5.0]);
         assert_eq!(profiled(&workload, &measured), 1.0);

@@ -1,24 +1,24 @@
-//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF to what they would be
-//! elsewhere, are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
+//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF between kinds of unit,
+//! are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
 //!
-//! The slide adds up "all task execution times factorized with PCF" (ALL-WORK), divides by the number of units (WORK-CU =
-//! ALL-WORK / NCU) and keeps every unit's work close to that. Two readings:
-//! - ours: a time on a device counts PCF times, which makes it a time of a CPU unit; a device unit counts as PCF units. So
-//!   all units end together.
-//! - `literal`: the same times, and WORK-CU as printed. Every unit gets as much converted work, so a device ends PCF
-//!   times as early. With PCF = 1 the two are the same.
+//! The slide adds up "all task execution times factorized with PCF" (ALL-WORK), divides by the number of units
+//! (WORK-CU = ALL-WORK / NCU) and keeps every unit's work close to that. There are two readings:
+//! - ours: a time on a device counts PCF times, which makes it a time of a CPU unit, and a device unit counts as PCF
+//!   units. So all units end together.
+//! - `literal`: the same times, and WORK-CU as printed. Every unit gets equal converted work, so a device takes 1/PCF
+//!   of the time. With PCF = 1 the two readings agree.
 //!
-//! Deviations from the slide in both: "close to" is the best cut into consecutive chunks (`balance.rs`), and the search
-//! ends after as many steps without gain as there are units, with the best chunks measured. An index that moves from one kind to
-//! the other is thus expected to take what it takes there, which the guided step of González Tallada & Morancho 2024,
-//! §5.1.1, does not see.
+//! Deviations from the slide in both: "close to" is the optimal cut into consecutive chunks (`balance.rs`), and the
+//! search ends after as many steps without gain as there are units, with the best measured chunks. So an index that
+//! moves from one kind to the other is expected to take its time on that kind, which the guided step of González
+//! Tallada & Morancho 2024, §5.1.1, ignores.
 
 use super::balance::balanced_chunks;
 use super::guided::Descent;
 use super::static_chunks::static_chunks;
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
-/// See the module.
+/// The `pcf-guided` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Pcf, PcfGuided, Team, Times, Workload};
@@ -38,12 +38,12 @@ pub struct PcfGuided {
 }
 
 impl PcfGuided {
-    /// With this PCF.
+    /// Creates the distribution with this PCF.
     pub fn new(pcf: Pcf) -> Self {
         Self { pcf, literal: false, known: None, descent: Descent::default() }
     }
 
-    /// Every unit gets ALL-WORK / NCU, as the slide has it.
+    /// Selects the literal reading: every unit gets ALL-WORK / NCU, as on the slide.
     ///
     /// ```
     /// use thalweg::sched::{Distribution, Pcf, PcfGuided, Team, Times, Workload};
@@ -90,14 +90,14 @@ mod tests {
     use super::*;
     use crate::sched::Team;
 
-    /// Times for devices that are four times as fast.
+    /// Returns times for devices that are four times as fast.
     fn measured(assignment: &Assignment, weights: &[f64], team: Team) -> Times {
         let time = |(weight, slot): (&f64, &usize)| weight / if team.is_device(*slot) { 4.0 } else { 1.0 };
         Times::of(assignment, team.len(), weights.iter().zip(assignment.slots()).map(time).collect())
     }
 
     #[test]
-    fn it_starts_with_equal_chunks_and_balances_in_one_step() {
+    fn equal_chunks_are_balanced_in_one_step() {
         let (team, weights) = (Team { cpus: 2, devices: 1 }, [2.0; 24]);
         for pcf in [Pcf::Given(4.0), Pcf::Profiled] {
             let workload = Workload { team, weights: &weights, neighbours: None };
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn to_the_letter_every_unit_gets_as_much_converted_work() {
+    fn literal_reading_gives_equal_converted_work() {
         let (team, weights) = (Team { cpus: 2, devices: 1 }, [2.0; 24]);
         let workload = Workload { team, weights: &weights, neighbours: None };
         let mut distribution = PcfGuided::new(Pcf::Given(4.0)).literal();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_factor_ends_with_the_best_that_was_seen() {
+    fn wrong_factor_ends_with_the_best_measured_chunks() {
         let (team, weights) = (Team { cpus: 1, devices: 1 }, [1.0; 20]);
         let workload = Workload { team, weights: &weights, neighbours: None };
         let mut distribution = PcfGuided::new(Pcf::Given(0.25));

@@ -1,14 +1,14 @@
-//! `pcf-static`: the indices in two parts by the PCF alone, each in equal chunks (González Tallada 2024 (slides),
+//! `pcf-static`: two parts of the indices by the PCF alone, each in equal chunks (González Tallada 2024 (slides),
 //! "PCF-STATIC scheduler").
 //!
-//! Unlike the `static-pcf` of González Tallada & Morancho 2024, the parts do not depend on how many units there are of
-//! each kind: the PCF is here the relation between the two clusters. Where there are as many CPU units as device units,
-//! the two nearly agree.
+//! Unlike in the `static-pcf` of González Tallada & Morancho 2024, the parts do not depend on the number of units of
+//! each kind: here the PCF is the ratio between the two clusters. With equal numbers of CPU units and device units,
+//! the two distributions nearly agree.
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
-/// CPU-TASKS of González Tallada 2024 (slides): `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
+/// Returns CPU-TASKS of González Tallada 2024 (slides): `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
 ///
 /// ```
 /// assert_eq!(thalweg::sched::pcf_static_cpu_tasks(16, 2.0), 5); // the slides' example
@@ -32,7 +32,7 @@ pub struct PcfStatic {
 }
 
 impl PcfStatic {
-    /// With this PCF.
+    /// Creates the distribution with this PCF.
     pub fn new(pcf: Pcf) -> Self {
         Self { pcf, steady: false }
     }
@@ -73,7 +73,7 @@ mod tests {
 
     /// González Tallada 2024 (slides): 16 tasks, two units of each kind, PCF = 2: <0,2> <3,4> <5,10> <11,15>.
     #[test]
-    fn the_slides_example() {
+    fn example_of_the_slides_is_reproduced() {
         let workload = Workload { team: Team { cpus: 2, devices: 2 }, weights: &[1.0; 16], neighbours: None };
         let assignment = PcfStatic::new(Pcf::Given(2.0)).assign(&workload, None);
         assert_eq!(assignment.slots(), [0, 0, 0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3]);

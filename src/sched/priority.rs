@@ -1,7 +1,7 @@
-//! `priority`: the most urgent ready task first, on whatever unit is free.
+//! `priority`: the most urgent ready task first, on any free unit.
 //!
-//! Urgent is what the user says is ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): of a graph that is still
-//! being submitted, nobody else knows the critical path. Among equals the larger estimated cost goes first (longest
+//! Urgency is given by the user ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): while a graph is still
+//! being submitted, only the user knows its critical path. Among equals the larger estimated cost goes first (longest
 //! processing time first: Graham 1969), then the older task.
 
 use super::{Policy, ReadyTask, View};
@@ -9,7 +9,7 @@ use crate::ids::{TaskId, UnitId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// See the module.
+/// The `priority` policy; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -31,14 +31,14 @@ pub struct Priority {
 
 type Rank = (Reverse<i32>, Reverse<u64>, TaskId);
 
-/// Larger costs have larger bits; what is not a cost has none.
+/// Returns the sort key. Larger costs have larger bits; invalid costs count as 0.
 fn rank(task: &ReadyTask) -> Rank {
     let cost = task.cost.filter(|cost| *cost > 0.0).map_or(0, f64::to_bits);
     (Reverse(task.priority), Reverse(cost), task.id)
 }
 
 impl Priority {
-    /// Nothing is ready.
+    /// Creates the policy with no ready task.
     pub fn new() -> Self {
         Self::default()
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn priority_then_cost_then_age_and_only_what_the_unit_can_run() {
+    fn tasks_go_by_priority_then_cost_then_age() {
         let view = View { units: &[], missing_bytes: &|_, _| 0 };
         let mut policy = Priority::new();
         let tasks = [

@@ -1,4 +1,4 @@
-//! What holds for every scheduler, whatever happens: tested against a small driver with random machines and programs.
+//! Properties of every scheduler, tested with a small driver on random machines and programs.
 
 use super::assignment::{Assignment, Distribution, Team, Times, Workload};
 use super::check::check_program;
@@ -26,7 +26,7 @@ fn named(name: &str, units: usize) -> Box<dyn Policy> {
     let (cpu_units, unit_names) = (String::new(), vec!["CPU:1".to_owned(); units]);
     let (model, profiles) = (Model::default(), fpm::Known::default());
     let setting = Setting { units, cpu_units, unit_names, model, profiles, read: &read };
-    from_spec(name, setting).expect("a name with good parameters")
+    from_spec(name, setting).expect("the name and its parameters are valid")
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn every_scheduler_passes_the_check() {
     names().for_each(|name| check(|units| Named(named(name, units))).unwrap_or_else(|broken| panic!("{broken}")));
 }
 
-/// Breaks the contract in one way, in the midst of a program.
+/// A policy that breaks the contract in one way, in the middle of a program.
 struct Breaks(&'static str, Vec<ReadyTask>, u64);
 
 impl Policy for Breaks {
@@ -62,7 +62,7 @@ impl Policy for Breaks {
 }
 
 #[test]
-fn the_check_finds_what_breaks_the_contract() {
+fn check_finds_every_violation_of_the_contract() {
     for (way, words) in [
         ("unknown", "task 1000, which is not ready"),
         ("twice", "which it had given out before"),
@@ -83,10 +83,10 @@ fn the_check_finds_what_breaks_the_contract() {
         Breaks(if made % 2 == 0 { "first" } else { "last" }, Vec::new(), 0)
     });
     let broken = random.unwrap_err().to_string();
-    assert!(broken.contains("it was told the same twice, and gave first "), "{broken}");
+    assert!(broken.contains("it got the same input twice, and gave first "), "{broken}");
 }
 
-/// A policy in a box.
+/// A boxed policy.
 struct Named(Box<dyn Policy>);
 
 impl Policy for Named {
@@ -120,7 +120,7 @@ proptest! {
         }
     }
 
-    /// Also with times that make no sense at all.
+    /// Holds even for nonsensical times.
     #[test]
     fn every_index_is_assigned_to_a_unit_and_searches_end(
         weights in prop::collection::vec(0.1..9.0f64, 1..60),
@@ -165,7 +165,7 @@ proptest! {
                 let ns = (0..weights.len()).map(|index| noise[(index * 31 + instances * 7) % noise.len()]).collect();
                 measured = Some(Times::of(&assignment, cpus + devices, ns));
             }
-            // Whatever it sees from now on, it goes on giving assignments.
+            // Whatever times follow, it continues to give assignments.
             for instance in 0..200 {
                 let ns: Vec<f64> = (0..weights.len()).map(|index| noise[(index * 17 + instance) % noise.len()]).collect();
                 let assignment: Assignment = match measured.take() {

@@ -1,5 +1,5 @@
-//! A queue of ready tasks per unit: urgent tasks first, then those that follow others, equals in the order in which they
-//! became ready.
+//! A queue of ready tasks per unit: urgent tasks first, then tasks that follow others; equals in the order in which
+//! they became ready.
 
 use super::{ReadyTask, UnitSet};
 use crate::ids::UnitId;
@@ -37,7 +37,7 @@ impl Queues {
         self.queues.get(unit.index()).map_or(0, VecDeque::len)
     }
 
-    /// The units that have tasks.
+    /// Returns the units that have tasks.
     pub(crate) fn filled(&self) -> &UnitSet {
         &self.filled
     }
@@ -47,7 +47,7 @@ impl Queues {
     }
 }
 
-/// Inserts a task after all that go before it or are its equals ([`ReadyTask::order`]).
+/// Inserts a task after all tasks that precede or equal it by [`ReadyTask::order`].
 pub(crate) fn insert(queue: &mut VecDeque<ReadyTask>, task: ReadyTask) {
     if queue.back().is_none_or(|last| last.order() <= task.order()) {
         return queue.push_back(task);

@@ -1,21 +1,24 @@
-//! How users name a scheduler: `name`, or `name:parameter=value,...`; read in this one place.
+//! Scheduler names as users write them: `name`, or `name:parameter=value,...`. All of them are parsed here.
 //!
-//! | name | parameters |
-//! | --- | --- |
-//! | `stealing`, `priority` | |
-//! | `dynamic` | `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for never; `ahead` (0): with how many tasks a unit takes more |
-//! | `static`, `guided-sizes`, `guided-runtime` | |
-//! | `static-pcf`, `pcf-static`, `pcf-guided` | `pcf`: a number; or `file`: a TOML file with one per configuration; or `profile`: measured in the first instance (the default) |
-//! | | of `pcf-guided` also `literal`: the sources' formula to the letter |
-//! | `clustered-guided` | `threshold` (0.25): by what part a unit's speed must change for a new search; or `literal`: the sources' search to the letter |
-//! | `adjacency` | `slack` (0.05): by what part it may be slower than the 1-D answer |
-//! | `certified` | `slack` (0.01): by what part units may take longer for fewer copies between memories |
-//! | `fpm` | `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` of seconds, or of so many times what the fastest takes (`1.5x`); `file`: profiles as text, otherwise learned |
-//! | `eft`, `bottom-level`, `auto` | `latency_ns` (10000), `bytes_per_s` (1e10): what a copy is expected to take until some were measured |
+//! Schedulers and their parameters, with defaults in parentheses:
+//! - `stealing`, `priority`, `static`, `guided-sizes`, `guided-runtime`: none
+//! - `dynamic`: `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for
+//!   never; `ahead` (0): maximum number of tasks with which a unit takes another block
+//! - `static-pcf`, `pcf-static`, `pcf-guided`: `pcf`: a number; or `file`: a TOML file with one per configuration; or
+//!   `profile`: measured in the first instance (the default). For `pcf-guided` also `literal`: the sources' formula
+//!   to the letter
+//! - `clustered-guided`: `threshold` (0.25): fraction by which a unit's speed must change for a new search; or
+//!   `literal`: the sources' search to the letter
+//! - `adjacency`: `slack` (0.05): fraction by which it may be slower than the 1-D answer
+//! - `certified`: `slack` (0.01): fraction by which units may take longer to save copies between memories
+//! - `fpm`: `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` in seconds or as a
+//!   multiple of the fastest time (`1.5x`); `file`: profiles as text, otherwise learned
+//! - `eft`, `bottom-level`, `auto`: `latency_ns` (10000), `bytes_per_s` (1e10): assumed link speed until copies are
+//!   measured
 //!
-//! All work distributions have `team` as well: how many CPU units to use, or `auto` for as many as are fastest.
+//! All work distributions also have `team`: the number of CPU units to use, or `auto` for the fastest number.
 //!
-//! The file of PCFs has configurations of the CPU units as keys, as in González Tallada & Morancho 2024, table 4:
+//! The keys of the PCF file are configurations of the CPU units, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
 use super::any_distribution::distributed;
@@ -56,26 +59,26 @@ pub const NAMES: &[&str] = &[
     "auto",
 ];
 
-/// What a scheduler may depend on, apart from its parameters.
+/// The environment that a scheduler may depend on, apart from its parameters.
 pub(crate) struct Setting<'a> {
-    /// How many units there are.
+    /// Number of units.
     pub(crate) units: usize,
-    /// The CPU units' part of the configuration, by which a file of PCFs is asked.
+    /// The CPU units' part of the configuration, which is the key in a PCF file.
     pub(crate) cpu_units: String,
-    /// What each unit is, by id, as profiles name it: `CPU:4`.
+    /// Each unit's description by id, as profiles name it: `CPU:4`.
     pub(crate) unit_names: Vec<String>,
-    /// What is known of tasks' times.
+    /// Known task times.
     pub(crate) model: Model,
-    /// What is known of units' times and energies.
+    /// Known times and energies of units.
     pub(crate) profiles: Known,
     /// Reads a file.
     pub(crate) read: &'a dyn Fn(&str) -> std::io::Result<String>,
 }
 
-/// The policy that `text` names.
+/// Creates the policy that `text` names.
 ///
 /// # Errors
-/// If there is no such name, no such parameter, or a value is not in its range.
+/// If the name or a parameter does not exist, or a value is out of range.
 pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Policy>, BuildError> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let name = name.trim();
@@ -121,7 +124,7 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
     parameters.end(policy)
 }
 
-/// What stands behind the colon; every parameter is taken out when it is used.
+/// The parameters after the colon; each is removed when it is used.
 struct Parameters<'a> {
     scheduler: &'a str,
     given: BTreeMap<&'a str, Option<&'a str>>,
@@ -157,7 +160,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Whether a word without a value is given.
+    /// Returns whether a parameter without a value is given.
     fn flag(&mut self, name: &'static str) -> Result<bool, BuildError> {
         self.known.push(name);
         match self.given.remove(name) {
@@ -166,7 +169,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// How many CPU units a distribution is to use, if that is given.
+    /// Returns the number of CPU units that a distribution should use, if given.
     fn team(&mut self) -> Result<Option<TeamSize>, BuildError> {
         let Some(text) = self.take("team")? else { return Ok(None) };
         match text.parse() {
@@ -196,7 +199,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// What is to be optimised, and within what time.
+    /// Returns the objective, with its budget.
     fn objective(&mut self) -> Result<Objective, BuildError> {
         let objective = self.take("objective")?.unwrap_or("time");
         let budget = self.take("budget")?;
@@ -224,7 +227,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The profiles of a file, or those that a run before this one has learned.
+    /// Returns the profiles of a file, or those learned by an earlier run.
     fn known_profiles(&mut self, setting: &Setting<'_>) -> Result<Known, BuildError> {
         let Some(path) = self.take("file")? else { return Ok(setting.profiles.clone()) };
         let known = self.profiles_from_file(path, setting)?;
@@ -249,7 +252,7 @@ impl<'a> Parameters<'a> {
         Err(self.error("file", problem))
     }
 
-    /// What copies are expected to take until some were measured.
+    /// Returns the link speed assumed until copies are measured.
     fn link(&mut self) -> Result<LinkEstimate, BuildError> {
         let default = LinkEstimate::default();
         Ok(LinkEstimate {
@@ -302,7 +305,7 @@ impl<'a> Parameters<'a> {
         Err(self.error("file", problem))
     }
 
-    /// All parameters must have been used.
+    /// Returns the policy if all parameters have been used.
     fn end(self, policy: Box<dyn Policy>) -> Result<Box<dyn Policy>, BuildError> {
         let Some(unknown) = self.given.keys().next() else { return Ok(policy) };
         let known = match self.known.as_slice() {
@@ -331,7 +334,7 @@ mod tests {
         from_spec(text, Setting { units: 3, cpu_units, unit_names, model, profiles, read: &files })
     }
 
-    /// Whether this build can read the file that is named, if one is.
+    /// Returns whether this build can read the file that `text` names, if any.
     fn can_be_read(text: &&str) -> bool {
         cfg!(feature = "sim") || !text.contains("file=")
     }
@@ -344,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_makes_a_policy_of_that_name() {
+    fn every_name_creates_a_policy_of_that_name() {
         for name in NAMES {
             assert_eq!(build(name).unwrap().name(), *name);
         }
@@ -375,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_scheduler_and_the_parameter() {
+    fn errors_name_scheduler_and_parameter() {
         for (text, words) in [
             (
                 "fastest",
@@ -416,7 +419,7 @@ mod tests {
             ("fpm:file=others.toml", "others.toml: has profiles of HIP:2, and the units are CPU:1, CPU:1, GPU:1"),
             ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
         ] {
-            // That `pcf` is given as well is noticed before the file is looked for.
+            // A conflict with `pcf` is reported before the file is read.
             if !can_be_read(&text) && !text.contains("pcf=") {
                 continue;
             }
@@ -427,7 +430,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "sim")]
-    fn a_file_must_have_a_factor_for_the_configuration() {
+    fn file_without_a_factor_for_the_configuration_is_refused() {
         let read = |_: &str| Ok("\"16:CPU:1\" = 21.91\n\"32:CPU:1\" = 0.0\n".to_owned());
         for (cpu_units, words) in [
             ("8:CPU:1", "x: has no PCF for 8:CPU:1; it has some for 16:CPU:1, 32:CPU:1"),

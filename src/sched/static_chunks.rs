@@ -1,12 +1,12 @@
-//! `static`: as many indices to every unit, in consecutive chunks (González Tallada 2024 (slides), "STATIC scheduler";
-//! González Tallada & Morancho 2024, §4.1).
+//! `static`: an equal number of indices for every unit, in consecutive chunks (González Tallada 2024 (slides),
+//! "STATIC scheduler"; González Tallada & Morancho 2024, §4.1).
 //!
-//! It looks at nothing: neither at how large the indices are nor at how fast the units.
+//! It considers neither the size of the indices nor the speed of the units.
 
 use super::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// Cuts `0..len` into `units` chunks of equal length; what is left over goes to the first units, one index each
-/// (González Tallada 2024 (slides)).
+/// Cuts `0..len` into `units` chunks of equal length; the remainder goes to the first units, one index each (González
+/// Tallada 2024 (slides)).
 ///
 /// ```
 /// use thalweg::sched::static_chunks;
@@ -17,15 +17,15 @@ pub fn static_chunks(len: usize, units: usize) -> Chunks {
     chunks_from(0, len, units)
 }
 
-/// As [`static_chunks`], for `len` indices from `first` on.
+/// Like [`static_chunks`], for `len` indices starting at `first`.
 pub(crate) fn chunks_from(first: usize, len: usize, units: usize) -> Chunks {
     let (each, over) = (len / units.max(1), len % units.max(1));
     let start = |unit: usize| first + unit * each + unit.min(over);
     (0..units).map(|unit| start(unit)..start(unit + 1)).collect()
 }
 
-/// Chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the others and the
-/// devices.
+/// Returns chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the other
+/// indices and the devices.
 pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload<'_>) -> Chunks {
     let mut chunks = chunks_from(0, cpu_tasks, workload.team.cpus);
     chunks.extend(chunks_from(cpu_tasks, len - cpu_tasks, workload.team.devices));
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_indices_than_units_and_none_at_all() {
+    fn few_or_no_indices_leave_units_empty() {
         assert_eq!(static_chunks(2, 4), [0..1, 1..2, 2..2, 2..2]);
         assert_eq!(static_chunks(0, 2), [0..0, 0..0]);
         assert_eq!(chunks_from(5, 11, 2), [5..11, 11..16]);

@@ -1,15 +1,15 @@
-//! `static-pcf`: devices get as many times more indices as they are faster, each kind in equal chunks (González Tallada
-//! & Morancho 2024, §4.3).
+//! `static-pcf`: the ratio of indices between devices and CPU units is their ratio of speeds; each kind gets equal
+//! chunks (González Tallada & Morancho 2024, §4.3).
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Team, Times, Workload};
 
-/// T_gpu of González Tallada & Morancho 2024, §4.3: how many of `tasks` equal tasks the device units get if they are
-/// `pcf` times as fast as CPU units.
+/// Returns T_gpu of González Tallada & Morancho 2024, §4.3: the number of `tasks` equal tasks that the device units
+/// get if they are `pcf` times as fast as CPU units.
 ///
-/// Groups of N_gpu·PCF + N_cpu tasks, of which the devices get N_gpu·PCF; of the tasks that make no whole group, the
-/// devices get as many as in a group. A PCF need not be whole, and the article does not say how the result is rounded:
-/// here, to the nearest whole number.
+/// Tasks are divided into groups of N_gpu·PCF + N_cpu; the devices get N_gpu·PCF of each group. From the remaining
+/// tasks, which make no whole group, the devices get at most as many as in a group. A PCF need not be whole, and the
+/// article does not say how to round the result: we round to the nearest whole number.
 ///
 /// ```
 /// use thalweg::sched::{Team, static_pcf_device_tasks};
@@ -24,7 +24,7 @@ pub fn device_tasks(tasks: usize, team: Team, pcf: f64) -> usize {
     }
     let of_devices = team.devices as f64 * pcf;
     let group = of_devices + team.cpus as f64;
-    // A whole number of groups must not be missed for a rounding error.
+    // Rounding errors must not lose a whole group.
     let groups = (tasks as f64 / group + 1e-9).floor();
     let rest = (tasks as f64 - groups * group).max(0.0);
     ((groups * of_devices + rest.min(of_devices)).round() as usize).min(tasks)
@@ -45,7 +45,7 @@ pub struct StaticPcf {
 }
 
 impl StaticPcf {
-    /// With this PCF.
+    /// Creates the distribution with this PCF.
     pub fn new(pcf: Pcf) -> Self {
         Self { pcf, steady: false }
     }
@@ -73,11 +73,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_of_the_devices() {
+    fn device_tasks_follow_the_formula() {
         let tasks = |tasks, cpus, devices, pcf| device_tasks(tasks, Team { cpus, devices }, pcf);
-        assert_eq!(tasks(44, 1, 1, 4.0), 36, "a rest of four goes to the device");
-        assert_eq!(tasks(3, 1, 1, 4.0), 3, "less than a group: all of it");
-        assert_eq!(tasks(5, 3, 1, 1.0), 2, "no more of the rest than a group's part");
+        assert_eq!(tasks(44, 1, 1, 4.0), 36, "the remaining four go to the device");
+        assert_eq!(tasks(3, 1, 1, 4.0), 3, "less than a group: all of them");
+        assert_eq!(tasks(5, 3, 1, 1.0), 2, "at most a group's part of the remainder");
         assert_eq!(tasks(40, 0, 2, 4.0), 40);
         assert_eq!(tasks(40, 2, 0, 4.0), 0);
         assert_eq!(tasks(0, 1, 1, 4.0), 0);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_factor_is_measured_in_the_first_instance_if_it_is_not_given() {
+    fn factor_is_measured_in_the_first_instance_unless_given() {
         let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 10], neighbours: None };
         let mut distribution = StaticPcf::new(Pcf::Profiled);
         let first = distribution.assign(&workload, None);

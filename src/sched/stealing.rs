@@ -1,7 +1,7 @@
-//! `stealing`: a queue per unit, tasks queued where their data are, idle units help themselves from the longest queue.
+//! `stealing`: a queue per unit; tasks are queued where their data are, and idle units steal from the longest queue.
 //!
 //! On a machine of CPU units alone this policy is never asked: every core reaches all data equally, and the runtime's
-//! own deques do the same without a lock (the fast path). With devices, data that have to move decide.
+//! deques do the same without a lock (the fast path). With devices, the data that would have to move decide.
 
 use super::alike::Alike;
 use super::{Policy, ReadyTask, View};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Locality first, then work stealing.
 ///
-/// A thief looks only at tasks that it can run: those that run on the same units have queues of their own. There are as
-/// many such classes as sets of bodies and of memories that tasks fit into: a few.
+/// A thief looks only at tasks that it can run: tasks that run on the same units have separate queues. There are as
+/// many such classes as sets of bodies and of memories that tasks fit into, which are few.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -22,25 +22,25 @@ use std::sync::Arc;
 /// let view = View::new(&units, &|_, _| 0);
 /// let mut policy = Stealing::new(2);
 /// policy.ready(ReadyTask::new(TaskId(0), "t", [true, true]), &view); // queued at unit 0
-/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // which has not come to it
+/// assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(0))); // unit 0 has not run it yet
 /// ```
 #[derive(Debug)]
 pub struct Stealing {
     classes: Vec<Class>,
-    /// How many tasks each unit has in the queues of all classes.
+    /// The number of tasks of each unit in the queues of all classes.
     lens: Vec<usize>,
-    /// The same, with those that were given to it.
+    /// The same, plus the tasks given to it.
     loads: Alike<usize>,
     arrived: u64,
 }
 
-/// Tasks that run on the same units.
+/// Tasks that run on the same set of units.
 #[derive(Debug)]
 struct Class {
     units: Arc<[bool]>,
-    /// For each unit, in ascending order.
+    /// The queue of each unit, in ascending order.
     queues: Vec<VecDeque<Queued>>,
-    /// The units with tasks of this class, by how many they have in all classes.
+    /// The units with tasks of this class, ordered by their number of tasks in all classes.
     fullest: BTreeSet<(usize, Reverse<usize>)>,
 }
 
@@ -48,12 +48,12 @@ struct Class {
 type Queued = (((Reverse<i32>, bool), u64), TaskId);
 
 impl Stealing {
-    /// For this many units.
+    /// Creates the policy for this many units.
     pub fn new(units: usize) -> Self {
         Self { classes: Vec::new(), lens: vec![0; units], loads: Alike::default(), arrived: 0 }
     }
 
-    /// The class of tasks that run on these units.
+    /// Returns the class of tasks that run on these units.
     fn class_of(&mut self, units: &Arc<[bool]>) -> usize {
         let same = |class: &Class| Arc::ptr_eq(&class.units, units);
         let known = self.classes.iter().position(same);
@@ -83,7 +83,7 @@ impl Stealing {
         changed
     }
 
-    /// Among the classes that `thief` can run, the one whose task is the last in the queue of `victim`.
+    /// Returns, among the classes that `thief` can run, the one whose task is last in the queue of `victim`.
     fn last_of(&self, victim: usize, thief: UnitId) -> Option<usize> {
         let last = |index: &usize| self.classes[*index].queues[victim].back().copied();
         let stealable = (0..self.classes.len()).filter(|index| self.classes[*index].units[thief.index()]);
@@ -121,13 +121,14 @@ impl Policy for Stealing {
             let first = classes.min_by_key(|class| self.classes[*class].queues[own].front().copied())?;
             return self.change(first, own, VecDeque::pop_front).map(|(_, task)| task);
         }
-        // A device takes foreign work only when it has nothing at all: others could run now what it would queue ahead.
+        // A device steals only when it has no task at all: other units could run at once the tasks that it would
+        // queue ahead.
         if view.units[own].in_flight > 0 {
             return None;
         }
         let victims = self.classes.iter().filter(|class| class.units[own]).filter_map(|class| class.fullest.last());
         let (_, Reverse(victim)) = *victims.max()?;
-        // From the far end: the task that its own unit would come to last.
+        // Steals from the far end: the task that its unit would run last.
         let class = self.last_of(victim, unit)?;
         self.change(class, victim, VecDeque::pop_back).map(|(_, task)| task)
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_go_where_their_data_are_and_are_stolen_only_by_units_that_can_run_them() {
+    fn tasks_go_to_their_data_and_only_capable_units_steal_them() {
         let units = units();
         let missing = |task: TaskId, space: SpaceId| if task.0 % 3 == u64::from(space.0) { 0 } else { 100 };
         let view = View { units: &units, missing_bytes: &missing };
@@ -167,7 +168,7 @@ mod tests {
         for id in [2, 5, 8] {
             policy.ready(task(id, [id != 8, true, true]), &view);
         }
-        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(2)), "its own, the first");
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(2)), "the first of its own tasks");
         assert_eq!(policy.next(UnitId(0), &view), Some(TaskId(5)), "stolen: task 8 has no body for a CPU unit");
         assert_eq!(policy.next(UnitId(0), &view), None);
         assert_eq!(policy.next(UnitId(1), &view), Some(TaskId(8)));
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn urgency_and_arrival_count_across_tasks_that_run_on_different_units() {
+    fn urgency_and_arrival_count_across_classes() {
         let units = units();
         let view = View { units: &units, missing_bytes: &|_, space| u64::from(space.0 != 1) };
         let mut policy = Stealing::new(3);
@@ -194,7 +195,7 @@ mod tests {
         for (id, priority) in [(0, 0), (1, 0), (2, 1), (3, 0)] {
             policy.ready(ReadyTask { priority, ..task(id as u64, on[id]) }, &view);
         }
-        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(0)), "the last of those that it can run");
+        assert_eq!(policy.next(UnitId(2), &view), Some(TaskId(0)), "the last task that it can run");
         let order: Vec<_> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
         assert_eq!(order, [2, 1, 3]);
     }

@@ -1,21 +1,22 @@
-//! `team=auto`: how many CPU units to use, found by measurement; around any distribution.
+//! `team=auto`: a measured choice of the number of CPU units to use, for any distribution.
 //!
-//! Units of one kind share caches and memory. Where more of them make all slower, leaving some idle is faster (SP-MZ on the
-//! machine of González Tallada & Morancho 2024, table 3: 32 units do the work of 24.7, and 64 that of 15.3). No distribution
-//! over a given team can know, since it never sees another team. So this one tries teams: all CPU units, then three
-//! quarters, a half and a quarter of them while that is no worse, then sizes between the best and its neighbours. For each,
-//! a fresh copy of the distribution runs until it is steady, and one instance is measured. The best stays.
+//! Units of one kind share caches and memory. If more of them make all slower, leaving some idle is faster (SP-MZ on
+//! the machine of González Tallada & Morancho 2024, table 3: 32 units do the work of 24.7, and 64 that of 15.3). No
+//! distribution over a given team can know that, since it never sees another team. So this one tries teams: all CPU
+//! units, then three quarters, a half and a quarter of them while that is no worse, then sizes between the best and
+//! its neighbours. For each team, a fresh copy of the distribution runs until it is steady, and one instance is
+//! measured. The best team stays.
 //!
-//! Devices do not share what CPU units share, and all of them always take part. With `team=N`, N CPU units are used and
-//! nothing is tried.
+//! Devices do not share what CPU units share, and all of them always take part. With `team=N`, N CPU units are used
+//! and nothing is tried.
 
 use super::fpm::{Known, SharesInUse};
 use super::{Assignment, Distribution, LowerBound, Team, Times, Workload};
 
-/// A team that takes longer by more than this part is worse; less is noise.
+/// A team is worse if it takes longer by more than this fraction; less is noise.
 const WORSE: f64 = 0.01;
 
-/// How many CPU units a distribution is to use.
+/// The number of CPU units that a distribution should use.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Static, Team, TeamSize, TeamSized, Workload};
@@ -25,13 +26,13 @@ const WORSE: f64 = 0.01;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TeamSize {
-    /// As many as are fastest.
+    /// The fastest number.
     Auto,
     /// This many, or all if there are fewer.
     Of(usize),
 }
 
-/// A distribution over a part of the CPU units; see the module.
+/// A distribution over some of the CPU units; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Static, Team, TeamSize, TeamSized, Times, Workload};
@@ -50,11 +51,11 @@ pub struct TeamSized<D> {
     size: TeamSize,
     prototype: D,
     inner: D,
-    /// How many CPU units are used now.
+    /// Number of CPU units in use.
     cpus: usize,
-    /// What `inner` assigned last.
+    /// The last assignment of `inner`.
     present: Assignment,
-    /// What teams took.
+    /// The time of each team that was tried.
     tried: Vec<(usize, f64)>,
     best: Option<Best<D>>,
     begun: bool,
@@ -70,7 +71,7 @@ struct Best<D> {
 }
 
 impl<D: Distribution + Clone> TeamSized<D> {
-    /// Around a distribution that has not assigned anything yet.
+    /// Wraps a distribution that has not assigned anything yet.
     pub fn new(distribution: D, size: TeamSize) -> Self {
         Self {
             size,
@@ -89,14 +90,14 @@ impl<D: Distribution + Clone> TeamSized<D> {
         Workload { team: Team { cpus: self.cpus, ..workload.team }, ..*workload }
     }
 
-    /// The present assignment in the slots of the whole team.
+    /// Returns the present assignment in the slots of the whole team.
     fn widen(&self, workload: &Workload<'_>) -> Assignment {
         let idle = workload.team.cpus - self.cpus;
         let slot = |slot: &usize| slot + if *slot < self.cpus { 0 } else { idle };
         Assignment::new(self.present.slots().iter().map(slot).collect())
     }
 
-    /// Times in the slots of the smaller team.
+    /// Returns the times in the slots of the smaller team.
     fn narrow_times(&self, workload: &Workload<'_>, times: &Times) -> Times {
         let in_team = |slot: &usize| *slot < self.cpus || workload.team.is_device(*slot);
         let joules = |all: &Vec<f64>| (0..all.len()).filter(in_team).map(|slot| all[slot]).collect();
@@ -104,7 +105,7 @@ impl<D: Distribution + Clone> TeamSized<D> {
             .with_energy(times.slot_j.as_ref().map(joules))
     }
 
-    /// A team was measured: the next one is tried, or the best stays.
+    /// Records a measured team; tries the next one or settles on the best.
     fn judge(&mut self, workload: &Workload<'_>, ns: f64) {
         self.tried.push((self.cpus, ns));
         if self.best.as_ref().is_none_or(|best| ns < best.ns) {
@@ -121,7 +122,7 @@ impl<D: Distribution + Clone> TeamSized<D> {
     }
 }
 
-/// The team to try after these, of `all` CPU units and no fewer than `least`.
+/// Returns the next team to try, of `all` CPU units and no fewer than `least`.
 fn next(all: usize, least: usize, tried: &[(usize, f64)]) -> Option<usize> {
     let untried = |cpus: &usize| (least..=all).contains(cpus) && tried.iter().all(|(other, _)| other != cpus);
     let best = tried.iter().min_by(|one, other| one.1.total_cmp(&other.1))?;
@@ -189,7 +190,8 @@ mod tests {
     use super::*;
     use crate::sched::{Certified, ClusteredGuided};
 
-    /// Runs until steady on CPU units that slow each other down; what the last instance took, and how many were run.
+    /// Runs until steady on CPU units that slow each other down; returns the time of the last instance and the number
+    /// of instances.
     fn settle(
         distribution: &mut impl Distribution,
         workload: &Workload<'_>,
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn where_more_units_make_all_slower_some_stay_idle() {
+    fn some_units_stay_idle_if_more_are_slower() {
         let weights = vec![1.0; 1024];
         for devices in [0, 1, 2] {
             let workload = Workload { team: Team { cpus: 62, devices }, weights: &weights, neighbours: None };
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn where_they_do_not_all_are_used() {
+    fn all_units_are_used_if_none_slows_the_others() {
         let weights: Vec<f64> = (0..200).map(|at| f64::from(at % 7 + 1)).collect();
         for (cpus, devices) in [(8, 0), (8, 2), (1, 1), (1, 0), (0, 2)] {
             let workload = Workload { team: Team { cpus, devices }, weights: &weights, neighbours: None };

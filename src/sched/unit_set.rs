@@ -31,7 +31,7 @@ impl UnitSet {
         self.0[word] |= bit;
     }
 
-    /// Takes a unit out.
+    /// Removes a unit.
     pub fn remove(&mut self, unit: UnitId) {
         let (word, bit) = place(unit.index());
         if let Some(word) = self.0.get_mut(word) {
@@ -39,13 +39,13 @@ impl UnitSet {
         }
     }
 
-    /// Whether a unit is in it.
+    /// Returns whether the set contains a unit.
     pub fn contains(&self, unit: UnitId) -> bool {
         let (word, bit) = place(unit.index());
         self.0.get(word).is_some_and(|word| word & bit != 0)
     }
 
-    /// Adds all of another's.
+    /// Adds all units of another set.
     pub fn extend(&mut self, other: &Self) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
@@ -53,7 +53,7 @@ impl UnitSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// The first unit from `start` on that is in the set, and in `others` if there are any.
+    /// Returns the first unit from `start` on that is in the set and, if given, in `others`.
     pub(crate) fn first_from(&self, start: usize, others: Option<&Self>) -> Option<usize> {
         let first = start / 64;
         for (at, word) in self.0.iter().enumerate().skip(first) {
@@ -77,7 +77,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set_of_numbers(
+        fn operations_match_a_set_of_numbers(
             one in prop::collection::btree_set(0..200u16, 0..20),
             other in prop::collection::btree_set(0..200u16, 0..20),
             start in 0..200usize,

@@ -4,8 +4,8 @@
 //! take the lock each time its number of blocks crosses the boundary of a batch.
 //!
 //! Invariant: a free block is linked in exactly one list, a thread's or a shared one, and an allocated block in none.
-//! So a thread that takes a block has it exclusively, and everything that was done to the block before it was freed has
-//! happened (`tests/loom`).
+//! So a thread that takes a block has it exclusively, and everything that was done to the block before it was freed
+//! happened before that (`tests/loom`).
 
 use super::atomic::{Mutex, UnsafeCell};
 use std::ptr::{self, NonNull};

@@ -11,7 +11,7 @@
 //! 2. The body gives its hold back only after the value has been parked for good, so the thread that gives back the
 //!    last hold finds it.
 //! 3. While the body has its hold, the parked value is taken by the thread that finds [`PARKED`] without [`WOKEN`], and
-//!    by no other thread.
+//!    by no other thread. If the value was woken before it could be parked, [`Detached::park`] returns it.
 //!
 //! Nothing here runs or ends a task. The thread that takes the value also drops it, never under the lock.
 
@@ -83,7 +83,7 @@ impl<T> Detached<T> {
         woken
     }
 
-    /// Notes that the value is about to run. Wake-ups from here on bring something new.
+    /// Notes that the value is about to run. A wake-up from here on leads to another run.
     pub(crate) fn run(&self) {
         self.stage.swap(0, Ordering::AcqRel);
     }

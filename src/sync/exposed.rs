@@ -1,7 +1,7 @@
 //! The tasks that a thread is working on, visible to other threads at almost no cost to the thread itself.
 //!
-//! A thread that runs a task shows it here, and hides it before the task may be freed. If a body waits, tasks that run
-//! on top of it are shown on top of it. Other threads look only when something has gone wrong: rarely, and without time
+//! A thread that runs a task shows it here, and hides it before the task may end. If a body waits, tasks that run on
+//! top of it are shown on top of it. Other threads look only when something has gone wrong: rarely, and without time
 //! pressure. So the lock between the two sides is biased: hiding is a store and a load without a fence, and looking
 //! makes every thread of the process execute a fence ([`heavy_fence`]).
 //!
@@ -9,10 +9,11 @@
 //! ([`super::fiber`]) can be left in the middle: its frames are then in a list, under the lock that a look holds.
 //!
 //! Invariants:
-//! 1. While a look is under way, a task that it has seen is not freed: its thread waits for the lock in `hide`. Proof:
-//!    the thread hides (1) and then reads `looked_at` (2); a look sets `looked_at` (3) and then reads the frames (4).
-//!    With a fence between the two accesses on both sides, either (4) sees (1) or (2) sees (3). A look resets (3) last
-//!    (5): if (2) sees (5), the look is over (`tests/loom`).
+//! 1. While a look is under way, a task that it has seen does not end, so that neither its body is dropped nor its
+//!    block freed: its thread waits for the lock in `hide`. Proof: the thread hides (1) and then reads `looked_at` (2);
+//!    a look sets `looked_at` (3) and then reads the frames (4). With a fence between the two accesses on both sides,
+//!    either (4) sees (1) or (2) sees (3). A look resets `looked_at` last (5): if (2) sees (5), the look is over
+//!    (`tests/loom`).
 //! 2. Every frame that is shown, or reachable from one that is, is in a call of [`Exposed::during`] that has not
 //!    returned, and so is every frame in the list. Links between frames change only under the lock, or before a frame
 //!    is shown.

@@ -35,7 +35,8 @@ impl Stack {
     /// Creates a stack of this size. Only the part that is reached uses physical memory.
     ///
     /// # Errors
-    /// If the system does not map the addresses, or if too few would be left for other memory.
+    /// If the process already has the maximum number of stacks, if the system does not map the addresses, or if too few
+    /// would be left for other memory.
     pub(crate) fn new(bytes: usize) -> std::io::Result<Self> {
         let counted = Mapped::new()?;
         let memory = DefaultStack::new(bytes)?;

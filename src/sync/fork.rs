@@ -138,7 +138,8 @@ impl<C, R> Job<C, R> {
     }
 }
 
-/// Makes both calls and returns their results. The second call gets a flag: whether another thread took it.
+/// Makes both calls and returns their results. The second call gets a flag: true if it is run through its offer, as a
+/// rule by another thread, and false if `fork` makes the call itself.
 ///
 /// # Panics
 /// If one of the calls panics, after both have ended; with the first call's panic if both do. If the first panics

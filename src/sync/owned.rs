@@ -124,9 +124,10 @@ impl<K: Kind> OwnedTask<K> {
         });
     }
 
-    /// Ends the task like [`finish`](Self::finish), but lets each successor wait for other tasks instead: for each task
-    /// that `next` returns, with the edge's [`Flow`], until `next` returns `None`. `next` gets the successor and its
-    /// body, and reads only those parts of the body that do not change.
+    /// Ends the task like [`finish`](Self::finish), but a successor may have to wait for another task instead. `next`
+    /// returns that task and the [`Flow`] of the new edge. If that task has finished meanwhile, its poison is passed on
+    /// and `next` is called again; when `next` returns `None`, the successor is counted down. `next` gets the successor
+    /// and its body, and reads only those parts of the body that do not change.
     pub(crate) fn finish_into(
         self,
         mut next: impl FnMut(&Task<K>, &K::Body) -> Option<(TaskRef<K>, Flow)>,

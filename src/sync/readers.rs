@@ -1,7 +1,7 @@
 //! A count of the readers of a value that will be taken away, and the wake-up of the thread or future that waits for
 //! the last one.
 //!
-//! Readers enter only before the taker waits, and only leave afterwards. So the single word needs no lock: it counts
+//! Readers enter only before the taker waits; from then on they only leave. So the single word needs no lock: it counts
 //! the readers and records whether the taker waits. Entering and leaving are one addition each. The lock is used only
 //! by the taker, and by the last reader if the taker waits for it.
 //!

@@ -1,4 +1,4 @@
-//! Regions with a mode: what a task declares.
+//! Accesses: regions with a mode, which a task declares.
 
 use super::Region;
 use super::handle::Kept;
@@ -11,7 +11,7 @@ use crate::memory::{
 use crate::sealed::{Internal, Sealed};
 use ndarray::Ix1;
 
-/// One access of a task: what [`Region::input`] and its siblings make.
+/// One access of a task, made by [`Region::input`] and its siblings.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -25,9 +25,9 @@ use ndarray::Ix1;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait AccessSpec: Sealed {
-    /// What the task keeps of it.
+    /// The form that the task stores.
     type Stored: Access;
-    /// Whether it gives the failure when there is no value.
+    /// Whether it yields the failure if the value is missing.
     #[doc(hidden)]
     const IS_OUTCOME: bool = false;
 
@@ -40,12 +40,12 @@ pub trait AccessSpec: Sealed {
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
 
-    /// Keeps the data object registered.
+    /// Returns a share that keeps the data object registered.
     #[doc(hidden)]
     fn kept(&self) -> Kept;
 }
 
-/// An access as the dependence layer sees it, wrapped so that the public trait can mention it.
+/// An access in the form of the dependence layer, wrapped so that the public trait can mention it.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Recorded<'a>(pub(crate) AccessRecord<'a>);
@@ -59,7 +59,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         Declared::new(&self.data.cell, &self.block)
     }
 
-    /// Whether a task of `runtime` may access this region.
+    /// Checks that a task of `runtime` may access this region.
     #[inline]
     pub(crate) fn check(&self, runtime: u64) -> Result<(), SubmitError> {
         let datum = &self.data.cell.datum;
@@ -172,7 +172,7 @@ specs! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     Commutative => Commute, Mode::Commutative;
-    /// A region that the task comes after the writers of, without a view of it.
+    /// A region whose writers the task comes after, without a view of the region.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -217,7 +217,7 @@ specs! {
     WeakInout => WeakUpdate, Mode::WeakInout;
 }
 
-/// A region whose elements the task updates atomically, together with others.
+/// A region whose elements the task updates atomically, concurrently with other tasks.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -260,7 +260,7 @@ impl<T: AtomicElement, S: Shape> AccessSpec for Concurrent<'_, T, S> {
     }
 }
 
-/// A region that the task contributes to by an associative operation.
+/// A region to which the task contributes by an associative operation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -297,8 +297,8 @@ impl<T: Element, S: Shape, R: Reducer<T>> AccessSpec for Reducing<'_, T, S, R> {
     }
 }
 
-/// A region that the task adds to by an operation, together with others that add to the same replica one after the
-/// other.
+/// A region to which the task adds by an operation, together with other tasks that add to the same replica one after
+/// the other.
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -1,4 +1,4 @@
-//! What a task declares all in all: accesses, in tuples and lists.
+//! All accesses of a task: single ones, tuples and lists.
 
 use super::access::{AccessSpec, Recorded};
 use super::handle::Kept;
@@ -9,10 +9,10 @@ use crate::sealed::{Internal, Sealed};
 use crate::sync::Flow;
 use std::fmt;
 
-/// All accesses of one task: one access, a tuple of up to twelve, a list, or any of these in each other.
+/// All accesses of one task: one access, a tuple of up to twelve, a list, or a nesting of these.
 ///
-/// The body gets views in the same form: of one access its view, of a tuple a tuple, of a list a vector. Tuples in
-/// tuples make room for more than twelve:
+/// The body gets views in the same form: for one access its view, for a tuple a tuple, for a list a vector. Nested
+/// tuples allow more than twelve:
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -24,8 +24,8 @@ use std::fmt;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A list is a `Vec`, or a slice, of accesses of one type; how many there are is known when the program runs. It may be
-/// empty. Its members must not overlap if one of them writes, as all accesses of a task.
+/// A list is a `Vec`, or a slice, of accesses of one type; its length is known at run time. It may be empty. Like all
+/// accesses of a task, its members must not overlap if one of them writes.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -47,15 +47,15 @@ use std::fmt;
     note = "`concurrent` needs elements that are updated atomically; `reduction` an operation on the type of the elements"
 )]
 pub trait Accesses: Sealed {
-    /// What the task keeps of them.
+    /// The form that the task stores.
     type Stored: AccessList;
-    /// How many regions there are, if all values of this type have as many.
+    /// The number of regions, if it is the same for all values of this type.
     #[doc(hidden)]
     const COUNT: Option<usize>;
-    /// Whether there may be results of other tasks among them.
+    /// Whether results of other tasks may be among them.
     #[doc(hidden)]
     const HAS_RESULTS: bool = false;
-    /// Whether there are `outcome` accesses to data among them.
+    /// Whether `outcome` accesses to data are among them.
     #[doc(hidden)]
     const HAS_OUTCOMES: bool = false;
 
@@ -72,16 +72,16 @@ pub trait Accesses: Sealed {
     #[doc(hidden)]
     fn store(&self, right: Internal) -> Self::Stored;
 
-    /// Shows, for each region in the order of [`visit`](Self::visit), what keeps its data object registered.
+    /// Visits, for each region in the order of [`visit`](Self::visit), a share that keeps its data object registered.
     #[doc(hidden)]
     fn kept(&self, visit: &mut dyn FnMut(Kept));
 
-    /// Shows the parameters that are read.
+    /// Visits the parameters that are read.
     #[doc(hidden)]
     fn parameters(&self, _visit: &mut dyn FnMut(AnyParameter<'_>)) {}
 }
 
-/// A parameter of a recording, wrapped as [`Recorded`] is.
+/// A parameter of a recording, wrapped like [`Recorded`].
 #[doc(hidden)]
 pub struct AnyParameter<'a>(pub(crate) &'a dyn AnySetting);
 
@@ -91,7 +91,7 @@ impl fmt::Debug for AnyParameter<'_> {
     }
 }
 
-/// A task whose result is accessed, wrapped as [`Recorded`] is.
+/// A task whose result is accessed, wrapped like [`Recorded`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Predecessor<'a>(pub(crate) &'a TaskRef, pub(crate) Flow);
@@ -124,7 +124,7 @@ impl<P: AccessSpec> Accesses for P {
 
 macro_rules! tuples {
     ($(($($a:ident $i:tt),*))*) => {$(
-        #[allow(clippy::unused_unit, unused_variables, unused_mut)] // of the empty tuple
+        #[allow(clippy::unused_unit, unused_variables, unused_mut)] // for the empty tuple
         impl<$($a: Accesses),*> Accesses for ($($a,)*) {
             type Stored = ($($a::Stored,)*);
 

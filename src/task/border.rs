@@ -1,6 +1,7 @@
-//! What lies at the border of a region, inside and outside: halos and faces.
+//! The surroundings of a region's border, inside and outside: halos and faces.
 //!
-//! All of it is clipped at the border of the data object, so that programs need not tell inner parts from outer ones.
+//! All of them are clipped at the border of the data object, so that programs need not distinguish inner parts from
+//! outer ones.
 
 use super::Region;
 use super::cut::Halo;
@@ -9,8 +10,8 @@ use crate::region::{Block, MAX_DIMS};
 use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 
-/// How far to grow: a number for all dimensions and both sides, an array with a number per dimension, or one with a
-/// pair, before and after.
+/// The widths by which to grow: one number for all dimensions and both sides, an array with a number per dimension,
+/// or an array with a pair per dimension, before and after.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -69,11 +70,11 @@ widths! { Ix1 1; Ix2 2; Ix3 3; Ix4 4; }
 pub struct Face {
     /// The dimension across the face, counted from 0.
     pub dimension: usize,
-    /// Where the face is.
+    /// The side.
     pub side: Side,
 }
 
-/// Where a box begins along a dimension, or where it ends.
+/// The beginning or the end of a box along a dimension.
 ///
 /// ```
 /// use thalweg::task::{Face, Side};
@@ -81,24 +82,24 @@ pub struct Face {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where indices are low.
+    /// The side of low indices.
     Low,
-    /// Where indices are high.
+    /// The side of high indices.
     High,
 }
 
 impl Face {
-    /// Where indices are low in this dimension.
+    /// Returns the face of low indices in this dimension.
     pub const fn low(dimension: usize) -> Self {
         Self { dimension, side: Side::Low }
     }
 
-    /// Where indices are high in this dimension.
+    /// Returns the face of high indices in this dimension.
     pub const fn high(dimension: usize) -> Self {
         Self { dimension, side: Side::High }
     }
 
-    /// The face on the other side, which a neighbour has there.
+    /// Returns the face on the opposite side, where a neighbour touches this one.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self.side {
@@ -109,8 +110,8 @@ impl Face {
 }
 
 impl<T: Element, S: Shape> Region<'_, T, S> {
-    /// The region with its halo: what lies so far around it, clipped at the data object's border. An empty region stays
-    /// as it is.
+    /// Returns the region with its halo of these widths, clipped at the data object's border. An empty region remains
+    /// unchanged.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -126,7 +127,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         Self { block, ..self }
     }
 
-    /// The strip inside the region that lies at a face; all of the region, if that is not as wide.
+    /// Returns the strip inside the region along a face; all of the region if it is not that wide.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -150,7 +151,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
         Self { block: Block::from_corners(lo, hi), ..self }
     }
 
-    /// The strip outside the region that lies at a face, clipped at the data object's border, where nothing is left.
+    /// Returns the strip outside the region along a face, clipped at the data object's border; it may be empty.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -1,7 +1,7 @@
-//! The handles of what a scope has borrowed.
+//! Handles of data objects that a scope has borrowed.
 //!
-//! They last as long as the scope, and so do the regions that they give: nothing of a borrowed data object outlives it.
-//! What is borrowed to be read offers no access that writes.
+//! They last as long as the scope, and so do their regions: nothing of a borrowed data object outlives the scope. A
+//! data object borrowed for reading offers no access that writes.
 
 use super::{
     Accumulating, After, Commutative, Concurrent, Data, Each, Grown, IndexRange, Inout, Input, IntoRegion, Outcome,
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An array of the caller's that tasks of a scope read and write where it lies. Made by
+/// An array of the caller that tasks of a scope read and write in place. Made by
 /// [`Scope::borrow_mut`](crate::Scope::borrow_mut).
 ///
 /// ```
@@ -37,7 +37,7 @@ pub struct BorrowedMut<'scope, T, S: Shape = Ix1> {
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-/// An array of the caller's that tasks of a scope read where it lies. Made by [`Scope::borrow`](crate::Scope::borrow).
+/// An array of the caller that tasks of a scope read in place. Made by [`Scope::borrow`](crate::Scope::borrow).
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -55,7 +55,7 @@ pub struct Borrowed<'scope, T, S: Shape = Ix1> {
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-/// A region of what is borrowed to be read.
+/// A region of a data object that is borrowed for reading.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -84,17 +84,17 @@ macro_rules! handles {
                 Self { data: self.data.named(name), ..self }
             }
 
-            /// The number of elements along each dimension.
+            /// Returns the number of elements along each dimension.
             pub fn shape(&self) -> Vec<usize> {
                 self.data.shape()
             }
 
-            /// The number of elements.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.data.len()
             }
 
-            /// Whether there are no elements.
+            /// Returns whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.data.is_empty()
             }
@@ -111,12 +111,12 @@ macro_rules! handles {
 handles! { Borrowed BorrowedMut }
 
 impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
-    /// All of it as a region.
+    /// Returns all of it as a region.
     pub fn all(&self) -> Region<'_, T, S> {
         self.data.all()
     }
 
-    /// A box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    /// Returns a box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
     pub fn block<R: Ranges<S>>(&self, ranges: R) -> Region<'_, T, S> {
         self.data.block(ranges)
     }
@@ -168,7 +168,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
 }
 
 impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
-    /// All of it cut into boxes of this size; see [`Data::tiles`].
+    /// Cuts all of it into boxes of this size; see [`Data::tiles`].
     ///
     /// # Panics
     /// If a size is 0.
@@ -177,7 +177,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
         self.all().tiles(size)
     }
 
-    /// All of it cut along its first dimension into blocks of this number of rows; see [`Data::rows`].
+    /// Cuts all of it along its first dimension into blocks of this number of rows; see [`Data::rows`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -188,7 +188,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
 }
 
 impl<T: Element> BorrowedMut<'_, T, Ix1> {
-    /// All of it cut into blocks of this number of elements; see [`Data::blocks`].
+    /// Cuts all of it into blocks of this number of elements; see [`Data::blocks`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -197,7 +197,7 @@ impl<T: Element> BorrowedMut<'_, T, Ix1> {
         self.all().blocks(size)
     }
 
-    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.data.slice(range)
     }
@@ -212,12 +212,12 @@ impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d BorrowedMut<'_, T, S
 }
 
 impl<T: Element, S: Shape> Borrowed<'_, T, S> {
-    /// All of it as a region.
+    /// Returns all of it as a region.
     pub fn all(&self) -> BorrowedRegion<'_, T, S> {
         BorrowedRegion(self.data.all())
     }
 
-    /// A box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
+    /// Returns a box of it: an index or a range per dimension, as a tuple; see [`Data::block`].
     pub fn block<R: Ranges<S>>(&self, ranges: R) -> BorrowedRegion<'_, T, S> {
         BorrowedRegion(self.data.block(ranges))
     }
@@ -232,14 +232,14 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
         self.data.outcome()
     }
 
-    /// Is ordered as if it read all of it, without a view of it.
+    /// Orders the task as if it read all of it, without a view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.data.after()
     }
 }
 
 impl<T: Element, S: Shape> Borrowed<'_, T, S> {
-    /// All of it cut into boxes of this size, to be read; see [`Data::tiles`].
+    /// Cuts all of it into boxes of this size, for reading; see [`Data::tiles`].
     ///
     /// # Panics
     /// If a size is 0.
@@ -248,7 +248,7 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
         BorrowedParts(self.data.tiles(size).plain())
     }
 
-    /// All of it cut along its first dimension into blocks of this number of rows, to be read; see [`Data::rows`].
+    /// Cuts all of it along its first dimension into blocks of this number of rows, for reading; see [`Data::rows`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -259,7 +259,7 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
 }
 
 impl<T: Element> Borrowed<'_, T, Ix1> {
-    /// All of it cut into blocks of this number of elements, to be read; see [`Data::blocks`].
+    /// Cuts all of it into blocks of this number of elements, for reading; see [`Data::blocks`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -268,13 +268,13 @@ impl<T: Element> Borrowed<'_, T, Ix1> {
         BorrowedParts(self.data.blocks(size).plain())
     }
 
-    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> BorrowedRegion<'_, T, Ix1> {
         BorrowedRegion(self.data.slice(range))
     }
 }
 
-/// A [`Borrowed`] array cut into parts, which loops read.
+/// A [`Borrowed`] array cut into parts, for reading in loops.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -298,7 +298,7 @@ impl<T: Element, S: Shape> fmt::Debug for BorrowedParts<'_, T, S> {
 }
 
 impl<'d, T: Element, S: Shape> BorrowedParts<'d, T, S> {
-    /// Each part with its halo; see [`Partition::grow`].
+    /// Returns the parts with their halos; see [`Partition::grow`].
     #[must_use]
     pub fn grow(self, widths: impl Widths<S>) -> Self {
         Self(self.0.wider(widths))
@@ -311,17 +311,17 @@ impl<'d, T: Element, S: Shape> BorrowedParts<'d, T, S> {
 }
 
 impl<'d, T: Element, S: Shape> BorrowedRegion<'d, T, S> {
-    /// The region's range along dimension `d`.
+    /// Returns the region's range along dimension `d`.
     pub fn range(&self, d: usize) -> Range<usize> {
         self.0.range(d)
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

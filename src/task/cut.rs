@@ -1,37 +1,37 @@
-//! The arithmetic of partitions: which box is the part with a certain number.
+//! The arithmetic of partitions: the box of the part with a given number.
 //!
-//! Nothing is stored for each part: a part's box follows from its number with one division per cut dimension but the
-//! outermost, so that cuts of any size cost the same.
+//! Nothing is stored for each part: a part's box follows from its number with one division per cut dimension except
+//! the outermost, so cuts into any number of parts cost the same.
 //!
 //! Invariants:
 //! 1. Parts are disjoint and cover the region, unless they are grown. They are numbered in row-major order.
-//! 2. No part is empty; the last ones along each dimension may be smaller than the others, and so may the first ones of a
-//!    cut on lines.
-//! 3. Where a cut on lines falls depends on shapes and sizes, never on addresses or types of elements: so arrays of one
-//!    shape that are cut alike have parts alike, on every machine and in every run.
+//! 2. No part is empty; the last ones along each dimension may be smaller than the others, and so may the first ones
+//!    of a cut on lines.
+//! 3. The borders of a cut on lines depend on shapes and sizes, never on addresses or types of elements: so arrays of
+//!    one shape that are cut in the same way have the same parts, on every machine and in every run.
 
 use crate::region::{Block, MAX_DIMS};
 use std::ops::Range;
 
-/// Elements that are whole cache lines of 64 bytes, however many bytes each has.
+/// The number of elements that are whole cache lines of 64 bytes, whatever the size of an element.
 const LINE: usize = 64;
 
-/// How a region is cut into parts.
+/// A region cut into parts.
 #[derive(Debug, Clone, Copy)]
 #[doc(hidden)]
 pub struct Cut {
     region: Block,
-    /// The extents of all parts but the first and the last ones.
+    /// The extents of all parts except the first and the last ones.
     size: [usize; MAX_DIMS],
-    /// What the first ones lack.
+    /// The elements that the first parts lack.
     lack: [usize; MAX_DIMS],
-    /// How many parts there are along each dimension.
+    /// The number of parts along each dimension.
     counts: [usize; MAX_DIMS],
     len: usize,
     halo: Option<Halo>,
 }
 
-/// How far parts reach beyond their borders, before and after along each dimension.
+/// How far parts extend beyond their borders, before and after along each dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Halo {
@@ -40,7 +40,7 @@ pub struct Halo {
 }
 
 impl Cut {
-    /// Parts of this size, one number per dimension; dimensions that are not named stay whole.
+    /// Cuts into parts of this size, one number per dimension; further dimensions stay whole.
     #[track_caller]
     pub(super) fn new(region: Block, size: &[usize]) -> Self {
         assert!(!size.contains(&0), "cannot cut {region:?} into blocks of {size:?}: try sizes of 1 or more");
@@ -59,12 +59,14 @@ impl Cut {
         Self { region, size, lack, counts, len, halo: None }
     }
 
-    /// The same cut with borders where cache lines begin, in a data object of this shape whose first element begins one.
+    /// The same cut with borders at the beginnings of cache lines, in a data object of this shape whose first element
+    /// begins a line.
     ///
-    /// Where indices lie `stride` elements apart, every `LINE / gcd(LINE, stride)`-th begins a line. Along the innermost
-    /// dimension that is cut, the size is rounded up to a multiple of that, and counted from the data object's first index;
-    /// if that leaves one part, it is the turn of the next dimension. Further out nothing has to change: if rows are whole
-    /// lines, any of them may be the first of a part; and if not, the borders inside of them are on lines in no cut.
+    /// If indices are `stride` elements apart, every `LINE / gcd(LINE, stride)`-th begins a line. Along the innermost
+    /// dimension that is cut, the size is rounded up to a multiple of that, and counted from the data object's first
+    /// index; if that leaves one part, the next dimension is treated in the same way. Further out nothing has to
+    /// change: if rows are whole lines, any row may be the first of a part; and if not, no cut puts the borders
+    /// inside them on lines.
     pub(super) fn on_lines(mut self, shape: &[usize; MAX_DIMS]) -> Self {
         let mut stride: usize = 1;
         for d in (0..MAX_DIMS).rev() {
@@ -77,34 +79,34 @@ impl Cut {
                     break;
                 }
             }
-            stride = stride.wrapping_mul(shape[d]); // whose lowest bits count
+            stride = stride.wrapping_mul(shape[d]); // only its lowest bits count
         }
         self
     }
 
-    /// What is cut.
+    /// The region that is cut.
     pub(super) fn region(&self) -> &Block {
         &self.region
     }
 
-    /// How many parts there are, along each of so many dimensions.
+    /// Describes the number of parts along each of the first `ndim` dimensions.
     pub(super) fn describe(&self, ndim: usize) -> String {
         self.counts[..ndim].iter().map(usize::to_string).collect::<Vec<_>>().join(" × ")
     }
 
-    /// How many parts there are.
+    /// The number of parts.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many parts there are along each dimension.
+    /// The number of parts along each dimension.
     #[inline]
     pub(super) fn counts(&self) -> &[usize; MAX_DIMS] {
         &self.counts
     }
 
-    /// The box of a part, which there is, in a data object of this shape.
+    /// Returns the box of an existing part, in a data object of this shape.
     #[inline]
     pub(super) fn part(&self, index: usize, shape: &[usize; MAX_DIMS]) -> Block {
         let mut part = self.region;
@@ -118,8 +120,8 @@ impl Cut {
         }
     }
 
-    /// As [`Self::part`], of a block that is some part of this cut: where one dimension is cut, two numbers change, and nothing
-    /// is copied.
+    /// Like [`Self::part`], in place for a block that is some part of this cut: if one dimension is cut, two numbers
+    /// change, and nothing is copied.
     #[inline]
     pub(super) fn place(&self, index: usize, shape: &[usize; MAX_DIMS], block: &mut Block) {
         if self.counts[0] == self.len && self.halo.is_none() {
@@ -129,15 +131,15 @@ impl Cut {
         }
     }
 
-    /// The range of parts at this place along a dimension.
+    /// Returns the range of parts at this position along a dimension.
     #[inline]
     fn along(&self, d: usize, at: usize) -> Range<usize> {
         let (lo, hi) = (self.region.lo()[d], self.region.hi()[d]);
-        let begin = (lo - self.lack[d]) + at.wrapping_mul(self.size[d]); // of a dimension that is whole, 0 times
+        let begin = (lo - self.lack[d]) + at.wrapping_mul(self.size[d]); // a whole dimension has `at` = 0
         begin.max(lo)..begin.saturating_add(self.size[d]).min(hi)
     }
 
-    /// As [`Self::part`] without its halo, of any block inside the region where this is cut along several dimensions.
+    /// Like [`Self::part`] without its halo, for any block inside the region, if several dimensions are cut.
     fn tile(&self, index: usize, block: &mut Block) {
         let mut rest = index;
         for d in (1..MAX_DIMS).rev().filter(|d| self.counts[*d] > 1) {
@@ -147,14 +149,14 @@ impl Cut {
         block.set_range(0, self.along(0, rest));
     }
 
-    /// The number of the part at this place along each dimension, if there is one.
+    /// Returns the number of the part at this position along each dimension, if it exists.
     #[inline]
     pub(super) fn index_of(&self, at: &[usize]) -> Option<usize> {
         let inside = at.iter().zip(&self.counts).all(|(at, count)| at < count);
         inside.then(|| at.iter().zip(&self.counts).fold(0, |index, (at, count)| index * count + at))
     }
 
-    /// The same parts, each with what lies so far around it.
+    /// The same parts, each with a halo.
     pub(super) fn grown(self, by: Halo) -> Self {
         let halo = match self.halo {
             None => by,
@@ -168,7 +170,7 @@ impl Cut {
 }
 
 impl Halo {
-    /// A box and what lies around it, as far as it is inside a data object of this shape. Around nothing there is nothing.
+    /// Returns a box with its halo, clipped to a data object of this shape. An empty box has no halo.
     #[inline]
     pub(super) fn around(&self, block: &Block, shape: &[usize; MAX_DIMS]) -> Block {
         if block.is_empty() {
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_placed_is_the_part_with_that_number() {
+    fn placed_block_is_the_part_with_that_number() {
         let shape = [40, 30, 1, 1];
         let halo = Halo { before: [1, 2, 0, 0], after: [2, 0, 0, 0] };
         let cuts = [

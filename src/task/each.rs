@@ -1,8 +1,8 @@
-//! What a loop declares: accesses that differ from iteration to iteration, beside those that are the same in all.
+//! The accesses of a loop: those that differ from iteration to iteration, and those that are the same in all.
 //!
-//! A loop is no task: each iteration is one, with accesses of its own ([`LoopAccesses::one`]), and those are checked,
-//! recorded and stored as any other task's. So a loop can not mean anything but its iterations submitted one after the
-//! other.
+//! A loop is not a task: each iteration is one, with its own accesses ([`LoopAccesses::one`]), which are checked,
+//! recorded and stored like those of any other task. So a loop cannot mean anything except its iterations submitted
+//! one after the other.
 
 use super::access::{
     AccessSpec, Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Recorded, Reducing, WeakInout,
@@ -18,8 +18,8 @@ use crate::sealed::{Internal, Sealed};
 use std::ops::{Range, RangeFrom};
 use std::slice::IterMut;
 
-/// An access to a part in each iteration of a loop: what [`Partition::input`](super::Partition::input) and its siblings
-/// make.
+/// An access to one part in each iteration of a loop, made by [`Partition::input`](super::Partition::input) and its
+/// siblings.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -33,7 +33,7 @@ use std::slice::IterMut;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Each<A> {
-    /// The access to all of what is cut.
+    /// The access to all of the region that is cut.
     whole: A,
     cut: Cut,
 }
@@ -46,10 +46,10 @@ impl<A> Each<A> {
 
 impl<A> Sealed for Each<A> {}
 
-/// What the iterations of a loop access: accesses to the parts of partitions ([`Each`]), single accesses and lists of
+/// The accesses of a loop's iterations: accesses to the parts of partitions ([`Each`]), single accesses and lists of
 /// them, which are the same in each iteration, ranges of numbers, or a tuple of up to twelve of these, or of tuples.
 ///
-/// The body gets views as a task's body does. Of a range, it gets a number: `0..` has the iteration's index.
+/// The body gets views like a task's body. For a range, it gets a number: for `0..`, the iteration's index.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -70,32 +70,34 @@ impl<A> Sealed for Each<A> {}
     note = "what is the same in all is an access as a task's, as `table.input()`"
 )]
 pub trait LoopAccesses: Sealed {
-    /// What each task keeps of them.
+    /// The form that each task stores.
     type Stored: AccessList;
-    /// Those of one iteration.
+    /// The accesses of one iteration.
     #[doc(hidden)]
     type One<'l>: Accesses<Stored = Self::Stored>
     where
         Self: 'l;
 
-    /// Checks at once what holds for the regions of all iterations.
+    /// Checks what holds for the regions of all iterations at once.
     #[doc(hidden)]
     fn check(&self, runtime: u64) -> Result<(), SubmitError>;
 
-    /// Visits how many iterations there are, by whatever knows, with that in words.
+    /// Calls `visit(count, source)` for each access that fixes the number of iterations; `source` describes the
+    /// access.
     #[doc(hidden)]
     fn lengths(&self, visit: &mut dyn FnMut(usize, &dyn Fn() -> String));
 
-    /// Whether each task has to be entered by itself: some of them are for its children, or may give a failure.
+    /// Whether each task has to be entered separately, because some accesses are for its children, or may yield a
+    /// failure.
     #[doc(hidden)]
     fn are_entered_alone(&self) -> bool;
 
-    /// Those of an iteration, which there is.
+    /// Returns the accesses of an existing iteration.
     #[doc(hidden)]
     fn one(&self, index: usize) -> Self::One<'_>;
 
-    /// Makes of the regions of any iteration, one block each, those of this one. Calls nothing of the user's, and may only be
-    /// asked of accesses whose number is known.
+    /// Changes the regions of any iteration, one block each, into those of this iteration. Calls no user code. Must
+    /// only be called for accesses whose number is known.
     #[doc(hidden)]
     fn place(&self, index: usize, blocks: &mut IterMut<'_, Block>);
 }
@@ -105,13 +107,13 @@ pub trait PartSpec: AccessSpec + Sized {
     #[doc(hidden)]
     #[must_use]
     fn part(&self, cut: &Cut, index: usize) -> Self;
-    /// Makes of the block of some part of the region that of this part.
+    /// Changes the block of some part of the region into the block of this part.
     #[doc(hidden)]
     fn place(&self, cut: &Cut, index: usize, block: &mut Block);
-    /// The region, in words.
+    /// Describes the region.
     #[doc(hidden)]
     fn describe(&self) -> String;
-    /// Whether what holds for the region holds for its parts.
+    /// Whether parts have to be checked separately, because a check of the region does not cover its parts.
     #[doc(hidden)]
     const CHECKED_BY_PART: bool = false;
 }
@@ -273,7 +275,7 @@ impl<P: AccessSpec> LoopAccesses for Vec<P> {
     }
 }
 
-/// The number that an iteration has of a range.
+/// The number of an iteration in a range.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Numbered(usize);
@@ -337,7 +339,7 @@ ranges! {
 
 macro_rules! tuples {
     ($(($($a:ident $i:tt),*))*) => {$(
-        #[allow(clippy::unused_unit, unused_variables)] // of the empty tuple
+        #[allow(clippy::unused_unit, unused_variables)] // for the empty tuple
         impl<$($a: LoopAccesses),*> LoopAccesses for ($($a,)*) {
             type Stored = ($($a::Stored,)*);
             type One<'l> = ($($a::One<'l>,)*) where $($a: 'l),*;

@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 /// A data object registered with a runtime: elements of type `T` in `S` dimensions. Clones are handles of the same
 /// object.
 ///
-/// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, given back by
+/// Made by [`Runtime::data`](crate::Runtime::data) and its siblings, returned by
 /// [`Runtime::take`](crate::Runtime::take). When the last handle is dropped, the memory is freed as soon as the tasks
 /// that use it are done.
 ///
@@ -29,21 +29,21 @@ use std::sync::{Arc, Weak};
 /// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
-    /// The users' share: what its drop tells the owner, the cell's own count cannot, since the runtime has a share too.
+    /// The users' share. Its drop notifies the owner; the cell's own count cannot, since the runtime has a share too.
     handle: Arc<Handle>,
     element: PhantomData<fn() -> (T, S)>,
 }
 
-/// Who frees the memory of a data object when its last handle is gone.
+/// The owner that frees the memory of a data object when its last handle is gone.
 pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }
 
-/// A data object that nobody has a handle of any more.
+/// A data object without handles.
 #[derive(Debug)]
 pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
-/// The shared part of all handles of one data object, of whatever kind.
+/// The shared part of all handles of one data object of any kind.
 pub(super) struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
@@ -91,7 +91,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
     }
 
-    /// The handle of a data object that somebody else gives up.
+    /// Returns the handle of a data object that another owner releases.
     pub(crate) fn unowned(cell: Arc<DataCell>) -> Self {
         struct Nobody;
         impl Owner for Nobody {
@@ -108,28 +108,28 @@ impl<T: Element, S: Shape> Data<T, S> {
         self
     }
 
-    /// The number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     pub fn shape(&self) -> Vec<usize> {
         self.cell.datum.shape()[..S::NDIM.unwrap_or(1)].to_vec()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.cell.datum.whole().volume()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it as a region.
+    /// Returns all of it as a region.
     pub fn all(&self) -> Region<'_, T, S> {
         Region::new(self, self.cell.datum.whole())
     }
 
-    /// A box of it: an index or a range per dimension, as a tuple. Open ends are those of the data object; bounds are
-    /// checked at submission. A single index leaves its dimension there, with an extent of 1.
+    /// Returns a box of it: an index or a range per dimension, as a tuple. Open ends are those of the data object;
+    /// bounds are checked at submission. A dimension with a single index remains, with an extent of 1.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -201,7 +201,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// A part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.block((range,))
     }

@@ -4,10 +4,11 @@ use crate::sched::{Neighbour, Place};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time step.
+/// The indices `0..len` of tasks that recur instance by instance, for instance the zones of a mesh in every time
+/// step.
 ///
-/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to units;
-/// a task's place is given with [`TaskBuilder::at`](crate::TaskBuilder::at). Made by
+/// Work distributions (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4) map the indices to
+/// units; a task's place is set with [`TaskBuilder::at`](crate::TaskBuilder::at). Made by
 /// [`Runtime::iteration_space`](crate::Runtime::iteration_space).
 ///
 /// ```
@@ -60,8 +61,9 @@ impl IterationSpace {
         }
     }
 
-    /// Declares which indices every index exchanges data with, for the schedulers `adjacency` and `certified`; all exchange
-    /// as much. Naming a pair once is enough. The first call of this or of [`with_exchange`](Self::with_exchange) wins.
+    /// Declares which indices every index exchanges data with, for the schedulers `adjacency` and `certified`; all
+    /// pairs exchange the same amount. Naming a pair once is enough. The first call of this or of
+    /// [`with_exchange`](Self::with_exchange) wins.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -73,7 +75,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If there is not one list per index, or an index that does not exist is named.
+    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
@@ -85,9 +87,9 @@ impl IterationSpace {
         self.with_exchange(neighbours.into_iter().map(alike).collect())
     }
 
-    /// Declares which indices every index exchanges data with, and how many bytes in an instance: those between which copies
-    /// would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the larger
-    /// number counts. An index that is named twice in one list, as for two faces, counts as two copies.
+    /// Declares which indices every index exchanges data with, and how many bytes per instance: pairs whose copies
+    /// would take longest are kept in one memory first. Naming a pair at one of its ends is enough; at both, the
+    /// larger number counts. An index that is named twice in one list, as for two faces, counts as two copies.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -101,7 +103,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If there is not one list per index, or an index that does not exist is named.
+    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_exchange(self, neighbours: Vec<Vec<Neighbour>>) -> Self {
@@ -113,7 +115,7 @@ impl IterationSpace {
         self
     }
 
-    /// The indices that every index exchanges data with, if it has been said.
+    /// Returns the indices that every index exchanges data with, if they were declared.
     pub fn neighbours(&self) -> Option<&[Vec<Neighbour>]> {
         self.inner.neighbours.get().map(|neighbours| &**neighbours)
     }
@@ -123,32 +125,32 @@ impl IterationSpace {
         self.inner.begun.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// How many instances have been opened.
+    /// Returns how many instances have been opened.
     pub fn instances(&self) -> u64 {
         self.inner.begun.load(Ordering::Relaxed)
     }
 
-    /// The space's name.
+    /// Returns the space's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The number of indices.
+    /// Returns the number of indices.
     pub fn len(&self) -> usize {
         self.inner.weights.len()
     }
 
-    /// Whether there is no index.
+    /// Returns whether there is no index.
     pub fn is_empty(&self) -> bool {
         self.inner.weights.is_empty()
     }
 
-    /// The relative amount of work at each index, as the user estimates it.
+    /// Returns the relative amount of work at each index, as the user estimates it.
     pub fn weights(&self) -> &[f64] {
         &self.inner.weights
     }
 
-    /// An index of the instance that was begun last.
+    /// Returns an index of the instance that was begun last.
     pub(crate) fn place(&self, index: usize) -> Place {
         Place {
             space: self.id(),

@@ -1,7 +1,22 @@
-//! What a user submits: handles of data, regions of them, partitions into regions, accesses, and iteration spaces.
+//! The vocabulary of submission: handles of data, regions of them, partitions into regions, accesses, and iteration
+//! spaces.
 //!
 //! Nothing here is asynchronous or locked. A handle is a name for a data object, a region a box in it, an access a
 //! region with a mode; the types make sure that a body gets exactly what was declared.
+//!
+//! One set of rules for dependences, poison, priorities, placement, statistics and the conflict detector holds for
+//! accesses to all of these. All arrays can have replicas on devices.
+//!
+//! | object | region | memory | created by |
+//! | --- | --- | --- | --- |
+//! | array ([`Data`]) | any box | a home, perhaps on shared huge pages (`memory/shared_pages.rs`) | `rt.data`, `rt.zeros` |
+//! | borrowed array | any box | the caller's, perhaps with gaps between its rows | `scope.borrow`, `scope.borrow_mut` |
+//! | imported array | any box | another library's (`memory/adopted.rs`): a home, or a valid replica | `rt.from_dlpack` |
+//! | device array | any box | a home that gets memory where it is touched (`memory/reserved.rs`) | `rt.device_only` |
+//! | unified array | any box | unified memory; the replicas have the same addresses (`memory/unified.rs`) | `rt.unified` |
+//! | value ([`Value`]) | all of it | only a home, so its tasks run on CPU units | `rt.value` |
+//! | token ([`Token`]) | all of it | none | `rt.token` |
+//! | result ([`Pending`](crate::Pending)) | all of it | next to its task; written once | `TaskBuilder::returns` |
 
 mod access;
 mod accesses;
@@ -22,7 +37,7 @@ mod value;
 
 pub use access::AccessSpec;
 pub(crate) use access::Recorded;
-// Types of declared accesses that inference finds and no program names; so are all that are hidden below.
+// Types of declared accesses, which inference finds and no program names; so are all hidden types below.
 #[doc(hidden)]
 pub use access::{Accumulating, After, Commutative, Concurrent, Inout, Input, Output, Reducing, WeakInout, WeakInput};
 pub use accesses::Accesses;

@@ -1,4 +1,4 @@
-//! Accesses that give the failure when there is no value.
+//! Accesses that yield the failure if the value is missing.
 
 use super::access::{AccessSpec, Input, Recorded};
 use super::cut::Cut;
@@ -10,9 +10,9 @@ use crate::memory::{Element, OutcomeOf, Shape};
 use crate::region::Block;
 use crate::sealed::{Internal, Sealed};
 
-/// The value that the access `A` reads, or the failure that left it without a value: what
+/// The value that the access `A` reads, or the failure that left it missing. Made by
 /// [`Region::outcome`](super::Region::outcome), [`Value::outcome`](super::Value::outcome) and
-/// [`Token::outcome`](super::Token::outcome) make.
+/// [`Token::outcome`](super::Token::outcome).
 ///
 /// ```
 /// use thalweg::prelude::*;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::slice::IterMut;
 use std::sync::Arc;
 
-/// A value that the tasks of a recording read, and that may be another in each replay.
+/// A value that the tasks of a recording read, and that may change between replays.
 ///
 /// Made by [`Recorder::parameter`](crate::Recorder::parameter), changed by [`Recording::set`](crate::Recording::set).
 ///
@@ -37,7 +37,8 @@ pub struct Parameter<T> {
     pub(crate) setting: Arc<Setting<T>>,
 }
 
-/// A parameter that a recorded task reads: what [`Parameter::input`] makes. The body gets `&T`, one for accelerators too.
+/// A parameter that a recorded task reads, made by [`Parameter::input`]. The body gets `&T`, and so does one for
+/// accelerators.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -57,7 +58,8 @@ impl<T: Send + Sync + 'static> Parameter<T> {
         Self { setting: Arc::new(Setting::new(name, recording, value)) }
     }
 
-    /// An access that reads it: in a recording the value that each replay is given, in any other task the one of now.
+    /// Returns an access that reads it: in a recording, the value that each replay is given; in any other task, the
+    /// present value.
     pub fn input(&self) -> ParameterInput<'_, T> {
         ParameterInput(self)
     }

@@ -1,11 +1,10 @@
 //! Partitions: a region cut into disjoint parts.
 //!
-//! A partition is a rule, not a list: it has the size of a few boxes, whatever the number of parts, and makes a region
-//! when it is asked for one. What it makes are ordinary regions; nothing else knows of partitions but loops
-//! ([`super::each`]).
+//! A partition is a rule, not a list: it has the size of a few boxes, whatever the number of parts, and makes a
+//! region when one is requested. These are ordinary regions; only loops know of partitions ([`super::each`]).
 //!
-//! *Grown* parts overlap their neighbours. A loop that wrote them would write the same elements in several iterations,
-//! one after the other: so [`Grown`] has no accesses that write.
+//! *Grown* parts overlap their neighbours. A loop that wrote them would write the same elements in several
+//! iterations, one after the other; so [`Grown`] has no accesses that write.
 
 use super::cut::Cut;
 use super::each::Each;
@@ -22,8 +21,8 @@ use std::ops::Range;
 
 /// A region cut into disjoint parts, in row-major order; the last ones along each dimension may be smaller.
 ///
-/// Made by [`Data::blocks`], [`Data::tiles`] and [`Data::rows`], and their likes of [`Region`]. Iterating it gives
-/// regions; [`Runtime::for_each`](crate::Runtime::for_each) submits a task for each.
+/// Made by [`Data::blocks`], [`Data::tiles`] and [`Data::rows`], and by the same methods of [`Region`]. Iterating
+/// over it yields regions; [`Runtime::for_each`](crate::Runtime::for_each) submits a task for each.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -42,7 +41,7 @@ pub struct Partition<'d, T, S: Shape = Ix1> {
     cut: Cut,
 }
 
-/// The parts of a [`Partition`], each with its halo: made by [`Partition::grow`], to be read only.
+/// The parts of a [`Partition`], each with its halo, for reading only. Made by [`Partition::grow`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -59,7 +58,7 @@ pub struct Grown<'d, T, S: Shape = Ix1> {
     cut: Cut,
 }
 
-/// The parts of a [`Partition`], or of a [`Grown`] one, one after the other.
+/// An iterator over the parts of a [`Partition`] or a [`Grown`] partition.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -75,7 +74,7 @@ pub struct Parts<'d, T, S: Shape = Ix1> {
     indices: Range<usize>,
 }
 
-/// Which part: its number in row-major order, or an array with its place along each dimension.
+/// The index of a part: its number in row-major order, or an array with its position along each dimension.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -110,32 +109,32 @@ macro_rules! part_indices {
 
 part_indices! { Ix1 1; Ix2 2; Ix3 3; Ix4 4; }
 
-/// What partitions are and do, grown or not.
+/// The common interface of partitions, grown or not.
 macro_rules! parts {
     ($name:ident) => {
         impl<'d, T: Element, S: Shape> $name<'d, T, S> {
-            /// How many parts there are.
+            /// Returns the number of parts.
             pub fn len(&self) -> usize {
                 self.cut.len()
             }
 
-            /// Whether there is no part: what was cut has no elements.
+            /// Returns whether there are no parts, because the region has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// How many parts there are along each dimension.
+            /// Returns the number of parts along each dimension.
             pub fn shape(&self) -> Vec<usize> {
                 self.cut.counts()[..S::NDIM.unwrap_or(1)].to_vec()
             }
 
-            /// The part with this number, or at this place along each dimension (`[i, j]`), if there is one.
+            /// Returns the part with this number, or at this position along each dimension (`[i, j]`), if it exists.
             #[inline]
             pub fn get(&self, index: impl PartIndex<S>) -> Option<Region<'d, T, S>> {
                 index.number(&self.cut).map(|index| self.at(index))
             }
 
-            /// As [`get`](Self::get), of a part that is there.
+            /// Like [`get`](Self::get), for a part that exists.
             ///
             /// # Panics
             /// If there is no such part.
@@ -153,7 +152,7 @@ macro_rules! parts {
                 Region::new(self.data, self.cut.part(index, self.data.cell.datum.shape()))
             }
 
-            /// The parts one after the other.
+            /// Iterates over the parts.
             pub fn iter(&self) -> Parts<'d, T, S> {
                 Parts { data: self.data, cut: self.cut, indices: 0..self.len() }
             }
@@ -227,7 +226,7 @@ parts! { Partition }
 parts! { Grown }
 
 impl<'d, T: Element, S: Shape> Grown<'d, T, S> {
-    /// The parts with more around them.
+    /// Returns the parts with wider halos.
     pub(super) fn wider(self, widths: impl Widths<S>) -> Self {
         Self { cut: self.cut.grown(widths.halo()), ..self }
     }
@@ -239,7 +238,7 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         Self { data: region.data, cut: Cut::new(region.block, size) }
     }
 
-    /// The first index of each part, by the part's number.
+    /// Returns a function from a part's number to its first index.
     pub(crate) fn corners(&self) -> impl Fn(usize) -> S + Send + Sync + 'static + use<T, S> {
         let (cut, shape) = (self.cut, *self.data.cell.datum.shape());
         move |number| {
@@ -250,29 +249,30 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
         }
     }
 
-    /// The same parts, without a halo yet.
+    /// The same parts for reading only, with no halo yet.
     pub(super) fn plain(self) -> Grown<'d, T, S> {
         Grown { data: self.data, cut: self.cut }
     }
 
-    /// Each part with its halo, what lies so far around it, clipped at the data object's border. Such parts overlap, so
+    /// Returns the parts with halos of these widths, clipped at the data object's border. Such parts overlap, so
     /// loops can only read them.
     pub fn grow(self, widths: impl Widths<S>) -> Grown<'d, T, S> {
         Grown { data: self.data, cut: self.cut.grown(widths.halo()) }
     }
 
-    /// The same partition with borders where cache lines begin, so that units which write neighbouring parts at the same
-    /// time do not take a line from each other.
+    /// Returns the same partition with borders at the beginnings of cache lines, so that units which write
+    /// neighbouring parts at the same time do not compete for a line (false sharing).
     ///
-    /// Along the innermost dimension that is cut, sizes are rounded up until parts are whole lines whatever the type of the
-    /// elements: 64 of them, or as many rows as are a multiple of 64. They are counted from the data object's beginning, so the
-    /// first part of a region that begins elsewhere is shorter. What is no larger than such a part stays whole. Nothing
-    /// depends on types or on addresses: arrays of one shape that are cut alike have parts alike, as a loop over several of
-    /// them needs; regions that begin at different indices may not.
+    /// Along the innermost dimension that is cut, sizes are rounded up until parts are whole lines whatever the type
+    /// of the elements: to multiples of 64 elements, or of as many rows as together have a multiple of 64. They are
+    /// counted from the beginning of the data object, so the first part of a region that begins elsewhere is shorter.
+    /// A region that is no larger than such a part stays whole. Nothing depends on types or on addresses: arrays of
+    /// one shape that are cut in the same way have the same parts, as a loop over several of them needs; regions that
+    /// begin at different indices may not.
     ///
-    /// What [`Runtime::zeros`](crate::Runtime::zeros) makes begins at a line. A vector that was given to
-    /// [`Runtime::data`](crate::Runtime::data) begins where its allocator has put it, and all borders are as far off. Nor are
-    /// borders inside of rows on lines unless rows are whole lines themselves.
+    /// Arrays made by [`Runtime::zeros`](crate::Runtime::zeros) begin at a line. A vector that was given to
+    /// [`Runtime::data`](crate::Runtime::data) begins where its allocator has put it, and all borders are off by the
+    /// same distance. Borders inside rows are not on lines unless rows are whole lines themselves.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -329,7 +329,7 @@ impl<'d, T: Element, S: Shape> Partition<'d, T, S> {
 }
 
 impl<'d, T: Element, S: Shape> Region<'d, T, S> {
-    /// The region cut into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    /// Cuts the region into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
     ///
     /// # Panics
     /// If a size is 0.
@@ -338,7 +338,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Partition::new(self, size.into_dimension().slice())
     }
 
-    /// The region cut along its first dimension alone, into blocks of so many rows. See [`Partition`].
+    /// Cuts the region along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -349,7 +349,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
 }
 
 impl<'d, T: Element> Region<'d, T, Ix1> {
-    /// The region cut into blocks of so many elements. See [`Partition`].
+    /// Cuts the region into blocks of this number of elements. See [`Partition`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -360,7 +360,7 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
 }
 
 impl<T: Element, S: Shape> Data<T, S> {
-    /// All of it cut into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    /// Cuts all of it into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
     ///
     /// # Panics
     /// If a size is 0.
@@ -369,7 +369,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.all().tiles(size)
     }
 
-    /// All of it cut along its first dimension alone, into blocks of so many rows. See [`Partition`].
+    /// Cuts all of it along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
     /// If the number is 0.
@@ -380,7 +380,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// All of it cut into blocks of so many elements. See [`Partition`].
+    /// Cuts all of it into blocks of this number of elements. See [`Partition`].
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -1,6 +1,7 @@
-//! How a box in a data object is written: an index or a range along each dimension.
+//! The notation of a box in a data object: an index or a range along each dimension.
 //!
-//! Nothing is checked here: what reaches past the data object, or is reversed, gives a box that submission refuses.
+//! Nothing is checked here: a range that exceeds the data object, or is reversed, yields a box that submission
+//! refuses.
 
 use crate::memory::Shape;
 use crate::region::Block;
@@ -8,7 +9,7 @@ use crate::sealed::Sealed;
 use ndarray::{Ix1, Ix2, Ix3, Ix4};
 use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// Indices along one dimension: a single one, or any range of `usize`. Open ends are those of the data object.
+/// Indices along one dimension: a single index, or any range of `usize`. Open ends are those of the data object.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -20,7 +21,7 @@ use std::ops::{Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, 
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait IndexRange: Sealed {
-    /// The indices as a range, in a dimension of `len` indices.
+    /// Returns the indices as a range, in a dimension of `len` indices.
     fn range(self, len: usize) -> Range<usize>;
 }
 
@@ -55,7 +56,7 @@ impl IndexRange for (Bound<usize>, Bound<usize>) {
     }
 }
 
-/// Open ends are those of the data object; what begins behind its end stays out of bounds.
+/// Open ends are those of the data object; a range that begins after its end remains out of bounds.
 #[inline]
 fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     let start = match range.start_bound() {
@@ -71,8 +72,8 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
     start..end
 }
 
-/// What [`Data::block`](super::Data::block) takes: a tuple with one [`IndexRange`] per dimension, in any mix. In one
-/// dimension it need not be a tuple.
+/// The argument of [`Data::block`](super::Data::block): a tuple with one [`IndexRange`] per dimension, in any mix. In
+/// one dimension it need not be a tuple.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -82,7 +83,7 @@ fn within(range: &impl RangeBounds<usize>, len: usize) -> Range<usize> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Ranges<S: Shape>: Sealed {
-    /// The ranges as a block of a data object of this shape.
+    /// Returns the ranges as a block of a data object of this shape.
     fn block(self, shape: &[usize]) -> Block;
 }
 
@@ -116,14 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn open_ends_are_the_dimensions_and_the_rest_is_left_to_the_check() {
+    fn open_ends_take_the_extent_and_bounds_are_not_checked() {
         assert_eq!((..).range(5), 0..5);
         assert_eq!((2..).range(5), 2..5);
         assert_eq!((..=2).range(5), 0..3);
         assert_eq!((1..=3).range(5), 1..4);
         assert_eq!(4.range(5), 4..5);
         assert_eq!((Bound::Excluded(1), Bound::Unbounded).range(5), 2..5);
-        // Out of bounds, as they were written.
+        // Ranges that are out of bounds remain as written.
         assert_eq!((7..).range(5), 7..7);
         assert_eq!(5.range(5), 5..6);
         #[expect(clippy::reversed_empty_ranges)]

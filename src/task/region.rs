@@ -10,9 +10,9 @@ use ndarray::Ix1;
 use std::fmt;
 use std::ops::Range;
 
-/// A region of a data object; to be declared as an access of a task, or read. It borrows the data object's handle.
+/// A region of a data object, to be declared as an access of a task, or read. It borrows the data object's handle.
 ///
-/// A region without elements orders a task with nothing but the end of the data object, which is taken or released
+/// A task with a region without elements is ordered only with the end of the data object, which is taken or released
 /// after the task.
 ///
 /// ```
@@ -35,17 +35,17 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Self { data, block }
     }
 
-    /// The region's range along dimension `d`.
+    /// Returns the region's range along dimension `d`.
     pub fn range(&self, d: usize) -> Range<usize> {
         self.block.range(d)
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.block.volume()
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.block.is_empty()
     }
@@ -55,7 +55,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Input(self)
     }
 
-    /// `out`: the task overwrites all of the region and does not read what it held.
+    /// `out`: the task overwrites all of the region and does not read its former content.
     pub fn output(self) -> Output<'d, T, S> {
         Output(self)
     }
@@ -65,8 +65,8 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Inout(self)
     }
 
-    /// `after`: the task is ordered as if it read the region, and does not: it gets `()` for a view, nothing is copied
-    /// for it, and it runs even if the task that should have written the region has failed.
+    /// `after`: the task is ordered as if it read the region, but does not read it. It gets `()` for a view, nothing
+    /// is copied for it, and it runs even if the task that should have written the region has failed.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -82,11 +82,12 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         After(self)
     }
 
-    /// `outcome`: the task is ordered as if it read the region, and runs even if the task that should have written the region has
-    /// failed. Its body gets a `Result`: a view of the region, or the [`TaskFailure`](crate::error::TaskFailure) that a reader would
-    /// have been skipped for. If only a part of the region is poisoned, the result is that failure; of several failures it is one.
+    /// `outcome`: the task is ordered as if it read the region, and runs even if the task that should have written
+    /// the region has failed. Its body gets a `Result`: a view of the region, or the
+    /// [`TaskFailure`](crate::error::TaskFailure) because of which a reader would have been skipped. If only a part
+    /// of the region is poisoned, the result is that failure; if there are several failures, it is one of them.
     ///
-    /// Poison ends at such a task: what the task writes is good, unless the task fails itself.
+    /// Poison ends at such a task: the regions that the task writes are good, unless the task itself fails.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -104,33 +105,33 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     ///         })
     ///         .submit()?;
     /// }
-    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert!(rt.wait().is_err()); // reports the failure, once
     /// assert_eq!(rt.take(written)?, [Some(1), None, Some(3)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Such a task has bodies for CPU units and emulated devices only, and is not recorded. Its children cannot access the region,
-    /// as they could not with [`after`](Self::after).
+    /// Such a task has bodies only for CPU units and emulated devices, and is not recorded. Its children cannot
+    /// access the region, as with [`after`](Self::after).
     pub fn outcome(self) -> Outcome<Input<'d, T, S>> {
         Outcome(self.input())
     }
 
-    /// Weak `in`: the task's children may read the region ([`Context::task`](crate::Context::task)); the task itself waits
-    /// for nothing and gets `()` for a view.
+    /// Weak `in`: the task's children may read the region ([`Context::task`](crate::Context::task)); the task itself
+    /// does not wait and gets `()` for a view.
     pub fn weak_input(self) -> WeakInput<'d, T, S> {
         WeakInput(self)
     }
 
-    /// Weak `inout`: the task's children may read and write the region ([`Context::task`](crate::Context::task)); the task
-    /// itself waits for nothing, holds nothing and gets `()` for a view.
+    /// Weak `inout`: the task's children may read and write the region ([`Context::task`](crate::Context::task)); the
+    /// task itself does not wait, holds nothing and gets `()` for a view.
     ///
-    /// Tasks that come later wait for those children that access what they do, and for no others. Of a region that no child
-    /// writes, the value stays. (OmpSs-2's `weakout` is this as well.)
+    /// Later tasks wait only for those children that access the same elements. If no child writes the region, its
+    /// value remains. (This is also OmpSs-2's `weakout`.)
     pub fn weak_inout(self) -> WeakInout<'d, T, S> {
         WeakInout(self)
     }
 
-    /// `commutative`: as `inout`, in any order with other commutative tasks, one at a time.
+    /// `commutative`: like `inout`, in any order with other commutative tasks, one at a time.
     pub fn commutative(self) -> Commutative<'d, T, S> {
         Commutative(self)
     }
@@ -142,32 +143,33 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
         Concurrent(self)
     }
 
-    /// `reduction`: the body gets a private replica that starts at the operation's identity; the runtime combines the
-    /// replicas with what the region held before the next other access: in the order of submission, or in any order if
-    /// the operation says so ([`Reducer::in_any_order`](crate::memory::Reducer::in_any_order)).
+    /// `reduction`: the body gets a private replica that starts at the operation's identity. The runtime combines the
+    /// replicas with the region's value before the next other access: in the order of submission, or in any order if
+    /// the operation allows it ([`Reducer::in_any_order`](crate::memory::Reducer::in_any_order)).
     ///
     /// In the order of submission, a task that is early keeps its replica until its turn has come.
     pub fn reduction<R>(self, reducer: R) -> Reducing<'d, T, S, R> {
         Reducing(self, reducer)
     }
 
-    /// `accumulate`: as [`reduction`](Self::reduction), for many tasks on large regions: the view holds what other
-    /// tasks have left in a private replica, and the body *adds* to it, element by element, by the operation. What it
-    /// must not do is assign.
+    /// `accumulate`: like [`reduction`](Self::reduction), for many tasks on large regions. The view contains what
+    /// other tasks have left in a private replica, and the body *adds* to it, element by element, by the operation.
+    /// It must not assign.
     ///
-    /// A reduction fills a replica and combines it for each task. Here a replica is begun, and combined, once for each
-    /// unit: tasks use it one after the other, and what they have accumulated is combined when something else uses the
-    /// region. Which task adds to which replica depends on timing: the operation has to give the same in any order, or,
-    /// as a sum of floating-point numbers, nearly so. Until the region is used the replicas keep their memory.
+    /// A reduction fills a replica and combines it for each task. Here a replica is started, and combined, once for
+    /// each unit: tasks use it one after the other, and their accumulated contributions are combined when another
+    /// task uses the region. Which task adds to which replica depends on timing: the operation must yield the same
+    /// result in any order, or, as a sum of floating-point numbers, nearly the same. The replicas keep their memory
+    /// until the region is used.
     ///
     /// | | `reduction` | `accumulate` |
     /// | --- | --- | --- |
-    /// | the view begins with | the identity | whatever was added before |
+    /// | the view begins with | the identity | whatever earlier tasks have added to the replica |
     /// | the body | leaves its contribution | adds its contribution |
-    /// | combined | once for each task, in order if the operation asks for it | once for each unit, in any order |
-    /// | a task that fails | its own contribution is lost | what the group has added is lost |
+    /// | combined | once for each task, in order if the operation requires it | once for each unit, in any order |
+    /// | a task that fails | its own contribution is lost | the group's contributions are lost |
     ///
-    /// In both a failure poisons the region's value.
+    /// In both cases a failure poisons the region's value.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -199,7 +201,8 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
     }
 }
 
-/// What a request for a region takes: a [`Region`], or a [`Data`] for all of it; by reference, or a region by value.
+/// The argument of a request for a region: a [`Region`], or a [`Data`] for all of it; by reference, or a region by
+/// value.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -210,7 +213,7 @@ impl<T, S: Shape> fmt::Debug for Region<'_, T, S> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait IntoRegion<'d, T, S: Shape>: Sealed {
-    /// The region.
+    /// Returns the region.
     fn into_region(self) -> Region<'d, T, S>;
 }
 
@@ -232,7 +235,7 @@ impl<'d, T: Element, S: Shape> IntoRegion<'d, T, S> for &'d Data<T, S> {
     }
 }
 
-/// Of regions, and of references to data objects.
+/// For references to regions, and to references to data objects.
 impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &R {
     #[inline]
     fn into_region(self) -> Region<'d, T, S> {
@@ -240,7 +243,7 @@ impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &
     }
 }
 
-/// Cuts `0..len` into ranges of `size`, the last one perhaps shorter. For the parts of a data object, see
+/// Cuts `0..len` into ranges of `size`; the last one may be shorter. For the parts of a data object, see
 /// [`Data::blocks`].
 ///
 /// ```

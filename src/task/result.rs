@@ -1,4 +1,4 @@
-//! Accesses to what other tasks return.
+//! Accesses to the results of other tasks.
 
 use super::access::Recorded;
 use super::accesses::{Accesses, Predecessor};
@@ -90,9 +90,9 @@ macro_rules! accesses {
 }
 
 accesses! {
-    /// The result of an earlier task, which the task reads: what [`Pending::input`](crate::Pending::input) makes.
+    /// The result of an earlier task, which the task reads. Made by [`Pending::input`](crate::Pending::input).
     ///
-    /// The body gets `&R`, bodies for accelerators too: what they pass to kernels may be results.
+    /// The body gets `&R`, and so do bodies for accelerators: a result may be passed to a kernel.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -105,7 +105,8 @@ accesses! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ResultInput => ReadResult<R>, Flow::Value, |promise| promise.read();
-    /// The outcome of an earlier task: its result or its failure. What [`Pending::outcome`](crate::Pending::outcome) makes.
+    /// The outcome of an earlier task: its result or its failure. Made by
+    /// [`Pending::outcome`](crate::Pending::outcome).
     ///
     /// The body gets `Result<&R, &TaskFailure>`.
     ///
@@ -120,7 +121,8 @@ accesses! {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ResultOutcome => ReadOutcome<R>, Flow::Order, |promise| promise.read_outcome();
-    /// An earlier task that returns a result, which the task comes after. What [`Pending::after`](crate::Pending::after) makes.
+    /// An earlier task that returns a result, and which the task comes after. Made by
+    /// [`Pending::after`](crate::Pending::after).
     ///
     /// The body gets `()`.
     ///

@@ -1,11 +1,12 @@
-//! The data objects that can be taken back from a runtime.
+//! Data objects that can be taken from a runtime.
 
 use super::{Data, Value};
 use crate::memory::{DataCell, Element, Home, Shape};
 use crate::sealed::{Internal, Sealed};
 use std::sync::Arc;
 
-/// What [`Runtime::take`](crate::Runtime::take) gives back: arrays, as vectors or ndarray's arrays, and values.
+/// A data object that [`Runtime::take`](crate::Runtime::take) returns: an array, as a vector or ndarray's array, or a
+/// value.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Take: Sealed + Sized {
-    /// What is given back.
+    /// The type that is returned.
     type Taken;
 
     #[doc(hidden)]
@@ -33,7 +34,7 @@ pub trait Take: Sealed + Sized {
 #[derive(Debug)]
 pub struct Registered<'a>(pub(crate) &'a Arc<DataCell>);
 
-/// What a data object had at home, if it was any memory, wrapped as [`Registered`] is.
+/// The home of a data object, if it had any memory, wrapped like [`Registered`].
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct GivenUp(pub(crate) Option<Home>);

@@ -1,4 +1,8 @@
-//! Handles of what is used whole: values of any type, and tokens, which have nothing in them.
+//! Handles of objects that are used as a whole: values of any type, and tokens, which have no content.
+//!
+//! Values are data objects of one element that never leaves host memory (`Residence`), so their tasks run on CPU
+//! units. Tokens have no memory, so their tasks run on any unit. On devices, tasks ordered by a token release their
+//! successors on other devices when they have ended, not when they have been issued.
 
 use super::access::{AccessSpec, Recorded};
 use super::handle::{Handle, Kept, Owner};
@@ -15,16 +19,16 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 
-/// A value of any type that is registered with a runtime: a mesh, a sparse matrix, an open file. Clones are handles of the
-/// same value.
+/// A value of any type that is registered with a runtime: a mesh, a sparse matrix, an open file. Clones are handles
+/// of the same value.
 ///
-/// Made by [`Runtime::value`](crate::Runtime::value), given back by [`Runtime::take`](crate::Runtime::take). Tasks access
-/// it whole: `&T` by [`input`](Self::input), `&mut T` by [`inout`](Self::inout) and [`commutative`](Self::commutative).
-/// It lives in host memory alone, so its tasks run on CPU units; regions of arrays that they access besides are brought
-/// home for them.
+/// Made by [`Runtime::value`](crate::Runtime::value), returned by [`Runtime::take`](crate::Runtime::take). Tasks
+/// access it as a whole: `&T` by [`input`](Self::input), `&mut T` by [`inout`](Self::inout) and
+/// [`commutative`](Self::commutative). It lives only in host memory, so its tasks run on CPU units; regions of arrays
+/// that they also access are copied to the host for them.
 ///
-/// When the last handle is dropped, the value is dropped as soon as the tasks that use it are done. Its destructor runs
-/// once, inside a task of the runtime's own; where it panics, the panic ends there.
+/// When the last handle is dropped, the value is dropped as soon as the tasks that use it are done. Its destructor
+/// runs once, inside an internal task; if it panics, the panic ends there.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -41,14 +45,15 @@ use std::sync::{Arc, Weak};
 pub struct Value<T> {
     pub(crate) cell: Arc<DataCell>,
     handle: Arc<Handle>,
-    /// Of this type exactly: what is written by one handle is read by others.
+    /// Invariant in the type: a value written by one handle is read by others.
     value: PhantomData<fn(T) -> T>,
 }
 
-/// What orders tasks and has no memory: for what the runtime cannot see, as a file, a device's state or a library's.
+/// An object that orders tasks and has no memory. It represents state that the runtime cannot see, such as a file, or
+/// the state of a device or a library.
 ///
-/// Made by [`Runtime::token`](crate::Runtime::token). It is accessed as a region is, and bodies get `()` for it. Tasks that
-/// access it run on any unit.
+/// Made by [`Runtime::token`](crate::Runtime::token). It is accessed like a region, and bodies get `()` for it. Tasks
+/// that access it run on any unit.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -65,7 +70,7 @@ pub struct Token {
     handle: Arc<Handle>,
 }
 
-/// All of a value with a mode `M`: what [`Value::input`] and its siblings make.
+/// An access to a value with a mode `M`, made by [`Value::input`] and its siblings.
 ///
 /// ```
 /// use thalweg::memory::Updates;
@@ -80,7 +85,7 @@ pub struct Token {
 /// ```
 pub struct ValueAccess<'v, T, M>(&'v Value<T>, PhantomData<fn() -> M>);
 
-/// A token with a mode `M`: what [`Token::input`] and its siblings make.
+/// An access to a token with a mode `M`, made by [`Token::input`] and its siblings.
 ///
 /// ```
 /// use thalweg::memory::Reads;
@@ -112,9 +117,11 @@ impl<T: Send + Sync + 'static> Value<T> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `out`: the task gets `&mut T` and does not rely on what it holds, so that it runs after a failure too. The value is
-    /// good again when it has run, as by [`Runtime::accept`](crate::Runtime::accept) for regions: a task that changes nothing
-    /// takes the value for good as it is.
+    /// `out`: the task gets `&mut T` and does not rely on its content, so it runs after a failure too. The value is
+    /// good again when the task has run. A task that changes nothing accepts the value as it is, like
+    /// [`Runtime::accept`] for regions.
+    ///
+    /// [`Runtime::accept`]: crate::Runtime::accept
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -122,7 +129,7 @@ impl<T: Send + Sync + 'static> Value<T> {
     /// let list = rt.value(vec![1, 2, 3]);
     /// rt.task("fails", list.inout()).cpu(|_, list| { list.pop(); Err("no") }).submit()?;
     /// rt.task("accept", list.output()).cpu(|_, _| ()).submit()?;
-    /// assert!(rt.wait().is_err()); // tells of the failure, once
+    /// assert!(rt.wait().is_err()); // reports the failure, once
     /// assert_eq!(rt.take(list)?, [1, 2]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -140,20 +147,21 @@ impl<T: Send + Sync + 'static> Value<T> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `concurrent`: the task gets `&T` together with other concurrent tasks, and changes what can be changed so: an atomic,
-    /// what a lock guards. It comes after those that read or update the value before it, and before those that do later.
+    /// `concurrent`: the task gets `&T` concurrently with other such tasks, and changes only what can be changed
+    /// through it: an atomic, or data guarded by a lock. It comes after earlier tasks that read or update the value,
+    /// and before later ones.
     pub fn concurrent(&self) -> ValueAccess<'_, T, Shares> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `after`: the task comes after those that change the value, and gets `()`; it can run on any unit, and runs even if
-    /// they have failed.
+    /// `after`: the task comes after the tasks that change the value, and gets `()`; it can run on any unit, and runs
+    /// even if they have failed.
     pub fn after(&self) -> ValueAccess<'_, T, Follows> {
         ValueAccess(self, PhantomData)
     }
 
-    /// `outcome`: the task reads the value, and runs even if the tasks that change it have failed. Its body gets `Result<&T,
-    /// &TaskFailure>`; see [`Region::outcome`](super::Region::outcome).
+    /// `outcome`: the task reads the value, and runs even if the tasks that change it have failed. Its body gets
+    /// `Result<&T, &TaskFailure>`; see [`Region::outcome`](super::Region::outcome).
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -172,14 +180,14 @@ impl<T: Send + Sync + 'static> Value<T> {
         Outcome(self.input())
     }
 
-    /// Weak `in`: the task waits for nothing, gets `()` and can run on any unit; its [children](crate::Context::task) read
-    /// the value.
+    /// Weak `in`: the task does not wait, gets `()` and can run on any unit; its [children](crate::Context::task)
+    /// read the value.
     pub fn weak_input(&self) -> ValueAccess<'_, T, WeaklyReads> {
         ValueAccess(self, PhantomData)
     }
 
-    /// Weak `inout`: the task waits for nothing, gets `()` and can run on any unit; its [children](crate::Context::task) use
-    /// the value as they like.
+    /// Weak `inout`: the task does not wait, gets `()` and can run on any unit; its [children](crate::Context::task)
+    /// may access the value in any way.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -214,17 +222,17 @@ impl Token {
         self
     }
 
-    /// `in`: after all that update it, together with others that read it.
+    /// `in`: after all tasks that update it, concurrently with others that read it.
     pub fn input(&self) -> TokenAccess<'_, Reads> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `out`: after all that use it, also if these have failed.
+    /// `out`: after all tasks that use it, even if these have failed.
     pub fn output(&self) -> TokenAccess<'_, Overwrites> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `inout`: after all that use it, and before all that do later.
+    /// `inout`: after all tasks that use it, and before all later ones that do.
     pub fn inout(&self) -> TokenAccess<'_, Updates> {
         TokenAccess(self, PhantomData)
     }
@@ -234,35 +242,35 @@ impl Token {
         TokenAccess(self, PhantomData)
     }
 
-    /// `concurrent`: together with other concurrent tasks, and with no others.
+    /// `concurrent`: concurrently with other such tasks, and with no others.
     pub fn concurrent(&self) -> TokenAccess<'_, Shares> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `after`: as [`input`](Self::input), also if those that it comes after have failed.
+    /// `after`: like [`input`](Self::input), even if the tasks that it comes after have failed.
     pub fn after(&self) -> TokenAccess<'_, Follows> {
         TokenAccess(self, PhantomData)
     }
 
-    /// `outcome`: as [`input`](Self::input), also if those that it comes after have failed: the body gets `Result<(),
-    /// &TaskFailure>`.
+    /// `outcome`: like [`input`](Self::input), even if the tasks that it comes after have failed: the body gets
+    /// `Result<(), &TaskFailure>`.
     pub fn outcome(&self) -> Outcome<TokenAccess<'_, Reads>> {
         Outcome(self.input())
     }
 
-    /// Weak `in`: the task waits for nothing; its children access the token as [`input`](Self::input) or
+    /// Weak `in`: the task does not wait; its children access the token by [`input`](Self::input) or
     /// [`after`](Self::after).
     pub fn weak_input(&self) -> TokenAccess<'_, WeaklyReads> {
         TokenAccess(self, PhantomData)
     }
 
-    /// Weak `inout`: the task waits for nothing; its children access the token as they like.
+    /// Weak `inout`: the task does not wait; its children may access the token in any way.
     pub fn weak_inout(&self) -> TokenAccess<'_, WeaklyUpdates> {
         TokenAccess(self, PhantomData)
     }
 }
 
-/// Whether a task of `runtime` may access this value or token.
+/// Checks that a task of `runtime` may access this value or token.
 #[inline]
 fn check(cell: &DataCell, runtime: u64) -> Result<(), SubmitError> {
     let datum: &Datum = &cell.datum;

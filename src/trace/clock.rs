@@ -1,8 +1,8 @@
-//! The clock of a trace: the processor's counter, which takes a third of the time of the system's clock to read; or, in a
+//! The clock of a trace: the processor's counter, which takes a third of the time of the system's clock to read; in a
 //! simulation, virtual time.
 //!
-//! Counters of a processor's cores agree with each other on machines where [`quanta`] trusts them; elsewhere it asks the
-//! system.
+//! The counters of a processor's cores agree with each other on machines where [`quanta`] trusts them; on others it
+//! uses the system's clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -10,10 +10,10 @@ use std::time::Instant;
 pub(super) enum Clock {
     Real {
         clock: quanta::Clock,
-        /// What the counter showed at the beginning, and when that was.
+        /// The counter's value at the beginning, and the time of the beginning.
         first: u64,
         began: Instant,
-        /// From the counter's beginning to the runtime's, in nanoseconds.
+        /// The time from the counter's beginning to the runtime's, in nanoseconds.
         runtime_began_ns: AtomicU64,
     },
     Virtual {
@@ -30,7 +30,7 @@ impl Clock {
         Self::Real { first: clock.raw(), began: Instant::now(), clock, runtime_began_ns: AtomicU64::new(0) }
     }
 
-    /// Ticks since the beginning.
+    /// Returns the ticks since the beginning.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         match self {
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// The runtime's clock shows so many nanoseconds now.
+    /// Notes that the runtime's clock shows `ns` now.
     pub(super) fn set(&self, ns: u64) {
         match self {
             Self::Real { began, runtime_began_ns, .. } => {
@@ -50,7 +50,7 @@ impl Clock {
         }
     }
 
-    /// The ticks at a time on the runtime's clock.
+    /// Returns the ticks at a time on the runtime's clock.
     pub(super) fn at_ns(&self, ns: u64) -> u64 {
         match self {
             Self::Real { runtime_began_ns, .. } => self.ticks(ns + runtime_began_ns.load(Ordering::Relaxed)),
@@ -58,14 +58,14 @@ impl Clock {
         }
     }
 
-    /// The ticks in so many nanoseconds.
+    /// Returns the number of ticks in `ns` nanoseconds.
     pub(super) fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.ticks_per_ns()) as u64
     }
 
     pub(super) fn ticks_per_ns(&self) -> f64 {
         match self {
-            // By the calibration, which is made once in a process.
+            // Uses the calibration, which is made once per process.
             Self::Real { clock, .. } => (1u64 << 40) as f64 / clock.delta_as_nanos(0, 1 << 40) as f64,
             Self::Virtual { .. } => 1.0,
         }

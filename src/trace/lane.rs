@@ -1,31 +1,32 @@
 //! The records of one thread: chunks of words that the thread fills and the tracer's thread reads.
 //!
 //! Invariants:
-//! 1. A chunk is filled by one thread. It stores words before it publishes their number, so a reader that sees the number
-//!    sees the words.
+//! 1. A chunk is filled by one thread. The thread stores words before it publishes their number, so a reader that
+//!    sees the number sees the words.
 //! 2. A chunk begins with a base for times, and with no dependent task: it can be read without those before it.
 
 use super::names::Names;
 use super::writer::Writer;
 use crate::ids::{DataId, TaskId};
+use crate::region::Block;
 use parking_lot::Mutex;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use thalweg_trace::record::{BASE, long};
+use thalweg_trace::record::{ACCESS, BASE, DEPENDENT, ORDER, PARENT, VALUE, kind_of, long};
 
 /// 64 KiB: some 1,300 tasks.
 const WORDS: usize = 8192;
-/// A thread that has met so many data objects forgets them; their names are written again.
+/// A thread that has met this number of data objects forgets them; their names are then written again.
 const MOST_KNOWN: usize = 1 << 16;
 
-/// Words of one thread, one after the other.
+/// Consecutive words of one thread.
 pub(super) struct Chunk {
     words: Box<[AtomicU64]>,
     filled: AtomicUsize,
-    /// The place of the first word among all of the thread.
+    /// The position of the first word among all words of the thread.
     pub(super) position: u64,
 }
 
@@ -35,14 +36,14 @@ impl Chunk {
         Arc::new(Self { words, filled: AtomicUsize::new(0), position })
     }
 
-    /// The words from this place on that are there.
+    /// Returns the words that have been filled from this position on.
     pub(super) fn from(&self, written: usize) -> impl Iterator<Item = u64> {
         let filled = self.filled.load(Ordering::Acquire);
         self.words[written.min(filled)..filled].iter().map(|word| word.load(Ordering::Relaxed))
     }
 }
 
-/// The chunks of a thread that were not yet written to their ends; the last one is being filled.
+/// The chunks of a thread that were not yet written completely; the last one is being filled.
 pub(super) struct Lane {
     pub(super) thread: u32,
     pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
@@ -61,6 +62,8 @@ pub(super) struct Local {
     sites: FxHashMap<u64, u32>,
     latest_site: (u64, u32),
     data: FxHashSet<DataId>,
+    latest_data: Option<DataId>,
+    regions: FxHashMap<(DataId, Block), u32>,
 }
 
 impl Local {
@@ -69,22 +72,35 @@ impl Local {
         let lane = writer.enter(chunk.clone());
         let (sites, data) = Default::default();
         let (filled, base, latest) = (0, 0, 0);
-        Self { tracer, dependent: None, lane, chunk, filled, base, latest, sites, latest_site: (0, 0), data }
+        Self {
+            tracer,
+            dependent: None,
+            lane,
+            chunk,
+            filled,
+            base,
+            latest,
+            sites,
+            latest_site: (0, 0),
+            data,
+            latest_data: None,
+            regions: FxHashMap::default(),
+        }
     }
 
-    /// Whether the tracer is gone: nobody else has the lane.
+    /// Returns whether the tracer is gone: nothing else refers to the lane.
     pub(super) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.lane) == 1
     }
 
-    /// A time relative to the base, after a new base if it is too far from the old one.
+    /// Returns a time relative to the base, requesting a new base if the time is too far from the old one.
     #[inline]
     pub(super) fn relative(&mut self, time: u64) -> u32 {
         self.latest = time;
         match u32::try_from(time.wrapping_sub(self.base)) {
             Ok(relative) if self.filled > 0 => relative,
             _ => {
-                self.base = u64::MAX; // written in front of the record
+                self.base = u64::MAX; // written before the record
                 0
             }
         }
@@ -95,10 +111,10 @@ impl Local {
         self.latest
     }
 
-    /// Appends a record that was made for `time`, with what has to be in front of it.
+    /// Appends a record that was made for `time`, preceded by a new base if necessary.
     #[inline]
-    pub(super) fn push(&mut self, record: &[u64], writer: &Writer, time: u64) {
-        if self.filled + record.len() + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
+    pub(super) fn push<const N: usize>(&mut self, record: &[u64; N], writer: &Writer, time: u64) {
+        if self.filled + N + 2 > WORDS || self.base == u64::MAX || self.filled == 0 {
             return self.push_with_base(record, writer, time);
         }
         self.store(record);
@@ -118,9 +134,8 @@ impl Local {
         self.base = time;
         self.store(&[long(BASE, 0), time]);
         let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
-        let timed = |kind| !matches!(kind, thalweg_trace::record::DEPENDENT | thalweg_trace::record::PARENT);
-        let kind = thalweg_trace::record::kind_of(record[0]);
-        if timed(kind) && !matches!(kind, thalweg_trace::record::VALUE | thalweg_trace::record::ORDER) {
+        let untimed = [DEPENDENT, PARENT, ACCESS, VALUE, ORDER];
+        if !untimed.contains(&kind_of(record[0])) {
             record[0] &= u64::from(u32::MAX); // the base is its time
         }
         self.store(&record);
@@ -128,14 +143,32 @@ impl Local {
 
     #[inline]
     fn store(&mut self, words: &[u64]) {
-        for (place, word) in self.chunk.words[self.filled..].iter().zip(words) {
+        let places = &self.chunk.words[self.filled..self.filled + words.len()];
+        for (place, word) in places.iter().zip(words) {
             place.store(*word, Ordering::Relaxed);
         }
         self.filled += words.len();
         self.chunk.filled.store(self.filled, Ordering::Release);
     }
 
-    /// The number of a task's name and place.
+    /// Returns the number of a region of a data object. `describe` returns its bytes and its ranges in words.
+    pub(super) fn region(
+        &mut self,
+        data: DataId,
+        block: &Block,
+        names: &Names,
+        describe: impl FnOnce() -> (u64, String),
+    ) -> u32 {
+        if let Some(number) = self.regions.get(&(data, *block)) {
+            return *number;
+        }
+        if self.regions.len() > MOST_KNOWN {
+            self.regions.clear();
+        }
+        *self.regions.entry((data, *block)).or_insert_with(|| names.region(data, block, describe))
+    }
+
+    /// Returns the number of a task's name and place.
     #[inline]
     pub(super) fn site(&mut self, name: &str, location: &'static Location<'static>, names: &Names) -> u32 {
         let mut hasher = FxHasher::default();
@@ -152,6 +185,10 @@ impl Local {
     /// Calls `add` for a data object that this thread has not met.
     #[inline]
     pub(super) fn know_data(&mut self, data: DataId, add: impl FnOnce()) {
+        if self.latest_data == Some(data) {
+            return;
+        }
+        self.latest_data = Some(data);
         if self.data.insert(data) {
             add();
             if self.data.len() > MOST_KNOWN {

@@ -1,14 +1,14 @@
-//! Traces: what a runtime did, recorded cheaply while it runs, for the tools that show it.
+//! Traces: records of what a runtime did, made at low cost while it runs, for the tools that show them.
 //!
 //! A [`Tracer`] takes events from all threads of one runtime. Each thread appends binary records
-//! ([`thalweg_trace::record`]) to a chunk of its own ([`lane`]); a thread of the tracer writes them to the file
-//! ([`writer`]), four times a second, so a program that is killed loses a quarter of a second. Names of tasks and data
-//! objects are written once each ([`names`]).
+//! ([`thalweg_trace::record`]) to its own chunk ([`lane`]). A thread of the tracer writes them to the file
+//! ([`writer`]), four times a second, so a program that is killed loses a quarter of a second. Names of tasks and
+//! data objects are written once each ([`names`]).
 //!
-//! What never happens here: a thread that records an event never waits for the file, and never for another thread but
-//! for the few instructions in which the tracer's thread takes a look at its chunk. Nothing here knows what a task is.
+//! A thread that records an event never waits for the file, and for another thread only during the few instructions
+//! in which the tracer's thread reads the list of its chunks. Nothing here knows what a task is.
 //!
-//! Without a trace, the rest of the library pays one look at an empty option per event.
+//! Without a trace, the rest of the library pays one test of an empty option per event.
 
 mod clock;
 mod lane;
@@ -16,6 +16,7 @@ mod names;
 mod writer;
 
 use crate::ids::{DataId, DeviceId, SpaceId, TaskId, UnitId};
+use crate::region::Block;
 use clock::Clock;
 use lane::Local;
 use names::Names;
@@ -26,27 +27,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg_trace::record::{self, NO_UNIT, UNKNOWN, first, long, of_unit};
-pub(crate) use thalweg_trace::record::{Between, End, Happened, Stage, Why};
+pub(crate) use thalweg_trace::record::{Between, End, Happened, Mode, Stage, Why};
 use writer::Writer;
 
 /// The variable that names the file to trace to.
 pub(crate) const VARIABLE: &str = "THALWEG_TRACE";
 
-/// What is to be traced where.
-#[derive(Debug, Clone)]
+/// An order to trace to a file.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
     pub(crate) path: PathBuf,
-    /// Keep only the records of the last so many seconds.
+    /// If set, only the records of this last period are kept.
     pub(crate) latest: Option<Duration>,
+    /// Whether the accesses of tasks are recorded too.
+    pub(crate) accesses: bool,
 }
 
-/// Takes the events of one runtime; see the module.
+/// The recipient of the events of one runtime; see the module.
 pub(crate) struct Tracer {
-    /// Tells it from others in the process.
+    /// Distinguishes it from others in the process.
     number: u64,
     clock: Clock,
     names: Arc<Names>,
     writer: Writer,
+    accesses: bool,
 }
 
 static NEXT_TRACER: AtomicU64 = AtomicU64::new(0);
@@ -60,33 +64,34 @@ impl Tracer {
     /// Creates the file and starts to trace. `facts` are lines `key TAB value` about the run.
     ///
     /// # Errors
-    /// If the file cannot be created, or the system gives no thread.
+    /// If the file cannot be created, or the system cannot start a thread.
     pub(crate) fn start(order: Order, facts: &str, is_virtual: bool) -> std::io::Result<Arc<Self>> {
         let clock = Clock::start(is_virtual);
         let names = Arc::new(Names::default());
         let facts = format!("{facts}ticks_per_ns\t{}\nsimulated\t{is_virtual}\n", clock.ticks_per_ns());
+        let accesses = order.accesses;
         let writer = Writer::start(order, names.clone(), &facts)?;
         let number = NEXT_TRACER.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Self { number, clock, names, writer }))
+        Ok(Arc::new(Self { number, clock, names, writer, accesses }))
     }
 
-    /// Ticks since the trace began.
+    /// Returns the ticks since the trace began.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// The time of a moment that is so many nanoseconds after the runtime was built.
+    /// Returns the time of a moment that is `ns` nanoseconds after the runtime was built.
     pub(crate) fn at_ns(&self, ns: u64) -> u64 {
         self.clock.at_ns(ns)
     }
 
-    /// The number of ticks in so many nanoseconds.
+    /// Returns the number of ticks in `ns` nanoseconds.
     pub(crate) fn ticks(&self, ns: u64) -> u64 {
         self.clock.ticks(ns)
     }
 
-    /// The runtime's clock shows so many nanoseconds now.
+    /// Notes that the runtime's clock shows `ns` now.
     pub(crate) fn set_clock(&self, ns: u64) {
         self.clock.set(ns);
     }
@@ -103,7 +108,7 @@ impl Tracer {
 
     #[inline]
     fn with_local(&self, record: impl FnOnce(&mut Local)) {
-        // A thread that ends records nothing any more.
+        // A thread that is ending records nothing any more.
         let _ = LOCALS.try_with(|locals| {
             let Ok(mut locals) = locals.try_borrow_mut() else { return };
             let local = match locals.iter().position(|local| local.tracer == self.number) {
@@ -114,15 +119,15 @@ impl Tracer {
         });
     }
 
-    /// Gives this thread a chunk; those of tracers that have ended go.
+    /// Gives this thread a chunk, and drops those of tracers that have ended.
     #[cold]
     fn enter<'a>(&self, locals: &'a mut Vec<Local>) -> &'a mut Local {
         locals.retain(|local| !local.is_abandoned());
         locals.push(Local::new(self.number, &self.writer));
-        locals.last_mut().expect("one was just pushed")
+        locals.last_mut().expect("a local was just pushed")
     }
 
-    /// A task was submitted, perhaps in the body of its parent.
+    /// Records that a task was submitted, perhaps in the body of its parent.
     #[inline]
     pub(crate) fn submitted(
         &self,
@@ -141,7 +146,29 @@ impl Tracer {
         }
     }
 
-    /// A task depends on another, perhaps because of a data object.
+    /// Whether [`access`](Self::access) is to be called for each access of a submitted task.
+    pub(crate) fn wants_accesses(&self) -> bool {
+        self.accesses
+    }
+
+    /// Records that the task that this thread recorded last accesses a region. `describe` returns the region's bytes and
+    /// its ranges in words.
+    pub(crate) fn access(
+        &self,
+        (data, known): (DataId, &dyn Describe),
+        block: &Block,
+        mode: Mode,
+        describe: impl FnOnce() -> (u64, String),
+    ) {
+        self.know(data, known);
+        self.with_local(|local| {
+            let region = local.region(data, block, &self.names, describe);
+            let time = local.last_time();
+            local.push(&[first(record::ACCESS, region, mode as u32)], &self.writer, time);
+        });
+    }
+
+    /// Records that a task depends on another, perhaps because of a data object.
     #[inline]
     pub(crate) fn dependence(
         &self,
@@ -173,7 +200,7 @@ impl Tracer {
         });
     }
 
-    /// A body has ended at a time, after so many ticks.
+    /// Records that a body has ended at a time, after this number of ticks.
     #[inline]
     pub(crate) fn ran(
         &self,
@@ -189,24 +216,24 @@ impl Tracer {
         });
     }
 
-    /// A placed task has reached a stage.
+    /// Records that a placed task has reached a stage.
     pub(crate) fn stage(&self, task: TaskId, unit: Option<UnitId>, stage: Stage) {
         self.push(self.now(), |_, time| [first(record::STAGE, of_unit(number(unit), stage as u8), time), task.0]);
     }
 
-    /// Something happened to a task.
+    /// Records that something happened to a task.
     pub(crate) fn note(&self, task: TaskId, what: Happened) {
         self.push(self.now(), |_, time| [first(record::NOTE, what as u32, time), task.0]);
     }
 
-    /// A thread that may lead a unit was in a state between two times.
+    /// Records that a thread that may lead a unit was in a state between two times.
     pub(crate) fn state(&self, unit: Option<UnitId>, what: Between, (from, to): (u64, u64)) {
         self.push(to, |_, time| {
             [first(record::STATE, of_unit(number(unit), what as u8), time), to.saturating_sub(from)]
         });
     }
 
-    /// A copy of so many bytes has arrived, after so many nanoseconds, some of which it waited.
+    /// Records that a copy of `bytes` has arrived, `elapsed_ns` after it was ordered, of which it waited `waited_ns`.
     pub(crate) fn copied(
         &self,
         data: DataId,
@@ -222,17 +249,17 @@ impl Tracer {
         });
     }
 
-    /// Has the name of a data object written that copies may be about.
+    /// Writes the name of a data object that copies may refer to.
     pub(crate) fn know(&self, data: DataId, describe: &dyn Describe) {
         self.with_local(|local| local.know_data(data, || self.names.add_data(data, describe)));
     }
 
-    /// So many bytes are in use in a space now.
+    /// Records that `bytes` are in use in a space now.
     pub(crate) fn memory(&self, space: SpaceId, bytes: u64) {
         self.push(self.now(), |_, time| [first(record::MEMORY, space.0.into(), time), bytes]);
     }
 
-    /// Writes what is left and ends the file. Later events are dropped.
+    /// Writes the remaining records and ends the file. Later events are dropped.
     pub(crate) fn end(&self) {
         self.writer.end(self.now(), self.clock.ticks_per_ns());
     }
@@ -252,7 +279,7 @@ impl Drop for InState {
     }
 }
 
-/// What a data object is called, and how large it is.
+/// The name of a data object, and its size.
 pub(crate) trait Describe {
     fn describe(&self) -> (String, u64);
 }

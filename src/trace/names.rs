@@ -1,25 +1,36 @@
 //! The names in a trace: of tasks with their places in the source, and of data objects.
 //!
-//! Invariant: a name is here before the first record that refers to it, so whoever takes records first and names second
-//! has the names of all these records.
+//! Invariant: a name is here before the first record that refers to it. So a writer that takes records first and
+//! names second has the names of all these records.
 
 use super::Describe;
 use crate::ids::DataId;
+use crate::region::Block;
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::panic::Location;
-use thalweg_trace::frame::{push_data, push_site};
+use thalweg_trace::frame::{push_data, push_region, push_site};
 use thalweg_trace::record::UNKNOWN;
 
-/// More names are called so: a program that makes a name per task would fill memory.
+/// The name that replaces further names: a program that makes a name per task would fill memory.
 const OTHER: &str = "(other names)";
 const MOST_SITES: usize = 1 << 18;
+/// The accesses of programs with more regions do not name the others.
+const MOST_REGIONS: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Names {
     sites: Mutex<Sites>,
     /// Entries that were not written yet.
     data: Mutex<Vec<u8>>,
+    regions: Mutex<Regions>,
+}
+
+#[derive(Default)]
+struct Regions {
+    numbers: FxHashMap<(DataId, Block), u32>,
+    /// Entries that were not written yet.
+    unwritten: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -30,7 +41,7 @@ struct Sites {
 }
 
 impl Names {
-    /// The number of a task's name and place.
+    /// Returns the number of a task's name and place.
     pub(super) fn site(&self, name: &str, location: &'static Location<'static>) -> u32 {
         let sites = &mut *self.sites.lock();
         let name = if sites.numbers.len() < MOST_SITES { name } else { OTHER };
@@ -43,14 +54,32 @@ impl Names {
         })
     }
 
-    /// Has a data object's name written.
+    /// Returns the number of a region of a data object. `describe` returns its bytes and its ranges in words.
+    pub(super) fn region(&self, data: DataId, block: &Block, describe: impl FnOnce() -> (u64, String)) -> u32 {
+        let regions = &mut *self.regions.lock();
+        let next = regions.numbers.len();
+        match regions.numbers.get(&(data, *block)) {
+            Some(number) => *number,
+            None if next == MOST_REGIONS => UNKNOWN,
+            None => {
+                let (bytes, text) = describe();
+                push_region(&mut regions.unwritten, next as u32, data.0, bytes, &text);
+                regions.numbers.insert((data, *block), next as u32);
+                next as u32
+            }
+        }
+    }
+
+    /// Adds a data object's name to the entries to be written.
     pub(super) fn add_data(&self, data: DataId, describe: &dyn Describe) {
         let (name, bytes) = describe.describe();
         push_data(&mut self.data.lock(), data.0, bytes, &name);
     }
 
-    /// The entries of sites and data objects that were not written yet.
-    pub(super) fn take_unwritten(&self) -> (Vec<u8>, Vec<u8>) {
-        (std::mem::take(&mut self.sites.lock().unwritten), std::mem::take(&mut self.data.lock()))
+    /// Takes the entries of sites, data objects and regions that were not written yet.
+    pub(super) fn take_unwritten(&self) -> [Vec<u8>; 3] {
+        let sites = std::mem::take(&mut self.sites.lock().unwritten);
+        let regions = std::mem::take(&mut self.regions.lock().unwritten);
+        [sites, std::mem::take(&mut self.data.lock()), regions]
     }
 }

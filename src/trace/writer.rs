@@ -1,6 +1,6 @@
-//! The tracer's thread, which writes what threads have recorded to the file.
+//! The tracer's thread, which writes the records of all threads to the file.
 //!
-//! What cannot be written is said once in the log, and the trace ends there; the program goes on.
+//! If they cannot be written, that is logged once, and the trace ends there; the program continues.
 
 use super::Order;
 use super::lane::{Chunk, Lane};
@@ -15,17 +15,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_trace::frame::{self, push};
 
-/// How often records are written.
+/// The interval at which records are written.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What threads and the tracer's thread share.
+/// The state that the recording threads and the tracer's thread share.
 struct Inner {
     lanes: Mutex<Vec<Arc<Lane>>>,
     /// Names of threads that were not written yet.
     threads: Mutex<String>,
     next_thread: AtomicU32,
     names: Arc<Names>,
-    /// Facts about the end, once it has come.
+    /// Facts about the end, once the trace has ended.
     end: Mutex<Option<(u64, f64)>>,
     ending: Condvar,
     ended: AtomicBool,
@@ -42,7 +42,7 @@ struct Progress {
     written: usize,
 }
 
-/// The file, and what is kept of a trace of the latest seconds.
+/// The file, and the records that a trace of the latest period keeps.
 struct Output {
     file: File,
     latest: Option<Duration>,
@@ -53,7 +53,7 @@ impl Writer {
     /// Creates the file and starts the thread.
     ///
     /// # Errors
-    /// If one of them cannot be had.
+    /// If the file cannot be created, or the thread cannot be started.
     pub(super) fn start(order: Order, names: Arc<Names>, facts: &str) -> io::Result<Self> {
         let mut file = File::create(&order.path)?;
         let mut bytes = frame::head().to_vec();
@@ -83,7 +83,7 @@ impl Writer {
         Ok(Self { inner, thread: Mutex::new(Some(thread)) })
     }
 
-    /// A thread records from now on, into this chunk first.
+    /// Enters a thread that records from now on, into this chunk first.
     pub(super) fn enter(&self, chunk: Arc<Chunk>) -> Arc<Lane> {
         let number = self.inner.next_thread.fetch_add(1, Ordering::Relaxed);
         let name = std::thread::current().name().unwrap_or("").replace(['\n', '\t'], " ");
@@ -95,12 +95,12 @@ impl Writer {
         lane
     }
 
-    /// Whether nothing more is written.
+    /// Returns whether nothing more is written.
     pub(super) fn has_ended(&self) -> bool {
         self.inner.ended.load(Ordering::Relaxed)
     }
 
-    /// Writes all that was recorded, and ends the file. A second call changes nothing.
+    /// Writes all records, and ends the file. A second call changes nothing.
     pub(super) fn end(&self, ticks: u64, ticks_per_ns: f64) {
         self.inner.end.lock().get_or_insert((ticks, ticks_per_ns));
         self.inner.ending.notify_all();
@@ -111,7 +111,7 @@ impl Writer {
 }
 
 impl Inner {
-    /// The life of the tracer's thread.
+    /// The main function of the tracer's thread.
     fn write(&self, mut output: Output) -> io::Result<()> {
         let mut lanes: Vec<Progress> = Vec::new();
         loop {
@@ -125,7 +125,7 @@ impl Inner {
             lanes.extend(self.lanes.lock().drain(..).map(|lane| Progress { lane, written: 0 }));
             let mut records = Vec::new();
             lanes.retain_mut(|lane| lane.take(&mut records));
-            // Names come after the records in time, and before them in the file.
+            // Names are taken after the records, but written to the file before them.
             let mut names = Vec::new();
             self.push_names(&mut names);
             output.write(names, records, end.is_some())?;
@@ -140,8 +140,14 @@ impl Inner {
 
     fn push_names(&self, out: &mut Vec<u8>) {
         let threads = std::mem::take(&mut *self.threads.lock());
-        let (sites, data) = self.names.take_unwritten();
-        for (kind, payload) in [(frame::META, threads.into_bytes()), (frame::SITES, sites), (frame::DATA, data)] {
+        let [sites, data, regions] = self.names.take_unwritten();
+        let payloads = [
+            (frame::META, threads.into_bytes()),
+            (frame::SITES, sites),
+            (frame::DATA, data),
+            (frame::REGIONS, regions),
+        ];
+        for (kind, payload) in payloads {
             if !payload.is_empty() {
                 push(out, kind, |out| out.extend(payload));
             }
@@ -150,7 +156,8 @@ impl Inner {
 }
 
 impl Progress {
-    /// Appends frames with what was recorded since the last time; false if the thread has ended and nothing is left.
+    /// Appends frames with the records since the last call; returns false if the thread has ended and nothing is
+    /// left.
     fn take(&mut self, out: &mut Vec<u8>) -> bool {
         let is_over = Arc::strong_count(&self.lane) == 1;
         let chunks: Vec<Arc<Chunk>> = {
@@ -163,7 +170,7 @@ impl Progress {
             if at > 0 {
                 self.written = 0;
             }
-            let words: Vec<u64> = chunk.from(self.written).collect();
+            let words: Vec<u64> = chunk.from(self.written).map(u64::to_le).collect();
             if words.is_empty() {
                 continue;
             }
@@ -171,7 +178,7 @@ impl Progress {
                 out.extend(self.lane.thread.to_le_bytes());
                 out.extend(0u32.to_le_bytes());
                 out.extend((chunk.position + self.written as u64).to_le_bytes());
-                words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+                out.extend_from_slice(bytemuck::cast_slice(&words));
             });
             self.written += words.len();
         }
@@ -180,7 +187,7 @@ impl Progress {
 }
 
 impl Output {
-    /// Writes names, and records: now, or at the end those of the latest seconds.
+    /// Writes names, and records: at once, or at the end those of the latest period.
     fn write(&mut self, names: Vec<u8>, records: Vec<u8>, is_last: bool) -> io::Result<()> {
         self.file.write_all(&names)?;
         let Some(latest) = self.latest else { return self.file.write_all(&records) };

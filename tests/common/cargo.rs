@@ -1,10 +1,11 @@
-//! Programs as cargo builds them for a test that runs them: in the test's own profile.
+//! Builds the programs that a test runs, by cargo and in the test's own profile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Has cargo do this, `test --no-run` or `build`, of these targets: where their programs are, by their names.
+/// Has cargo build the targets in `arguments`, which begin with `test --no-run` or `build`. Returns the paths of the
+/// programs by name.
 pub(crate) fn programs(arguments: &[&str]) -> BTreeMap<String, PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(arguments).args(["--quiet", "--message-format=json"]);

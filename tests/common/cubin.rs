@@ -1,22 +1,22 @@
-//! What NVIDIA's compiler says of kernels in the code that it makes: an ELF file, whose section `.nv.info` has a list of
-//! attributes. Their numbers are those that NVIDIA's `cuobjdump -elf` shows names for.
+//! Reader of the resource usage that NVIDIA's compiler records in its output: an ELF file whose section `.nv.info` has
+//! a list of attributes. The numbers of the attributes are those for which NVIDIA's `cuobjdump -elf` shows names.
 //!
-//! Nothing is checked: a file that is none is a panic.
+//! There are no checks: a malformed file is a panic.
 
 use std::collections::BTreeMap;
 
-/// `EIATTR_REGCOUNT` and `EIATTR_FRAME_SIZE`: of a symbol, registers of a thread, and bytes of its stack.
+/// `EIATTR_REGCOUNT` and `EIATTR_FRAME_SIZE`: per symbol, the registers of a thread and the bytes of its stack.
 const REGISTERS: u8 = 0x2f;
 const FRAME: u8 = 0x11;
-/// `EIFMT_SVAL`: as many bytes follow as the attribute says; of the other formats none.
+/// `EIFMT_SVAL`: the attribute's size gives the number of bytes that follow. In the other formats none follow.
 const SIZED: u8 = 4;
 
-/// What a thread of a kernel takes.
+/// Resources that a thread of a kernel takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
-    /// Registers, of 255 at most.
+    /// Registers, at most 255.
     pub(crate) registers: u32,
-    /// Memory of its own: what spills from registers, and arrays that are indexed by numbers known only as it runs.
+    /// Private memory: spilled registers, and arrays indexed by numbers known only at run time.
     pub(crate) stack_bytes: u32,
 }
 
@@ -30,12 +30,12 @@ fn number(bytes: &[u8], at: usize, len: usize) -> usize {
 }
 
 fn text(bytes: &[u8], at: usize) -> String {
-    let text = bytes[at..].split(|byte| *byte == 0).next().expect("there is a first part");
+    let text = bytes[at..].split(|byte| *byte == 0).next().expect("`split` yields at least one part");
     String::from_utf8_lossy(text).into_owned()
 }
 
 fn sections(elf: &[u8]) -> Vec<Section<'_>> {
-    assert!(elf.starts_with(b"\x7fELF\x02\x01"), "an ELF file of 64 bits");
+    assert!(elf.starts_with(b"\x7fELF\x02\x01"), "not a 64-bit ELF file");
     let (first, each, count, names) = (number(elf, 40, 8), number(elf, 58, 2), number(elf, 60, 2), number(elf, 62, 2));
     let content = |n: usize| {
         let header = first + n * each;
@@ -48,7 +48,7 @@ fn sections(elf: &[u8]) -> Vec<Section<'_>> {
     (0..count).map(|n| Section { name: name(n), content: content(n) }).collect()
 }
 
-/// What each kernel takes, by name.
+/// Returns the usage of each kernel, by name.
 pub(crate) fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
     let sections = sections(elf);
     let content = |name: &str| sections.iter().find(|s| s.name == name).map_or(&[][..], |s| s.content);
@@ -75,7 +75,7 @@ pub(crate) fn usage(elf: &[u8]) -> BTreeMap<String, Usage> {
     usage
 }
 
-/// The release of the compiler, as it says itself.
+/// Returns the compiler's release, as the compiler states it.
 pub(crate) fn release(elf: &[u8]) -> Option<String> {
     const BEFORE: &[u8] = b"release ";
     let at = elf.windows(BEFORE.len()).position(|window| window == BEFORE)? + BEFORE.len();

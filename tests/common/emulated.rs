@@ -1,11 +1,11 @@
-//! The machine that emulated devices beside CPU units are, as a machine file for simulations.
+//! A machine file that simulates CPU units alongside emulated devices.
 
-#![allow(dead_code, unreachable_pub)] // a test program that has this may use it or not
+#![allow(dead_code, unreachable_pub)] // not every test program that includes this module uses it
 
 use thalweg::prelude::*;
 
-/// So many cores and devices, on which a task of this name and cost 1 takes so long. Each device has one copy engine, which
-/// takes half a millisecond and 2 GB/s for a copy.
+/// Returns a machine of `cores` cores and `devices` devices, on which a `task` of cost 1 takes `core_ns` or
+/// `device_ns`. Each device has one copy engine; a copy takes half a millisecond plus its bytes at 2 GB/s.
 pub fn machine(cores: usize, devices: usize, task: &str, [core_ns, device_ns]: [f64; 2]) -> SimulatedMachine {
     let text = format!(
         r#"

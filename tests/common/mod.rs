@@ -1,9 +1,9 @@
-//! What the integration tests share: the machines they run on, a watchdog, and gates.
+//! Parts that the integration tests share: the machines they run on, a watchdog, and gates.
 //!
-//! A test never waits for a clock: gates make an order certain, and the watchdog alone looks at the time, to turn a hang
-//! into a failure.
+//! A test never waits for a clock. Gates make an order certain, and only the watchdog looks at the time, to turn a
+//! hang into a failure.
 
-#![allow(dead_code, unreachable_pub)] // each program of tests uses a part of this
+#![allow(dead_code, unreachable_pub)] // each test program uses a part of this module
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,21 +11,21 @@ use std::time::Duration;
 use thalweg::Builder;
 use thalweg::prelude::*;
 
-/// The machines that behaviour must not depend on.
+/// The machines on which behaviour must be the same.
 pub const MIXES: [&str; 4] = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"];
-/// The schedulers that behaviour must not depend on.
+/// The schedulers under which behaviour must be the same.
 pub const SCHEDULERS: [&str; 5] = ["stealing", "dynamic", "static", "eft", "priority"];
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs `test` on a thread of its own; a hang is a failure, a panic passes through.
+/// Runs `test` on a separate thread. A hang is a failure; a panic is passed on.
 pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::Builder::new().name(what.to_owned()).spawn(move || {
         test();
         let _ = done.send(());
     });
-    let thread = thread.expect("the system gives a thread");
+    let thread = thread.expect("the system can create a thread");
     match ended.recv_timeout(PATIENCE) {
         Err(RecvTimeoutError::Timeout) => panic!("{what}: hangs"),
         Ok(()) | Err(RecvTimeoutError::Disconnected) => {
@@ -36,13 +36,13 @@ pub fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Runs a test of this program, named with its module, once more in another process with these variables. Returns its
-/// standard error output.
+/// Runs a test of this program again in another process, with these variables. `test` is its name with its module.
+/// Returns what the process wrote to standard error.
 pub fn again(test: &str, variables: &[(&str, &str)]) -> String {
     again_by(Command::new(std::env::current_exe().unwrap()), test, variables)
 }
 
-/// The same where the process may map this many KiB.
+/// Does the same as [`again`], but the process may map at most `kib` KiB.
 pub fn again_within(kib: u64, test: &str, variables: &[(&str, &str)]) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\"")]).arg(std::env::current_exe().unwrap());
@@ -58,7 +58,7 @@ fn again_by(mut process: Command, test: &str, variables: &[(&str, &str)]) -> Str
     err
 }
 
-/// What a refusal says, without the place of the refused call. A test of the package makes the call, as its file says.
+/// Returns the text of a refusal without the place of the refused call. The call must be in a file of tests.
 pub fn words(refused: &impl std::fmt::Display) -> String {
     let said = refused.to_string();
     let at = said.find(" at tests/").unwrap_or_else(|| panic!("{said} names no call in a test"));
@@ -66,13 +66,15 @@ pub fn words(refused: &impl std::fmt::Display) -> String {
     let mut parts = place.splitn(4, ':');
     let (file, line, column) = (parts.next().unwrap(), parts.next().unwrap(), parts.next().unwrap());
     let column = column.split(' ').next().unwrap();
-    let numbers = [line, column].map(|number| number.parse::<u32>().expect("a line and a column follow the file"));
+    let numbers =
+        [line, column].map(|number| number.parse::<u32>().expect("the file is followed by a line and a column"));
     assert!(numbers.iter().all(|number| *number > 0) && file.ends_with(".rs"), "{said}");
     let rest = &place[file.len() + 1 + line.len() + 1 + column.len()..];
     format!("{}{rest}", &said[..at])
 }
 
-/// Runs `test` on every mix under every scheduler, hosted by the submitter or not, watched and checked for conflicts.
+/// Runs `test` on every mix under every scheduler, with and without a unit hosted by the submitter, under the watchdog
+/// and the conflict detector.
 pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for units in MIXES {
         for scheduler in SCHEDULERS {
@@ -89,7 +91,8 @@ pub fn for_each_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     }
 }
 
-/// As `for_each_mix`, for tests whose submitter hosts no unit: it blocks outside the runtime, or bodies wait.
+/// Like `for_each_mix`, for tests whose submitter cannot host a unit because it blocks outside the runtime, or because
+/// bodies wait.
 pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     for (units, scheduler) in MIXES.into_iter().flat_map(|units| SCHEDULERS.map(|scheduler| (units, scheduler))) {
         let test = test.clone();
@@ -102,23 +105,23 @@ pub fn for_each_free_mix(test: impl Fn(&Runtime) + Clone + Send + 'static) {
     }
 }
 
-/// A runtime with these units and the defaults.
+/// Builds a runtime with these units and the defaults.
 pub fn runtime(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
-/// A builder of a runtime with these units, one of which the submitter hosts or not.
+/// Returns a builder for a runtime with these units. `hosts` says whether the submitter hosts one of them.
 pub fn builder(units: &str, hosts: bool) -> Builder {
     Runtime::builder().compute_units(units).use_current_thread(hosts)
 }
 
-/// A gate that is closed: whoever waits at the second goes on when the first is used or dropped.
+/// Returns a closed gate: a call of the second part blocks until the first is used or dropped.
 pub fn gate() -> (Sender<()>, impl FnOnce() + Send + 'static) {
     let (open, opened): (Sender<()>, Receiver<()>) = channel();
     (open, move || _ = opened.recv())
 }
 
-/// The causes in an error of `wait`, by the names of the tasks.
+/// Returns the names of the tasks that caused an error of `wait`.
 pub fn failed(result: Result<(), RunError>) -> Vec<String> {
     match result {
         Err(RunError::Failed(failures)) => failures.iter().map(|failure| failure.name().to_owned()).collect(),
@@ -126,7 +129,7 @@ pub fn failed(result: Result<(), RunError>) -> Vec<String> {
     }
 }
 
-/// The name and the reason of the task that poisoned what was asked for.
+/// Returns the name of the task that poisoned the requested region, and the reason.
 pub fn poison<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> (String, String) {
     match result.map_err(Into::into) {
         Err(RunError::Poisoned(cause)) => (cause.name().to_owned(), cause.reason().to_string()),
@@ -134,8 +137,9 @@ pub fn poison<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> (St
     }
 }
 
-/// A builder of machines with accelerators; `None`, and said, if these are missing. `OPENCL` in `units` stands for the kind
-/// that `THALWEG_TEST_UNITS` names; where `THALWEG_REQUIRE` (a list) has the kind, a missing one is a failure.
+/// Returns a builder for a machine with accelerators. If they are missing, prints that and returns `None`. `OPENCL` in
+/// `units` stands for the kind that `THALWEG_TEST_UNITS` names. If the list in `THALWEG_REQUIRE` has the kind, a
+/// missing device is a failure.
 pub fn accelerated(units: &str) -> Option<Builder> {
     let kind = std::env::var("THALWEG_TEST_UNITS").unwrap_or_else(|_| "OPENCL".to_owned());
     let required = std::env::var("THALWEG_REQUIRE").unwrap_or_default();

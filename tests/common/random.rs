@@ -1,10 +1,10 @@
-//! Numbers for random programs: which they are follows from a seed alone.
+//! Generator of the random numbers of random programs; they follow from a seed alone.
 
-#![allow(dead_code, unreachable_pub)] // compiled into several test programs, of which each uses a part
+#![allow(dead_code, unreachable_pub)] // each test program that includes this module uses a part of it
 
 use std::ops::Range;
 
-/// A generator of numbers (Steele, Lea & Flood 2014: SplitMix64).
+/// A random number generator (Steele, Lea & Flood 2014: SplitMix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -28,13 +28,13 @@ impl Random {
         choice[self.below(choice.len())].clone()
     }
 
-    /// A range below `n` that is not empty.
+    /// Draws a non-empty range below `n`.
     pub fn range(&mut self, n: usize) -> Range<usize> {
         let (a, b) = (self.below(n), self.below(n));
         a.min(b)..a.max(b) + 1
     }
 
-    /// All of a range, or a part of it, perhaps empty.
+    /// Draws the whole range, or a part of it, which may be empty.
     pub fn within(&mut self, range: &Range<usize>) -> Range<usize> {
         if range.is_empty() || self.one_in(3) {
             return range.clone();
@@ -44,7 +44,8 @@ impl Random {
     }
 }
 
-/// A number that the environment sets.
+/// Returns the number in the environment variable `name`, or `default`.
 pub fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}` is no number")))
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}` is not a number")))
 }

@@ -1,10 +1,10 @@
-//! One step of a random program: what it touches, what it does there, and how it is submitted, in one to three dimensions.
+//! One step of a random program in one to three dimensions: its regions, its effect on them, and its submission.
 //!
-//! A step hashes its seed with two boxes that it reads, changes its target by that hash in its access mode, and then updates
-//! one box more. So what it leaves depends on all that it found, and an oracle can do the same to plain memory
-//! ([`Kind::value`], [`updated`]).
+//! A step hashes its seed with two boxes that it reads, changes its target by that hash in its access mode, and then
+//! updates one more box. Its result therefore depends on everything it read, and an oracle can do the same on plain
+//! memory ([`Kind::value`], [`updated`]).
 
-#![allow(dead_code, unreachable_pub)] // compiled into several test programs, of which each uses a part
+#![allow(dead_code, unreachable_pub)] // each test program that includes this module uses a part of it
 
 use ndarray::{Array, Dimension, Ix2, Ix3};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use thalweg::memory::{Reduction, Shape, Shared};
 use thalweg::prelude::*;
 use thalweg::task::Accesses;
 
-/// In which mode a step accesses its target.
+/// The mode in which a step accesses its target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Out,
@@ -29,17 +29,17 @@ pub enum Kind {
     Max,
 }
 
-/// Which units have a body for a step.
+/// The kinds of units that a step has a body for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bodies {
     All,
     Cores,
     Devices,
-    /// On cores, and ended by another thread; of a concurrent target as [`Self::Cores`].
+    /// On cores, and ended by another thread. With a concurrent target it is the same as [`Self::Cores`].
     Detached,
 }
 
-/// How a body ends that has changed the target: the update comes after.
+/// The end of a body after it has changed the target and before it would update the other box.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum End {
     Returns,
@@ -47,7 +47,7 @@ pub enum End {
     Panics,
 }
 
-/// A box of some data object, perhaps empty. Objects of fewer dimensions have extents of 1 in the first ones.
+/// A box of a data object, which may be empty. Objects of fewer dimensions have an extent of 1 in the leading ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
     pub data: usize,
@@ -75,21 +75,22 @@ impl Part {
         self.ranges.iter().map(Range::len).product()
     }
 
-    /// The element numbers, in row-major order.
+    /// Returns the element numbers, in row-major order.
     pub fn elements(&self, extents: [usize; 3]) -> Vec<usize> {
         let [x, y, z] = self.ranges.clone();
         let row = |i: usize, j: usize| z.clone().map(move |k| (i * extents[1] + j) * extents[2] + k);
         x.flat_map(|i| y.clone().map(move |j| (i, j))).flat_map(|(i, j)| row(i, j)).collect()
     }
 
-    /// Nothing, at the same place.
+    /// Returns the empty box at the same place.
     pub fn empty(self) -> Part {
         Part { ranges: self.ranges.map(|range| range.start..range.start), ..self }
     }
 }
 
 impl Kind {
-    /// What the target's `n`-th element becomes that was `x` (whatever it was for [`Kind::Out`]), by a step whose hash is `h`.
+    /// Returns the new value of the target's `n`-th element. `x` is its old value (arbitrary for [`Kind::Out`]), `h`
+    /// the hash of the step.
     pub fn value(self, x: u64, h: u64, n: usize) -> u64 {
         match self {
             Kind::Out => mix(h, n as u64),
@@ -100,7 +101,7 @@ impl Kind {
     }
 }
 
-/// What an element of the other box becomes that was `x`.
+/// Returns the new value of an element of the other box; `x` is the old one.
 pub fn updated(x: u64, h: u64) -> u64 {
     mix(x, h.rotate_left(7))
 }
@@ -117,17 +118,17 @@ pub fn hash<'a>(seed: u64, values: impl IntoIterator<Item = &'a u64>) -> u64 {
 #[error("as the program says")]
 pub struct AsTheProgramSays;
 
-/// Ends a body.
+/// Ends a body as `end` says.
 pub fn end(end: End) -> Result<(), AsTheProgramSays> {
     match end {
         End::Returns => Ok(()),
         End::Fails => Err(AsTheProgramSays),
-        // Without a word on the screen.
+        // `resume_unwind` does not call the panic hook, so nothing is printed.
         End::Panics => resume_unwind(Box::new("as the program says")),
     }
 }
 
-/// What threads do that have nothing to do with the runtime, sooner or later.
+/// Runs `job` after a while on a thread that is not the runtime's.
 pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
     type Job = Box<dyn FnOnce() + Send>;
     static JOBS: LazyLock<Vec<Mutex<Sender<Job>>>> = LazyLock::new(|| {
@@ -148,7 +149,7 @@ pub fn outside(delay: u64, job: impl FnOnce() + Send + 'static) {
 pub static ADD: LazyLock<Reduction<u64>> =
     LazyLock::new(|| Reduction::new("wrapping add", 0, |a: &mut u64, b| *a = a.wrapping_add(b)));
 
-/// Where steps are submitted: to the runtime, or as children in a body.
+/// The place where steps are submitted: the runtime, or a body whose children they become.
 #[derive(Clone, Copy)]
 pub enum Front<'a> {
     Outside(&'a Runtime),
@@ -164,13 +165,13 @@ impl<'a> Front<'a> {
     }
 }
 
-/// What steps need of data objects of one number of dimensions.
+/// Operations on data objects of a given number of dimensions that steps need.
 pub trait Dimensions: Shape {
     fn register(rt: &Runtime, extents: [usize; 3], values: Vec<u64>) -> Data<u64, Self>;
     fn cut<'d>(data: &'d Data<u64, Self>, part: &Part) -> Region<'d, u64, Self>;
     fn values(owned: Self::Owned<u64>) -> Vec<u64>;
 
-    /// Submits a step, whose body calls `began` first. All the data objects that it touches must be there.
+    /// Submits a step, whose body calls `began` first. All data objects that it touches must be present.
     fn submit(
         front: Front<'_>,
         data: &[Option<Data<u64, Self>>],
@@ -179,18 +180,17 @@ pub trait Dimensions: Shape {
     ) -> Result<TaskId, SubmitError>;
 }
 
-/// The body of [`Dimensions::submit`]: the same text for every shape, because slices and array views iterate alike.
+/// Body of [`Dimensions::submit`]. The same text serves every shape, because slices and array views iterate alike.
 macro_rules! submit {
     ($shape:ty) => {
-        #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+        #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
         fn submit(
             front: Front<'_>,
             data: &[Option<Data<u64, Self>>],
             step: &Step,
             began: impl FnOnce() + Send + 'static,
         ) -> Result<TaskId, SubmitError> {
-            let cut =
-                |part: &Part| Self::cut(data[part.data].as_ref().expect("only data that are there are used"), part);
+            let cut = |part: &Part| Self::cut(data[part.data].as_ref().expect("steps use only present data"), part);
             let [a, b] = &step.reads;
             let (a, b, target, update) = (cut(a).input(), cut(b).input(), cut(&step.target), cut(&step.update).inout());
             let &Step { kind, bodies, end: ends, seed, .. } = step;

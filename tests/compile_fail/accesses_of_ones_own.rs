@@ -1,4 +1,4 @@
-// What a task accesses is declared by regions alone: these declare nothing and would give `&mut` views.
+// Tasks can only declare accesses by regions. These types declare nothing and would still hand out `&mut` views.
 #![forbid(unsafe_code)]
 use thalweg::error::SubmitError;
 use thalweg::memory::{Update, Out};

@@ -1,4 +1,4 @@
-// What the runtime does with accesses, in its order and behind its checks, nobody else can call.
+// Only the runtime may call the steps of an access, in its order and after its checks.
 #![forbid(unsafe_code)]
 use thalweg::memory::Access;
 use thalweg::prelude::*;

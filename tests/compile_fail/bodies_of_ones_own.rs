@@ -1,4 +1,4 @@
-// Places for bodies, and what stands for kernels' arguments, are the runtime's.
+// Only the runtime may implement the traits for bodies and for kernel arguments.
 #![forbid(unsafe_code)]
 use thalweg::kernel::{Argument, Arguments, DeviceView, Parameter, Parameters, Write};
 use thalweg::memory::{Access, AccessList, Slot};

@@ -1,4 +1,4 @@
-// A body may run after the function that submitted it has returned: it owns what it uses.
+// A body may run after the function that submitted it has returned, so it must own its captures.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![1.0f64; 8]);

@@ -1,4 +1,4 @@
-// What a scope's bodies and data borrow outlives the scope: it cannot be the closure's own.
+// Bodies and data objects of a scope borrow memory that outlives the scope, not locals of its closure.
 use thalweg::prelude::*;
 
 fn main() {

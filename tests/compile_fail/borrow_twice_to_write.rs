@@ -1,4 +1,4 @@
-// Two data objects on the same memory, one of which is written, would know nothing of each other.
+// Two data objects must not share memory that one of them writes: nothing would order their tasks.
 use thalweg::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// `concurrent` updates elements atomically, which hardware does for numbers of four or eight bytes.
+// `concurrent` updates elements atomically; the hardware supports that for numbers of four or eight bytes.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![[0.0f32; 2]; 8]);

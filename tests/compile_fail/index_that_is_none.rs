@@ -1,4 +1,4 @@
-// Indices are `usize` or ranges of it.
+// An index is a `usize` or a range of `usize`.
 use thalweg::prelude::*;
 
 fn main() {

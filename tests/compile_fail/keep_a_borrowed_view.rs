@@ -1,4 +1,4 @@
-// The view of borrowed data is the body's while it runs, and no longer, whatever outlives the scope.
+// A body must not keep the view of borrowed data, even in a variable that outlives the scope.
 use std::sync::Mutex;
 use thalweg::prelude::*;
 

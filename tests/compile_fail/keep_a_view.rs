@@ -1,4 +1,4 @@
-// A view ends with the body: it can not be sent out.
+// A view ends with the body: it cannot be sent elsewhere.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![1.0f64; 8]);

@@ -1,4 +1,4 @@
-// Scratch memory is a task's: it cannot be kept for another.
+// Scratch memory belongs to one task and cannot be kept for another.
 use std::sync::Mutex;
 use thalweg::kernel::Scratch;
 use thalweg::prelude::*;

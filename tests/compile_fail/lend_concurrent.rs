@@ -1,4 +1,4 @@
-// A concurrent region is for bodies that run: there is no guard of it.
+// A concurrent region is only for bodies that are running: it has no guard that could outlive the body.
 use thalweg::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// A loop's body runs once for each part, so it cannot give away what it captured.
+// The body of a loop runs once for each part, so it cannot give away its captures.
 use thalweg::prelude::*;
 
 fn main() {

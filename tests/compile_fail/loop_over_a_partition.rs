@@ -1,4 +1,4 @@
-// What a loop does to the parts has to be said, as of regions.
+// A loop must declare an access mode for the parts, as a task does for regions.
 use thalweg::prelude::*;
 
 fn main() {

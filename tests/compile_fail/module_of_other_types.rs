@@ -1,4 +1,4 @@
-// The parameters of a kernel in another language are read off its text: this one only reads x.
+// The parameters of a kernel in another language are read from its text: this one only reads `x`.
 use thalweg::kernel::{Module, ModuleKernel, Read, Write};
 
 const TEXT: &str = r#"extern "C" __global__ void add(const float *x, float *y, int n) {}"#;

@@ -1,4 +1,4 @@
-// What a kernel in another language touches, nobody but its author knows: each launch is a promise.
+// Only its author knows what a kernel in another language touches, so each launch is an `unsafe` promise.
 use thalweg::kernel::{Module, ModuleKernel, Write};
 use thalweg::prelude::*;
 

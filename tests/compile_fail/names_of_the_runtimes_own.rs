@@ -1,4 +1,4 @@
-// What only the runtime may name has no public path.
+// Items that only the runtime may name have no public path.
 #![forbid(unsafe_code)]
 use thalweg::sealed::{INTERNAL, Internal};
 use thalweg::task::{Owner, Recorded, ReleasedCell};

@@ -1,4 +1,4 @@
-// Elements are plain bytes, which any memory can hold: no pointers, no padding, and all bytes are allowed.
+// Elements are plain bytes, which any memory can hold: no pointers, no padding, and every bit pattern is valid.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Padded {

@@ -1,4 +1,4 @@
-// A body runs on any thread: what it captures must be allowed to go there.
+// A body runs on any thread, so its captures must be `Send`.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![1.0f64; 8]);

@@ -1,4 +1,4 @@
-// What has padding cannot be derived to be plain bytes.
+// `Pod` cannot be derived for a type with padding.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 struct Padded {

@@ -1,4 +1,4 @@
-// What a task declares to read, a body that calls the interface itself gets no address to write through.
+// A body that calls the interface itself gets no pointer to write through for a region that its task only reads.
 use thalweg::prelude::*;
 
 fn submit(rt: &Runtime, x: &Data<f64>) -> Result<TaskId, SubmitError> {

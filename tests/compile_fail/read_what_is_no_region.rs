@@ -1,4 +1,4 @@
-// A request takes one region, or one data object, and not several.
+// A request takes one region or one data object, not several.
 use thalweg::prelude::*;
 
 fn main() {

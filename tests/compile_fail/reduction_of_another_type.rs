@@ -1,4 +1,4 @@
-// A reduction's operation is one of the element's type.
+// The operation of a reduction must have the element's type.
 use thalweg::prelude::*;
 
 fn main() {

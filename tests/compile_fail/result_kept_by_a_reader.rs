@@ -1,4 +1,4 @@
-// A result is lent to a body for as long as it runs.
+// A body may use a result only while it runs.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let text = rt.task("text", ()).returns(|_, ()| String::new()).submit().unwrap();

@@ -1,4 +1,4 @@
-// A result may borrow what outlives the scope, and nothing else; tasks access results that borrow nothing.
+// A result may only borrow data that outlives the scope; tasks can only access results that borrow nothing.
 use thalweg::prelude::*;
 
 fn main() {

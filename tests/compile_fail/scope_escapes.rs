@@ -1,4 +1,4 @@
-// Nothing of a scope outlives it: neither the scope, nor what it has borrowed, nor its tasks.
+// Nothing of a scope outlives it: neither the scope itself, nor its data objects, nor its tasks.
 use thalweg::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// A scope waits for its own group alone, so its tasks join no other.
+// A scope waits for its own group only, so its tasks cannot join another.
 use thalweg::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// That a text keeps to its heads is its author's promise.
+// Only the author of a text can promise that its kernels respect their declared bounds.
 #![forbid(unsafe_code)]
 use thalweg::kernel::Program;
 

@@ -1,4 +1,4 @@
-// A tile has as many sizes as the data object has dimensions.
+// A tile has one size for each dimension of the data object.
 use thalweg::prelude::*;
 
 fn main() {

@@ -1,4 +1,4 @@
-// One body for CPU units: a second one would never run.
+// A task has one body for CPU units: a second one would never run.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![1.0f64; 8]);

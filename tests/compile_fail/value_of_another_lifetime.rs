@@ -1,4 +1,4 @@
-// A value has one type: what is written by one handle, which asks for less, would be read by another.
+// A value has one type: a handle with a weaker type could write a value that another handle then reads.
 use thalweg::prelude::*;
 
 fn longer(value: Value<for<'a> fn(&'a str)>) -> Value<fn(&'static str)> {

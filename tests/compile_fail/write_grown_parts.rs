@@ -1,4 +1,4 @@
-// Grown parts overlap: a loop can only read them.
+// Grown parts overlap, so a loop can only read them.
 use thalweg::prelude::*;
 
 fn main() {

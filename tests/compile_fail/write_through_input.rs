@@ -1,4 +1,4 @@
-// `in` gives a shared slice: nothing can be written through it.
+// `in` gives a shared slice, which cannot be written through.
 fn main() {
     let rt = thalweg::Runtime::builder().build().unwrap();
     let x = rt.data(vec![1.0f64; 8]);

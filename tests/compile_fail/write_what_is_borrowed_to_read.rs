@@ -1,4 +1,4 @@
-// What is borrowed as `&[T]` is only read.
+// Data borrowed as `&[T]` can only be read.
 use thalweg::prelude::*;
 
 fn main() {

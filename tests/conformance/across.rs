@@ -1,4 +1,5 @@
-//! Tasks across the devices of a unit: one body enqueues on both, which read each other's memory in place or by copies.
+//! Tasks across the devices of a unit: one body enqueues kernels on both devices, which read each other's memory in
+//! place or through copies.
 
 use super::kernels;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use thalweg::error::FailureReason;
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-/// Five parts, of different sizes, for two devices; one is empty.
+/// Five parts of different sizes for two devices; one part is empty.
 const PARTS: [std::ops::Range<usize>; 5] = [0..300, 300..300, 300..650, 650..1000, 1000..1001];
 const STEPS: u64 = 20;
 
-/// Adds to each part of `y` what the next part of `x` begins with, whoever has that.
+/// Adds to each part of `y` the beginning of the next part of `x`, on whichever device that is.
 fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     for (part, here) in PARTS.into_iter().enumerate() {
         let next = &x[PARTS[(part + 1) % PARTS.len()].clone()];
@@ -19,7 +20,7 @@ fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     }
 }
 
-/// The same as a task, in place, or by copies of what the next part has.
+/// Does the same as [`mixed`] by a task, either in place or with copies of the next parts.
 fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, salt: u64, in_place: bool) {
     let parts = PARTS.into_iter().enumerate().map(|(part, here)| {
         let seen = if in_place { here.clone() } else { PARTS[(part + 1) % PARTS.len()].clone() };
@@ -43,7 +44,7 @@ fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, salt: u64, in_place: bool) {
         .unwrap();
 }
 
-/// Whether kernels on each device read the other's memory.
+/// Returns whether kernels on each device can read the other's memory.
 fn are_peers(rt: &Runtime, x: &Data<u64>) -> bool {
     let (known, found) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (reached, called) = (known.clone(), found.clone());
@@ -62,7 +63,7 @@ fn are_peers(rt: &Runtime, x: &Data<u64>) -> bool {
     found.load(Ordering::SeqCst) == 0 || known.load(Ordering::SeqCst) == 1
 }
 
-pub(crate) fn a_task_across_the_devices_of_a_unit(kind: UnitKind) {
+pub(crate) fn task_across_the_devices_of_a_unit_matches_host(kind: UnitKind) {
     for cores in ["", "1:CPU:1,"] {
         let rt = Runtime::builder().compute_units(format!("{cores}1:{kind}:2")).build().unwrap();
         let mut expected: [Vec<u64>; 2] = [(0..1001).collect(), (0..1001).rev().collect()];
@@ -72,7 +73,7 @@ pub(crate) fn a_task_across_the_devices_of_a_unit(kind: UnitKind) {
             mix(&rt, &data[0], &data[1], salt, peers && salt % 2 == 0);
             let [x, y] = &mut expected;
             mixed(x, y, salt);
-            // Others in between: on one device, and on parts of other sizes.
+            // Tasks in between: on one device, and on parts of other sizes.
             kernels::mix(&rt, data[1].slice(..100), data[0].slice(600..700), salt);
             kernels::mixed(&y[..100], &mut x[600..700], salt);
             data.reverse();
@@ -83,8 +84,8 @@ pub(crate) fn a_task_across_the_devices_of_a_unit(kind: UnitKind) {
     }
 }
 
-/// What is refused, fails or panics fails as a whole, and both devices go on.
-pub(crate) fn a_task_across_devices_that_fails(kind: UnitKind) {
+/// A launch that is refused, an error and a panic each fail the whole task, and both devices go on working.
+pub(crate) fn failing_task_across_devices_fails_as_a_whole(kind: UnitKind) {
     if kind == UnitKind::Emulated {
         return; // enqueues nothing
     }

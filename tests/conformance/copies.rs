@@ -1,11 +1,11 @@
-//! Copies: flat and strided, to a device, from it, and from one to another.
+//! Copies, flat and strided: to a device, back, and from one device to another.
 
 use super::{kernels, runtime_of};
 use ndarray::{Array2, Array3, Array4, s};
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-pub(crate) fn whole_arrays_go_there_and_back(kind: UnitKind) {
+pub(crate) fn whole_arrays_survive_copies_to_a_device_and_back(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     for n in [1, 7, 64, 1000, 300_000] {
         let x: Vec<u64> = (0..n).collect();
@@ -18,7 +18,7 @@ pub(crate) fn whole_arrays_go_there_and_back(kind: UnitKind) {
     }
 }
 
-pub(crate) fn boxes_of_two_to_four_dimensions(kind: UnitKind) {
+pub(crate) fn boxes_of_two_to_four_dimensions_match_host(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let mut n = 0;
     let mut next = move || {
@@ -62,7 +62,7 @@ pub(crate) fn boxes_of_two_to_four_dimensions(kind: UnitKind) {
     assert_eq!(rt.take(a).unwrap(), four);
 }
 
-pub(crate) fn from_device_to_device(kind: UnitKind) {
+pub(crate) fn arrays_are_copied_from_device_to_device(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 2, u64::MAX);
     let (first, second) = (SpaceId(1), SpaceId(2));
     let mut cube = Array3::from_shape_fn((8, 9, 10), |(i, j, k)| (i * 100 + j * 10 + k) as u64);
@@ -82,11 +82,11 @@ pub(crate) fn from_device_to_device(kind: UnitKind) {
     assert_eq!(rt.take(x).unwrap(), cube);
     let links = rt.statistics().links;
     let between = links.iter().filter(|link| !link.from.is_host() && !link.to.is_host());
-    assert!(between.count() > 0, "nothing went from device to device: {links:?}");
+    assert!(between.count() > 0, "no copy went from device to device: {links:?}");
 }
 
-/// Steps of a stencil on one unit of two devices: parts stay, and halos cross.
-pub(crate) fn a_loop_over_the_devices_of_a_unit(kind: UnitKind) {
+/// Stencil sweeps on one unit of two devices: parts stay on their devices, and only halos cross.
+pub(crate) fn loop_spread_over_devices_copies_halos_only(kind: UnitKind) {
     const N: usize = 10_001;
     const STEPS: u64 = 20;
     let rt = Runtime::builder().compute_units(format!("1:{kind}:2")).build().unwrap();
@@ -108,7 +108,7 @@ pub(crate) fn a_loop_over_the_devices_of_a_unit(kind: UnitKind) {
         let between = links.iter().filter(|link| link.from != link.to && link.from.is_host() == from_home);
         between.map(|link| link.bytes).sum::<u64>()
     };
-    // What two parts share crosses once in each step; in the first it may come from home.
+    // The halo between the two parts crosses once in each step; in the first step it may come from the host.
     assert_eq!(bytes(true) + bytes(false), 8 * (N as u64 + 2 * STEPS));
     assert!(bytes(false) >= 8 * 2 * (STEPS - 1));
     assert_eq!(rt.take(x).unwrap(), expected);

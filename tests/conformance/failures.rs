@@ -1,4 +1,4 @@
-//! Failures: a task that fails poisons what it should have written, and the device goes on.
+//! Failures: a failed task poisons its outputs, and the device continues.
 
 use super::{kernels, runtime_of};
 use thalweg::error::FailureReason;
@@ -22,7 +22,7 @@ fn check_poison(rt: &Runtime, x: &Data<u64>, words: &str) {
     assert_eq!(rt.take(y).unwrap(), [35; 10]);
 }
 
-pub(crate) fn a_body_that_fails(kind: UnitKind) {
+pub(crate) fn failing_body_poisons_its_outputs(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; 20]);
     let task = rt.task("fails", (x.inout(),));
@@ -34,7 +34,7 @@ fn out_of_luck() {
     panic!("out of luck");
 }
 
-pub(crate) fn a_body_that_panics(kind: UnitKind) {
+pub(crate) fn panicking_body_poisons_its_outputs(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; 20]);
     let task = rt.task("panics", (x.inout(),));
@@ -42,7 +42,7 @@ pub(crate) fn a_body_that_panics(kind: UnitKind) {
     check_poison(&rt, &x, "panicked: out of luck");
 }
 
-pub(crate) fn no_memory_for_scratch(kind: UnitKind) {
+pub(crate) fn oversized_scratch_memory_fails_the_task(kind: UnitKind) {
     if kind == UnitKind::Emulated {
         return; // has no scratch memory
     }

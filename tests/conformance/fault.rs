@@ -1,8 +1,9 @@
-//! A kernel that writes where nothing is: its device is lost, and the rest of the machine works on.
+//! A kernel that writes to unmapped memory: its device is lost, and the rest of the machine keeps working.
 //!
-//! A GPU is lost to the whole process then, so the program runs in another one: this test's own binary, which an environment
-//! variable tells so. Where kernels run on cores, such a write ends the process, and there is no such test. AMD's runtime ends
-//! the process as well, by `abort`, and tells nobody before: there all that can be asked for is that it ends.
+//! A GPU is then lost to the whole process, so the program runs in a separate process: this test's own binary, started
+//! with an environment variable. If kernels run on cores, such a write ends the process, so there is no such test for
+//! them. AMD's runtime ends the process as well, by `abort` and without prior notice; there the test only requires that
+//! the process ends.
 
 use super::{kernels, runtime_of};
 use std::os::unix::process::ExitStatusExt;
@@ -12,28 +13,28 @@ use thalweg::kernel::{Kernel, Program, Write};
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-/// Names the kind of device in the process of its own.
+/// Environment variable that names the kind of device in the separate process.
 const VARIABLE: &str = "THALWEG_CONFORMANCE_FAULT";
 
-/// What `abort` ends a process with.
+/// The signal by which `abort` ends a process.
 const SIGABRT: i32 = 6;
 
-/// Far behind all memory of any device.
+/// A kernel that writes far past the memory of any device.
 const TEXT: &str =
     "KERNEL(64, 1, 1) far_away(INOUT(UINT64, y, 1)) { REGION(y); y[((UINT64)1 << 44) + GLOBAL_ID(0)] = 1; }";
 #[allow(unsafe_code)]
-// SAFETY: it has none: the write is to fault, in a process that is for nothing else.
+// SAFETY: the promise is broken on purpose: the write is meant to fault, in a process that exists only for this.
 const PROGRAM: Program = unsafe { Program::new("fault.cl", TEXT) };
 static FAR_AWAY: Kernel<(Write<u64>,)> = Kernel::new(&PROGRAM, "far_away");
 
-/// Runs the program, if this process is for that.
+/// Runs the program if this process was started for it. Returns whether it was.
 pub(crate) fn run_if_asked(kinds: &[UnitKind]) -> bool {
     let Ok(asked) = std::env::var(VARIABLE) else { return false };
-    program(*kinds.iter().find(|kind| kind.keyword() == asked).expect("a kind of device"));
+    program(*kinds.iter().find(|kind| kind.keyword() == asked).expect("the variable names a kind of device"));
     true
 }
 
-pub(crate) fn a_kernel_that_faults(kind: UnitKind) {
+pub(crate) fn faulting_kernel_loses_only_its_device(kind: UnitKind) {
     let this = std::env::current_exe().unwrap();
     let output = Command::new(this).env(VARIABLE, kind.keyword()).output().unwrap();
     let aborted = kind == UnitKind::Hip && output.status.signal() == Some(SIGABRT);
@@ -48,7 +49,7 @@ fn program(kind: UnitKind) {
     assert_eq!(failures.len(), 1, "{failures}");
     assert!(matches!(failures[0].reason(), FailureReason::Device(DeviceError::Lost { .. })), "{}", failures[0]);
     assert!(matches!(rt.read(&x.all()), Err(RunError::Poisoned(_))));
-    // Cores take over: what the device alone had is lost until it is overwritten, all else is there.
+    // Cores take over. Data that only the device had is lost until it is overwritten; all other data is available.
     kernels::fill(&rt, x.all(), 4);
     for salt in 0..100 {
         kernels::mix(&rt, untouched.all(), x.all(), salt);

@@ -1,4 +1,4 @@
-//! The suite's tasks: each for cores and for accelerators.
+//! The tasks of the suite, each with a body for cores and one for accelerators.
 
 use thalweg::kernel::{DeviceView, DeviceViewMut, Kernel, Launcher, Program, Read, Write};
 use thalweg::prelude::*;
@@ -51,18 +51,19 @@ const TEXT: &str = "
     }
 ";
 #[allow(unsafe_code)]
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("conformance.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 static FILL: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "fill");
-/// The box, the value, extents and strides.
+/// The box, the value, the extents and the strides.
 type Add = (Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32, i32);
 static ADD: Kernel<Add> = Kernel::new(&PROGRAM, "add");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 static SLOW: Kernel<(Write<u64>, i32, i32)> = Kernel::new(&PROGRAM, "slow");
 static STEP: Kernel<(Read<u64>, Write<u64>, i32, i32, i32)> = Kernel::new(&PROGRAM, "stencil");
 
-/// Each element of `y` is three times the left neighbour in `x` and the right one; `x` begins so many elements before `y`.
+/// Sets each element of `y` to three times its left neighbour in `x` plus its right one. `x` begins `before` elements
+/// before `y`.
 pub(crate) fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     for (i, y) in y.iter_mut().enumerate() {
         let here = i + before;
@@ -70,7 +71,7 @@ pub(crate) fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     }
 }
 
-/// The same for blocks of this size, spread over devices.
+/// Does the same as [`stepped`] by a loop over blocks of `size` elements, spread over devices.
 pub(crate) fn step(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize, devices: &[DeviceId]) {
     rt.for_each("step", (0.., x.blocks(size).grow(1).input(), y.blocks(size).output()))
         .cpu(|_, (part, x, y)| stepped(x, y, usize::from(part > 0)))
@@ -89,7 +90,7 @@ pub(crate) fn mixed(x: &[u64], y: &mut [u64], salt: u64) {
     }
 }
 
-/// `y ← 31 y + x + salt`, as far as both go.
+/// Enqueues `y ← 31 y + x + salt` for the length of the shorter region.
 pub(crate) fn mix_some(
     k: &mut Launcher<'_>,
     x: &DeviceView<'_, u64>,
@@ -100,13 +101,13 @@ pub(crate) fn mix_some(
     k.launch(&MIX, n, (x, y, salt, n as i32))
 }
 
-/// `y ← value`, by what is enqueued here.
+/// Enqueues `y ← value`.
 pub(crate) fn fill_some(k: &mut Launcher<'_>, y: &mut DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
     let n = y.len();
     k.launch(&FILL, n, (y, value, n as i32))
 }
 
-/// `y ← 31 y + x + salt`, for regions of one length.
+/// Submits `y ← 31 y + x + salt`, for regions of the same length.
 pub(crate) fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u64) {
     rt.task("mix", (x.input(), y.inout()))
         .cpu(move |_, (x, y)| mixed(x, y, salt))
@@ -115,7 +116,7 @@ pub(crate) fn mix(rt: &Runtime, x: Region<'_, u64>, y: Region<'_, u64>, salt: u6
         .unwrap();
 }
 
-/// `y ← value`.
+/// Submits `y ← value`.
 pub(crate) fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
     rt.task("fill", (y.output(),))
         .cpu(move |_, (y,)| y.fill(value))
@@ -127,14 +128,14 @@ pub(crate) fn fill(rt: &Runtime, y: Region<'_, u64>, value: u64) {
         .unwrap();
 }
 
-/// A body that adds to each element of a box of any number of dimensions: `y ← 7 y + value`.
+/// Enqueues `y ← 7 y + value` for a box of any number of dimensions.
 pub(crate) fn add(k: &mut Launcher<'_>, mut y: DeviceViewMut<'_, u64>, value: u64) -> Result<(), DeviceError> {
     let ([n0, n1, n2, n3], [s0, s1, s2, s3]) = (y.extents().map(|n| n as i32), y.strides().map(|s| s as i32));
     let [_, j, k_, l] = y.extents();
     k.launch(&ADD, [l, k_, j], (&mut y, value, n0, n1, n2, n3, s0, s1, s2, s3))
 }
 
-/// `total ← total + Σ x`, as a reduction.
+/// Submits `total ← total + Σ x` as a reduction.
 pub(crate) fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
     rt.task("sum", (x.input(), total.reduction(Sum)))
         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
@@ -143,7 +144,7 @@ pub(crate) fn sum(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
         .unwrap();
 }
 
-/// As [`sum`], added to what others of the unit have left.
+/// Submits the same as [`sum`], accumulated into a replica that tasks of a unit share.
 pub(crate) fn accumulate(rt: &Runtime, x: Region<'_, f64>, total: &Data<f64>) {
     rt.task("sum", (x.input(), total.accumulate(Sum)))
         .cpu(|_, (x, total)| total[0] += x.iter().sum::<f64>())
@@ -156,7 +157,7 @@ pub(crate) fn slowed(y: &mut [u64], rounds: u32) {
     y.iter_mut().for_each(|y| (0..rounds).for_each(|_| *y = y.wrapping_mul(3).wrapping_add(1)));
 }
 
-/// `y ← 3 y + 1`, so often.
+/// Submits `y ← 3 y + 1`, repeated `rounds` times.
 pub(crate) fn slow(rt: &Runtime, y: Region<'_, u64>, rounds: u32) {
     rt.task("slow", (y.inout(),))
         .cpu(move |_, (y,)| slowed(y, rounds))

@@ -1,7 +1,7 @@
-//! One suite for every kind of device: what holds for one holds for all.
+//! A suite that every kind of device must pass.
 //!
-//! Emulated devices are always there. Tests on others that are missing are ignored, and it is said why; unless
-//! `THALWEG_REQUIRE` (a list such as `opencl,cuda`) says that they must be there.
+//! Emulated devices are always available. Tests on other kinds are ignored, with a message, if the devices are
+//! missing; unless `THALWEG_REQUIRE` (a list such as `opencl,cuda`) has the kind.
 
 mod across;
 mod copies;
@@ -17,36 +17,36 @@ use std::collections::BTreeMap;
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-/// A test, and how many devices it needs.
+/// A test: its name, the number of devices it needs, and its function.
 type Test = (&'static str, usize, fn(UnitKind));
 
 const TESTS: [Test; 18] = [
-    ("whole_arrays_go_there_and_back", 1, copies::whole_arrays_go_there_and_back),
-    ("boxes_of_two_to_four_dimensions", 1, copies::boxes_of_two_to_four_dimensions),
-    ("from_device_to_device", 2, copies::from_device_to_device),
-    ("a_loop_over_the_devices_of_a_unit", 2, copies::a_loop_over_the_devices_of_a_unit),
-    ("a_task_across_the_devices_of_a_unit", 2, across::a_task_across_the_devices_of_a_unit),
-    ("a_task_across_devices_that_fails", 2, across::a_task_across_devices_that_fails),
-    ("memory_is_used_to_the_limit", 1, memory::memory_is_used_to_the_limit),
-    ("more_than_fits_is_refused", 1, memory::more_than_fits_is_refused),
-    ("many_readers_between_two_writers", 1, order::many_readers_between_two_writers),
-    ("data_released_behind_kernels", 1, order::data_released_behind_kernels),
-    ("independent_kernels", 1, order::independent_kernels),
-    ("reductions_on_private_replicas", 1, order::reductions_on_private_replicas),
-    ("a_body_that_fails", 1, failures::a_body_that_fails),
-    ("a_body_that_panics", 1, failures::a_body_that_panics),
-    ("no_memory_for_scratch", 1, failures::no_memory_for_scratch),
-    ("ten_thousand_random_tasks", 1, |kind| random::random_tasks(kind, 0, 1)),
-    ("random_tasks_beside_cores", 1, |kind| random::random_tasks(kind, 1, 1)),
-    ("random_tasks_on_two_devices", 2, |kind| random::random_tasks(kind, 1, 2)),
+    ("whole_arrays_survive_copies_to_a_device_and_back", 1, copies::whole_arrays_survive_copies_to_a_device_and_back),
+    ("boxes_of_two_to_four_dimensions_match_host", 1, copies::boxes_of_two_to_four_dimensions_match_host),
+    ("arrays_are_copied_from_device_to_device", 2, copies::arrays_are_copied_from_device_to_device),
+    ("loop_spread_over_devices_copies_halos_only", 2, copies::loop_spread_over_devices_copies_halos_only),
+    ("task_across_the_devices_of_a_unit_matches_host", 2, across::task_across_the_devices_of_a_unit_matches_host),
+    ("failing_task_across_devices_fails_as_a_whole", 2, across::failing_task_across_devices_fails_as_a_whole),
+    ("full_device_memory_evicts_and_keeps_values", 1, memory::full_device_memory_evicts_and_keeps_values),
+    ("working_set_larger_than_device_memory_is_refused", 1, memory::working_set_larger_than_device_memory_is_refused),
+    ("readers_between_writers_are_ordered", 1, order::readers_between_writers_are_ordered),
+    ("released_memory_is_reused_only_after_its_kernels", 1, order::released_memory_is_reused_only_after_its_kernels),
+    ("independent_kernels_compute_correct_values", 1, order::independent_kernels_compute_correct_values),
+    ("reductions_and_accumulations_match_host", 1, order::reductions_and_accumulations_match_host),
+    ("failing_body_poisons_its_outputs", 1, failures::failing_body_poisons_its_outputs),
+    ("panicking_body_poisons_its_outputs", 1, failures::panicking_body_poisons_its_outputs),
+    ("oversized_scratch_memory_fails_the_task", 1, failures::oversized_scratch_memory_fails_the_task),
+    ("ten_thousand_random_tasks_match_host", 1, |kind| random::random_tasks(kind, 0, 1)),
+    ("random_tasks_shared_with_cores_match_host", 1, |kind| random::random_tasks(kind, 1, 1)),
+    ("random_tasks_on_two_devices_match_host", 2, |kind| random::random_tasks(kind, 1, 2)),
 ];
 
-/// Where kernels run on processors of their own.
-const OF_GPUS: [Test; 1] = [("a_kernel_that_faults", 1, fault::a_kernel_that_faults)];
+/// Tests for devices that are processors themselves, unlike OpenCL on cores and emulated devices.
+const OF_GPUS: [Test; 1] = [("faulting_kernel_loses_only_its_device", 1, fault::faulting_kernel_loses_only_its_device)];
 
 const KINDS: [UnitKind; 4] = [UnitKind::Emulated, UnitKind::OpenCl, UnitKind::Cuda, UnitKind::Hip];
 
-/// A runtime with device units of a kind, and perhaps CPU units.
+/// Returns a runtime with device units of a kind, and perhaps CPU units.
 fn runtime_of(kind: UnitKind, cpu_units: usize, devices: usize, memory_bytes: u64) -> Runtime {
     let builder = Runtime::builder().compute_units(units(kind, cpu_units, devices));
     builder.scheduler("dynamic").device_memory_bytes(memory_bytes).build().unwrap()
@@ -57,11 +57,11 @@ fn units(kind: UnitKind, cpu_units: usize, devices: usize) -> String {
     format!("{cores}{devices}:{kind}:1")
 }
 
-/// Why there are not so many devices.
+/// Returns the reason if there are fewer than `devices` devices of this kind.
 fn missing(kind: UnitKind, devices: usize) -> Option<String> {
     match Runtime::builder().compute_units(units(kind, 0, devices)).build() {
         Err(BuildError::NoDevice { found, .. }) => Some(format!("{devices} of {kind}: {found}")),
-        _ => None, // other errors are the tests' to find
+        _ => None, // other errors are for the tests to find
     }
 }
 
@@ -77,7 +77,7 @@ fn main() {
         let of_gpus: &[Test] = if matches!(kind, UnitKind::Cuda | UnitKind::Hip) { &OF_GPUS } else { &[] };
         for &(name, devices, test) in TESTS.iter().chain(of_gpus) {
             let missing = known.entry((kind, devices)).or_insert_with(|| missing(kind, devices));
-            // Of a kind that is required, a second device may be missing even so.
+            // Only one device is required; a second one may be missing.
             let ignored = missing.is_some() && !(is_required && devices == 1);
             let name = format!("{}::{name}", kind.keyword().to_lowercase());
             let run = move || {

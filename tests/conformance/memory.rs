@@ -1,14 +1,14 @@
-//! Memory: used to the limit, and not beyond.
+//! Device memory: used up to the limit, and never beyond.
 
 use super::{kernels, runtime_of};
 use thalweg::machine::UnitKind;
 use thalweg::prelude::*;
 
-/// Small, so that a test fills it.
+/// A small limit, so that a test fills it.
 const LIMIT_BYTES: u64 = 64 << 10;
-const ELEMENTS: usize = 2048; // a quarter of it
+const ELEMENTS: usize = 2048; // a quarter of the limit
 
-pub(crate) fn memory_is_used_to_the_limit(kind: UnitKind) {
+pub(crate) fn full_device_memory_evicts_and_keeps_values(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
     assert_eq!(rt.capacity_bytes(SpaceId(1)), LIMIT_BYTES);
     let data: Vec<_> = (0..16).map(|n| rt.data(vec![n; ELEMENTS])).collect();
@@ -30,10 +30,10 @@ pub(crate) fn memory_is_used_to_the_limit(kind: UnitKind) {
     assert!(rt.statistics().evictions > 0);
 }
 
-pub(crate) fn more_than_fits_is_refused(kind: UnitKind) {
+pub(crate) fn working_set_larger_than_device_memory_is_refused(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, LIMIT_BYTES);
     let x = rt.data(vec![0u8; LIMIT_BYTES as usize + 1]);
-    // Without a body for cores, which could work at home.
+    // Without a body for cores, which could run in host memory.
     let refused = rt.task("large", (x.inout(),)).gpu(|_, _| ()).emulated(|_, _| ()).submit().unwrap_err();
     let (needed_bytes, capacity_bytes) = (LIMIT_BYTES + 1, LIMIT_BYTES);
     assert_eq!(refused, SubmitError::WorkingSet { task: "large".into(), needed_bytes, capacity_bytes });

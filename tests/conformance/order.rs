@@ -1,11 +1,11 @@
-//! Order among what is enqueued: on one stream, across streams, and none where none is needed.
+//! Order among enqueued kernels: on one stream, across streams, and none between independent kernels.
 
 use super::{kernels, runtime_of};
 use thalweg::machine::UnitKind;
 
 const N: usize = 500;
 
-pub(crate) fn many_readers_between_two_writers(kind: UnitKind) {
+pub(crate) fn readers_between_writers_are_ordered(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let x = rt.data(vec![1u64; N]);
     let readers: Vec<_> = (0..12).map(|_| rt.data(vec![0u64; N])).collect();
@@ -25,8 +25,9 @@ pub(crate) fn many_readers_between_two_writers(kind: UnitKind) {
     }
 }
 
-/// A device's memory goes to the next data of the same size: not before the kernels that use it have ended.
-pub(crate) fn data_released_behind_kernels(kind: UnitKind) {
+/// A device's memory is handed to the next data object of the same size, but only after the kernels that use it have
+/// ended.
+pub(crate) fn released_memory_is_reused_only_after_its_kernels(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     for round in 0..40 {
         let (x, released) = (rt.data(vec![round; N]), rt.data(vec![0u64; N]));
@@ -40,7 +41,7 @@ pub(crate) fn data_released_behind_kernels(kind: UnitKind) {
     }
 }
 
-pub(crate) fn independent_kernels(kind: UnitKind) {
+pub(crate) fn independent_kernels_compute_correct_values(kind: UnitKind) {
     let rt = runtime_of(kind, 0, 1, u64::MAX);
     let data: Vec<_> = (0..8u64).map(|n| rt.data(vec![n; N])).collect();
     for x in &data {
@@ -53,7 +54,7 @@ pub(crate) fn independent_kernels(kind: UnitKind) {
     }
 }
 
-pub(crate) fn reductions_on_private_replicas(kind: UnitKind) {
+pub(crate) fn reductions_and_accumulations_match_host(kind: UnitKind) {
     let rt = runtime_of(kind, 1, 1, u64::MAX);
     let x = rt.data((0..N).map(|n| n as f64).collect::<Vec<_>>());
     let total = rt.scalar(0.5);

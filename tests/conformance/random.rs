@@ -1,4 +1,4 @@
-//! Ten thousand tasks with random regions, against the same done one after another.
+//! Ten thousand tasks with random regions, compared with a sequential run on the host.
 
 #[path = "../common/random.rs"]
 mod numbers;
@@ -14,7 +14,7 @@ const N: usize = 400;
 const SIDES: [usize; 3] = [9, 10, 11];
 
 pub(crate) fn random_tasks(kind: UnitKind, cpu_units: usize, devices: usize) {
-    // Not everything fits at once, so replicas come and go.
+    // The arrays do not all fit at once, so replicas are evicted and copied again.
     let rt = runtime_of(kind, cpu_units, devices, 12_000);
     let mut random = Random(cpu_units as u64 * 100 + devices as u64);
     let mut arrays: Vec<Vec<u64>> = (0..ARRAYS as u64).map(|n| vec![n; N]).collect();

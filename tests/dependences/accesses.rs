@@ -1,11 +1,11 @@
-//! Accesses in other forms than a tuple of a few: one alone, tuples in tuples, and lists.
+//! Accesses in other forms than a short tuple: a single access, nested tuples, and lists.
 
 use crate::common::{for_each_mix, runtime};
 use thalweg::prelude::*;
 use thalweg::task::Accesses;
 
 #[test]
-fn one_access_alone() {
+fn single_access_needs_no_tuple() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; 10]);
         rt.task("add", x.slice(3..5).inout()).cpu(|_, x| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
@@ -14,9 +14,9 @@ fn one_access_alone() {
     });
 }
 
-/// Sixteen accesses of all modes, in tuples that are nested differently.
+/// Sixteen accesses in all modes, in tuples of different nesting.
 #[test]
-fn tuples_in_tuples() {
+fn nested_tuples_of_accesses_give_nested_views() {
     for_each_mix(|rt| {
         let x: Vec<_> = (0..16).map(|i| rt.data(vec![i as u64; 3])).collect();
         let inner = (x[0].input(), x[1].input(), (x[2].input(), ()), x[3].inout());
@@ -52,7 +52,7 @@ fn tuples_in_tuples() {
 }
 
 #[test]
-fn lists_of_every_length_and_mode() {
+fn lists_of_accesses_of_any_length_match_host() {
     for_each_mix(|rt| {
         let x = rt.data((0..200u64).collect());
         for len in [0, 1, 2, 12, 13, 50] {
@@ -90,9 +90,9 @@ fn lists_of_every_length_and_mode() {
     });
 }
 
-/// Members with several accesses each, and lists in lists, whose lengths differ.
+/// List members with several accesses each, and lists in lists of different lengths.
 #[test]
-fn lists_of_tuples_and_of_lists() {
+fn lists_of_tuples_and_lists_of_lists_match_host() {
     for_each_mix(|rt| {
         let x: Vec<_> = (0..10).map(|i| rt.scalar(i as u64)).collect();
         let y: Vec<_> = (0..10).map(|_| rt.scalar(1u64)).collect();
@@ -119,7 +119,7 @@ fn lists_of_tuples_and_of_lists() {
 }
 
 #[test]
-fn members_of_a_list_keep_apart_as_other_accesses_do() {
+fn overlapping_members_of_a_list_are_refused() {
     let rt = runtime("1:CPU:1");
     let (x, y) = (rt.data(vec![0u64; 1000]), rt.data(vec![0u64; 1000]));
     fn refusal(rt: &Runtime, accesses: impl Accesses) -> Option<String> {
@@ -146,7 +146,7 @@ fn members_of_a_list_keep_apart_as_other_accesses_do() {
     rt.wait().unwrap();
 }
 
-/// Dependences between tasks with long lists, in both directions and against single accesses.
+/// Dependences between tasks with long lists, in both directions, and with tasks that have a single access.
 #[test]
 fn tasks_with_lists_are_ordered_by_their_members() {
     for_each_mix(|rt| {
@@ -170,7 +170,7 @@ fn tasks_with_lists_are_ordered_by_their_members() {
         for round in 0..20u64 {
             expected.iter_mut().enumerate().step_by(3).for_each(|(i, x)| *x += i as u64);
             expected.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(round));
-            expected[39] += expected[0] % 2; // the list begins with the last
+            expected[39] += expected[0] % 2; // the list is in reverse order
         }
         let values: Vec<_> = x.iter().map(|x| rt.read_scalar(x).unwrap()).collect();
         assert_eq!(values, expected);
@@ -178,12 +178,12 @@ fn tasks_with_lists_are_ordered_by_their_members() {
 }
 
 #[test]
-fn a_data_object_that_was_taken_is_refused_in_a_list_too() {
+fn taken_data_object_is_refused_in_a_list() {
     let rt = runtime("1:CPU:1");
     let x: Vec<_> = (0..20).map(|_| rt.scalar(0u64)).collect();
     let taken = x[13].clone();
     rt.take(taken).unwrap();
     let refused = rt.task("t", x.iter().map(Data::inout).collect::<Vec<_>>()).cpu(|_, _| ()).submit();
     assert!(matches!(refused, Err(SubmitError::Taken { .. })), "{refused:?}");
-    assert_eq!(rt.read_scalar(&x[12]).unwrap(), 0, "nothing was entered");
+    assert_eq!(rt.read_scalar(&x[12]).unwrap(), 0, "a refused task must not access anything");
 }

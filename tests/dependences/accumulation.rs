@@ -1,4 +1,4 @@
-//! Tasks that accumulate: they add to replicas that they share, and these are combined once for each.
+//! Accumulating tasks: they add to replicas that tasks share, and each replica is combined once.
 
 use crate::common::builder;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ fn runtime(units: &str) -> Runtime {
     builder(units, false).detect_conflicts(true).build().unwrap()
 }
 
-/// Adds, and counts how often.
+/// Returns an addition that counts its calls, and the count.
 fn counted() -> (Reduction<u64>, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let count = calls.clone();
@@ -22,7 +22,7 @@ fn counted() -> (Reduction<u64>, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn what_is_accumulated_is_combined_once_for_each_unit() {
+fn accumulation_is_combined_once_per_replica() {
     const LEN: usize = 3000;
     for (units, most) in [("1:CPU:1", 1), ("3:CPU:1", 3), ("1:CPU:1,1:EMU:1", 5)] {
         let rt = runtime(units);
@@ -38,7 +38,7 @@ fn what_is_accumulated_is_combined_once_for_each_unit() {
             }
             drop(open);
             rt.wait().unwrap();
-            assert_eq!(calls.load(Ordering::Relaxed), 0, "nobody has asked for the value");
+            assert_eq!(calls.load(Ordering::Relaxed), 0, "combined before the value was requested");
             assert_eq!(rt.read(&x.all()).unwrap(), [7 + round * tasks; LEN]);
             let replicas = calls.load(Ordering::Relaxed) / LEN;
             assert!((1..=most).contains(&replicas), "{replicas} replicas on {units}");
@@ -47,7 +47,7 @@ fn what_is_accumulated_is_combined_once_for_each_unit() {
 }
 
 #[test]
-fn who_waits_for_something_else_that_a_member_wrote_is_not_held_up_by_the_group() {
+fn task_reading_another_output_of_a_member_does_not_wait_for_the_group() {
     let rt = runtime("1:CPU:1");
     let [x, y, z] = [(); 3].map(|()| rt.scalar(0u64));
     let add = |_: &Context, (x, y): (&mut [u64], &mut [u64])| (x[0] += 1, y[0] += 1);
@@ -59,7 +59,7 @@ fn who_waits_for_something_else_that_a_member_wrote_is_not_held_up_by_the_group(
 }
 
 #[test]
-fn a_member_that_fails_takes_the_group_with_it_and_nothing_of_it_is_seen() {
+fn failing_member_discards_the_contributions_of_its_group() {
     for units in ["1:CPU:1", "3:CPU:1", "1:CPU:1,1:EMU:1"] {
         for end in [0, 1, 2] {
             let rt = runtime(units);
@@ -80,7 +80,7 @@ fn a_member_that_fails_takes_the_group_with_it_and_nothing_of_it_is_seen() {
                     Ok(())
                 };
                 match end == 2 && i == 20 {
-                    // Poisoned before it could begin.
+                    // This member is poisoned before it can begin.
                     true => rt.task("add", (x.slice(..30).accumulate(Sum), cancel.inout())).cpu(body).submit().unwrap(),
                     false => rt.task("add", (x.slice(..30).accumulate(Sum), y.inout())).cpu(body).submit().unwrap(),
                 };
@@ -90,16 +90,20 @@ fn a_member_that_fails_takes_the_group_with_it_and_nothing_of_it_is_seen() {
             rt.task("reader", (x.slice(5..6).input(),)).cpu(reader).submit().unwrap();
             assert!(rt.wait().is_err());
             assert!(rt.read(&x.slice(..1)).is_err() && rt.read(&x.slice(29..30)).is_err());
-            assert_eq!(rt.read(&x.slice(30..32)).unwrap(), [60, 10], "another part, another group");
+            assert_eq!(
+                rt.read(&x.slice(30..32)).unwrap(),
+                [60, 10],
+                "the other part has a group of its own, which is unaffected"
+            );
             rt.accept(x.all()).unwrap();
             let x = rt.take(x).unwrap();
-            assert_eq!(x[..30], [10; 30], "as it was before the group");
+            assert_eq!(x[..30], [10; 30], "accepting the region must restore the value from before the group");
         }
     }
 }
 
 #[test]
-fn an_operation_that_panics_when_it_combines_fails_who_uses_the_value() {
+fn panic_while_combining_fails_the_reader() {
     let rt = runtime("2:CPU:1");
     let x = rt.scalar(1u64);
     let add = Reduction::new("panics", 0u64, |_: &mut u64, _| panic!("on purpose"));
@@ -114,7 +118,7 @@ fn an_operation_that_panics_when_it_combines_fails_who_uses_the_value() {
     assert_eq!(rt.read_scalar(&x).unwrap(), 5);
 }
 
-/// Uses the data object, of which nothing may be locked then.
+/// Submits a task that reads the data object when it is dropped, so the data must not be locked then.
 struct ReadsWhenDropped(std::sync::Weak<Runtime>, Data<u64>);
 
 impl Drop for ReadsWhenDropped {
@@ -126,7 +130,7 @@ impl Drop for ReadsWhenDropped {
 }
 
 #[test]
-fn operations_of_groups_are_dropped_and_called_under_no_lock() {
+fn operations_are_called_and_dropped_without_locks() {
     for overwrite in [false, true] {
         let rt = Arc::new(runtime("2:CPU:1"));
         let x = rt.scalar(0u64);
@@ -143,7 +147,7 @@ fn operations_of_groups_are_dropped_and_called_under_no_lock() {
             rt.task("add", (x.accumulate(add.clone()),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
         }
         rt.wait().unwrap();
-        drop(add); // the group has the last of it
+        drop(add); // the group now holds the last clone
         let expected = match overwrite {
             true => rt.task("over", (x.output(),)).cpu(|_, (x,)| x[0] = 3).submit().map(|_| 3),
             false => rt.task("after", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().map(|_| 11),
@@ -155,7 +159,7 @@ fn operations_of_groups_are_dropped_and_called_under_no_lock() {
 }
 
 #[test]
-fn groups_on_regions_that_cross_each_other_end_as_one_after_the_other() {
+fn overlapping_groups_match_sequential_execution() {
     for (units, record) in [("1:CPU:1", false), ("3:CPU:1", false), ("2:CPU:1", true), ("1:CPU:1,2:EMU:1", false)] {
         let rt = Runtime::builder().compute_units(units).record_graph(record).detect_conflicts(true).build().unwrap();
         let shape = (12, 9);
@@ -199,7 +203,7 @@ fn groups_on_regions_that_cross_each_other_end_as_one_after_the_other() {
 }
 
 #[test]
-fn nothing_to_accumulate_and_data_that_goes_before_anybody_asks() {
+fn empty_accumulation_and_dropped_accumulator_do_no_harm() {
     let rt = runtime("2:CPU:1");
     let x = rt.data(vec![1u64; 4]);
     for _ in 0..5 {

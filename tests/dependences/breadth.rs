@@ -1,5 +1,5 @@
-//! Pieces of memory that are alive at once when each of many is produced by one task and consumed by the next; and long
-//! chains, whose tasks are preferred as consumers are.
+//! Order of ready tasks: how many pieces of memory are alive at once if each is produced by one task and consumed by
+//! the next, and how long chains, whose tasks are preferred as consumers are, let other tasks run.
 
 use crate::common::{gate, watched};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 
 const PIECES: usize = 120;
 
-/// The pieces that were produced and not consumed, and the most of them so far.
+/// The number of pieces that were produced and not consumed, and its maximum so far.
 #[derive(Default)]
 struct Alive(AtomicUsize, AtomicUsize);
 
@@ -23,13 +23,13 @@ impl Alive {
     }
 }
 
-/// Submits all pieces before the first can run. Returns the most that were alive at once.
+/// Submits all pieces before the first task can run. Returns the largest number of pieces alive at once.
 fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
     let builder = Runtime::builder().compute_units(units).scheduler(scheduler).use_current_thread(hosts);
     let rt = builder.build().unwrap();
     let alive = Arc::new(Alive::default());
     let count = rt.machine().num_units();
-    // Every unit is held until all is submitted, so that producers wait in the policy's queues.
+    // Every unit is blocked until everything is submitted, so that producers queue in the policy.
     let mut gates = Vec::new();
     for _ in 0..count * usize::from(!hosts) {
         let (open, wait) = gate();
@@ -60,8 +60,8 @@ fn most_alive(units: &str, scheduler: &str, hosts: bool) -> usize {
 fn consumers_run_before_further_producers() {
     for scheduler in ["stealing", "dynamic", "eft", "priority", "static"] {
         for units in ["1:CPU:1", "1:EMU:1", "2:CPU:1", "4:CPU:1", "1:CPU:1,1:EMU:1"] {
-            // These never move a task that they have given to a unit. If the system stops that unit's thread, consumers
-            // wait there while other units produce, and order alone bounds nothing.
+            // These policies never move a task that they have given to a unit. If the system suspends that unit's
+            // thread, consumers wait there while other units produce, and task order alone bounds nothing.
             let stays = matches!(scheduler, "eft" | "static");
             if stays && (!units.starts_with("1:") || units.contains(',')) {
                 continue;
@@ -78,9 +78,9 @@ fn consumers_run_before_further_producers() {
 }
 
 #[test]
-fn long_chains_let_others_run() {
+fn long_chains_let_other_tasks_run() {
     const LINKS: usize = 900;
-    // One link after 256 waits its turn, of each chain in the end.
+    // After 256 links of a chain the next one waits for its turn, and in the end each chain does so.
     const MOST: usize = 3 * 257;
     for scheduler in ["stealing", "dynamic", "eft", "static"] {
         for units in ["1:CPU:1", "1:EMU:1"] {
@@ -88,7 +88,7 @@ fn long_chains_let_others_run() {
                 let rt = Runtime::builder().compute_units(units).scheduler(scheduler).build().unwrap();
                 let (open, wait) = gate();
                 let (links, last) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-                // When a link ends, the next ones of other chains are ready.
+                // When a link ends, the next links of the other chains are ready.
                 let [x, y, z] = [0u64; 3].map(|zero| rt.scalar(zero));
                 rt.task("first", (x.inout(), y.inout(), z.inout())).cpu(move |_, _| wait()).submit().unwrap();
                 for n in 0..LINKS {
@@ -98,7 +98,7 @@ fn long_chains_let_others_run() {
                         .cpu(move |_, _| _ = links.fetch_add(1, Ordering::SeqCst));
                     link.submit().unwrap();
                 }
-                // More than a unit is given ahead.
+                // More tasks than a unit is given ahead.
                 for _ in 0..8 {
                     let (links, last) = (links.clone(), last.clone());
                     let other = move |_: &thalweg::Context, ()| {

@@ -1,5 +1,6 @@
-//! What bodies capture and what errors hold is the user's. It may have any size and alignment, and its destructors may
-//! submit, wait, or panic: they run when the task ends, once, and never where they could stop the runtime.
+//! Captured values of bodies and contents of errors, which belong to the user. They may have any size and alignment.
+//! Their destructors may submit, wait, or panic; they run exactly once, when the task ends, and never where they could
+//! stop the runtime.
 
 use crate::common::{failed, for_each_mix, poison, watched};
 use std::fmt;
@@ -16,7 +17,7 @@ impl<F: Fn()> Drop for OnDrop<F> {
     }
 }
 
-/// An error that does something when it is dropped.
+/// An error that calls a function when it is dropped.
 struct Testament<F: Fn()>(#[allow(dead_code, reason = "has a destructor")] OnDrop<F>);
 
 impl<F: Fn()> fmt::Debug for Testament<F> {
@@ -41,7 +42,7 @@ fn sum_with(captured: impl Send + Sync + 'static) -> Reduction<f64> {
 }
 
 #[test]
-fn who_waited_finds_what_tasks_captured_gone() {
+fn captures_are_dropped_before_a_wait_returns() {
     for_each_mix(|rt| {
         let (x, y) = (rt.scalar(0.0), rt.scalar(0u64));
         let held = Arc::new(());
@@ -54,7 +55,7 @@ fn who_waited_finds_what_tasks_captured_gone() {
                 .unwrap();
         }
         assert!(rt.read_scalar(&x).unwrap() > 0.0);
-        assert_eq!(Arc::strong_count(&held), 1, "nothing has to be overwritten first");
+        assert_eq!(Arc::strong_count(&held), 1, "the operation must be dropped without an overwrite");
         let operation = sum_with(held.clone());
         rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
         rt.wait().unwrap();
@@ -63,7 +64,7 @@ fn who_waited_finds_what_tasks_captured_gone() {
 }
 
 #[test]
-fn a_captured_value_may_submit_when_it_is_dropped() {
+fn capture_may_submit_when_dropped() {
     for hosts in [false, true] {
         watched("a capture submits", move || {
             let builder = Runtime::builder().compute_units("1:CPU:1").use_current_thread(hosts).max_pending_tasks(64);
@@ -80,11 +81,11 @@ fn a_captured_value_may_submit_when_it_is_dropped() {
                 }));
                 let operation = sum_with(captured);
                 rt.task("reduce", (x.reduction(operation),)).cpu(|_, (x,)| x[0] = 1.0).submit().unwrap();
-                // Overwrites: the history lets the reduction go here, under its lock.
+                // The write replaces the reduction in the history, which drops it here, under the history's lock.
                 rt.task("write", (x.output(),)).cpu(|_, (x,)| x[0] = 2.0).submit().unwrap();
             }
             rt.wait().unwrap();
-            rt.wait().unwrap(); // what was submitted by the last destructors
+            rt.wait().unwrap(); // for tasks submitted by the last destructors
             assert_eq!(ran.load(Ordering::Relaxed), ROUNDS);
             assert_eq!(rt.read_scalar(&x).unwrap(), 2.0);
         });
@@ -92,7 +93,7 @@ fn a_captured_value_may_submit_when_it_is_dropped() {
 }
 
 #[test]
-fn a_captured_value_may_hold_the_last_handle() {
+fn capture_may_hold_the_last_handle() {
     for_each_mix(|rt| {
         let x = rt.scalar(0.0);
         for _ in 0..50 {
@@ -107,7 +108,7 @@ fn a_captured_value_may_hold_the_last_handle() {
 }
 
 #[test]
-fn an_error_may_submit_when_it_is_dropped() {
+fn error_may_submit_when_dropped() {
     for units in crate::common::MIXES {
         watched(units, move || {
             let rt = Arc::new(Runtime::builder().compute_units(units).build().unwrap());
@@ -126,13 +127,17 @@ fn an_error_may_submit_when_it_is_dropped() {
                 };
                 rt.task("fails", (x.inout(),)).cpu(move |_, (_,)| error()).submit().unwrap();
                 assert_eq!(failed(rt.wait()), ["fails"]);
-                assert_eq!(dropped.load(Ordering::Relaxed), round, "the value may still be asked for");
+                assert_eq!(dropped.load(Ordering::Relaxed), round, "dropped although the value can still be requested");
                 assert_eq!(poison(rt.read_scalar(&x)).1, "failed: it failed");
-                // Here the history lets the failed task go, under its lock.
+                // The write replaces the failed task in the history, which drops it here, under the history's lock.
                 rt.task("mends", (x.output(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
                 rt.wait().unwrap();
                 rt.wait().unwrap();
-                assert_eq!(dropped.load(Ordering::Relaxed), round + 1, "nobody can ask for it any more");
+                assert_eq!(
+                    dropped.load(Ordering::Relaxed),
+                    round + 1,
+                    "not dropped although the value can no longer be requested"
+                );
             }
             rt.wait().unwrap();
             assert_eq!(rt.read_scalar(&y).unwrap(), ROUNDS as u64);
@@ -141,7 +146,7 @@ fn an_error_may_submit_when_it_is_dropped() {
 }
 
 #[test]
-fn failures_do_not_pile_up() {
+fn reported_failures_are_freed() {
     watched("many failures", || {
         let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
         let x = rt.scalar(0u64);
@@ -163,7 +168,7 @@ fn failures_do_not_pile_up() {
 }
 
 #[test]
-fn destructors_of_errors_may_panic() {
+fn destructor_of_an_error_may_panic() {
     watched("errors panic", || {
         let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
         let x = rt.scalar(0u64);
@@ -183,10 +188,10 @@ fn destructors_of_errors_may_panic() {
 }
 
 #[test]
-fn destructors_of_operations_may_panic() {
+fn destructor_of_an_operation_may_panic() {
     for_each_mix(|rt| {
         let x = rt.scalar(0.0);
-        // Held back until this thread has dropped its own shares of the operations.
+        // The tasks are held back until this thread has dropped its own clones of the operations.
         let (open, opened) = std::sync::mpsc::channel::<()>();
         rt.task("gate", (x.inout(),)).cpu(move |_, _| _ = opened.recv()).submit().unwrap();
         for _ in 0..5 {
@@ -199,7 +204,7 @@ fn destructors_of_operations_may_panic() {
     });
 }
 
-/// Waits in its destructor, and hands on what that says.
+/// Returns a value that waits for the runtime in its destructor, and a channel that receives the result of that wait.
 fn waits(rt: &Arc<Runtime>) -> (impl Send + Sync + 'static, std::sync::mpsc::Receiver<Result<(), RunError>>) {
     let (rt, (said, heard)) = (rt.clone(), std::sync::mpsc::channel());
     (OnDrop(move || said.send(rt.wait()).unwrap()), heard)
@@ -210,24 +215,24 @@ fn is_refused(result: Result<(), RunError>) -> bool {
 }
 
 #[test]
-fn a_destructor_cannot_wait_for_its_own_task() {
+fn destructor_cannot_wait_for_its_own_task() {
     for hosts in [false, true] {
         watched("a destructor waits", move || {
             let builder = Runtime::builder().compute_units("1:CPU:1").use_current_thread(hosts);
             let rt = Arc::new(builder.build().unwrap());
             let (x, y) = (rt.scalar(0.0), rt.scalar(0u64));
-            // At the end of a task that has run.
+            // Case 1: the destructor runs at the end of a task that has run.
             let (waiting, heard) = waits(&rt);
             let (submitted, gate) = std::sync::mpsc::channel();
             let add = move |x: &mut [f64]| {
-                gate.recv().unwrap(); // submission has a clone of the operation, which is to go before the task's
+                gate.recv().unwrap(); // the submission's clone of the operation must be dropped before the task's
                 x[0] = 1.0;
             };
             rt.task("reduce", (x.reduction(sum_with(Arc::new(waiting))),)).cpu(move |_, (x,)| add(x)).submit().unwrap();
             submitted.send(()).unwrap();
             rt.wait().unwrap();
             assert!(is_refused(heard.recv().unwrap()));
-            // Of a task that is skipped, perhaps by the thread that submits it.
+            // Case 2: the destructor belongs to a skipped task, and may run on the thread that submits it.
             rt.task("fails", (y.inout(),)).cpu(|_, (_,)| Err::<(), _>("no")).submit().unwrap();
             assert_eq!(failed(rt.wait()), ["fails"]);
             let (waiting, heard) = waits(&rt);
@@ -239,13 +244,13 @@ fn a_destructor_cannot_wait_for_its_own_task() {
 }
 
 #[test]
-fn a_skipped_task_with_devices_cannot_wait_for_itself() {
+fn destructor_of_a_skipped_task_cannot_wait_under_placement() {
     watched("skipped at submission", || {
         let rt = Arc::new(Runtime::builder().compute_units("1:EMU:1").build().unwrap());
         let y = rt.scalar(0u64);
         rt.task("fails", (y.inout(),)).cpu(|_, (_,)| Err::<(), _>("no")).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["fails"]);
-        // With placement, the thread that submits a task without a future drops it.
+        // Under placement, a task that is poisoned at submission is dropped by the submitting thread.
         let (waiting, heard) = waits(&rt);
         rt.task("skipped", (y.inout(),)).cpu(move |_, (_,)| drop(waiting)).submit().unwrap();
         assert!(is_refused(heard.recv().unwrap()));
@@ -254,7 +259,7 @@ fn a_skipped_task_with_devices_cannot_wait_for_itself() {
 }
 
 #[test]
-fn captured_values_may_have_any_alignment() {
+fn captures_may_have_any_alignment() {
     #[repr(align(128))]
     #[derive(Clone, Copy)]
     struct Line(u64);
@@ -289,7 +294,7 @@ fn captured_values_may_have_any_alignment() {
 }
 
 #[test]
-fn captured_values_may_be_large() {
+fn captures_may_be_large() {
     const LARGE: usize = 4 << 20;
     let test = || {
         let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();

@@ -1,4 +1,4 @@
-//! Children: what they may access, who waits for them, and how deep they go.
+//! Children: the accesses they may have, the tasks that wait for them, and the depth to which they nest.
 
 use crate::common::{MIXES, builder, failed, gate, runtime, watched, words};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Runs `test` on machines of all sorts, whoever hosts.
+/// Runs `test` on every mix of units, with and without a unit hosted by the submitter.
 fn on_each(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
     [false, true].into_iter().for_each(|hosts| on_each_hosted(hosts, test.clone()));
 }
 
-/// The same, in a thread that hosts nothing.
+/// Does the same as [`on_each`] from a thread that hosts no unit.
 fn on_each_apart(test: impl FnOnce(&Runtime) + Clone + Send + 'static) {
     on_each_hosted(false, test);
 }
@@ -24,7 +24,7 @@ fn on_each_hosted(hosts: bool, test: impl FnOnce(&Runtime) + Clone + Send + 'sta
     }
 }
 
-/// What `act` says in the body of a task with these accesses.
+/// Returns the result of `act`, called in the body of a task with these accesses.
 fn inside<A: thalweg::task::Accesses, R: Send + 'static>(
     rt: &Runtime,
     accesses: A,
@@ -32,12 +32,12 @@ fn inside<A: thalweg::task::Accesses, R: Send + 'static>(
 ) -> R {
     let (said, hear) = channel();
     let parent = rt.task("parent", accesses).cpu(move |at, _| said.send(act(at)).unwrap()).submit_handle().unwrap();
-    rt.wait_for(&parent).unwrap(); // this thread may be the one that runs it
+    rt.wait_for(&parent).unwrap(); // this thread may be the one that runs the parent
     hear.recv().unwrap()
 }
 
 #[test]
-fn a_child_outside_its_parents_regions_is_refused_with_both_named() {
+fn child_outside_its_parents_regions_is_refused_naming_both() {
     on_each(|rt| {
         let x = rt.data(vec![0u64; 10]).named("x");
         let inner = x.clone();
@@ -56,7 +56,7 @@ fn a_child_outside_its_parents_regions_is_refused_with_both_named() {
 }
 
 #[test]
-fn children_do_what_their_parents_accesses_allow() {
+fn child_accesses_are_limited_by_the_parents_mode() {
     on_each(|rt| {
         let x = rt.data(vec![0u64; 10]);
         let submit = |at: &Context, access: &str, x: &Data<u64>| match access {
@@ -69,17 +69,25 @@ fn children_do_what_their_parents_accesses_allow() {
         let ask = |inner: Data<u64>| move |at: &Context| all(at, &inner);
         assert_eq!(inside(rt, x.weak_inout(), ask(x.clone())), [true; 4]);
         assert_eq!(inside(rt, x.weak_input(), ask(x.clone())), [true, true, false, false]);
-        assert_eq!(inside(rt, x.input(), ask(x.clone())), [true, true, false, false], "all may read");
-        assert_eq!(inside(rt, x.inout(), ask(x.clone())), [false; 4], "there is a view of it");
+        assert_eq!(
+            inside(rt, x.input(), ask(x.clone())),
+            [true, true, false, false],
+            "children may read what the parent reads"
+        );
+        assert_eq!(inside(rt, x.inout(), ask(x.clone())), [false; 4], "the parent has a view that writes");
         assert_eq!(inside(rt, x.after(), ask(x.clone())), [false; 4]);
         let parts = (x.slice(..3).weak_inout(), x.slice(3..).weak_inout());
-        assert_eq!(inside(rt, parts, ask(x.clone())), [true; 4], "both of its regions together");
+        assert_eq!(
+            inside(rt, parts, ask(x.clone())),
+            [true; 4],
+            "a child's region may span several regions of the parent"
+        );
         rt.wait().unwrap();
     });
 }
 
 #[test]
-fn data_made_in_a_body_are_for_its_children() {
+fn data_created_in_a_body_is_usable_by_its_children() {
     for units in ["1:CPU:1", "2:CPU:1"] {
         watched(units, move || {
             let rt = Arc::new(runtime(units));
@@ -103,7 +111,7 @@ fn data_made_in_a_body_are_for_its_children() {
 }
 
 #[test]
-fn what_a_child_has_finished_is_there_though_its_sibling_has_not() {
+fn region_of_a_finished_child_is_readable_before_its_sibling_ends() {
     watched("pieces", || {
         let rt = builder("2:CPU:1", false).build().unwrap();
         let x = rt.data(vec![0u64; 2]);
@@ -115,14 +123,14 @@ fn what_a_child_has_finished_is_there_though_its_sibling_has_not() {
             })
             .submit()
             .unwrap();
-        assert_eq!(rt.read(x.slice(1)).unwrap(), [1], "the gate of the other is closed");
+        assert_eq!(rt.read(x.slice(1)).unwrap(), [1], "the sibling is still blocked");
         drop(open);
         assert_eq!(rt.take(x).unwrap(), [1, 1]);
     });
 }
 
 #[test]
-fn failures_of_children_are_told_to_their_parent_once_and_poison_no_more_than_they_wrote() {
+fn failed_child_is_reported_to_its_parent_once_and_poisons_only_its_output() {
     on_each(|rt| {
         let x = rt.data(vec![1u64; 3]);
         let inner = x.clone();
@@ -134,7 +142,7 @@ fn failures_of_children_are_told_to_their_parent_once_and_poison_no_more_than_th
         };
         rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         let values = [0, 1, 2].map(|i| rt.read(x.slice(i)).ok().map(|x| x[0]));
-        // Where bodies do not wait, the parent has failed, and so all that it declared is missing.
+        // On units whose bodies cannot wait, the parent itself has failed, so everything it declared is missing.
         if rt.configuration().contains("CPU:1") {
             assert_eq!(values, [Some(5), None, Some(1)]);
             assert_eq!(failed(rt.wait()), ["bad"]);
@@ -146,7 +154,7 @@ fn failures_of_children_are_told_to_their_parent_once_and_poison_no_more_than_th
 }
 
 #[test]
-fn threads_that_are_no_part_of_a_body_submit_no_children() {
+fn thread_outside_the_body_cannot_submit_children() {
     watched("strangers", || {
         let rt = runtime("1:CPU:1");
         let refused = inside(&rt, (), |at| {
@@ -167,7 +175,7 @@ fn descend(at: &Context, levels: u32, path: &Data<u64>) -> Result<(), RunError> 
 }
 
 #[test]
-fn ten_thousand_levels_that_wait_end_on_one_unit() {
+fn ten_thousand_nested_waits_end_on_one_unit() {
     for hosts in [false, true] {
         watched(&format!("hosts={hosts}"), move || {
             let rt = builder("1:CPU:1", hosts).build().unwrap();
@@ -181,7 +189,7 @@ fn ten_thousand_levels_that_wait_end_on_one_unit() {
 }
 
 #[test]
-fn a_long_row_of_parents_without_children_holds_nobody_up() {
+fn many_parents_without_children_do_not_delay_readers() {
     watched("row", || {
         let rt = builder("1:CPU:1", false).build().unwrap();
         let x = rt.data(vec![7u64; 4]);
@@ -194,8 +202,8 @@ fn a_long_row_of_parents_without_children_holds_nobody_up() {
 }
 
 #[test]
-fn what_a_body_makes_is_for_its_children_whatever_it_is() {
-    // Bodies wait on units of one core.
+fn data_of_every_kind_created_in_a_body_is_usable_by_its_children() {
+    // Bodies can wait only on units of one core.
     for (units, hosts) in [("1:CPU:1", false), ("1:CPU:1", true), ("2:CPU:1", false), ("1:CPU:1,1:EMU:1", false)] {
         watched(&format!("{units} hosts={hosts}"), move || {
             let rt = builder(units, hosts).detect_conflicts(true).build().unwrap();
@@ -213,7 +221,7 @@ fn what_a_body_makes_is_for_its_children_whatever_it_is() {
                     .submit()?;
                 for n in 0..5u64 {
                     let (inner, sum) = (names.clone(), sum.input());
-                    // A child passes its part on.
+                    // The child passes its part on to a grandchild.
                     cx.task("outer", (names.weak_inout(), order.inout(), sum))
                         .host(move |cx, ((), (), sum)| {
                             let name = format!("{n} {sum}");
@@ -244,7 +252,7 @@ fn what_a_body_makes_is_for_its_children_whatever_it_is() {
 }
 
 #[test]
-fn values_and_tokens_are_handed_to_children_in_their_parents_place() {
+fn weak_values_and_tokens_order_children_in_their_parents_place() {
     on_each(|rt| {
         if rt.machine().num_cpu_units() == 0 {
             return;
@@ -275,7 +283,7 @@ fn values_and_tokens_are_handed_to_children_in_their_parents_place() {
 }
 
 #[test]
-fn a_childs_failure_comes_to_who_asks_for_its_result_and_its_value_alone() {
+fn failed_child_affects_only_readers_of_its_result_and_value() {
     for units in ["1:CPU:1", "2:CPU:1"] {
         watched(units, move || {
             let rt = runtime(units);
@@ -292,15 +300,15 @@ fn a_childs_failure_comes_to_who_asks_for_its_result_and_its_value_alone() {
             };
             let five = rt.task("parent", ()).try_returns(body).submit().unwrap();
             assert_eq!(five.get().unwrap(), 5);
-            rt.wait().unwrap(); // reported by `fails.get`
+            rt.wait().unwrap(); // `fails.get` has reported the failure
         });
     }
 }
 
 #[test]
-fn an_empty_array_is_taken_behind_the_children_that_name_it() {
+fn take_of_an_empty_array_waits_for_children_that_access_it() {
     watched("empty", || {
-        // The thread that takes it runs the tasks meanwhile.
+        // The thread that takes the array runs the tasks in the meantime.
         let rt = builder("1:CPU:1", true).build().unwrap();
         let x = rt.data(Vec::<u64>::new());
         let inner = x.clone();
@@ -318,8 +326,8 @@ fn an_empty_array_is_taken_behind_the_children_that_name_it() {
 }
 
 #[test]
-fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
-    // A thread that hosts a unit might run the child, which waits for that thread.
+fn result_is_available_when_the_body_ends_despite_pending_children() {
+    // A thread that hosts a unit might run the child, which waits for that very thread.
     on_each_apart(|rt| {
         let (x, (open, wait)) = (rt.data(vec![0u64; 2]), gate());
         let inner = x.clone();
@@ -329,7 +337,7 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
         });
         let result = parent.submit().unwrap();
         rt.wait_for(&result.task()).unwrap();
-        // Tasks with nothing but the result, and with a region besides, that come when the parent has ended.
+        // Two tasks submitted after the parent has ended: one accesses only the result, the other also a region.
         let alone = rt.task("alone", result.input()).returns(|_, one| *one).submit().unwrap();
         let with = rt.task("with", (result.input(), x.slice(1).inout())).host(|_, (one, x)| x[0] = *one);
         with.submit().unwrap();
@@ -339,9 +347,9 @@ fn a_result_is_there_when_its_body_has_ended_whatever_children_do() {
     });
 }
 
-/// Not only at the first of its accesses that the parent shares.
+/// The writer waits at every access that it shares with the parent, not only at the first.
 #[test]
-fn who_comes_after_a_finished_parent_waits_for_its_children_at_each_access() {
+fn task_after_a_finished_parent_waits_for_its_children_at_each_access() {
     for read in [0, 1] {
         watched("2:CPU:1", move || {
             let rt = builder("2:CPU:1", false).build().unwrap();
@@ -353,7 +361,7 @@ fn who_comes_after_a_finished_parent_waits_for_its_children_at_each_access() {
             });
             let writer = rt.task("writer", (data[0].inout(), data[1].inout()));
             let writer = writer.cpu(|_, (x, y)| (x[0], y[0]) = (1, 1)).submit_handle().unwrap();
-            // Long enough for a writer that nobody holds up.
+            // Long enough for the writer to run if nothing held it up.
             (0..1000).take_while(|_| !writer.is_finished()).for_each(|_| std::thread::yield_now());
             drop(open);
             assert_eq!(told.recv().unwrap(), 0, "the child read before the writer wrote");
@@ -363,7 +371,7 @@ fn who_comes_after_a_finished_parent_waits_for_its_children_at_each_access() {
 }
 
 #[test]
-fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
+fn value_without_handles_lives_while_children_read_it() {
     struct Gone(Arc<AtomicBool>);
     impl Drop for Gone {
         fn drop(&mut self) {
@@ -377,27 +385,27 @@ fn what_nobody_has_any_more_lives_as_long_as_children_read_it() {
         let body = move |at: &Context, _: &Gone| {
             wait();
             let child = move |_: &Context, _: &Gone| said.send(look.load(Ordering::SeqCst)).unwrap();
-            // The parent ends, and drops the last handle, before the one unit has run its child.
+            // The parent ends and drops the last handle before its only unit has run the child.
             at.task("child", inner.input()).host(child).submit().map(drop)
         };
         rt.task("parent", value.input()).host(body).submit().unwrap();
         drop(value);
         drop(open);
         rt.wait().unwrap();
-        assert!(!hear.recv().unwrap(), "its destructor has run before");
+        assert!(!hear.recv().unwrap(), "the destructor ran before the child read the value");
         assert!(is_gone.load(Ordering::SeqCst));
     });
 }
 
 #[test]
-fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
+fn data_being_taken_is_available_to_children_of_an_earlier_parent() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = Arc::new(runtime(units));
             let (x, value) = (rt.data(vec![5u64; 4]), rt.value(6u64));
             let (taken, value_inside, inner, (said, hear)) = (x.clone(), value.clone(), rt.clone(), channel());
             let body = move |at: &Context, ((), _): ((), &u64)| {
-                // Until the one who takes has come.
+                // Loops until the other thread has begun to take the data.
                 while inner.task("probe", taken.slice(3).input()).cpu(|_, _| ()).submit().is_ok() {
                     std::thread::yield_now();
                 }
@@ -413,7 +421,7 @@ fn what_is_taken_meanwhile_is_there_for_children_whose_parent_came_before() {
 }
 
 #[test]
-fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_it() {
+fn failure_in_a_weakly_held_region_does_not_reach_readers_of_the_parents_outputs() {
     on_each(|rt| {
         let (x, y, (open, wait)) = (rt.data(vec![1u64; 4]), rt.scalar(0u64), gate());
         rt.task("fails", x.slice(1..3).output()).cpu(|_, _| Err("no")).submit().unwrap();
@@ -421,7 +429,7 @@ fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_
         let parent = rt.task("parent", (x.weak_input(), y.output()));
         let result = parent.returns(move |_, ((), y)| (wait(), y[0] = 2).1).submit().unwrap();
         rt.clear(&x).unwrap();
-        // It has x from there, and something else from the parent.
+        // The task gets `x` from the clear, and only `y` and the result from the parent.
         let sum = |_: &Context, ((), x, y): (&(), &[u64], &[u64])| x.iter().sum::<u64>() + y[0];
         let sum = rt.task("sum", (result.input(), x.input(), y.input())).returns(sum).submit().unwrap();
         drop(open);
@@ -431,7 +439,7 @@ fn what_a_parent_held_weakly_is_nothing_to_those_who_wait_for_something_else_of_
 }
 
 #[test]
-fn reductions_of_children_come_before_those_behind_their_parent() {
+fn reduction_of_a_child_precedes_those_after_its_parent() {
     on_each(|rt| {
         let x = rt.data(vec![0f64; 6]);
         let add = |by: f64| move |_: &Context, (x,): (&mut [f64],)| x.iter_mut().for_each(|x| *x += by);
@@ -439,7 +447,7 @@ fn reductions_of_children_come_before_those_behind_their_parent() {
         let (open, wait) = gate();
         let inner = x.clone();
         let parent = move |at: &Context, _: ((),)| {
-            wait(); // until the one behind has its turn
+            wait(); // until the reduction after this task has its turn
             at.task("child", (inner.slice(..1).reduction(Sum),)).cpu(add(10.0)).submit().unwrap();
         };
         rt.task("parent", (x.slice(..2).weak_inout(),)).cpu(parent).submit().unwrap();
@@ -451,13 +459,13 @@ fn reductions_of_children_come_before_those_behind_their_parent() {
 }
 
 #[test]
-fn what_a_grandchild_failed_to_write_is_good_when_others_have_written_it() {
+fn region_that_a_grandchild_failed_to_write_heals_when_overwritten() {
     on_each(|rt| {
         let x = rt.data(vec![0f64; 24]);
         let (open, wait) = gate();
         let inner = x.clone();
         let parent = move |at: &Context, _: ((),)| {
-            wait(); // until somebody waits for all of it
+            wait(); // until a later task waits for the whole array
             let innermost = inner.clone();
             let child = move |at: &Context, _: ((), &mut [f64])| {
                 at.task("fails", (innermost.slice(18..20).output(),)).cpu(|_, _| Err("no")).submit().unwrap();

@@ -1,5 +1,5 @@
-//! Chains as long as a program likes: failures that are passed on, nested tasks, nested groups. Neither their end nor their
-//! text may need a stack as deep as they are long.
+//! Chains of any length: failures that are passed on, nested tasks, nested groups. Neither dropping them nor
+//! formatting them may need a stack as deep as the chain is long.
 
 use crate::common::{failed, runtime};
 use std::error::Error;
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use thalweg::prelude::*;
 
-/// Runs `test` watched, on a stack that is short of what a recursion along a chain would need.
+/// Runs `test` under the watchdog, on a stack too small for a recursion along a chain.
 fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
     crate::common::watched(what, || {
         let thread = std::thread::Builder::new().stack_size(256 << 10);
@@ -17,7 +17,7 @@ fn watched(what: &str, test: impl FnOnce() + Send + 'static) {
 
 const STAGES: usize = 50_000;
 
-/// A pipeline in which every stage returns the error of the stage before it, wrapped by `wrap`.
+/// Runs a pipeline in which every stage returns the error of the stage before it, wrapped by `wrap`.
 fn failures_passed_on<E>(wrap: impl Fn(RunError) -> E + Send + Copy + 'static)
 where
     E: Into<Box<dyn Error + Send + Sync>> + Send + Sync + 'static,
@@ -26,7 +26,7 @@ where
     let mut last = rt.task("first", ()).try_returns(|_, ()| Err::<u32, _>("no")).submit().unwrap();
     for _ in 0..STAGES {
         let before = last;
-        // Its predecessor has ended, so waiting for it suspends no body.
+        // The predecessor has ended, so the wait in the body does not suspend it.
         rt.wait_for(&before.task()).unwrap_err();
         last = rt.task("stage", ()).try_returns(move |_, ()| before.get().map_err(wrap)).submit().unwrap();
     }
@@ -34,7 +34,7 @@ where
     assert!(error.to_string().len() < 10_000, "{error}");
     assert!(format!("{error:?}").len() < 10_000, "{error:?}");
     drop(rt);
-    drop(error); // the last share of the last failure
+    drop(error); // the last owner of the last failure
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn failure_wrapped_by_many_stages_is_dropped() {
 }
 
 #[test]
-fn failure_hidden_by_many_stages_is_dropped() {
+fn failure_wrapped_without_source_by_many_stages_is_dropped() {
     #[derive(Debug)]
     struct Hidden(RunError);
     impl fmt::Display for Hidden {
@@ -72,7 +72,7 @@ fn failure_hidden_by_many_stages_is_dropped() {
     watched("hidden", || failures_passed_on(Hidden));
 }
 
-/// A task that submits one child, which does the same, down to one that fails.
+/// Submits one child, which does the same, down to a leaf that fails.
 fn nest(cx: &Context, x: &Arc<Data<u64>>, levels: usize) -> Result<(), SubmitError> {
     let below = x.clone();
     let child = cx.task("level", (x.weak_inout(),));
@@ -101,7 +101,7 @@ fn failing_leaf_of_many_levels_is_dropped() {
 }
 
 #[test]
-fn nested_groups_are_cancelled_counted_and_dropped() {
+fn deeply_nested_groups_are_cancelled_counted_and_dropped() {
     watched("groups", || {
         let rt = runtime("1:CPU:1");
         let outermost = rt.group();
@@ -118,9 +118,9 @@ fn nested_groups_are_cancelled_counted_and_dropped() {
     });
 }
 
-/// Readers of one array are joined in groups, each with the groups before it; the first reader ends last.
+/// The readers of one array are joined in groups, and each join waits for the one before; the first reader ends last.
 #[test]
-fn many_readers_end_after_the_first() {
+fn joins_of_many_readers_end_when_the_first_ends() {
     watched("readers", || {
         let rt = Runtime::builder().compute_units("2:CPU:1").max_pending_tasks(usize::MAX).build().unwrap();
         let x = rt.scalar(0u64);
@@ -137,7 +137,7 @@ fn many_readers_end_after_the_first() {
     });
 }
 
-/// A failed child stays in its parent's history as long as the data object has the parent, and no longer.
+/// A failed child stays in its parent's history as long as the data object refers to the parent, and no longer.
 #[test]
 fn domains_with_failed_children_are_freed_with_their_data() {
     watched("freed", || {
@@ -159,7 +159,7 @@ fn domains_with_failed_children_are_freed_with_their_data() {
             rt.task("parent", x.weak_inout()).host(body).submit().unwrap();
         }
         assert_eq!(failed(rt.wait()), ["leaf"; 100]);
-        // The releases of the arrays are awaited, and with the second call the failures have no other owner.
+        // These calls wait for the releases of the arrays; after the second call the failures have no other owner.
         (0..4).for_each(|_| rt.wait().unwrap());
         assert_eq!(Arc::strong_count(&alive), 1);
     });

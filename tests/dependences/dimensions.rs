@@ -1,4 +1,4 @@
-//! Code for any number of dimensions: what it can do with the views of its tasks, and with what it reads.
+//! Code that is generic over the number of dimensions: how it uses the views of its tasks and the arrays it reads.
 
 use crate::common::{MIXES, runtime};
 use ndarray::{Array, ArrayView, ArrayViewMut, IntoDimension, Zip};
@@ -15,7 +15,7 @@ fn number<D: Shape>(rt: &Runtime, data: &Data<f64, D>) -> Result<TaskId, SubmitE
         .submit()
 }
 
-/// Adds the sum of an element's indices to it, and leaves behind the shape that the body saw.
+/// Adds the sum of its indices to each element, and stores the shape that the body saw.
 fn add_indices<D: Shape>(rt: &Runtime, data: &Data<f64, D>, shape: &Data<u64>) -> Result<TaskId, SubmitError> {
     rt.task("add", (data.inout(), shape.output()))
         .cpu(|_, (view, shape)| {
@@ -36,7 +36,7 @@ fn add_indices<D: Shape>(rt: &Runtime, data: &Data<f64, D>, shape: &Data<u64>) -
         .submit()
 }
 
-/// The sum, by a body that captures the dimension's view in rayon.
+/// Returns the sum, computed by a body that captures the view in rayon closures.
 fn sum<D: Shape>(rt: &Runtime, data: &Data<f64, D>) -> f64 {
     let result = rt.scalar(0.0);
     rt.task("sum", (data.input(), result.output()))
@@ -70,7 +70,7 @@ fn all_of_it<D: Shape>(rt: &Runtime, shape: D) {
 }
 
 #[test]
-fn one_function_for_one_to_four_dimensions() {
+fn generic_function_works_for_one_to_four_dimensions() {
     for units in MIXES {
         let rt = runtime(units);
         all_of_it(&rt, Ix1(24));

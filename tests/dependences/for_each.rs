@@ -1,4 +1,4 @@
-//! Loops over partitions: the same as their iterations submitted one after the other, and what is refused.
+//! Loops over partitions: they equal their iterations submitted one by one; and loops that are refused.
 
 use crate::common::{MIXES, failed, for_each_mix, gate, runtime, watched};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 
 const N: usize = 240;
 
-/// One loop of a program: what it goes over, in which way.
+/// One loop of a random program: its kind, its arrays and its block size.
 #[derive(Debug, Clone)]
 struct Loop {
     kind: usize,
@@ -22,7 +22,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ b
 }
 
-/// The body of a loop, and the loop in one call or one by one. Both are written with the same words.
+/// Submits a loop in one call, or its iterations one by one, with the same body.
 macro_rules! either {
     ($rt:expr, $together:expr, $accesses:expr, |$part:ident| $single:expr, $body:expr) => {{
         if $together {
@@ -35,7 +35,7 @@ macro_rules! either {
     }};
 }
 
-/// A runtime, and the size of blocks.
+/// A runtime and the size of blocks.
 struct Program<'r>(&'r Runtime, usize);
 
 impl std::ops::Deref for Program<'_> {
@@ -101,7 +101,7 @@ fn submit(rt: &Runtime, data: &[Data<u64>], sum: &Data<u64>, step: &Loop, togeth
     }
 }
 
-/// Views with the number of the iteration, or without.
+/// Views with or without the number of the iteration.
 trait Views {
     fn split(&mut self) -> (&mut [u64], &[u64]);
 }
@@ -123,7 +123,7 @@ fn ignore_index(mut views: impl Views, seed: u64) {
     x.iter_mut().for_each(|x| *x = mix(*x, sum[0] ^ seed));
 }
 
-/// What a program leaves: all data, and the edges of its graph.
+/// The outcome of a program: all data, and the edges of its graph.
 type End = (Vec<Vec<u64>>, Vec<(usize, usize, bool)>);
 
 fn run(units: &'static str, scheduler: &str, window: usize, program: &[Loop], together: bool) -> End {
@@ -158,7 +158,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_loop_is_its_iterations_one_after_the_other(
+    fn loop_equals_its_iterations_submitted_one_by_one(
         program in program(),
         (units, scheduler) in prop::sample::select(vec![
             ("1:CPU:1", "stealing"), ("2:CPU:1", "stealing"), ("2:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "eft"),
@@ -172,7 +172,7 @@ proptest! {
 }
 
 #[test]
-fn every_machine_runs_every_iteration_once() {
+fn iteration_runs_exactly_once_on_every_machine() {
     for_each_mix(|rt| {
         let x: Data<u64, Ix2> = rt.zeros([37, 23]);
         let space = rt.iteration_space("tiles", vec![1.0; 20]);
@@ -192,7 +192,7 @@ fn every_machine_runs_every_iteration_once() {
 }
 
 #[test]
-fn bodies_for_devices_are_shared_too() {
+fn device_body_of_a_loop_is_shared_by_its_iterations() {
     for units in MIXES {
         let rt = runtime(units);
         let x = rt.data(vec![0u64; 100]);
@@ -210,12 +210,16 @@ fn bodies_for_devices_are_shared_too() {
         assert_eq!(rt.take(x).unwrap(), [1; 100]);
         assert_eq!(here.load(Ordering::Relaxed) + there.load(Ordering::Relaxed), 15);
         drop(rt);
-        assert_eq!(Arc::strong_count(&here) + Arc::strong_count(&there), 2, "bodies go with the last iteration");
+        assert_eq!(
+            Arc::strong_count(&here) + Arc::strong_count(&there),
+            2,
+            "bodies must be dropped with the last iteration"
+        );
     }
 }
 
 #[test]
-fn a_loop_without_a_body_for_cores_runs_on_devices() {
+fn loop_without_cpu_body_runs_on_devices() {
     let rt = runtime("1:CPU:1,1:EMU:1");
     let x = rt.data(vec![1u64; 64]);
     let task = |x: &Data<u64>| rt.for_each("negate", x.blocks(10).inout()).emulated(|_, x| x.fill(9)).submit();
@@ -230,7 +234,7 @@ fn a_loop_without_a_body_for_cores_runs_on_devices() {
 }
 
 #[test]
-fn failures_are_those_of_single_tasks() {
+fn failing_iteration_poisons_only_its_part() {
     watched("failures", || {
         let rt = runtime("2:CPU:1");
         let x = rt.data(vec![0u64; 100]);
@@ -247,7 +251,7 @@ fn failures_are_those_of_single_tasks() {
 }
 
 #[test]
-fn loops_are_refused_before_anything_is_submitted() {
+fn refused_loop_submits_nothing() {
     let (rt, other) = (runtime("1:CPU:1"), runtime("1:CPU:1"));
     let (x, y) = (rt.data(vec![0u64; 100]).named("x"), rt.data(vec![0u64; 100]).named("y"));
     let foreign = other.data(vec![0u64; 100]);
@@ -259,40 +263,44 @@ fn loops_are_refused_before_anything_is_submitted() {
     assert!(matches!(endless, Err(SubmitError::NoLength { .. })), "{endless:?}");
     let overlap = rt.for_each("loop", (x.blocks(10).grow(1).input(), x.blocks(10).output())).cpu(|_, _| ()).submit();
     assert!(matches!(overlap, Err(SubmitError::OverlappingAccesses { .. })), "{overlap:?}");
-    // The first iterations would keep apart, the last ones do not.
+    // The first iterations would not overlap, but the last ones do.
     let late = (x.slice(..60).blocks(10).input(), x.slice(40..).blocks(10).inout());
     rt.for_each("apart", (x.slice(..40).blocks(10).input(), x.slice(60..).blocks(10).inout()))
         .cpu(|_, _| ())
         .submit()
         .unwrap();
-    assert!(rt.for_each("loop", late).cpu(|_, _| ()).submit().is_ok(), "40..50 and 0..10, and so on, keep apart");
+    assert!(
+        rt.for_each("loop", late).cpu(|_, _| ()).submit().is_ok(),
+        "40..50 and 0..10, and the later pairs, do not overlap"
+    );
     let late = (x.slice(..50).blocks(10).input(), x.slice(30..50).blocks(4).inout());
     let overlap = rt.for_each("loop", late).cpu(|_, _| ()).submit();
     assert!(matches!(overlap, Err(SubmitError::OverlappingAccesses { .. })), "{overlap:?}");
-    let elsewhere = rt.for_each("loop", foreign.blocks(10).input()).cpu(|_, _| panic!("it was refused")).submit();
+    let elsewhere = rt.for_each("loop", foreign.blocks(10).input()).cpu(|_, _| panic!("the loop was refused")).submit();
     assert!(matches!(elsewhere, Err(SubmitError::ForeignData { .. })), "{elsewhere:?}");
     let space = rt.iteration_space("space", vec![1.0; 9]);
-    let index = rt.for_each("loop", x.blocks(10).input()).cpu(|_, _| panic!("it was refused")).at(&space).submit();
+    let index =
+        rt.for_each("loop", x.blocks(10).input()).cpu(|_, _| panic!("the loop was refused")).at(&space).submit();
     assert!(matches!(index, Err(SubmitError::Index { index: 9, len: 9, .. })), "{index:?}");
     rt.wait().unwrap();
     assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 10);
     rt.shutdown().unwrap();
-    let ended = rt.for_each("loop", x.blocks(10).input()).cpu(|_, _| panic!("it was refused")).submit();
+    let ended = rt.for_each("loop", x.blocks(10).input()).cpu(|_, _| panic!("the loop was refused")).submit();
     assert!(matches!(ended, Err(SubmitError::ShutDown)), "{ended:?}");
 }
 
 #[test]
-fn empty_loops_submit_nothing() {
+fn empty_loop_submits_nothing() {
     let rt = runtime("1:CPU:1");
     let x: Data<u64> = rt.data(vec![]);
-    let never = |_: &Context, _: &mut [u64]| panic!("there is nothing");
+    let never = |_: &Context, _: &mut [u64]| panic!("the loop has no iterations");
     assert_eq!(rt.for_each("none", x.blocks(10).inout()).cpu(never).submit(), Ok(0));
-    assert_eq!(rt.for_each("none", 0..0).cpu(|_, _| panic!("there is nothing")).submit(), Ok(0));
+    assert_eq!(rt.for_each("none", 0..0).cpu(|_, _| panic!("the loop has no iterations")).submit(), Ok(0));
     rt.wait().unwrap();
 }
 
 #[test]
-fn accesses_of_all_shapes_stand_in_loops() {
+fn loop_takes_nested_accesses_lists_and_ranges() {
     for_each_mix(|rt| {
         let (x, bins) = (rt.data((0..1000u64).collect()), rt.data(vec![0u64; 10]));
         let tables: Vec<_> = (0..3u64).map(|n| rt.data(vec![n; 4])).collect();
@@ -309,7 +317,7 @@ fn accesses_of_all_shapes_stand_in_loops() {
 }
 
 #[test]
-fn a_loop_inside_a_body_keeps_to_what_children_may_do() {
+fn loop_inside_a_body_is_refused_on_data_the_body_holds() {
     watched("inside", || {
         let rt = Arc::new(runtime("2:CPU:1"));
         let (x, y) = (rt.data(vec![0u64; 100]), rt.data(vec![0u64; 100]));
@@ -328,7 +336,7 @@ fn a_loop_inside_a_body_keeps_to_what_children_may_do() {
 }
 
 #[test]
-fn all_iterations_wait_for_what_comes_before_the_loop() {
+fn every_iteration_waits_for_tasks_before_the_loop() {
     for hosts in [false, true] {
         watched("gate", move || {
             let rt = crate::common::builder("2:CPU:1", hosts).build().unwrap();
@@ -350,7 +358,7 @@ fn all_iterations_wait_for_what_comes_before_the_loop() {
 }
 
 #[test]
-fn two_threads_loop_over_the_same_data() {
+fn loops_of_two_threads_over_the_same_data_lose_nothing() {
     watched("threads", || {
         let rt = Arc::new(runtime("2:CPU:1"));
         let (x, y) = (rt.data(vec![0u64; 2000]), rt.data(vec![0u64; 2000]));
@@ -376,11 +384,11 @@ fn two_threads_loop_over_the_same_data() {
     });
 }
 
-/// The iterations that have failed since the last wait, and what the failures say of them.
+/// Returns the iterations that have failed since the last wait. Checks the texts of the failures.
 fn failed_iterations(waited: Result<(), RunError>) -> Vec<usize> {
     let Err(RunError::Failed(failures)) = waited else { panic!("{waited:?} names no failures") };
     let one = |failure: &Arc<thalweg::error::TaskFailure>| {
-        let index = failure.iteration().expect("it is an iteration");
+        let index = failure.iteration().expect("the task is an iteration");
         let (said, debug) = (failure.to_string(), format!("{failure:?}"));
         assert!(said.contains(&format!("`odd` (iteration {index}), submitted at ")), "{said}");
         assert!(debug.contains(&format!("iteration: {index}")), "{debug}");
@@ -401,22 +409,22 @@ fn failure_of_a_loop_names_the_iteration() {
             _ => Ok(()),
         };
         rt.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
-        assert_eq!(failed_iterations(rt.wait()), [7, 33], "of a loop");
+        assert_eq!(failed_iterations(rt.wait()), [7, 33], "in a loop");
         let group = rt.group();
         group.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().unwrap();
-        assert_eq!(failed_iterations(group.wait()), [7, 33], "of a loop in a group");
-        // It is the index of the iteration, wherever a range begins.
+        assert_eq!(failed_iterations(group.wait()), [7, 33], "in a loop of a group");
+        // The failure names the index of the iteration, wherever the range begins.
         let named = rt.scope(|s| s.for_each("odd", 5..50).cpu(move |_, i| odd(i)).submit().map(drop).unwrap());
-        assert_eq!(failed_iterations(named), [2, 28], "of a loop in a scope");
+        assert_eq!(failed_iterations(named), [2, 28], "in a loop of a scope");
         let mut step = rt
             .record(|r| r.for_each("odd", (0.., x.blocks(1).output())).cpu(move |_, (i, _)| odd(i)).submit().map(drop))
             .unwrap();
         for _ in 0..2 {
             step.replay().unwrap();
-            assert_eq!(failed_iterations(rt.wait()), [7, 33], "of a recorded loop");
+            assert_eq!(failed_iterations(rt.wait()), [7, 33], "in a recorded loop");
         }
         rt.task("odd", ()).cpu(|_, ()| Err("no")).submit().unwrap();
         let Err(RunError::Failed(failures)) = rt.wait() else { panic!("a task has failed") };
-        assert_eq!(failures[0].iteration(), None, "a task is no iteration");
+        assert_eq!(failures[0].iteration(), None, "a single task is not an iteration");
     });
 }

@@ -1,4 +1,4 @@
-//! Beginnings and ends: runtimes, data and tasks come and go in any order, in any number, and of any size, none included.
+//! Creation and destruction: runtimes, data objects and tasks in any order, number and size, including none.
 
 use crate::common::{for_each_mix, gate, runtime, watched};
 use ndarray::{Array2, Array4};
@@ -9,7 +9,7 @@ use std::sync::mpsc::channel;
 use thalweg::prelude::*;
 
 #[test]
-fn dropping_the_runtime_runs_what_is_pending() {
+fn dropping_the_runtime_runs_pending_tasks() {
     for units in crate::common::MIXES {
         for hosts in [false, true] {
             watched(units, move || {
@@ -26,14 +26,14 @@ fn dropping_the_runtime_runs_what_is_pending() {
                 drop(open);
                 drop(rt);
                 assert_eq!(ran.load(Ordering::Relaxed), 500);
-                assert_eq!(x.len(), 100, "a handle outlives its runtime");
+                assert_eq!(x.len(), 100, "a handle must outlive its runtime");
             });
         }
     }
 }
 
 #[test]
-fn dropping_the_runtime_in_a_panic_ends() {
+fn dropping_the_runtime_during_unwinding_ends() {
     for units in crate::common::MIXES {
         for hosts in [false, true] {
             watched(units, move || {
@@ -57,13 +57,14 @@ fn dropping_the_runtime_in_a_panic_ends() {
                         rt.task("count", (x.inout(),)).cpu(body).submit().unwrap();
                     }
                     if !hosts {
-                        begins.recv().unwrap(); // else this thread may be the only one to begin it
+                        begins.recv().unwrap(); // a hosting thread may be the only one that can begin the task
                     }
                     let _open = open; // dropped before the runtime is
                     panic!("the program gives up");
                 }));
                 assert!(unwound.is_err());
-                // Some may have begun before the runtime learnt of it; but each has either run or been dropped.
+                // Some tasks may have begun before the runtime learnt of the panic, but each has either run or been
+                // dropped.
                 assert_eq!(Arc::strong_count(&ran), 1);
             });
         }
@@ -71,7 +72,7 @@ fn dropping_the_runtime_in_a_panic_ends() {
 }
 
 #[test]
-fn a_cancelled_task_never_begins() {
+fn task_never_begins_after_unwinding_starts() {
     watched("cancelled", || {
         let dropped = Arc::new(());
         let held = dropped.clone();
@@ -91,13 +92,13 @@ fn a_cancelled_task_never_begins() {
             panic!("the program gives up");
         }));
         assert!(unwound.is_err());
-        assert_eq!(ran.load(Ordering::Relaxed), 0, "not one has begun");
-        assert_eq!(Arc::strong_count(&dropped), 1, "what they captured is dropped");
+        assert_eq!(ran.load(Ordering::Relaxed), 0, "no task may begin");
+        assert_eq!(Arc::strong_count(&dropped), 1, "captures must be dropped");
     });
 }
 
 #[test]
-fn handles_may_go_while_tasks_use_the_data() {
+fn handle_may_be_dropped_while_tasks_use_the_data() {
     for_each_mix(|rt| {
         let sum = rt.scalar(0u64);
         for round in 0..50 {
@@ -117,7 +118,7 @@ fn handles_may_go_while_tasks_use_the_data() {
 }
 
 #[test]
-fn data_without_elements() {
+fn data_without_elements_is_accepted_in_every_mode() {
     for_each_mix(|rt| {
         let (none, flat) = (rt.data(Vec::<f64>::new()), rt.array(Array2::<u32>::zeros((0, 5))));
         let thin = rt.array(Array4::<u8>::zeros((3, 0, 2, 1)));
@@ -150,7 +151,7 @@ fn data_without_elements() {
         assert_eq!(rt.take(flat).unwrap(), Array2::<u32>::zeros((0, 5)));
         assert_eq!(rt.take(none).unwrap(), Vec::<f64>::new());
         assert_eq!(rt.take(thin).unwrap().shape(), [3, 0, 2, 1]);
-        // Elements without size.
+        // Zero-sized elements.
         let units = rt.data(vec![(); 5]);
         let body = |_: &thalweg::Context, (x,): (&mut [()],)| assert_eq!(x.len(), 4);
         rt.task("units", (units.slice(1..).inout(),)).cpu(body).submit().unwrap();
@@ -179,7 +180,7 @@ fn empty_regions_order_nothing() {
             .submit()
             .unwrap();
         }
-        // They end while the holder still runs.
+        // The tasks end while the holder is still running.
         (0..3).for_each(|_| ended.recv().unwrap());
         drop(open);
         rt.wait().unwrap();
@@ -191,7 +192,7 @@ fn empty_regions_order_nothing() {
 const MILLION: u64 = 1_000_000;
 
 #[test]
-fn a_million_tasks_in_a_chain() {
+fn chain_of_a_million_tasks_ends() {
     watched("chain", || {
         let rt = Runtime::builder().compute_units("2:CPU:1").use_current_thread(true).build().unwrap();
         let x = rt.scalar(0u64);
@@ -204,7 +205,7 @@ fn a_million_tasks_in_a_chain() {
 }
 
 #[test]
-fn a_million_tasks_behind_a_gate() {
+fn million_readers_of_a_blocked_task_end() {
     watched("gate", || {
         let rt = runtime("2:CPU:1");
         let (x, count) = (rt.scalar(0u64), Arc::new(AtomicUsize::new(0)));
@@ -219,12 +220,12 @@ fn a_million_tasks_behind_a_gate() {
         drop(open);
         rt.task("last", (x.inout(),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
         assert_eq!(rt.read_scalar(&x).unwrap(), 1);
-        assert_eq!(count.load(Ordering::Relaxed), MILLION as usize, "the writer came after all readers");
+        assert_eq!(count.load(Ordering::Relaxed), MILLION as usize, "the writer ran before some readers");
     });
 }
 
 #[test]
-fn several_runtimes_in_one_thread() {
+fn one_thread_hosts_several_runtimes() {
     watched("several", || {
         let build = |units: &str| Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
         let runtimes = [build("1:CPU:1"), build("2:CPU:1"), build("1:CPU:1,1:EMU:1"), runtime("1:CPU:1")];
@@ -236,7 +237,7 @@ fn several_runtimes_in_one_thread() {
         for (rt, x) in runtimes.iter().zip(data).rev() {
             assert_eq!(rt.take(x).unwrap(), [100; 10]);
         }
-        // A body of one may use another, and wait for it.
+        // A body of one runtime may use another and wait for it.
         let [a, b, c, _] = runtimes;
         let (b, y) = (Arc::new(b), a.scalar(0u64));
         let inner = b.clone();
@@ -252,7 +253,7 @@ fn several_runtimes_in_one_thread() {
 }
 
 #[test]
-fn urgent_tasks_go_first() {
+fn ready_tasks_run_in_order_of_priority() {
     for scheduler in crate::common::SCHEDULERS {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("1:CPU:1").scheduler(scheduler).build().unwrap();
@@ -280,7 +281,7 @@ fn urgent_tasks_go_first() {
 }
 
 #[test]
-fn more_units_than_cores() {
+fn more_units_than_cores_run_with_a_warning() {
     let cores = thalweg::machine::Topology::detect().parallelism();
     for units in
         [format!("{}:CPU:1", cores + 7), format!("1:CPU:{},5:EMU:2", cores.max(3)), "3:CPU:3,5:EMU:2".to_owned()]
@@ -288,7 +289,7 @@ fn more_units_than_cores() {
         watched(&units.clone(), move || {
             let rt = runtime(&units);
             let needed: usize = rt.machine().units().iter().map(|unit| unit.cores.len()).sum();
-            assert!(needed <= cores || !rt.warnings().is_empty(), "somebody may wish to know");
+            assert!(needed <= cores || !rt.warnings().is_empty(), "no warning about units sharing cores");
             let x = rt.data(vec![0u64; 400]);
             for _ in 0..20 {
                 for part in blocks(400, 10) {

@@ -1,4 +1,5 @@
-//! What orders tasks: accesses, regions and partitions, loops, children, and the record of tasks that have ended.
+//! Tests of the order of tasks: accesses, regions and partitions, loops, children, and the lifetimes of tasks and
+//! data.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Tasks that bodies submit: what a task holds is refused to whatever is submitted inside it, near or far; the rest is
-//! there for everybody.
+//! Tasks submitted by bodies: regions that a task holds are refused to all tasks submitted inside it, directly or
+//! indirectly; all other data is free.
 
 use crate::common::{MIXES, gate, watched, words};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -17,7 +17,7 @@ fn on(units: &'static str, hosts: bool, test: impl FnOnce(Arc<Runtime>) + Send +
     });
 }
 
-/// Runs `test` on machines of all sorts, whoever hosts.
+/// Runs `test` on every mix of units, with and without a unit hosted by the submitter.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in MIXES {
         on(units, false, test.clone());
@@ -25,7 +25,7 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// A task with nothing to do.
+/// Submits a task with an empty body.
 fn touch<A: thalweg::task::Accesses>(rt: &Runtime, name: &'static str, accesses: A) -> Submitted {
     rt.task(name, accesses).cpu(|_, _| ()).submit()
 }
@@ -35,7 +35,7 @@ fn is_refused(submitted: &Submitted, inside: &str) {
     assert!(matches!(submitted, Err(SubmitError::Nested { ancestor, .. }) if ancestor == inside), "{submitted:?}");
 }
 
-/// Runs `act` in the body of a task that updates `x`, and waits; what it says.
+/// Runs `act` in the body of a task that updates `x`, and waits. Returns the result of `act`.
 fn inside<R: Send + 'static>(rt: &Arc<Runtime>, x: &Data<u64>, act: impl FnOnce(&Runtime) -> R + Send + 'static) -> R {
     let (said, hear) = channel();
     let inner = rt.clone();
@@ -46,7 +46,7 @@ fn inside<R: Send + 'static>(rt: &Arc<Runtime>, x: &Data<u64>, act: impl FnOnce(
 }
 
 #[test]
-fn a_child_that_updates_what_its_parent_updates_is_refused() {
+fn nested_task_on_a_region_its_ancestor_updates_is_refused() {
     on_each(|rt| {
         let x = rt.data(vec![1u64; 10]).named("x");
         let y = rt.data(vec![0u64; 10]).named("y");
@@ -62,7 +62,8 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
             told.send(refused).unwrap();
         };
         rt.task("parent", (x.slice(..6).inout(),)).cpu(body).submit().unwrap();
-        // It reads after the parent and before the child: it would have seen the one without the other.
+        // The reader is ordered after the parent and would be before the nested task: it would see one update without
+        // the other.
         let seen = rt.data(vec![0u64; 10]);
         let copy = |_: &Context, (seen, x): (&mut [u64], &[u64])| seen.copy_from_slice(x);
         rt.task("reader", (seen.output(), x.input())).cpu(copy).submit().unwrap();
@@ -82,13 +83,13 @@ fn a_child_that_updates_what_its_parent_updates_is_refused() {
                     other data, or a child (`cx.task`) of a task that declares the region as weak";
         assert_eq!(words(&error), said);
         assert_eq!(rt.take(seen).unwrap(), rt.read(&x.all()).unwrap());
-        assert_eq!(rt.take(y).unwrap(), [10; 10], "other data are the child's to use");
+        assert_eq!(rt.take(y).unwrap(), [10; 10], "the nested task may use other data");
         assert_eq!(rt.take(x).unwrap()[..3], [2, 1, 1]);
     });
 }
 
 #[test]
-fn every_pair_of_modes_but_two_readers_is_a_conflict() {
+fn nested_access_conflicts_unless_both_read() {
     const MODES: [&str; 6] = ["in", "out", "inout", "commutative", "concurrent", "reduction"];
     fn submit(rt: &Runtime, mode: &str, x: Region<'_, u64>, act: impl FnOnce() + Send + 'static) -> Submitted {
         match mode {
@@ -109,7 +110,7 @@ fn every_pair_of_modes_but_two_readers_is_a_conflict() {
                 let act = move || {
                     for mode in MODES {
                         told.send((mode, submit(&inner, mode, child.slice(4..8), || ()))).unwrap();
-                        // What only touches it, and what is empty, conflicts with nothing.
+                        // Regions that only touch the held one, and empty regions, do not conflict.
                         submit(&inner, mode, child.slice(6..), || ()).unwrap();
                         submit(&inner, mode, child.slice(2..2), || ()).unwrap();
                     }
@@ -128,7 +129,7 @@ fn every_pair_of_modes_but_two_readers_is_a_conflict() {
 }
 
 #[test]
-fn what_an_ancestor_holds_is_refused_though_it_has_finished() {
+fn regions_of_a_finished_ancestor_are_refused() {
     on_each(|rt| {
         let [x, y, z] = [0, 1, 2].map(|_| rt.data(vec![0u64; 4]));
         let parent_ended = rt.scalar(0u64);
@@ -142,9 +143,9 @@ fn what_an_ancestor_holds_is_refused_though_it_has_finished() {
             touch(&child, "grandchild", (free.inout(),)).unwrap();
         };
         let own = y.clone();
-        // The task between holds nothing and counts all the same.
+        // The task in between holds nothing, but is still an ancestor.
         let body = move |_: &Context, _: View<'_>| {
-            wait(); // so that the child comes after the task behind this one
+            wait(); // so that `child` is submitted after `behind`
             let inner = parent.clone();
             let body = move |_: &Context, ()| {
                 _ = inner.task("child", (own.inout(), ended.input())).cpu(grandchildren).submit().unwrap();
@@ -157,14 +158,14 @@ fn what_an_ancestor_holds_is_refused_though_it_has_finished() {
         rt.wait().unwrap();
         is_refused(&heard.recv().unwrap(), "parent");
         is_refused(&heard.recv().unwrap(), "child");
-        // Outside, all is as before.
+        // Outside the bodies, all data is free again.
         touch(&rt, "outside", (x.inout(), y.inout(), z.inout())).unwrap();
         rt.wait().unwrap();
     });
 }
 
 #[test]
-fn parts_of_a_body_on_other_threads_of_its_unit_are_the_bodys() {
+fn rayon_threads_of_a_body_count_as_its_body() {
     for hosts in [false, true] {
         on("1:CPU:2", hosts, |rt| {
             let (x, y) = (rt.data(vec![0u64; 4]), rt.data(vec![0u64; 4]));
@@ -172,7 +173,7 @@ fn parts_of_a_body_on_other_threads_of_its_unit_are_the_bodys() {
             let both = Barrier::new(2);
             let [a, b] = inside(&rt, &x, move |rt| {
                 let half = || {
-                    both.wait(); // so there are two threads
+                    both.wait(); // forces the halves onto two threads
                     touch(rt, "free", (free.inout(),)).unwrap();
                     touch(rt, "half", (held.input(),))
                 };
@@ -181,7 +182,7 @@ fn parts_of_a_body_on_other_threads_of_its_unit_are_the_bodys() {
             });
             is_refused(&a, "parent");
             is_refused(&b, "parent");
-            // The next task on the unit holds something else.
+            // The next task on the unit holds other data.
             let held = x.clone();
             let both = Barrier::new(2);
             inside(&rt, &y, move |rt| {
@@ -196,7 +197,7 @@ fn parts_of_a_body_on_other_threads_of_its_unit_are_the_bodys() {
 }
 
 #[test]
-fn what_outlives_its_body_is_nobodys_part() {
+fn thread_that_outlives_its_body_is_not_part_of_it() {
     on("1:CPU:2", false, |rt| {
         let x = rt.data(vec![0u64; 4]);
         let (open, wait) = gate();
@@ -217,7 +218,7 @@ fn what_outlives_its_body_is_nobodys_part() {
 }
 
 #[test]
-fn tasks_of_two_runtimes_are_not_each_others_children() {
+fn tasks_of_two_runtimes_are_not_each_others_ancestors() {
     on_each(|rt| {
         let other = Arc::new(Runtime::builder().compute_units("1:CPU:1").build().unwrap());
         let (x, y) = (rt.data(vec![0u64; 4]), other.data(vec![0u64; 4]));
@@ -229,7 +230,7 @@ fn tasks_of_two_runtimes_are_not_each_others_children() {
             let back = held.clone();
             let body = move |_: &Context, _: View<'_>| {
                 told.send(touch(&inner, "own child", (again.input(),))).unwrap();
-                // Here the innermost body is the other runtime's, though it may run on the thread of the first.
+                // The innermost body here belongs to the other runtime, although it may run on a thread of the first.
                 told.send(touch(&first, "stranger", (back.inout(),))).unwrap();
             };
             other.task("other", (foreign.inout(),)).cpu(body).submit().unwrap();
@@ -243,7 +244,7 @@ fn tasks_of_two_runtimes_are_not_each_others_children() {
     });
 }
 
-/// Submits when it is dropped.
+/// Submits tasks when it is dropped.
 struct Submitter(Arc<Runtime>, [Data<u64>; 2], Sender<Submitted>);
 
 impl Drop for Submitter {
@@ -255,7 +256,7 @@ impl Drop for Submitter {
 }
 
 #[test]
-fn destructors_of_captures_are_part_of_the_task() {
+fn destructor_of_a_capture_counts_as_its_body() {
     on_each(|rt| {
         let [x, y] = [0, 1].map(|_| rt.data(vec![0u64; 4]));
         let (told, heard): (_, Receiver<Submitted>) = channel();
@@ -276,7 +277,7 @@ fn destructors_of_captures_are_part_of_the_task() {
 }
 
 #[test]
-fn the_operation_of_a_reduction_is_part_of_its_task() {
+fn reduction_operation_counts_as_its_tasks_body() {
     on_each(|rt| {
         let [x, y] = [0, 1].map(|_| rt.scalar(0u64));
         let (told, heard) = channel();
@@ -301,7 +302,7 @@ fn the_operation_of_a_reduction_is_part_of_its_task() {
 }
 
 #[test]
-fn what_changes_no_value_is_not_refused() {
+fn prefetch_and_drop_of_held_data_are_allowed_in_a_body() {
     on_each(|rt| {
         let x = rt.data(vec![1u64; 4]);
         let held = x.clone();
@@ -311,7 +312,7 @@ fn what_changes_no_value_is_not_refused() {
             }
         });
         assert_eq!(rt.read(&x.all()).unwrap(), [1; 4]);
-        // The last handle is dropped in a body that uses the data.
+        // A body that uses the data drops the last handle to it.
         let (open, wait) = gate();
         let (seen, see) = channel();
         let captured = Arc::new(OnceLock::new());
@@ -332,7 +333,7 @@ fn what_changes_no_value_is_not_refused() {
 }
 
 #[test]
-fn a_body_for_accelerators_holds_its_regions_too() {
+fn accelerator_body_holds_its_regions() {
     watched("accelerator", || {
         let Some(builder) = crate::common::accelerated("1:CPU:1,1:OPENCL:1") else { return };
         let rt = Arc::new(builder.build().unwrap());
@@ -350,8 +351,8 @@ fn a_body_for_accelerators_holds_its_regions_too() {
 }
 
 #[test]
-fn a_task_that_submits_its_successor_for_ever() {
-    // Nothing grows along such a line: each of them holds what the first one holds.
+fn long_line_of_tasks_that_submit_the_next_does_not_grow() {
+    // Nothing grows along such a line: each task holds the same regions as the first.
     const STEPS: u64 = 20_000;
     fn step(rt: &Arc<Runtime>, n: u64, x: Data<u64>, done: Sender<u64>) {
         let (inner, next) = (rt.clone(), x.clone());

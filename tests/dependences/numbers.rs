@@ -1,4 +1,4 @@
-//! What data objects can be made of, and be reduced by: every integer, and complex numbers.
+//! Element types of data objects and reductions: every integer, and complex numbers.
 
 use crate::common::runtime;
 use thalweg::memory::{AnyOrder, Complex, Elementwise};
@@ -34,7 +34,7 @@ mod integers {
 }
 
 #[test]
-fn complex_numbers() {
+fn complex_numbers_are_reduced_by_sum() {
     let rt = runtime("2:CPU:1,1:EMU:1");
     let x = rt.data(vec![Complex { re: 0.0, im: 1.0 }; 3]);
     let pair = rt.scalar([Complex { re: 0.0f32, im: 0.0 }; 2]);

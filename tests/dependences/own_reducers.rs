@@ -1,4 +1,5 @@
-//! Reductions by operations of users' own types: side by side if the operation is the same, one after the other if not.
+//! Reductions by user-defined operations: tasks with the same operation run concurrently, tasks with different ones in
+//! order.
 
 use crate::common::{gate, runtime, watched};
 use std::cell::Cell;
@@ -8,11 +9,11 @@ use thalweg::prelude::*;
 
 const MIXES: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
-/// Words are joined in the order of submission: associative, not commutative.
+/// Concatenates words in the order of submission: associative, but not commutative.
 #[derive(Clone, Copy)]
 struct Join;
 
-/// Up to eight letters, the first in the highest byte that is used.
+/// A word has up to eight letters; the first letter is in the highest used byte.
 impl Reducer<u64> for Join {
     fn identity(&self) -> u64 {
         0
@@ -39,7 +40,7 @@ impl Reducer<u64> for Xor {
     }
 }
 
-/// Sums modulo a number: each value is an operation of its own.
+/// Sums modulo a number. Each instance is a different operation.
 #[derive(Clone, Copy)]
 struct SumModulo {
     modulus: u64,
@@ -64,7 +65,7 @@ impl Reducer<u64> for SumModulo {
     }
 }
 
-/// Claims to be `Sum`, and is.
+/// Has the identity of `Sum`, and computes the same.
 #[derive(Clone, Copy)]
 struct Adds;
 
@@ -85,7 +86,7 @@ fn add<R: Reducer<u64>>(rt: &Runtime, x: &Data<u64>, reducer: R, value: u64) {
 }
 
 #[test]
-fn contributions_are_combined_in_the_order_of_submission() {
+fn contributions_are_combined_in_order_of_submission() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -99,7 +100,7 @@ fn contributions_are_combined_in_the_order_of_submission() {
 }
 
 #[test]
-fn tasks_of_one_type_run_side_by_side() {
+fn tasks_with_the_same_operation_run_concurrently() {
     watched("side by side", || {
         let rt = runtime("2:CPU:1");
         let x = rt.scalar(0u64);
@@ -107,7 +108,7 @@ fn tasks_of_one_type_run_side_by_side() {
         for value in [1, 2] {
             let both = both.clone();
             let body = move |x: &mut [u64]| {
-                both.wait(); // for ever, if one came after the other
+                both.wait(); // would block forever if one task waited for the other
                 x[0] = value;
             };
             rt.task("xor", (x.reduction(Xor),)).cpu(move |_, (x,)| body(x)).submit().unwrap();
@@ -117,7 +118,7 @@ fn tasks_of_one_type_run_side_by_side() {
 }
 
 #[test]
-fn different_operations_come_one_after_the_other() {
+fn different_operations_run_in_order_of_submission() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -145,7 +146,7 @@ fn different_operations_come_one_after_the_other() {
 }
 
 #[test]
-fn own_operations_go_wherever_ours_do() {
+fn custom_operations_work_with_every_adapter_and_mode() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -166,7 +167,7 @@ fn own_operations_go_wherever_ours_do() {
 }
 
 #[test]
-fn two_types_with_one_id_share_a_group_and_no_memory() {
+fn two_types_with_the_same_id_share_a_group_without_mixing_replicas() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -190,7 +191,7 @@ fn two_types_with_one_id_share_a_group_and_no_memory() {
 }
 
 #[test]
-fn an_operation_that_panics_fails_the_task_whose_contribution_it_was() {
+fn panicking_operation_fails_the_contributing_task() {
     #[derive(Clone)]
     struct Refuses;
     impl Reducer<u64> for Refuses {
@@ -214,7 +215,7 @@ fn an_operation_that_panics_fails_the_task_whose_contribution_it_was() {
     }
 }
 
-/// Sums; whatever is called of it, destructor and clone included, waits for the runtime.
+/// A sum whose every method, including its destructor and `clone`, waits for the runtime.
 struct Waits {
     rt: Weak<Runtime>,
     seen: Data<u64>,
@@ -225,7 +226,7 @@ thread_local! {
 }
 
 impl Waits {
-    /// Refused where a task would have to wait for itself.
+    /// Waits; the calls are refused where a task would have to wait for itself.
     fn wait(&self) {
         if let Some(rt) = self.rt.upgrade().filter(|_| !IS_WAITING.replace(true)) {
             let _refused = rt.read(&self.seen);
@@ -269,7 +270,7 @@ impl Reducer<u64> for Waits {
 }
 
 #[test]
-fn operations_may_wait_for_the_runtime_while_their_loop_is_submitted() {
+fn operation_may_wait_for_the_runtime_while_its_loop_is_submitted() {
     for units in MIXES {
         for (case, window) in (0..4).flat_map(|case| [(case, 1), (case, 64)]) {
             watched(&format!("{units} {case} {window}"), move || {

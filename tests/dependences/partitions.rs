@@ -1,4 +1,4 @@
-//! Partitions: which parts a region is cut into, what lies at their borders, and what is refused.
+//! Partitions: the parts into which a region is cut, their borders and halos, and cuts that are refused.
 
 use crate::common::runtime;
 use ndarray::Array4;
@@ -15,7 +15,7 @@ fn ranges<S: Shape>(region: Region<'_, u8, S>) -> Ranges {
     std::array::from_fn(|d| region.range(d))
 }
 
-/// What must be: along each dimension, blocks of a size; of all of them, the products in row-major order.
+/// Returns the expected parts: blocks of a size along each dimension, and all their products in row-major order.
 fn products(within: &Ranges, size: [usize; 4]) -> Vec<Ranges> {
     let along = |d: usize| blocks(within[d].len(), size[d]).map(move |part| part.start..part.end);
     let at = |d: usize, part: Range<usize>| within[d].start + part.start..within[d].start + part.end;
@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_are_the_products_of_blocks_and_cover_the_region_once(
+    fn parts_are_products_of_blocks_and_cover_the_region_once(
         (shape, within) in [1usize..7, 1usize..7, 1usize..5, 1usize..4]
             .prop_flat_map(|shape| (Just(shape), shape.map(interval))),
         size in [1usize..9, 1usize..9, 1usize..9, 1usize..9],
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn grown_parts_and_borders_are_clipped(
+    fn grown_parts_and_borders_are_clipped_at_the_array(
         (shape, within) in [1usize..9, 1usize..9].prop_flat_map(|shape| (Just(shape), shape.map(interval))),
         size in [1usize..5, 1usize..5],
         before in [0usize..4, 0usize..4],
@@ -90,7 +90,8 @@ proptest! {
                 let (inner, outer) = (part.range(d), grown.range(d));
                 prop_assert_eq!(outer.start, inner.start.saturating_sub(before[d]));
                 prop_assert_eq!(outer.end, (inner.end + after[d]).min(shape[d]));
-                // A face's strips lie inside and outside; together with the part they make what it grows to.
+                // The border strip of a face is inside the part and the halo is outside; part and halos together are
+                // the grown part.
                 for (face, width) in [(Face::low(d), before[d]), (Face::high(d), after[d])] {
                     let (border, halo) = (part.border(face, width).range(d), part.halo(face, width).range(d));
                     prop_assert_eq!(border.len(), width.min(inner.len()));
@@ -105,14 +106,14 @@ proptest! {
     }
 }
 
-/// Elements that are whole lines of 64 bytes, whatever their type.
+/// The number of elements that always fill whole 64-byte lines, whatever their type.
 const LINE: usize = 64;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn parts_on_lines_cover_the_region_once_and_begin_where_lines_do(
+    fn parts_on_lines_cover_the_region_once_and_start_at_line_boundaries(
         (shape, within) in ([1usize..40, 1usize..9, 1usize..6, 1usize..300], prop::bool::ANY)
             .prop_map(|([i, j, k, l], whole)| [i, j, k, if whole { l.next_multiple_of(LINE) } else { l }])
             .prop_flat_map(|shape| (Just(shape), shape.map(interval))),
@@ -138,7 +139,8 @@ proptest! {
         expected.slice_mut(ndarray::s![i, j, k, l]).fill(1);
         prop_assert_eq!(covered, expected);
 
-        // Along the innermost dimension that is cut; further in there was too little, and further out all is as it was.
+        // Only the innermost dimension that is cut is aligned. Dimensions further in were too small to cut; those
+        // further out are cut as given.
         let d = (0..4).rev().find(|d| parts.shape()[*d] > 1).unwrap_or(0);
         prop_assert_eq!(&parts.shape()[..d], &as_given.shape()[..d]);
         for e in d..4 {
@@ -157,7 +159,7 @@ proptest! {
 }
 
 #[test]
-fn units_that_write_parts_on_lines_share_none() {
+fn parts_on_lines_never_share_a_cache_line() {
     fn check<T: Element>(len: usize, size: usize) {
         let rt = runtime("2:CPU:1");
         let x: Data<T> = rt.zeros(len);
@@ -189,7 +191,7 @@ fn units_that_write_parts_on_lines_share_none() {
 }
 
 #[test]
-fn loops_over_arrays_of_several_types_have_parts_alike_on_lines() {
+fn parts_on_lines_are_the_same_for_all_element_types() {
     let rt = runtime("2:CPU:1");
     let (x, marks): (Data<f64>, Data<u8>) = (rt.zeros(1000), rt.zeros(1000));
     let tasks = rt
@@ -205,7 +207,7 @@ fn loops_over_arrays_of_several_types_have_parts_alike_on_lines() {
 
 #[test]
 #[allow(clippy::single_range_in_vec_init)] // parts are ranges
-fn what_is_smaller_than_a_line_stays_whole() {
+fn region_smaller_than_a_line_is_one_part() {
     let rt = runtime("1:CPU:1");
     let ranges =
         |x: &Data<u8>, size| -> Vec<_> { x.blocks(size).on_lines().iter().map(|part| part.range(0)).collect() };
@@ -213,13 +215,13 @@ fn what_is_smaller_than_a_line_stays_whole() {
     assert_eq!(ranges(&rt.zeros(64), 10), [0..64]);
     assert_eq!(ranges(&rt.zeros(65), 10), [0..64, 64..65]);
     assert_eq!(ranges(&rt.zeros(0), 10), []);
-    // What is empty in another dimension, and sizes beyond all arrays.
+    // Regions that are empty in another dimension, and sizes larger than any array.
     assert!(rt.zeros::<u8, _>([200, 0]).rows(10).on_lines().is_empty());
     assert_eq!(ranges(&rt.zeros(100), usize::MAX), [0..100]);
 }
 
 #[test]
-fn what_is_empty_has_no_parts_and_does_not_grow() {
+fn empty_region_has_no_parts_and_does_not_grow() {
     let rt = runtime("1:CPU:1");
     let nothing: Data<u8> = rt.data(vec![]);
     assert!(nothing.blocks(4).is_empty() && nothing.blocks(4).iter().next().is_none());
@@ -232,7 +234,7 @@ fn what_is_empty_has_no_parts_and_does_not_grow() {
 }
 
 #[test]
-fn sizes_beyond_the_data_give_one_part_and_zero_none() {
+fn size_beyond_the_data_gives_one_part_and_size_zero_panics() {
     let rt = runtime("1:CPU:1");
     let (x, m): (_, Data<u8, Ix2>) = (rt.data(vec![0u8; 10]), rt.zeros([6, 7]));
     assert_eq!(x.blocks(usize::MAX).iter().map(ranges).collect::<Vec<_>>(), [[0..10, 0..1, 0..1, 0..1]]);
@@ -253,8 +255,8 @@ fn sizes_beyond_the_data_give_one_part_and_zero_none() {
 }
 
 #[test]
-fn huge_regions_are_cut_without_a_list() {
-    // Bounds are a matter of submission: so no memory is needed.
+fn huge_regions_are_cut_without_storing_the_parts() {
+    // Bounds are checked at submission, so the array itself can be small.
     let rt = runtime("1:CPU:1");
     let x = rt.data(vec![0u8]);
     let parts = x.slice(0..1 << 40).blocks(1);
@@ -268,7 +270,7 @@ fn huge_regions_are_cut_without_a_list() {
 }
 
 #[test]
-fn parts_are_ordinary_regions() {
+fn parts_are_usable_as_regions() {
     let rt = runtime("2:CPU:1");
     let m: Data<u64, Ix2> = rt.zeros([5, 7]);
     let tiles = m.tiles([2, 3]);
@@ -283,7 +285,7 @@ fn parts_are_ordinary_regions() {
 }
 
 #[test]
-fn a_cut_beyond_the_data_is_refused_by_the_task() {
+fn part_beyond_the_data_is_refused_at_submission() {
     let rt = runtime("1:CPU:1");
     let x = rt.data(vec![0u8; 10]).named("x");
     let parts = x.slice(5..15).blocks(4);

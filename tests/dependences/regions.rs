@@ -1,16 +1,16 @@
-//! How regions are written and asked for: indices and ranges in any mix, whole data objects, in every mode.
+//! Ways to write and request regions: indices and ranges in any mix, and whole data objects, in every mode.
 
 use crate::common::{for_each_mix, runtime};
 use std::ops::Bound;
 use thalweg::prelude::*;
 
-/// A matrix of 4 by 6 elements that each say where they are.
+/// Returns a matrix of 4 by 6 elements whose values encode their positions.
 fn matrix(rt: &Runtime) -> Data<u64, Ix2> {
     rt.array(ndarray::Array2::from_shape_fn((4, 6), |(i, j)| (10 * i + j) as u64))
 }
 
 #[test]
-fn indices_and_ranges_of_all_kinds_mix() {
+fn indices_and_ranges_of_all_kinds_can_be_mixed() {
     let rt = runtime("1:CPU:1");
     let line = rt.data((0..6u64).collect());
     assert_eq!(rt.read(line.block(3)).unwrap(), [3]);
@@ -37,7 +37,7 @@ fn indices_and_ranges_of_all_kinds_mix() {
 }
 
 #[test]
-fn every_mode_takes_a_mixed_block() {
+fn every_mode_accepts_blocks_of_indices_and_ranges() {
     for_each_mix(|rt| {
         let x = matrix(rt);
         let sum = rt.scalar(0u64);
@@ -64,7 +64,7 @@ fn every_mode_takes_a_mixed_block() {
 }
 
 #[test]
-fn concurrent_tasks_take_contiguous_blocks_of_all_atomic_types() {
+fn concurrent_access_requires_a_contiguous_block() {
     let rt = runtime("2:CPU:1");
     let (x, y): (Data<usize, Ix2>, Data<isize, Ix2>) = (rt.zeros([3, 4]), rt.zeros([3, 4]));
     for _ in 0..50 {
@@ -84,7 +84,7 @@ fn concurrent_tasks_take_contiguous_blocks_of_all_atomic_types() {
 
 #[test]
 #[expect(clippy::reversed_empty_ranges)]
-fn what_is_out_of_range_or_reversed_is_refused_and_what_is_empty_is_not() {
+fn out_of_range_and_reversed_regions_are_refused_but_empty_ones_are_not() {
     let rt = runtime("1:CPU:1");
     let x = matrix(&rt);
     let refused = |region: Region<'_, u64, Ix2>, words: &str| {
@@ -107,7 +107,7 @@ fn what_is_out_of_range_or_reversed_is_refused_and_what_is_empty_is_not() {
 }
 
 #[test]
-fn requests_take_whole_data_objects_and_regions() {
+fn requests_accept_data_objects_and_regions() {
     let rt = runtime("1:CPU:1,1:EMU:1");
     let x = matrix(&rt);
     let row = x.block((1, ..));

@@ -1,4 +1,4 @@
-//! Histories that get long or cut up: nothing is lost, reordered, or freed too early.
+//! Long and fragmented histories: nothing is lost, reordered, or freed too early.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
 #[test]
-fn what_takes_or_releases_waits_for_tasks_with_empty_regions() {
+fn take_and_release_wait_for_tasks_with_empty_regions() {
     for release in [false, true] {
         for_each_mix(move |rt| {
             let (matrix, vector) = (rt.array(Array2::from_elem((3, 4), 7u64)), rt.data(vec![1u64; 8]));
@@ -33,7 +33,7 @@ fn what_takes_or_releases_waits_for_tasks_with_empty_regions() {
             } else {
                 std::thread::spawn(move || drop(open)); // this thread waits in `take`
                 assert_eq!(rt.take(matrix).unwrap(), Array2::from_elem((3, 4), 7));
-                assert_eq!(ran.load(Ordering::SeqCst), 40, "taken when nobody refers to it any more");
+                assert_eq!(ran.load(Ordering::SeqCst), 40, "taken before all tasks that refer to it had ended");
                 assert_eq!(rt.take(vector).unwrap(), [1; 8]);
             }
             rt.wait().unwrap();
@@ -43,7 +43,7 @@ fn what_takes_or_releases_waits_for_tasks_with_empty_regions() {
 }
 
 #[test]
-fn a_take_is_not_done_while_a_task_with_an_empty_region_is_pending() {
+fn take_does_not_return_while_a_task_with_an_empty_region_is_pending() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = Runtime::builder().compute_units(units).use_current_thread(false).build().unwrap();
@@ -58,13 +58,13 @@ fn a_take_is_not_done_while_a_task_with_an_empty_region_is_pending() {
             std::thread::scope(|scope| {
                 let (rt, handle) = (&rt, x.clone());
                 scope.spawn(move || {
-                    // By the time of the last of these the take waits, as a rule; it may refuse them earlier.
+                    // By the last of these calls the take usually waits; it may refuse them earlier.
                     let look = || rt.task("look", (handle.slice(0..0).input(),)).cpu(|_, _| ()).submit();
                     (0..1000).take_while(|_| look().is_ok()).for_each(|_| std::thread::yield_now());
                     drop(open);
                 });
                 assert_eq!(rt.take(x).unwrap(), [1; 8]);
-                assert_eq!(ran.load(Ordering::SeqCst), 1, "taken after who refers to it");
+                assert_eq!(ran.load(Ordering::SeqCst), 1, "taken before the task that refers to it had ended");
             });
             rt.wait().unwrap();
         });
@@ -72,14 +72,14 @@ fn a_take_is_not_done_while_a_task_with_an_empty_region_is_pending() {
 }
 
 #[test]
-fn an_empty_region_orders_nothing_else() {
+fn empty_region_of_a_blocked_task_does_not_delay_writers() {
     watched("beside a gate", || {
         let rt = Runtime::builder().compute_units("2:CPU:1").use_current_thread(false).build().unwrap();
         let (x, held) = (rt.data(vec![1u64; 8]), rt.scalar(0u64));
         let (open, wait) = gate();
         rt.task("gate", (held.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
         rt.task("late", (x.slice(4..4).inout(), held.inout())).cpu(|_, _| ()).submit().unwrap();
-        // All of this is done while the gate is closed.
+        // All of this happens while the gate is closed.
         rt.task("writer", (x.inout(),)).cpu(|_, (x,)| x.fill(5)).submit().unwrap();
         assert_eq!(rt.read(&x.all()).unwrap(), [5; 8]);
         assert!(rt.read(&x.slice(4..4)).unwrap().is_empty());
@@ -89,7 +89,7 @@ fn an_empty_region_orders_nothing_else() {
 }
 
 #[test]
-fn data_without_elements_or_bytes_are_used_taken_and_released() {
+fn data_without_elements_or_bytes_is_used_taken_and_released() {
     for_each_mix(|rt| {
         let hollow: Data<f64, Ix3> = rt.array(Array3::zeros((4, 0, 2)));
         let units = rt.data(vec![(); 9]);
@@ -118,7 +118,7 @@ fn data_without_elements_or_bytes_are_used_taken_and_released() {
 }
 
 #[test]
-fn large_groups_and_many_readers_follow_each_other() {
+fn large_groups_and_many_readers_alternate_in_order() {
     const N: u64 = 60;
     for_each_mix(|rt| {
         let (sum, out) = (rt.scalar(0u64), rt.data(vec![0u64; N as usize]));
@@ -145,7 +145,7 @@ fn large_groups_and_many_readers_follow_each_other() {
 }
 
 #[test]
-fn a_failure_in_a_large_group_reaches_who_uses_it() {
+fn failure_in_a_large_group_reaches_its_readers() {
     for_each_mix(|rt| {
         let (x, y) = (rt.scalar(0u64), rt.data(vec![0u64; 50]));
         let (open, wait) = gate();
@@ -171,7 +171,7 @@ fn a_failure_in_a_large_group_reaches_who_uses_it() {
 }
 
 #[test]
-fn the_recorded_graph_shows_what_was_declared() {
+fn recorded_graph_has_edges_of_declared_accesses_without_joins() {
     const N: usize = 40;
     let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build().unwrap();
     let x = rt.scalar(0u64);
@@ -188,7 +188,7 @@ fn the_recorded_graph_shows_what_was_declared() {
 }
 
 #[test]
-fn blocks_of_very_different_sizes_in_one_array() {
+fn blocks_of_very_different_sizes_in_one_array_are_ordered() {
     for_each_mix(|rt| {
         let x: Data<u32, ndarray::Ix4> = rt.zeros([12, 12, 12, 12]);
         for round in 1..3u32 {

@@ -1,5 +1,5 @@
-//! Arrays that are written in tiles, and read in tiles, with halos, by faces and all at once, with writes among them that are no
-//! tiles: they end as if the tasks had run one after the other.
+//! Arrays written in tiles and read in tiles, with halos, by faces and as a whole, with occasional writes that are no
+//! tiles. The result must equal a sequential run.
 
 use crate::common::for_each_mix;
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
@@ -11,7 +11,7 @@ const TILE: (usize, usize) = (4, 5);
 
 type Rectangle = (Range<usize>, Range<usize>);
 
-/// Numbers below a bound, the same in each run (Knuth's linear congruential generator, high bits).
+/// Generator of numbers below a bound, the same in each run (Knuth's linear congruential generator, high bits).
 struct Drawn(u64);
 
 impl Drawn {
@@ -25,7 +25,7 @@ impl Drawn {
         start..start + 1 + self.below(end - start)
     }
 
-    /// One or a few tiles.
+    /// Draws one or a few tiles.
     fn tiles(&mut self) -> Rectangle {
         let along = |drawn: &mut Self, tile: usize, end: usize| {
             let start = drawn.below(end.div_ceil(tile)) * tile;
@@ -34,7 +34,7 @@ impl Drawn {
         (along(self, TILE.0, SHAPE.0), along(self, TILE.1, SHAPE.1))
     }
 
-    /// Mostly tiles; but one in `rarely` is any block, or all.
+    /// Draws tiles mostly; one draw in `rarely` is an arbitrary block, and one the whole array.
     fn written(&mut self, rarely: usize) -> Rectangle {
         match self.below(rarely) {
             0 => (self.range(SHAPE.0), self.range(SHAPE.1)),
@@ -43,7 +43,7 @@ impl Drawn {
         }
     }
 
-    /// A tile, with its halo or a face of it, or any block.
+    /// Draws tiles, with their halo or one of their faces, or an arbitrary block.
     fn read(&mut self) -> Rectangle {
         let (rows, columns) = self.tiles();
         match self.below(8) {
@@ -67,7 +67,8 @@ fn change(mut target: ArrayViewMut2<'_, u64>, by: u64) {
     target.indexed_iter_mut().for_each(|((i, j), x)| *x = x.wrapping_mul(3).wrapping_add(by ^ (i * 64 + j) as u64));
 }
 
-/// What a task reads of one array and changes in another, and whether it only adds there, in any order with others.
+/// The regions that a task reads in one array and changes in the other. If `adds`, the change is a commutative
+/// addition.
 struct Step {
     from: usize,
     seen: Rectangle,
@@ -97,7 +98,7 @@ fn one_after_the_other(program: &[Step]) -> [Array2<u64>; 2] {
 }
 
 #[test]
-fn tiles_and_what_is_none_end_as_one_after_the_other() {
+fn tiles_and_other_blocks_match_sequential_execution() {
     for rarely in [40, 400] {
         let expected: Vec<_> = (1..3).map(|seed| one_after_the_other(&program(seed, rarely))).collect();
         for_each_mix(move |rt| {
@@ -118,14 +119,14 @@ fn tiles_and_what_is_none_end_as_one_after_the_other() {
                     .unwrap();
                 }
                 let found = arrays.map(|array| rt.take(array).unwrap());
-                assert!(found == *expected, "seed {seed}, a block among {rarely}");
+                assert!(found == *expected, "seed {seed}, one write in {rarely} is an arbitrary block");
             }
         });
     }
 }
 
 #[test]
-fn sweeps_of_a_stencil_may_be_replayed() {
+fn replayed_stencil_sweeps_match_sequential_execution() {
     const SWEEPS: usize = 6;
     let around = |i: usize, end: usize| i.saturating_sub(1)..(i + 2).min(end);
     let sweep = move |from: &Array2<u64>| {

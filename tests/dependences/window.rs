@@ -1,4 +1,4 @@
-//! The window: when a submission waits because many tasks are pending, and when it goes on all the same.
+//! The window: when a submission waits because too many tasks are pending, and when it continues regardless.
 
 use crate::common::{MIXES, builder, gate, watched};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Submits from a thread that hosts nothing, and returns the most tasks that were ever pending.
+/// Submits from a thread that hosts no unit. Returns the largest number of tasks that were pending at once.
 fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'static) -> usize {
     let (submitted, finished) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let most = Arc::new(AtomicUsize::new(0));
@@ -17,7 +17,8 @@ fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'st
         let (submitted, finished, most, body) = (submitted.clone(), finished.clone(), most.clone(), body.clone());
         let count = move |_: &Context, ()| {
             body();
-            // In this order: a thread may lose its core between the two, and then the difference is too small, never too large.
+            // The order matters: a thread may lose its core between the two loads. The difference is then too small,
+            // never too large.
             let submitted = submitted.load(Ordering::SeqCst);
             let pending = submitted.saturating_sub(finished.fetch_add(1, Ordering::SeqCst));
             most.fetch_max(pending, Ordering::SeqCst);
@@ -30,11 +31,12 @@ fn most_pending(rt: &Runtime, tasks: usize, body: impl Fn() + Clone + Send + 'st
 }
 
 #[test]
-fn the_window_holds_back_a_submitter_that_hosts_nothing() {
+fn window_throttles_a_submitter_that_hosts_no_unit() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = builder(units, false).max_pending_tasks(64).build().unwrap();
-            // Where the system lets no unit run for a while the window gives way, to four times what is pending: twice here.
+            // If the system runs no unit for a while, the window widens to four times the pending tasks: twice in this
+            // test.
             let most = most_pending(&rt, 100_000, || ());
             assert!(most <= 64 * 32, "{most} tasks pending at a window of 64");
         });
@@ -42,7 +44,7 @@ fn the_window_holds_back_a_submitter_that_hosts_nothing() {
 }
 
 #[test]
-fn the_window_holds_back_a_submitter_of_long_tasks() {
+fn window_throttles_a_submitter_of_long_tasks() {
     for hosts in [false, true] {
         watched(&format!("hosts={hosts}"), move || {
             let rt = builder("2:CPU:1", hosts).max_pending_tasks(16).build().unwrap();
@@ -53,7 +55,7 @@ fn the_window_holds_back_a_submitter_of_long_tasks() {
 }
 
 #[test]
-fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
+fn window_gives_way_when_all_tasks_wait_for_a_later_submission() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
@@ -61,7 +63,7 @@ fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
                 let (open, opened) = gate();
                 let x = rt.scalar(0u64);
                 if hosts && units.starts_with("1:CPU") {
-                    drop(open); // this thread may be the one that would wait at the gate
+                    drop(open); // this thread might have to run the task that waits at the gate
                     rt.task("gate", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
                     (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
                 } else {
@@ -71,7 +73,7 @@ fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
                         opened();
                     };
                     rt.task("gate", (x.inout(),)).cpu(body).submit().unwrap();
-                    begins.recv().unwrap(); // on another unit, then, than this thread's
+                    begins.recv().unwrap(); // so the task runs on another thread than this one
                     (0..200).for_each(|_| _ = rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap());
                     drop(open);
                 }
@@ -82,7 +84,7 @@ fn the_window_gives_way_where_all_waits_for_what_is_yet_to_be_submitted() {
 }
 
 #[test]
-fn submission_in_a_body_does_not_wait() {
+fn submission_in_a_body_does_not_wait_for_the_window() {
     watched("nested", || {
         let rt = Arc::new(builder("1:CPU:1", false).max_pending_tasks(4).build().unwrap());
         let inner = rt.clone();

@@ -1,4 +1,4 @@
-//! Failures: whatever a body does, the cause is reported, what depends on it is skipped, and everything else goes on.
+//! Failures of bodies: the cause is reported, dependent tasks are skipped, and everything else continues.
 //!
 //! Every test runs on every mix of units under every scheduler. None looks at a clock.
 
@@ -12,7 +12,7 @@ use thalweg::prelude::*;
 
 const N: usize = 64;
 
-/// A value that can not be dropped quietly.
+/// A value whose destructor panics.
 struct Bomb;
 
 impl Drop for Bomb {
@@ -36,7 +36,7 @@ fn fail(rt: &Runtime, name: &'static str, region: Region<'_, f64>) {
 }
 
 #[test]
-fn the_cause_says_what_the_body_said() {
+fn failure_quotes_the_panic_message_of_the_body() {
     type Act = fn();
     const WAYS: [(Act, &str); 4] = [
         (|| panic!("plain words"), "panicked: plain words"),
@@ -61,7 +61,7 @@ fn the_cause_says_what_the_body_said() {
 }
 
 #[test]
-fn a_returned_error_keeps_its_type() {
+fn returned_error_keeps_its_type() {
     for_each_mix(|rt| {
         let x = rt.data(vec![0.0; N]);
         rt.task("exit", (x.output(),)).cpu(|_, _| Err(ExitCode(3))).submit().unwrap();
@@ -75,13 +75,13 @@ fn a_returned_error_keeps_its_type() {
 }
 
 #[test]
-fn a_captured_value_may_panic_when_dropped() {
+fn panicking_destructor_of_a_capture_fails_its_task() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1.0; N]);
         let bomb = Bomb;
         let body = move |_: &thalweg::Context, (_,): (&mut [f64],)| drop(bomb);
         rt.task("armed", (x.inout(),)).cpu(body).submit().unwrap();
-        // Poisoned, so never run: the value is dropped by the runtime itself.
+        // This task is poisoned and never runs, so the runtime itself drops the value.
         let bomb = Bomb;
         let body = move |_: &thalweg::Context, (_,): (&mut [f64],)| drop(bomb);
         rt.task("unused", (x.inout(),)).cpu(body).submit().unwrap();
@@ -91,7 +91,7 @@ fn a_captured_value_may_panic_when_dropped() {
 }
 
 #[test]
-fn poison_passes_where_a_value_would_and_an_overwriter_heals() {
+fn poison_follows_values_until_an_overwrite() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1.0; N]), rt.data(vec![2.0; N]));
         let ran = Arc::new(AtomicUsize::new(0));
@@ -114,7 +114,7 @@ fn poison_passes_where_a_value_would_and_an_overwriter_heals() {
 
         let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the failure was not reported") };
         assert_eq!((failures.len(), failures[0].name(), failures[0].skipped()), (1, "culprit", 6));
-        assert_eq!(ran.load(Ordering::Relaxed), 1, "only the reader behind the overwriter runs");
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "only the reader after the overwrite runs");
         rt.wait().expect("a second wait has nothing to report");
         assert_eq!(poison(rt.wait_on(&y.all())).0, "culprit");
         assert_eq!(poison(rt.take(y.clone())).0, "culprit");
@@ -125,7 +125,7 @@ fn poison_passes_where_a_value_would_and_an_overwriter_heals() {
 }
 
 #[test]
-fn poison_passes_though_the_same_task_is_waited_for_without_its_value_as_well() {
+fn poison_passes_even_if_the_task_is_also_a_mere_predecessor() {
     for (held, swapped) in [(false, false), (false, true), (true, false), (true, true)] {
         let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
         let data = [rt.scalar(0u64), rt.scalar(0u64)];
@@ -143,7 +143,8 @@ fn poison_passes_though_the_same_task_is_waited_for_without_its_value_as_well() 
             open.take();
             rt.wait().unwrap_err();
         }
-        // It comes after the one that failed twice: it overwrites what that has read, and reads what that should have written.
+        // This task depends on the failed one twice: it overwrites what that task has read, and reads what it should
+        // have written.
         rt.task("user", (read.output(), written.input())).cpu(|_, (read, _)| read[0] = 7).submit().unwrap();
         drop(open);
         let _ = rt.wait();
@@ -152,10 +153,10 @@ fn poison_passes_though_the_same_task_is_waited_for_without_its_value_as_well() 
 }
 
 #[test]
-fn a_task_that_only_comes_later_is_not_poisoned() {
+fn writer_after_a_failed_reader_is_not_poisoned() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1.0; N]), rt.data(vec![2.0; N]));
-        // The reader of x fails; who writes x afterwards only has to wait for it.
+        // The reader of `x` fails; the later writer of `x` only has to wait for it.
         rt.task("reader", (x.input(), y.inout())).cpu(|_, _| Err("no")).submit().unwrap();
         rt.task("writer", (x.inout(),)).cpu(|_, (x,)| x.fill(3.0)).submit().unwrap();
         assert_eq!(failed(rt.wait()), ["reader"]);
@@ -165,7 +166,7 @@ fn a_task_that_only_comes_later_is_not_poisoned() {
 }
 
 #[test]
-fn half_of_a_data_may_be_lost() {
+fn failure_loses_only_the_regions_it_would_have_written() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1.0; N]);
         let (left, right) = (x.slice(..N / 2), x.slice(N / 2..));
@@ -175,7 +176,7 @@ fn half_of_a_data_may_be_lost() {
         assert_eq!(failed(rt.wait()), ["left"]);
         assert_eq!(poison(rt.read(&left)).0, "left");
         assert_eq!(poison(rt.take(x.clone())).0, "left");
-        assert_eq!(poison(rt.read(&x.slice(N / 2..N / 2 + 1))).0, "left", "it was to be written by a skipped task");
+        assert_eq!(poison(rt.read(&x.slice(N / 2..N / 2 + 1))).0, "left", "a skipped task should have written it");
         assert_eq!(rt.read(&x.slice(N / 2 + 1..)).unwrap(), [2.0; N / 2 - 1], "nothing else is lost");
         fill(rt, x.slice(..N / 2 + 1), 4.0);
         assert_eq!(rt.take(x).unwrap()[N / 2 - 1..N / 2 + 2], [4.0, 4.0, 2.0]);
@@ -183,7 +184,7 @@ fn half_of_a_data_may_be_lost() {
 }
 
 #[test]
-fn unrelated_tasks_go_on_and_wait_returns_every_cause() {
+fn unrelated_tasks_continue_and_wait_returns_every_cause() {
     for_each_mix(|rt| {
         let data: Vec<_> = (0..40).map(|i| rt.data(vec![i as f64; N])).collect();
         for (i, x) in data.iter().enumerate() {
@@ -215,7 +216,7 @@ fn unrelated_tasks_go_on_and_wait_returns_every_cause() {
 }
 
 #[test]
-fn panics_inside_nested_rayon_are_the_bodys() {
+fn panic_in_nested_rayon_call_fails_the_task() {
     type Act = fn();
     const WAYS: [(Act, &str); 4] = [
         (|| _ = rayon::join(|| (), || panic!("second half")), "second half"),
@@ -229,7 +230,7 @@ fn panics_inside_nested_rayon_are_the_bodys() {
             rt.task("nested", (x.inout(),)).cpu(move |_, _| act()).submit().unwrap();
             assert_eq!(failed(rt.wait()), ["nested"]);
             assert_eq!(poison(rt.read(&x.all())).1, format!("panicked: {message}"));
-            // The pool is as good as before.
+            // The pool must work as before.
             let sum = |_: &thalweg::Context, (x,): (&mut [f64],)| x.par_iter_mut().for_each(|x| *x = 1.0);
             rt.task("after", (x.output(),)).cpu(sum).submit().unwrap();
             assert_eq!(rt.take(x).unwrap(), [1.0; N]);
@@ -238,14 +239,14 @@ fn panics_inside_nested_rayon_are_the_bodys() {
 }
 
 #[test]
-fn a_panic_spawned_into_the_units_pool_ends_nothing() {
-    // On units with threads of their own: there, rayon's pool is the unit's.
+fn panic_spawned_into_the_units_pool_is_contained() {
+    // Only if the submitter hosts no unit: a body then runs in the pool of its unit.
     for units in crate::common::MIXES {
         crate::common::watched(units, move || {
             let rt = crate::common::runtime(units);
             let x = rt.data(vec![0.0; N]);
             let body = |_: &thalweg::Context, (x,): (&mut [f64],)| {
-                rayon::spawn(|| panic!("nobody waits for this"));
+                rayon::spawn(|| panic!("no task waits for this"));
                 x.fill(1.0);
             };
             rt.task("careless", (x.inout(),)).cpu(body).submit().unwrap();
@@ -260,7 +261,7 @@ fn a_panic_spawned_into_the_units_pool_ends_nothing() {
 }
 
 #[test]
-fn a_reduction_operation_may_panic() {
+fn panicking_reduction_operation_fails_the_contribution_alone() {
     for_each_mix(|rt| {
         let picky = Reduction::new("picky", 0u64, |a: &mut u64, b| {
             assert!(b != 13, "thirteen");
@@ -278,7 +279,7 @@ fn a_reduction_operation_may_panic() {
 }
 
 #[test]
-fn all_members_of_a_group_run_though_one_fails() {
+fn failing_member_does_not_stop_its_group() {
     for_each_mix(|rt| {
         let (sum, turns) = (rt.scalar(0u64), rt.data(vec![0u64; 2]));
         let ran = Arc::new(AtomicUsize::new(0));
@@ -301,13 +302,13 @@ fn all_members_of_a_group_run_though_one_fails() {
         causes.sort();
         assert_eq!((causes, ran.load(Ordering::Relaxed)), (vec!["reduce".to_owned(), "turn".to_owned()], 40));
         assert_eq!(poison(rt.read_scalar(&sum)).0, "reduce");
-        assert_eq!(poison(rt.read(&turns.slice(1..))).0, "turn", "the group wrote it");
+        assert_eq!(poison(rt.read(&turns.slice(1..))).0, "turn", "the failed member should have written it");
         assert_eq!(rt.read(&turns.slice(..1)).unwrap(), [10], "only tasks that succeeded wrote here");
     });
 }
 
 #[test]
-fn concurrent_tasks_fail_one_by_one() {
+fn failing_concurrent_task_does_not_stop_the_others() {
     for units in ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1"] {
         crate::common::watched(units, move || {
             let rt = crate::common::runtime(units);
@@ -328,7 +329,7 @@ fn concurrent_tasks_fail_one_by_one() {
 }
 
 #[test]
-fn a_long_line_of_skipped_tasks_ends() {
+fn long_chain_of_skipped_tasks_ends() {
     for_each_mix(|rt| {
         let x = rt.data(vec![0.0; N]);
         let (open, wait) = crate::common::gate();
@@ -337,7 +338,8 @@ fn a_long_line_of_skipped_tasks_ends() {
             Err(ExitCode(1))
         };
         rt.task("first", (x.inout(),)).cpu(body).submit().unwrap();
-        // Fewer than the window: a hosting submitter would execute the first one itself, and wait for itself.
+        // Fewer tasks than the window: otherwise a hosting submitter would execute the first task itself, and wait for
+        // itself.
         for _ in 0..900 {
             rt.task("next", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
         }
@@ -348,9 +350,9 @@ fn a_long_line_of_skipped_tasks_ends() {
 }
 
 #[test]
-fn tasks_skipped_by_a_copy_engine_are_waited_for() {
-    // The last thing that happens is that a slow copy arrives, and what comes after it is poisoned: a thread that
-    // executes no tasks then ends them all.
+fn wait_covers_tasks_skipped_by_a_copy_engine() {
+    // The last event is the arrival of a slow copy, whose successors are poisoned: a thread that executes no tasks
+    // then ends them all.
     crate::common::watched("copy engine", || {
         let slow = EmulatedDevice::new().copy_delay(std::time::Duration::from_millis(30), f64::INFINITY);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| slow.clone());
@@ -368,7 +370,7 @@ fn tasks_skipped_by_a_copy_engine_are_waited_for() {
     });
 }
 
-/// Submits a child that does the same, so many times, and returns what that has returned.
+/// Submits a child that does the same, `levels` times, and returns the error of the level below.
 fn descend(cx: &Context, levels: usize) -> Result<(), RunError> {
     match levels {
         0 => cx.task("leaf", ()).cpu(|_, ()| Err("deep down")).submit()?,
@@ -377,9 +379,10 @@ fn descend(cx: &Context, levels: usize) -> Result<(), RunError> {
     cx.wait()
 }
 
-/// Each level has failed by what the one below has returned. All are told, and none with all that lie below.
+/// Each level fails with the error of the level below. All failures are reported, but the text of one must not contain
+/// those of all levels below it.
 #[test]
-fn failures_within_each_other_have_a_text_that_can_be_read() {
+fn text_of_nested_failures_stays_short() {
     let text_of = |levels: usize| {
         let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
         rt.task("root", ()).cpu(move |cx, ()| descend(cx, levels)).submit().unwrap();

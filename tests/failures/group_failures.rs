@@ -1,10 +1,10 @@
-//! Failures of members that have finished before others come: a group keeps them as long as its value can be used,
-//! however long its lists get and whatever takes their place.
+//! Failures of group members that finished before later members are submitted: the group remembers them as long as its
+//! value can be used, however often its lists are shortened or replaced.
 
 use crate::common::{failed, runtime};
 use thalweg::prelude::*;
 
-/// More than any list of a history holds before it is shortened.
+/// More entries than any list of a history holds before it is shortened.
 const MANY: usize = 50;
 
 fn member(rt: &Runtime, x: &Data<u64>, fails: bool) {
@@ -15,13 +15,13 @@ fn member(rt: &Runtime, x: &Data<u64>, fails: bool) {
     rt.task("member", (x.commutative(),)).cpu(body).submit().unwrap();
 }
 
-/// Whether a reader of `x` was skipped.
+/// Returns whether a read of `x` is refused because `x` is poisoned.
 fn reader_is_skipped(rt: &Runtime, x: &Data<u64>) -> bool {
     rt.read(x).is_err()
 }
 
 #[test]
-fn a_failed_member_is_not_forgotten_when_the_group_gets_long() {
+fn failed_member_is_remembered_when_the_group_grows() {
     let rt = runtime("2:CPU:1");
     let x = rt.scalar(0u64);
     member(&rt, &x, false);
@@ -33,7 +33,7 @@ fn a_failed_member_is_not_forgotten_when_the_group_gets_long() {
 }
 
 #[test]
-fn a_failed_member_is_not_forgotten_when_another_group_follows_a_long_one() {
+fn failed_member_is_remembered_when_another_group_follows() {
     let rt = runtime("2:CPU:1");
     let x = rt.scalar(0u64);
     for fails in [false, true] {
@@ -51,7 +51,7 @@ fn a_failed_member_is_not_forgotten_when_another_group_follows_a_long_one() {
 }
 
 #[test]
-fn every_member_inherits_the_failure_of_what_the_group_came_after() {
+fn member_inherits_the_failure_of_the_groups_predecessor() {
     let rt = runtime("2:CPU:1");
     let (x, ran) = (rt.scalar(0u64), rt.scalar(0u64));
     rt.task("writer", (x.inout(),)).cpu(|_, _| Err("as it was told")).submit().unwrap();
@@ -61,6 +61,6 @@ fn every_member_inherits_the_failure_of_what_the_group_came_after() {
     }
     rt.task("count", (ran.after(),)).cpu(|_, _| ()).submit().unwrap();
     let _ = rt.wait(); // the failure was reported
-    rt.accept(&ran).unwrap(); // those that were skipped would have updated it
-    assert_eq!(rt.read_scalar(&ran).unwrap(), 0, "a member used what the writer should have written");
+    rt.accept(&ran).unwrap(); // the skipped members would have updated it
+    assert_eq!(rt.read_scalar(&ran).unwrap(), 0, "a member used the value that the writer failed to write");
 }

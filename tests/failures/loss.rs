@@ -1,4 +1,4 @@
-//! Devices that are lost, and copies that fail: what can go on goes on, what is lost says so, nothing hangs.
+//! Lost devices and failing copies: other units take over, lost data is reported, and nothing hangs.
 
 use crate::common::watched;
 use thalweg::error::FailureReason;
@@ -7,7 +7,7 @@ use thalweg::sched;
 
 const ARRAYS: usize = 12;
 
-/// A first device that is lost after some tasks, and whole other units.
+/// Returns a runtime whose first device is lost after `tasks` tasks and whose other units are intact.
 fn machine(units: &str, scheduler: &str, tasks: u64) -> Runtime {
     let devices = move |number| {
         let device = EmulatedDevice::new();
@@ -21,7 +21,7 @@ fn is_loss(failure: &thalweg::error::TaskFailure) -> bool {
 }
 
 #[test]
-fn others_take_over_from_a_lost_device() {
+fn other_units_take_over_from_a_lost_device() {
     for scheduler in sched::NAMES {
         for tasks in [0, 1, 7, 30] {
             watched("take over", move || {
@@ -45,7 +45,7 @@ fn others_take_over_from_a_lost_device() {
                     }
                     Err(other) => panic!("{other}"),
                 };
-                assert!(failed <= 1, "one task finds the loss");
+                assert!(failed <= 1, "more than one task found the loss");
                 let mut lost = 0;
                 for (n, x) in data.iter().enumerate() {
                     match rt.read(&x.all()) {
@@ -58,14 +58,14 @@ fn others_take_over_from_a_lost_device() {
                     }
                 }
                 assert!(lost < ARRAYS && (failed == 0) == (lost == 0), "{scheduler}: {lost} lost, {failed} failed");
-                // What is overwritten is whole again, and the rest of the machine works on.
+                // Overwritten data is available again, and the rest of the machine continues.
                 let again = |x: &Data<u64>| {
                     rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(7)).submit().unwrap();
                     rt.task("add", (x.inout(),)).cpu(|_, (x,)| x.iter_mut().for_each(|x| *x += 1)).submit().unwrap();
                 };
                 data.iter().for_each(again);
                 if rt.wait().is_err() {
-                    assert_eq!(failed, 0, "{scheduler}: one task finds the loss, and perhaps only now");
+                    assert_eq!(failed, 0, "{scheduler}: a task found the loss although one had done so before");
                     data.iter().for_each(again);
                 }
                 for x in data {
@@ -77,7 +77,7 @@ fn others_take_over_from_a_lost_device() {
 }
 
 #[test]
-fn the_last_device_of_a_kind() {
+fn loss_of_the_last_device_of_a_kind_poisons_its_tasks() {
     watched("last device", || {
         let rt = machine("1:CPU:1,1:EMU:1", "dynamic", 3);
         let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 10]));
@@ -86,7 +86,7 @@ fn the_last_device_of_a_kind() {
         }
         let RunError::Failed(failures) = rt.wait().unwrap_err() else { panic!("another error") };
         assert_eq!((failures.len(), failures[0].skipped()), (1, 1));
-        // No unit is left for it, which is the same misfortune.
+        // No unit is left for this task, so it fails by the same loss.
         rt.task("device", (y.inout(),)).emulated(|_, (y,)| y[0] += 1).submit().unwrap();
         assert!(matches!(rt.read(&y.all()), Err(RunError::Poisoned(cause)) if is_loss(&cause)));
         assert!(matches!(rt.fetch(&rt.data(vec![0u8; 4]).all(), SpaceId(1)), Err(RunError::Poisoned(_))));
@@ -96,7 +96,7 @@ fn the_last_device_of_a_kind() {
 }
 
 #[test]
-fn what_was_read_there_is_still_at_home() {
+fn data_only_read_on_a_lost_device_stays_valid_on_the_host() {
     watched("read only", || {
         let rt = machine("1:CPU:1,1:EMU:1", "dynamic", 1);
         let x = rt.data((0..10).collect::<Vec<u64>>());
@@ -112,7 +112,7 @@ fn what_was_read_there_is_still_at_home() {
 }
 
 #[test]
-fn a_copy_that_fails_fails_the_task_that_needs_it() {
+fn failed_copy_fails_the_task_that_needs_it() {
     watched("failing copy", || {
         let device = EmulatedDevice::new().failing_copy(1);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| device.clone()).build().unwrap();

@@ -1,4 +1,4 @@
-//! What fails, what that does to others, how it is told, and how a program goes on.
+//! Tests of failures: their causes, their effects on other tasks, their reports, and recovery from them.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Bad input: every refusal has its type, names the argument, the data and the ranges, says what would be right, and
-//! changes nothing: afterwards the runtime and the data work as before.
+//! Misuse of the interface: every refusal has a type, names the argument, the data and the ranges, suggests a
+//! correction, and changes nothing. The runtime and the data work afterwards as before.
 
 use crate::common::{runtime, watched, words};
 use ndarray::{Array2, Array3};
@@ -11,7 +11,8 @@ use thalweg::prelude::*;
 
 const UNITS: [&str; 3] = ["2:CPU:1", "1:CPU:1,1:EMU:1", "1:EMU:1"];
 
-/// Runs `test` on machines with and without CPU units and devices; then a task must still work, and nothing has failed.
+/// Runs `test` on machines with and without CPU units and devices. A task must still work afterwards, and nothing has
+/// failed.
 fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
     for units in UNITS {
         let test = test.clone();
@@ -26,7 +27,7 @@ fn on_each(test: impl Fn(&Runtime, &Data<f64>) + Clone + Send + 'static) {
     }
 }
 
-/// What is said about a task that only declares these accesses.
+/// Returns the text of the refusal of a task with these accesses.
 fn refusal(rt: &Runtime, accesses: impl thalweg::task::Accesses) -> String {
     words(&rt.task("t", accesses).host(|_, _| ()).submit().unwrap_err())
 }
@@ -39,7 +40,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, impl Into<RunError>>) -> Submit
 }
 
 #[test]
-fn regions_out_of_bounds() {
+fn region_out_of_bounds_is_refused_with_its_bounds() {
     on_each(|rt, x| {
         let a = rt.array(Array2::<u8>::zeros((4, 6))).named("grid");
         let c = rt.array(Array3::<u8>::zeros((2, 3, 4)));
@@ -47,11 +48,15 @@ fn regions_out_of_bounds() {
         let one = "cannot access region [5..11] of data `x` in `t`: it is out of bounds; try a region inside [0..10]";
         assert_eq!(refusal(rt, (x.slice(5..11).input(),)), one);
         assert_eq!(refusal(rt, (x.slice(5..=10).output(),)), one);
-        #[allow(clippy::reversed_empty_ranges)] // that is the mistake
+        #[allow(clippy::reversed_empty_ranges)] // deliberately wrong
         let inverted = x.slice(7..3);
         assert_eq!(refusal(rt, (inverted.inout(),)), one.replace("5..11", "7..3"));
         assert_eq!(refusal(rt, (x.slice(12..).reduction(Sum),)), one.replace("5..11", "12..12"));
-        assert_eq!(refusal(rt, (x.slice(11..11).concurrent(),)), one.replace("5..11", "11..11"), "though it is empty");
+        assert_eq!(
+            refusal(rt, (x.slice(11..11).concurrent(),)),
+            one.replace("5..11", "11..11"),
+            "an empty region out of bounds is refused as well"
+        );
         let max = usize::MAX;
         assert_eq!(refusal(rt, (x.slice(..=max).input(),)), one.replace("5..11", &format!("0..{max}")));
         let two = "cannot access region [1..3, 2..7] of data `grid` in `t`: it is out of bounds; \
@@ -60,7 +65,7 @@ fn regions_out_of_bounds() {
         let three = "cannot access region [0..2, 0..4, 0..4] of data 2 in `t`: it is out of bounds; \
                      try a region inside [0..2, 0..3, 0..4]";
         assert_eq!(refusal(rt, (x.input(), c.block((0..2, 0..4, 0..4)).input())), three);
-        // Requests say the same, whichever the space.
+        // Requests return the same text, in every address space.
         assert_eq!(words(&refused(rt.read(&x.slice(5..11)))), of(one, "read"));
         assert_eq!(words(&refused(rt.wait_on(&a.block((1..3, 2..7))))), of(two, "wait_on"));
         for space in rt.machine().spaces() {
@@ -79,7 +84,7 @@ fn regions_out_of_bounds() {
 }
 
 #[test]
-fn overlapping_accesses_in_one_task() {
+fn overlapping_accesses_of_one_task_are_refused() {
     on_each(|rt, x| {
         let a = rt.array(Array2::<u32>::zeros((4, 4))).named("grid");
         let text = |first, second| {
@@ -96,7 +101,7 @@ fn overlapping_accesses_in_one_task() {
         assert_eq!(said, text("[9..10] (commutative)", "[0..10] (concurrent)"));
         let said = refusal(rt, (x.input(), a.block((0..2, 0..3)).inout(), a.block((1..4, 2..4)).input()));
         assert!(said.contains("[0..2, 0..3] (inout) and [1..4, 2..4] (in) of data `grid`"), "{said}");
-        // Readers may overlap, writers may touch, and what is empty overlaps nothing.
+        // Readers may overlap, writers may be adjacent, and empty regions overlap nothing.
         rt.task("fine", (x.input(), x.slice(2..4).input(), x.slice(4..4).output())).cpu(|_, _| ()).submit().unwrap();
         let touching = (a.block((0..2, 0..4)).inout(), a.block((2..4, 0..4)).inout());
         rt.task("fine", touching).cpu(|_, _| ()).submit().unwrap();
@@ -104,7 +109,7 @@ fn overlapping_accesses_in_one_task() {
 }
 
 #[test]
-fn data_of_another_runtime() {
+fn data_of_another_runtime_is_refused() {
     on_each(|rt, x| {
         let other = runtime("1:CPU:1");
         let said = "cannot access data `x` in `t`: it is registered with another runtime; try a call of that one";
@@ -123,7 +128,7 @@ fn data_of_another_runtime() {
 }
 
 #[test]
-fn data_that_was_taken() {
+fn taken_data_is_refused() {
     on_each(|rt, x| {
         let y = rt.data(vec![3u8; 7]).named("y");
         let clone = y.clone();
@@ -142,7 +147,7 @@ fn data_that_was_taken() {
 }
 
 #[test]
-fn bodies_that_no_unit_can_run() {
+fn task_without_a_body_for_any_unit_is_refused() {
     for units in UNITS {
         watched(units, move || {
             let rt = runtime(units);
@@ -166,7 +171,7 @@ fn bodies_that_no_unit_can_run() {
             } else {
                 assert_eq!(emulated, Err(no_unit("EMU")))
             }
-            // Where there is no CPU unit, hosting threads stand in.
+            // Without a CPU unit, hosting threads run the bodies for cores.
             host.unwrap();
             concurrent.unwrap();
             let gpu = rt.task("t", (x.inout(),)).gpu(|_, _| ()).submit().map_err(|e| words(&e));
@@ -178,7 +183,7 @@ fn bodies_that_no_unit_can_run() {
 }
 
 #[test]
-fn concurrent_regions_with_gaps() {
+fn concurrent_access_to_a_region_with_gaps_is_refused() {
     on_each(|rt, _| {
         let a = rt.array(Array2::<u32>::zeros((4, 6))).named("grid");
         let said = "cannot submit task `t`: region [0..2, 1..3] of data `grid` is not contiguous in memory, which a \
@@ -192,7 +197,7 @@ fn concurrent_regions_with_gaps() {
 }
 
 #[test]
-fn indices_outside_their_space() {
+fn index_outside_its_iteration_space_is_refused() {
     on_each(|rt, x| {
         let zones = rt.iteration_space("zones", vec![1.0; 3]);
         let error = rt.task("t", (x.input(),)).at(&zones, 3).cpu(|_, _| ()).submit().unwrap_err();
@@ -205,7 +210,7 @@ fn indices_outside_their_space() {
 }
 
 #[test]
-fn spaces_that_do_not_exist() {
+fn address_space_that_does_not_exist_is_refused() {
     on_each(|rt, x| {
         let count = rt.machine().num_spaces();
         let said = format!(
@@ -220,7 +225,7 @@ fn spaces_that_do_not_exist() {
 }
 
 #[test]
-fn waiting_inside_a_body() {
+fn wait_for_everything_inside_a_body_is_refused() {
     for units in UNITS {
         watched(units, move || {
             let rt = Arc::new(runtime(units));
@@ -236,12 +241,12 @@ fn waiting_inside_a_body() {
 }
 
 #[test]
-fn working_sets_larger_than_any_memory() {
+fn working_set_larger_than_any_memory_is_refused() {
     watched("working set", || {
         let sizes = |device| EmulatedDevice::new().capacity_bytes([80, 96][device]);
         let rt = Runtime::builder().compute_units("2:EMU:1").emulated_devices(sizes).build().unwrap();
         let (x, y) = (rt.data(vec![1.0f64; 10]), rt.data(vec![1.0f64; 3]));
-        // Cores could work at home: the hosting thread of a device stands in for them.
+        // Cores could run this task in host memory; the hosting thread of a device does it for them.
         rt.task("at home", (x.input(), y.inout())).cpu(|_, (x, y)| y[0] *= x[0]).submit().unwrap();
         let error = rt.task("t", (x.input(), y.output())).emulated(|_, _| ()).submit().unwrap_err();
         assert_eq!(error, SubmitError::WorkingSet { task: "t".into(), needed_bytes: 104, capacity_bytes: 96 });
@@ -262,7 +267,7 @@ fn working_sets_larger_than_any_memory() {
 }
 
 #[test]
-fn machines_that_can_not_be_built() {
+fn invalid_machine_configuration_is_refused_by_build() {
     let said = |builder: thalweg::Builder| builder.build().unwrap_err().to_string();
     let units = |units: &str| Runtime::builder().compute_units(units);
     for (text, words) in [
@@ -313,7 +318,7 @@ fn machines_that_can_not_be_built() {
     }
 }
 
-/// The line of a call is that of the words it begins with, whichever way a task or a request is refused.
+/// A call counts as being on the line where its text begins, in whichever way a task or a request is refused.
 #[test]
 fn refusal_names_the_refused_call() {
     fn is_named(refused: SubmitError, line: u32) {
@@ -347,7 +352,7 @@ fn refusal_names_the_refused_call() {
             let line = line!() + 1;
             let refused = rt.take(twice).map(drop).map_err(|error| RunError::from(error).to_string()).unwrap_err();
             assert!(refused.contains(&format!(" at {}:{line}:", file!())), "{refused}");
-            // A replay submits tasks where they were recorded.
+            // A refused replay names the place where the task was recorded.
             assert!(step.replay().unwrap_err().to_string().contains(&format!(" at {}:", file!())));
         });
     }

@@ -1,5 +1,5 @@
-//! Numbers at the edges of their types: each is refused with an error that names it, or has its plain meaning. None ends a
-//! program by a panic inside the library, and none makes it wait for ever.
+//! Numbers at the limits of their types: each is either refused with an error that names it, or has its ordinary
+//! meaning. None causes a panic inside the library, and none makes it wait forever.
 
 use crate::common::{watched, words};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 const ODD: [f64; 11] =
     [0.0, -0.0, -1.0, 5e-324, 1e-300, 1e-7, 1e300, f64::MAX, f64::INFINITY, f64::NEG_INFINITY, f64::NAN];
 
-/// Builds a runtime and runs tasks on every unit; the error, if it is not built.
+/// Builds a runtime and runs tasks on every unit. Returns the error if it cannot be built.
 fn run(builder: Builder) -> Option<String> {
     let rt = match builder.build() {
         Ok(rt) => rt,
@@ -29,7 +29,7 @@ fn run(builder: Builder) -> Option<String> {
         let found = rt.take(x).unwrap();
         #[cfg(feature = "sim")]
         if rt.now() > Duration::ZERO {
-            continue; // nothing is computed
+            continue; // a simulation computes nothing
         }
         assert_eq!(found, [4.0; 8]);
     }
@@ -37,7 +37,7 @@ fn run(builder: Builder) -> Option<String> {
     None
 }
 
-/// Runs with each odd number; those that are refused must be these.
+/// Runs with each of the odd numbers. Exactly those in `refused` must be refused.
 fn refuses(what: &'static str, refused: &[f64], build: fn(f64) -> Builder) {
     for number in ODD {
         let must = refused.iter().any(|one| one.to_bits() == number.to_bits());
@@ -56,7 +56,7 @@ fn devices(device: EmulatedDevice) -> Builder {
 const NEGATIVE: [f64; 3] = [-1.0, f64::NEG_INFINITY, f64::NAN];
 
 #[test]
-fn odd_figures_of_emulated_devices_are_refused_by_name() {
+fn invalid_figures_of_emulated_devices_are_refused_by_name() {
     let tiny = [0.0, -0.0, -1.0, 5e-324, 1e-300, 1e-7];
     let large = [1e300, f64::MAX, f64::INFINITY];
     let odd = [f64::NEG_INFINITY, f64::NAN];
@@ -69,7 +69,7 @@ fn odd_figures_of_emulated_devices_are_refused_by_name() {
 }
 
 #[test]
-fn odd_powers_are_refused_by_name() {
+fn invalid_powers_are_refused_by_name() {
     let infinite = [f64::INFINITY];
     fn power(idle_w: f64, busy_w: f64) -> Builder {
         Runtime::builder().compute_units("1:CPU:1").power(UnitKind::Cpu, Power { idle_w, busy_w })
@@ -82,7 +82,7 @@ fn odd_powers_are_refused_by_name() {
 }
 
 #[test]
-fn odd_costs_and_weights_are_refused_where_they_are_given() {
+fn invalid_costs_are_refused_at_submission_and_extreme_weights_work() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         for scheduler in ["stealing", "eft", "fpm", "static", "guided-sizes", "clustered-guided", "adjacency"] {
             watched(scheduler, move || {
@@ -100,7 +100,7 @@ fn odd_costs_and_weights_are_refused_where_they_are_given() {
                         submitted => assert!(submitted.is_ok() && !must, "{number}: {submitted:?}"),
                     }
                     if must {
-                        continue; // a panic: see the test of those
+                        continue; // the weight panics; `panics.rs` tests that
                     }
                     let space = rt.iteration_space("odd", vec![number, 1.0, number]);
                     for _ in 0..4 {
@@ -117,7 +117,7 @@ fn odd_costs_and_weights_are_refused_where_they_are_given() {
 }
 
 #[test]
-fn odd_parameters_of_schedulers_end_no_program() {
+fn extreme_scheduler_parameters_are_refused_or_work() {
     let parameters = [
         "static-pcf:pcf",
         "pcf-static:pcf",
@@ -140,7 +140,7 @@ fn odd_parameters_of_schedulers_end_no_program() {
 }
 
 #[test]
-fn longest_times_and_windows_do_what_they_say() {
+fn maximal_timeouts_and_windows_work() {
     watched("times", || {
         let rt = Runtime::builder().compute_units("1:CPU:1").report_stalls_after(Duration::MAX).build().unwrap();
         rt.task("t", ()).cpu(|_, ()| ()).submit().unwrap();
@@ -152,10 +152,10 @@ fn longest_times_and_windows_do_what_they_say() {
     });
 }
 
-/// Every figure of a machine file is replaced by every odd number, one at a time.
+/// Every figure of a machine file is replaced by every odd number in turn.
 #[cfg(feature = "sim")]
 #[test]
-fn odd_figures_of_simulated_machines_are_refused_or_simulated() {
+fn extreme_figures_of_simulated_machines_are_refused_or_work() {
     let file = "name = \"m\"
 static_w = 1.5
 [noise]

@@ -1,5 +1,5 @@
-//! Accesses that give the failure when there is no value: `outcome` of regions, values, tokens and results; and what ends a failure's
-//! way through values and results.
+//! Accesses that provide either the value or its failure: `outcome` of regions, values, tokens and results; and the
+//! recovery of values and results.
 
 use crate::common::{failed, for_each_mix, gate, poison, runtime, watched};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const N: usize = 64;
 #[error("exit code {0}")]
 struct ExitCode(i32);
 
-/// The name of the failed task and its own error, or else the value.
+/// Returns the value, or the name of the failed task and its exit code.
 fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)> {
     outcome.map_err(|failure| {
         let FailureReason::Returned(error) = failure.reason() else { return (failure.name().to_owned(), None) };
@@ -21,7 +21,7 @@ fn told<T>(outcome: Result<T, &TaskFailure>) -> Result<T, (String, Option<i32>)>
     })
 }
 
-/// The name of the task whose failure is the reason that there is no result.
+/// Returns the name of the task whose failure is the reason for the missing result.
 fn no_result<R: std::fmt::Debug>(result: Pending<R>) -> String {
     match result.get() {
         Err(RunError::NoResult { failure, .. }) => failure.name().to_owned(),
@@ -38,7 +38,7 @@ fn fail(rt: &Runtime, name: &'static str, code: i32, region: Region<'_, u64>) {
 }
 
 #[test]
-fn outcome_gives_the_value_or_the_first_cause_and_what_the_task_writes_is_good() {
+fn outcome_gives_the_value_or_the_first_cause_without_poisoning() {
     for_each_mix(|rt| {
         let (good, bad, out) = (rt.data(vec![7u64; N]), rt.data(vec![7u64; N]), rt.data(vec![0u64; N]));
         rt.task("add", good.inout()).cpu(|_, x| x[0] += 1).submit().unwrap();
@@ -48,20 +48,20 @@ fn outcome_gives_the_value_or_the_first_cause_and_what_the_task_writes_is_good()
             .cpu(|_, (first, bad, all, out)| {
                 assert_eq!(told(first).unwrap(), [8]);
                 assert_eq!(told(bad).unwrap_err(), root("root", 3));
-                assert_eq!(told(all).unwrap_err(), root("root", 3), "a part of it is poisoned");
+                assert_eq!(told(all).unwrap_err(), root("root", 3), "only a part of it is poisoned");
                 out.fill(9);
             })
             .submit()
             .unwrap();
         assert_eq!(rt.read(&out).unwrap(), [9; N]);
         assert_eq!(failed(rt.wait()), ["root"]);
-        assert_eq!(poison(rt.read(&bad)).0, "root", "the task has not mended what it looked at");
+        assert_eq!(poison(rt.read(&bad)).0, "root", "an outcome must not clear the poison");
         assert_eq!(poison(rt.take(good)).0, "root");
     });
 }
 
 #[test]
-fn outcome_does_not_save_a_task_from_its_other_inputs() {
+fn task_with_an_outcome_is_skipped_for_other_poisoned_inputs() {
     for_each_mix(|rt| {
         let (looked, used, out) = (rt.data(vec![1u64; N]), rt.data(vec![1u64; N]), rt.data(vec![1u64; N]));
         fail(rt, "looked", 1, looked.all());
@@ -79,7 +79,7 @@ fn outcome_does_not_save_a_task_from_its_other_inputs() {
     });
 }
 
-/// The result of a task that is submitted and waited for.
+/// Submits a task and waits for its result.
 trait Now<R> {
     fn now(self) -> R;
 }
@@ -96,7 +96,7 @@ where
 }
 
 #[test]
-fn failure_of_the_outcome_task_is_a_failure_of_its_own() {
+fn failure_of_a_task_with_an_outcome_is_a_new_cause() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![1u64; N]));
         fail(rt, "first", 1, x.all());
@@ -121,7 +121,7 @@ fn failure_of_the_outcome_task_is_a_failure_of_its_own() {
 }
 
 #[test]
-fn chain_of_outcome_tasks_goes_on_behind_every_failure() {
+fn chain_of_outcomes_continues_after_every_failure() {
     for_each_mix(|rt| {
         let chain: Vec<_> = (0..20).map(|_| rt.scalar(0u64)).collect();
         for (i, pair) in chain.windows(2).enumerate() {
@@ -172,7 +172,7 @@ fn outcome_of_a_group_with_a_failed_member_is_that_failure() {
 }
 
 #[test]
-fn outcome_of_what_is_summed_up_is_the_sum() {
+fn outcome_of_an_accumulated_region_is_the_sum() {
     for_each_mix(|rt| {
         let x = rt.data(vec![0u64; N]);
         (0..24).for_each(|i| _ = rt.task("add", x.accumulate(Sum)).cpu(move |_, x| x[0] += i).submit().unwrap());
@@ -181,7 +181,7 @@ fn outcome_of_what_is_summed_up_is_the_sum() {
 }
 
 #[test]
-fn outcome_of_a_value_comes_before_the_next_writer() {
+fn outcome_of_a_value_precedes_the_next_writer() {
     for_each_mix(|rt| {
         let list = rt.value(vec![0u64]);
         let sums: Vec<_> = (1..50)
@@ -205,7 +205,7 @@ fn outcome_of_a_value_comes_before_the_next_writer() {
 }
 
 #[test]
-fn values_tokens_and_results_are_mended() {
+fn values_tokens_and_results_can_be_cleared_and_accepted() {
     for_each_mix(|rt| {
         let (list, token) = (rt.value(vec![1, 2, 3]), rt.token());
         rt.task("value", list.inout()).cpu(|_, _| Err(ExitCode(1))).submit().unwrap();
@@ -231,12 +231,12 @@ fn values_tokens_and_results_are_mended() {
         assert_eq!((kept.get().unwrap(), lost.get().unwrap()), (vec![5], vec![]));
         let mut failures = failed(rt.wait());
         failures.sort();
-        assert_eq!(failures, ["token", "value"], "`get` has reported the other");
+        assert_eq!(failures, ["token", "value"], "`get` has reported the failure of `lost`");
     });
 }
 
 #[test]
-fn result_is_ordered_without_its_value() {
+fn after_access_to_a_failed_result_orders_without_poison() {
     for_each_mix(|rt| {
         let (open, opened) = gate();
         let order = rt.value(Vec::new());
@@ -253,7 +253,7 @@ fn result_is_ordered_without_its_value() {
     });
 }
 
-/// A task whose body takes no views.
+/// Submits a task whose body takes no views.
 trait Try<'rt, A: thalweg::task::Accesses> {
     fn host_try<R: Send + Sync + 'static>(
         self,
@@ -271,7 +271,7 @@ impl<'rt, A: thalweg::task::Accesses> Try<'rt, A> for thalweg::TaskBuilder<'rt, 
 }
 
 #[test]
-fn outcome_of_what_children_write_is_the_childs_failure_where_it_wrote() {
+fn outcome_of_a_region_written_by_children_is_per_child() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]);
         let inner = x.clone();
@@ -279,7 +279,7 @@ fn outcome_of_what_children_write_is_the_childs_failure_where_it_wrote() {
             .cpu(move |at, ()| {
                 at.task("good", inner.slice(..32).inout()).cpu(|_, x| x.fill(2)).submit()?;
                 at.task("bad", inner.slice(32..).inout()).cpu(|_, _| Err(ExitCode(4))).submit()?;
-                // An outcome among siblings.
+                // An outcome between siblings.
                 at.task("look", inner.slice(31..33).outcome())
                     .cpu(|_, x| assert_eq!(told(x.map(|_| ())).unwrap_err(), root("bad", 4)))
                     .submit()?;
@@ -300,7 +300,7 @@ fn outcome_of_what_children_write_is_the_childs_failure_where_it_wrote() {
 }
 
 #[test]
-fn outcome_of_a_cancelled_task_says_that_it_was_cancelled() {
+fn outcome_of_a_cancelled_task_is_a_cancellation() {
     for_each_mix(|rt| {
         let (group, x, y) = (rt.group(), rt.data(vec![1u64; N]), rt.data(vec![1u64; N]));
         let (open, opened) = gate();
@@ -319,7 +319,7 @@ fn outcome_of_a_cancelled_task_says_that_it_was_cancelled() {
 }
 
 #[test]
-fn loops_and_scopes_get_outcomes() {
+fn outcome_works_in_loops_and_scopes() {
     for_each_mix(|rt| {
         let (x, missing) = (rt.data(vec![1u64; N]), Arc::new(AtomicUsize::new(0)));
         fail(rt, "hole", 1, x.slice(10..20));
@@ -351,7 +351,7 @@ fn loops_and_scopes_get_outcomes() {
 }
 
 #[test]
-fn several_dimensions_and_tiles_give_outcomes() {
+fn outcome_of_tiles_is_that_of_the_overlapping_writers() {
     for_each_mix(|rt| {
         let x = rt.zeros::<u64, _>([32, 32]);
         for (i, tile) in x.tiles([8, 8]).iter().enumerate() {
@@ -375,7 +375,7 @@ fn several_dimensions_and_tiles_give_outcomes() {
 }
 
 #[test]
-fn outcome_behind_a_replay_is_the_failure_of_the_recorded_task() {
+fn outcome_after_a_replay_is_that_of_the_recorded_task() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![1u64; N]));
         let mut step = rt
@@ -410,7 +410,7 @@ fn outcome_behind_a_replay_is_the_failure_of_the_recorded_task() {
 }
 
 #[test]
-fn outcome_of_what_a_lost_device_had_is_the_loss() {
+fn outcome_of_data_lost_with_a_device_is_the_loss() {
     for scheduler in ["stealing", "eft", "dynamic"] {
         watched(scheduler, move || {
             for tasks in 0..6 {
@@ -434,7 +434,7 @@ fn outcome_of_what_a_lost_device_had_is_the_loss() {
                     })
                     .collect();
                 for (look, part) in looks.into_iter().zip(&parts) {
-                    match (look.get().expect("a task that looks runs"), rt.read(part)) {
+                    match (look.get().expect("a task with an outcome runs"), rt.read(part)) {
                         (Ok(()), Ok(x)) => assert_eq!(x, [2; N]),
                         (Err(reason), Err(RunError::Poisoned(cause))) => assert_eq!(reason, cause.reason().to_string()),
                         (look, read) => panic!("{look:?}, but {read:?}"),
@@ -447,13 +447,13 @@ fn outcome_of_what_a_lost_device_had_is_the_loss() {
 }
 
 #[test]
-fn outcome_of_what_cannot_be_copied_is_the_failure_of_the_copy() {
+fn outcome_of_data_that_cannot_be_copied_is_the_failed_copy() {
     watched("failing copy", || {
         let device = EmulatedDevice::new().failing_copy(0);
         let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1");
         let rt = builder.emulated_devices(move |_| device.clone()).build().unwrap();
         let (x, out) = (rt.data(vec![1u64; N]), rt.data(vec![0u64; 1]));
-        // The host's copy stays valid.
+        // The host's replica stays valid.
         rt.task("look", (x.outcome(), out.output()))
             .emulated(|_, (x, out)| out[0] = x.is_err().into())
             .submit()
@@ -471,13 +471,13 @@ fn outcome_of_what_cannot_be_copied_is_the_failure_of_the_copy() {
         let look =
             rt.task("look", x.outcome()).returns(|_, x| x.map(|_| ()).map_err(|failure| failure.name().to_owned()));
         assert_eq!(look.now().unwrap_err(), "a copy for look");
-        assert_eq!(rt.read(&x).unwrap(), [2; N], "the device has it still, and the next copy arrives");
+        assert_eq!(rt.read(&x).unwrap(), [2; N], "the device still has the data, and the next copy succeeds");
         assert_eq!(failed(rt.wait()), ["a copy for look"]);
     });
 }
 
 #[test]
-fn outcomes_are_refused_where_they_cannot_be_had() {
+fn outcome_is_refused_in_recordings_on_devices_and_with_a_write() {
     let rt = runtime("1:CPU:1");
     let x = rt.data(vec![1u64; N]);
     let refused = rt.record(|r| r.task("recorded", x.outcome()).cpu(|_, _| ()).submit()).unwrap_err().to_string();

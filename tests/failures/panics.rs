@@ -1,4 +1,4 @@
-//! Panics of public methods name the line of the program that calls them, not one inside the library.
+//! Panics of public methods: they name the caller's line in the program, not a line of the library.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,14 +9,14 @@ use thalweg::prelude::*;
 use thalweg::region::Block;
 
 thread_local! {
-    /// The file of this thread's last panic.
+    /// The file in which this thread last panicked.
     static FILE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Takes what a call makes that should have panicked.
+/// Discards the result of a call that should have panicked.
 fn made<T>(_: T) {}
 
-/// Calls that each panic; by name.
+/// Returns calls that each panic, with their names.
 fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
     let rt = || Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let machine = || Machine::plan(&"1:CPU:1".parse().unwrap(), None, &Topology::with_cores(1)).unwrap().0;
@@ -113,7 +113,7 @@ fn calls() -> Vec<(&'static str, Box<dyn Fn()>)> {
     ]
 }
 
-/// Keeps the file of each panic from now on, for the thread that panics.
+/// From the first call on, records the file of each panic for the thread that panics.
 fn keep_files() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -125,13 +125,13 @@ fn keep_files() {
     });
 }
 
-/// The file that the panic of a call names, if it panics.
+/// Returns the file that the panic of a call names, or `None` if it does not panic.
 fn file_of(call: impl FnOnce()) -> Option<String> {
     catch_unwind(AssertUnwindSafe(call)).is_err().then(|| FILE.take())
 }
 
 #[test]
-fn panics_name_the_line_of_the_caller() {
+fn panic_of_a_public_method_names_the_callers_file() {
     keep_files();
     let files: Vec<_> = calls().into_iter().map(|(name, call)| (name, file_of(call))).collect();
     let elsewhere: Vec<_> = files.iter().filter(|(_, file)| file.as_deref() != Some(file!())).collect();
@@ -139,7 +139,7 @@ fn panics_name_the_line_of_the_caller() {
 }
 
 #[test]
-fn panics_name_the_line_of_the_body() {
+fn panic_of_a_method_called_in_a_body_names_the_bodys_file() {
     keep_files();
     let rt = crate::common::runtime("1:CPU:1");
     let body = |cx: &thalweg::Context, (sums,): (thalweg::memory::Shared<'_, f64>,)| {
@@ -160,5 +160,5 @@ fn panics_name_the_line_of_the_body() {
     assert_eq!(file_of(|| made(left.token())).as_deref(), Some(file!()));
 }
 
-/// A context that outlives its body.
+/// Contexts that outlive their bodies.
 static LEFT: Mutex<Vec<thalweg::Context>> = Mutex::new(Vec::new());

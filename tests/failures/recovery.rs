@@ -1,5 +1,5 @@
-//! After a failure: what is cleared, accepted or overwritten is good again, what only comes later never was bad, and a
-//! `take` that fails gives the data back.
+//! Recovery from failures: cleared, accepted or overwritten regions are valid again, `after` accesses are never
+//! poisoned, and a failed `take` gives the data object back.
 
 use crate::common::{MIXES, failed, for_each_mix, gate, poison, watched};
 use ndarray::Array2;
@@ -11,7 +11,7 @@ use thalweg::prelude::*;
 
 const N: usize = 8;
 
-/// Adds to a region; `n` of nothing fails, after it has written half of it.
+/// Adds to a region. With `None`, the task fails after it has written half of the region.
 fn add(rt: &Runtime, region: Region<'_, u64>, n: Option<u64>) {
     let body = move |_: &Context, (x,): (&mut [u64],)| match n {
         Some(n) => {
@@ -28,7 +28,7 @@ fn add(rt: &Runtime, region: Region<'_, u64>, n: Option<u64>) {
 }
 
 #[test]
-fn a_cleared_region_can_be_updated_again() {
+fn cleared_region_can_be_updated_again() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]);
         let (open, wait) = gate();
@@ -37,33 +37,37 @@ fn a_cleared_region_can_be_updated_again() {
         add(rt, x.all(), Some(1)); // skipped
         rt.clear(x.slice(2..)).unwrap();
         add(rt, x.slice(2..), Some(5));
-        add(rt, x.slice(..4), Some(7)); // half of it is still bad
+        add(rt, x.slice(..4), Some(7)); // half of it is still poisoned
         rt.clear(x.slice(..4)).unwrap();
         add(rt, x.all(), Some(20));
         drop(open);
         let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the failure was not reported") };
-        assert_eq!((failures.len(), failures[0].skipped()), (1, 2), "a mended failure is reported");
-        rt.wait().expect("and once only");
+        assert_eq!(
+            (failures.len(), failures[0].skipped()),
+            (1, 2),
+            "a failure is reported even if its region was cleared"
+        );
+        rt.wait().expect("the failure is reported only once");
         assert_eq!(rt.take(x).unwrap(), [20, 20, 20, 20, 25, 25, 25, 25]);
     });
 }
 
 #[test]
-fn an_accepted_region_is_what_the_failed_task_left() {
+fn accepted_region_has_the_value_the_failed_task_left() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![3u64; N]));
         add(rt, x.all(), Some(1));
         add(rt, x.all(), None);
         rt.accept(x.all()).unwrap();
         add(rt, x.all(), Some(10));
-        // Nothing is wrong with this one; it may be anywhere.
+        // This region is not poisoned; it may be valid in any memory.
         add(rt, y.all(), Some(1));
         rt.accept(y.slice(1..)).unwrap();
         add(rt, y.all(), Some(1));
         assert_eq!(failed(rt.wait()), ["add"]);
         assert_eq!(rt.read(&x.all()).unwrap(), [110, 110, 110, 110, 12, 12, 12, 12]);
         assert_eq!(rt.take(y).unwrap(), [5; N]);
-        // A request is refused for as long as a part is not mended, and no longer.
+        // A read is refused as long as a part is still poisoned, and no longer.
         add(rt, x.all(), None);
         rt.accept(x.slice(1..)).unwrap();
         assert_eq!(poison(rt.read(&x.all())).0, "add");
@@ -75,7 +79,7 @@ fn an_accepted_region_is_what_the_failed_task_left() {
 }
 
 #[test]
-fn boxes_of_several_dimensions_are_mended() {
+fn boxes_of_several_dimensions_can_be_cleared_and_accepted() {
     for_each_mix(|rt| {
         let x = rt.array(Array2::<u64>::ones((4, 6)));
         let fail = |region: Region<'_, u64, Ix2>| {
@@ -89,7 +93,7 @@ fn boxes_of_several_dimensions_are_mended() {
         rt.accept(x.block((3..4, 2..5))).unwrap();
         let expected = Array2::from_shape_fn((4, 6), |(i, j)| u64::from(!((1..3).contains(&i) && (2..5).contains(&j))));
         assert_eq!(rt.read(&x.all()).unwrap(), expected);
-        // With a history long enough to be kept by parts.
+        // The same with a history that is long enough to be kept by parts.
         for i in 0..40 {
             rt.task("touch", (x.block((i % 4..i % 4 + 1, 0..6)).commutative(),)).cpu(|_, _| ()).submit().unwrap();
         }
@@ -102,7 +106,7 @@ fn boxes_of_several_dimensions_are_mended() {
 }
 
 #[test]
-fn mending_comes_after_everything_submitted_before_it() {
+fn clear_and_accept_are_ordered_after_earlier_tasks() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]);
         let (open, wait) = gate();
@@ -118,7 +122,7 @@ fn mending_comes_after_everything_submitted_before_it() {
         drop(open);
         assert_eq!(rt.take(seen).unwrap(), [1; N]);
         assert_eq!(rt.take(x).unwrap(), [1; N]);
-        // Nothing at all can be mended too.
+        // Empty data can be cleared and accepted, too.
         let none = rt.data(Vec::<u64>::new());
         rt.clear(none.all()).unwrap();
         rt.accept(none.all()).unwrap();
@@ -127,7 +131,7 @@ fn mending_comes_after_everything_submitted_before_it() {
 }
 
 #[test]
-fn what_went_with_a_device_is_mended() {
+fn data_lost_with_a_device_can_be_cleared_and_accepted() {
     for mend in ["clear", "accept"] {
         watched(mend, move || {
             let device = EmulatedDevice::new().lost_after_tasks(2);
@@ -140,7 +144,7 @@ fn what_went_with_a_device_is_mended() {
             }
             assert_eq!(failed(rt.wait()), ["device"]);
             assert_eq!(poison(rt.read(&x.slice(3..4))).0, "device");
-            // What the device had is gone; the home still has what it was filled from.
+            // The device's data is gone; the host still has the data from which the device's replica was filled.
             let base = match mend {
                 "clear" => {
                     rt.clear(x.all()).unwrap();
@@ -159,7 +163,7 @@ fn what_went_with_a_device_is_mended() {
 }
 
 #[test]
-fn mending_is_refused_where_a_task_would_be() {
+fn clear_and_accept_are_refused_like_tasks() {
     for units in MIXES {
         watched(units, move || {
             let rt = Arc::new(crate::common::runtime(units));
@@ -185,7 +189,7 @@ fn mending_is_refused_where_a_task_would_be() {
 }
 
 #[test]
-fn who_only_comes_later_runs_after_a_failure() {
+fn task_with_an_after_access_runs_after_a_failure() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1u64; N]), rt.data(vec![0u64; 1]));
         let (open, wait) = gate();
@@ -205,7 +209,7 @@ fn who_only_comes_later_runs_after_a_failure() {
             y[0] = 1;
         };
         rt.task("later", (y.output(), x.slice(2..3).after())).cpu(body).submit().unwrap();
-        // Who overwrites the region comes after it in turn.
+        // The task that overwrites the region is ordered after the `after` access.
         let body = move |_: &Context, (x,): (&mut [u64],)| {
             third();
             x.fill(3);
@@ -218,17 +222,21 @@ fn who_only_comes_later_runs_after_a_failure() {
 }
 
 #[test]
-fn who_only_comes_later_heals_and_spoils_nothing() {
+fn after_access_neither_clears_nor_causes_poison() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]);
         add(rt, x.all(), None);
         rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
         rt.task("between", (x.slice(..2).after(), x.slice(1..).after())).cpu(|_, _| ()).submit().unwrap();
-        assert_eq!(poison(rt.read(&x.all())).0, "add", "it is still lost, and by the first failure");
+        assert_eq!(poison(rt.read(&x.all())).0, "add", "the region is still poisoned by the first failure");
         rt.clear(x.all()).unwrap();
         rt.task("later", (x.after(),)).cpu(|_, _| Err("neither")).submit().unwrap();
         add(rt, x.all(), Some(1));
-        assert_eq!(rt.take(x).unwrap(), [1; N], "its own failure is nobody else's");
+        assert_eq!(
+            rt.take(x).unwrap(),
+            [1; N],
+            "the failure of a task with an `after` access must not poison the region"
+        );
         let mut causes = failed(rt.wait());
         causes.sort();
         assert_eq!(causes, ["add", "later", "later"]);
@@ -236,9 +244,9 @@ fn who_only_comes_later_heals_and_spoils_nothing() {
 }
 
 #[test]
-fn who_only_comes_later_moves_nothing() {
+fn after_access_copies_nothing() {
     watched("moves nothing", || {
-        // Of its data, the device could not even hold the region.
+        // The device could not even hold the region of the `after` access.
         let device = EmulatedDevice::new().capacity_bytes(64);
         let builder = Runtime::builder().compute_units("1:EMU:1").emulated_devices(move |_| device.clone());
         let rt = builder.build().unwrap();
@@ -252,7 +260,7 @@ fn who_only_comes_later_moves_nothing() {
 }
 
 #[test]
-fn a_take_that_fails_gives_the_data_back() {
+fn failed_take_returns_the_data_object() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64; N]).named("x");
         add(rt, x.all(), None);
@@ -272,7 +280,7 @@ fn a_take_that_fails_gives_the_data_back() {
 }
 
 #[test]
-fn the_error_of_a_take_goes_where_others_go() {
+fn take_error_converts_to_boxed_and_run_errors() {
     fn boxed(rt: &Runtime, x: Data<u64>) -> Result<Vec<u64>, Box<dyn std::error::Error + Send + Sync>> {
         Ok(rt.take(x)?)
     }
@@ -292,7 +300,7 @@ fn the_error_of_a_take_goes_where_others_go() {
 }
 
 #[test]
-fn what_a_skipped_task_would_have_updated_is_accepted_as_it_was() {
+fn accepted_region_of_a_skipped_update_keeps_its_old_value() {
     watched("skipped", || {
         let device = |_| EmulatedDevice::new().failing_copy(0);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(device).build().unwrap();

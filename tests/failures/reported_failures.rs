@@ -1,4 +1,5 @@
-//! Failures are reported once: by the first call that returns them, by a callback, or on stderr when the runtime ends.
+//! Reports of failures. Each is reported once: by the first call that returns it, by a callback, or on standard error
+//! when the runtime ends.
 
 use crate::common::{again, failed, for_each_mix, runtime, watched, words};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ fn failure_returned_by_a_call_is_not_returned_by_wait() {
 }
 
 #[test]
-fn callback_is_called_once_for_each_task_that_failed_by_itself() {
+fn callback_is_called_once_for_each_cause_and_not_for_skipped_tasks() {
     watched("callback", || {
         let calls = Arc::new(AtomicUsize::new(0));
         let counted = calls.clone();
@@ -37,7 +38,7 @@ fn callback_is_called_once_for_each_task_that_failed_by_itself() {
     });
 }
 
-/// Runs `program` in a child process, which runs this test again; returns what that writes to stderr.
+/// Runs `program` in a child process, which runs this test again. Returns what the child wrote to standard error.
 fn stderr_of(test: &str, program: impl FnOnce()) -> String {
     const IN_CHILD: &str = "THALWEG_TEST_REPORTS";
     if std::env::var_os(IN_CHILD).is_some() {
@@ -59,7 +60,7 @@ fn unreported_failures_are_written_to_stderr_at_the_end() {
     assert!(said.contains("12 more tasks failed") && !said.contains("`reported`"), "{said}");
 }
 
-/// A call that returns a failure instead of a region's value.
+/// A call that returns a failure instead of the value of a region.
 type Reads = fn(&Runtime, Data<u8>) -> Option<RunError>;
 
 const READS: [Reads; 5] = [
@@ -71,7 +72,7 @@ const READS: [Reads; 5] = [
 ];
 
 #[test]
-fn failure_returned_instead_of_a_value_is_returned_by_wait_all_the_same() {
+fn failure_returned_instead_of_a_value_is_still_returned_by_wait() {
     for_each_mix(|rt| {
         for read in READS {
             let x = rt.data(vec![0u8; 4]);
@@ -125,14 +126,14 @@ impl std::fmt::Display for Typed {
 
 impl std::error::Error for Typed {}
 
-/// The body's error among the sources.
+/// Returns the body's error among the sources of `error`.
 fn typed<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Typed> {
     let chain = std::iter::successors(error.source(), |error| error.source());
     chain.into_iter().find_map(|error| error.downcast_ref())
 }
 
 #[test]
-fn sources_of_an_error_lead_to_the_failure_and_to_the_error_of_its_body() {
+fn error_sources_include_the_failure_and_the_bodys_error() {
     for_each_mix(|rt| {
         let fail = || {
             let x = rt.data(vec![0u8; 4]);
@@ -158,7 +159,7 @@ fn sources_of_an_error_lead_to_the_failure_and_to_the_error_of_its_body() {
 }
 
 #[test]
-fn refusal_is_debugged_as_it_is_displayed() {
+fn debug_of_a_refusal_equals_its_display() {
     let rt = runtime("1:CPU:1");
     let x = rt.data(vec![0u8; 4]).named("x");
     let refused = rt.read(x.slice(2..9)).unwrap_err();

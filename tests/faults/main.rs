@@ -1,16 +1,16 @@
-//! Random programs on small emulated devices that fail, against a sequential oracle.
+//! Random programs on small emulated devices that fail, compared with a sequential oracle.
 //!
-//! Devices have too little memory, of different size; now and then a copy fails, a device is lost, a body fails or panics,
-//! a handle is dropped. Every other program has tasks whose bodies, on cores or devices, submit others as children. Regions
-//! overlap partly, or are empty. Whatever happens:
+//! Devices have too little memory, of different sizes. Now and then a copy fails, a device is lost, a body fails or
+//! panics, or a handle is dropped. Every other program has tasks whose bodies, on cores or devices, submit children.
+//! Regions overlap partly, or are empty. In every case:
 //!
-//! - what can be read is what the tasks would have written one after the other;
-//! - what a failed body should have written can not be read, and neither can what was computed from it;
-//! - what no reported failure can have reached can be read;
+//! - a value that can be read is the one that the tasks would have written one after the other;
+//! - a region that a failed body should have written cannot be read, and neither can anything computed from it;
+//! - a region that no reported failure can have reached can be read;
 //! - nothing hangs.
 //!
-//! `THALWEG_CASES` sets the number of programs (3000), `THALWEG_SEED` the first one's seed. A program that fails says its
-//! seed; with `THALWEG_CASES=1` it is run alone.
+//! `THALWEG_CASES` sets the number of programs (3000), `THALWEG_SEED` the seed of the first one. A failing program
+//! prints its seed; with `THALWEG_CASES=1` it runs alone.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// The seed of the program that runs; ends the process if that does not change for a long time.
+/// The seed of the current program. The watchdog ends the process if it does not change for a long time.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 fn watch() {
@@ -44,7 +44,8 @@ fn watch() {
             let seed = SEED.load(Ordering::Relaxed);
             (last, looks) = (seed, if seed == last { looks + 1 } else { 0 });
             if looks == 6 {
-                // Past the capture of tests' output, which ends with the process.
+                // Written directly to standard error, because the captured output of the test is lost with the
+                // process.
                 let _ = writeln!(std::io::stderr(), "THALWEG_SEED={seed} hangs: {:#?}", Program::new(seed));
                 std::process::abort();
             }
@@ -53,15 +54,16 @@ fn watch() {
 }
 
 #[test]
-fn what_failures_leave_is_right_or_poisoned() {
+fn data_after_failures_is_correct_or_poisoned() {
     let (cases, first) = (variable("THALWEG_CASES", 3000), variable("THALWEG_SEED", 1));
     watch();
     (first..first + cases).for_each(check);
 }
 
-/// A device that another's replicas relied on when they left is lost. It takes a certain timing, so it is tried often.
+/// Regression test: a device was lost on which another device's replicas had relied when they were evicted. It needs a
+/// certain timing, so the program runs many times.
 #[test]
-fn who_leaves_may_have_relied_on_a_device_that_is_lost() {
+fn evicted_replicas_survive_the_loss_of_the_device_they_relied_on() {
     (0..20).for_each(|_| check(515));
 }
 
@@ -81,7 +83,7 @@ fn check(seed: u64) {
 }
 
 #[test]
-fn a_task_goes_to_the_device_of_its_unit_that_it_fits() {
+fn task_goes_to_a_device_of_its_unit_with_enough_memory() {
     watched("unequal devices", || {
         let devices = |n: usize| EmulatedDevice::new().capacity_bytes([8000, 800][n]);
         let rt = Runtime::builder().compute_units("1:EMU:2").emulated_devices(devices).build().unwrap();
@@ -96,7 +98,7 @@ fn a_task_goes_to_the_device_of_its_unit_that_it_fits() {
 }
 
 #[test]
-fn what_no_device_can_hold_is_run_by_the_thread_that_hosts_one() {
+fn task_too_large_for_any_device_runs_on_a_hosting_thread() {
     watched("too large", || {
         let rt = Runtime::builder()
             .compute_units("1:EMU:1")
@@ -112,7 +114,7 @@ fn what_no_device_can_hold_is_run_by_the_thread_that_hosts_one() {
 }
 
 #[test]
-fn a_hosting_thread_runs_what_cores_can_when_its_last_device_is_lost() {
+fn hosting_thread_runs_cpu_tasks_after_losing_its_last_device() {
     watched("last device", || {
         let device = |_| EmulatedDevice::new().lost_after_tasks(0);
         let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(device).build().unwrap();
@@ -131,7 +133,7 @@ fn a_hosting_thread_runs_what_cores_can_when_its_last_device_is_lost() {
 }
 
 #[test]
-fn a_data_goes_while_another_wants_the_room_of_its_replica() {
+fn release_of_data_while_its_replica_is_being_evicted_is_safe() {
     watched("release and eviction", || {
         const N: usize = 512;
         for round in 0..40 {
@@ -147,7 +149,7 @@ fn a_data_goes_while_another_wants_the_room_of_its_replica() {
                 })
                 .submit()
                 .unwrap();
-            // Both wait for the first, and get their turns in one step: in either order.
+            // Both wait for the first task, and become ready in one step, in either order.
             let other = || rt.task("other", (y.inout(), z.input())).emulated(|_, (y, _)| y[0] += 1).submit().unwrap();
             if round % 2 == 0 {
                 other();

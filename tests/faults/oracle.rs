@@ -1,22 +1,22 @@
-//! What must be there in the end: the steps one after the other, on plain memory.
+//! The oracle: applies the steps one after the other to plain memory.
 
 use crate::program::Act;
 use crate::steps::{End, Kind, Part, Step, hash, updated};
 
-/// What has become of a task.
+/// The fate of a task.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Fate {
-    /// It was not submitted: it was refused, or its parent was skipped.
+    /// The task was not submitted: it was refused, or its parent was skipped.
     Absent,
     Submitted,
     Failed,
 }
 
-/// What every element is, if its value was not lost, and `None` where it must have been.
+/// The value of every element, or `None` where the value must have been lost.
 pub(crate) struct Oracle {
     pub(crate) extents: [usize; 3],
     pub(crate) memory: Vec<Vec<Option<u64>>>,
-    /// What the reported failures can have reached.
+    /// Elements that the reported failures can have reached.
     pub(crate) reached: Vec<Vec<bool>>,
 }
 
@@ -29,7 +29,7 @@ impl Oracle {
         part.elements(self.extents).into_iter().any(|e| self.reached[part.data][e])
     }
 
-    /// One task after the other, children in the place of their parent.
+    /// Applies one task after the other, and children where their parent is.
     pub(crate) fn apply(&mut self, act: &Act) {
         match act {
             Act::Task(step) => self.apply_step(step),
@@ -40,7 +40,7 @@ impl Oracle {
 
     fn apply_step(&mut self, step: &Step) {
         let Step { reads: [a, b], kind, target, update, .. } = step;
-        // Who joins a group runs even if another one of the group has failed.
+        // A task that joins a group runs even if another member of the group has failed.
         let target_is_there = *kind != Kind::Inout || self.values(target).is_some();
         let runs = step.end == End::Returns && target_is_there && self.values(update).is_some();
         let h = self.values(a).zip(self.values(b)).map(|(a, b)| hash(hash(step.seed, &a), &b)).filter(|_| runs);
@@ -54,7 +54,7 @@ impl Oracle {
         }
     }
 
-    /// Where failures go through tasks, the next of which has the number `n`.
+    /// Follows failures through the tasks of `act`. `n` is the number of the first one.
     pub(crate) fn reach(&mut self, act: &Act, n: &mut usize, fate: &impl Fn(usize) -> Fate) {
         let own = *n;
         *n += usize::from(act.tasks() > 0);
@@ -82,12 +82,12 @@ impl Oracle {
         }
     }
 
-    /// What was read is right.
+    /// Checks values that were read.
     pub(crate) fn check(&self, part: &Part, got: &[u64]) {
         for (e, got) in part.elements(self.extents).into_iter().zip(got) {
             match self.memory[part.data][e] {
                 Some(expected) => assert_eq!(*got, expected, "element {e} of {part:?} is wrong"),
-                None => panic!("element {e} of {part:?} was lost, and can be read: {got}"),
+                None => panic!("element {e} of {part:?} was lost, but can be read: {got}"),
             }
         }
     }

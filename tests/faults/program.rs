@@ -1,11 +1,11 @@
-//! The random programs: what they do, on which machine, and what fails there.
+//! Random programs: their steps, their machines, and their scripted faults.
 
 use crate::random::Random;
 use crate::steps::{Bodies, End, Kind, Part, Step};
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// What the submitting thread does next.
+/// The next action of the submitting thread.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
     Task(Step),
@@ -16,15 +16,15 @@ pub(crate) enum Act {
     Drop(usize),
 }
 
-/// A task that does nothing but submit children.
+/// A task that only submits children.
 #[derive(Debug, Clone)]
 pub(crate) struct Parent {
-    /// What it declares for them, one region of each data object.
+    /// Its weak accesses for the children, one region of each data object.
     pub(crate) weak: Vec<Part>,
-    /// What it reads itself.
+    /// A region that the parent itself reads.
     pub(crate) reads: Option<Part>,
     pub(crate) bodies: Bodies,
-    /// Tasks and parents.
+    /// Child tasks, and parents among them.
     pub(crate) children: Vec<Act>,
     pub(crate) waits: bool,
 }
@@ -59,7 +59,7 @@ impl Program {
             if faulty && lot.one_in(5) {
                 device = device.lost_after_tasks(lot.below(6) as u64);
             }
-            // Each copy made by the copy engine, while other things happen.
+            // With a delay, every copy is made by the copy engine, concurrently with other events.
             if lot.one_in(3) { device.copy_delay(Duration::from_nanos(1), f64::INFINITY) } else { device }
         });
         let devices: Vec<_> = devices.collect();
@@ -85,14 +85,14 @@ impl Program {
             program.acts.push(act);
         }
         if seed.is_multiple_of(2) {
-            // By numbers of its own, so that every other program stays as it is.
+            // Uses a separate random generator, so that the other programs stay as they are.
             let acts = std::mem::take(&mut program.acts);
             program.acts = program.nested(&mut Random(!seed), acts, 0);
         }
         program
     }
 
-    /// The same acts, some rows of tasks as children.
+    /// Returns the same acts with some sequences of tasks turned into children.
     fn nested(&self, lot: &mut Random, acts: Vec<Act>, depth: usize) -> Vec<Act> {
         let (mut all, mut acts) = (Vec::new(), acts.into_iter().peekable());
         while let Some(act) = acts.next() {
@@ -109,7 +109,7 @@ impl Program {
             let children = if depth < 2 { self.nested(lot, children, depth + 1) } else { children };
             let weak = (0..self.data).filter_map(|data| bounds(&children, data)).collect::<Vec<_>>();
             let others: Vec<_> = (0..self.data).filter(|data| weak.iter().all(|part| part.data != *data)).collect();
-            // What was dropped is not read.
+            // Parents must not read data objects whose handles were dropped.
             let others =
                 others.into_iter().filter(|data| !all.iter().any(|act| matches!(act, Act::Drop(it) if it == data)));
             let others: Vec<_> = if depth == 0 { others.collect() } else { vec![] };
@@ -131,7 +131,7 @@ impl Program {
 
     fn step(&self, lot: &mut Random, alive: &[usize]) -> Step {
         let (target, update) = (self.part(lot, alive), self.part(lot, alive));
-        // One task's accesses must not overlap where one of them writes.
+        // The accesses of one task must not overlap if one of them writes.
         let update = if lot.one_in(2) || update.overlaps(&target) { update.empty() } else { update };
         let mut read = || {
             let read = self.part(lot, alive);
@@ -151,7 +151,7 @@ impl Program {
             Kind::Max,
         ]);
         if kind == Kind::Concurrent && self.dims > 1 {
-            kind = Kind::Commutative; // what has gaps in memory is refused
+            kind = Kind::Commutative; // regions with gaps in memory are refused
         }
         let bodies = match lot.below(8) {
             0 => Bodies::Cores,
@@ -167,20 +167,20 @@ impl Program {
     }
 }
 
-/// What a child may not do is done otherwise.
+/// Replaces what a child may not do.
 fn for_a_body(act: &mut Act) {
     if let Act::Task(step) = act {
         if step.kind == Kind::Accumulate {
             step.kind = Kind::Add;
         }
-        // It may be refused when it is submitted, and nobody knows when that will be.
+        // Such a child may be refused at submission, and the program cannot know when that will be.
         if step.bodies == Bodies::Devices {
             step.bodies = Bodies::All;
         }
     }
 }
 
-/// The smallest region of a data object that has all that these touch of it, if they touch it.
+/// Returns the bounding box of all that these acts touch in a data object, or `None` if they do not touch it.
 fn bounds(acts: &[Act], data: usize) -> Option<Part> {
     let mut parts = Vec::new();
     for act in acts {
@@ -202,7 +202,7 @@ fn bounds(acts: &[Act], data: usize) -> Option<Part> {
 }
 
 impl Act {
-    /// How many tasks it stands for.
+    /// Returns the number of tasks in this act.
     pub(crate) fn tasks(&self) -> usize {
         match self {
             Self::Task(_) => 1,

@@ -1,4 +1,4 @@
-//! Runs a program, and judges by the oracle what it leaves.
+//! Runs a random program and checks the remaining data against the oracle.
 
 use crate::oracle::{Fate, Oracle};
 use crate::program::{Act, Program};
@@ -9,7 +9,7 @@ use thalweg::error::{FailureReason, TaskFailure};
 use thalweg::ids::TaskId;
 use thalweg::prelude::*;
 
-/// Runs a program and compares what can be read with the oracle.
+/// Runs a program and compares everything that can be read with the oracle.
 pub(crate) fn run<S: Dimensions>(program: &Program) {
     let &Program { extents, ref devices, .. } = program;
     let values = |d: usize| (0..extents.iter().product::<usize>() as u64).map(move |e| mix(d as u64, e));
@@ -37,7 +37,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         Err(other) => panic!("{other}"),
     };
     fn read<S: Dimensions>(rt: &Runtime, data: &[Option<Data<u64, S>>], part: &Part) -> Option<Vec<u64>> {
-        match rt.read(S::cut(data[part.data].as_ref().expect("it is read while it is there"), part)) {
+        match rt.read(S::cut(data[part.data].as_ref().expect("only present data is read"), part)) {
             Ok(values) => Some(S::values(values)),
             Err(RunError::Poisoned(_)) => None,
             Err(other) => panic!("{other}"),
@@ -54,7 +54,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
                 first += act.tasks();
             }
             Act::Prefetch(part, space) => {
-                let cell = data[part.data].as_ref().expect("it is there");
+                let cell = data[part.data].as_ref().expect("only present data is prefetched");
                 match rt.prefetch(S::cut(cell, part), SpaceId(*space)) {
                     Ok(()) | Err(SubmitError::WorkingSet { .. }) => {}
                     Err(other) => panic!("{other}"),
@@ -70,7 +70,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
         }
     }
     wait(&rt);
-    // A copy to make room, or all that a device held: nobody says which elements that were.
+    // The loss of a device or the failure of an eviction does not say which elements it affected.
     let vague = |failure: &TaskFailure| {
         let lost = matches!(failure.reason(), FailureReason::Device(error) if error.is_loss());
         lost || failure.name() == "a copy to make room"
@@ -90,11 +90,11 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
             continue;
         }
         let all = Part { data: which, ranges: extents.map(|extent| 0..extent) };
-        let again = || (0..=devices.len()).find_map(|_| read(&rt, &data, &all)); // reading meets scripted faults too
+        let again = || (0..=devices.len()).find_map(|_| read(&rt, &data, &all)); // reads meet scripted faults too
         if let Some(got) = again() {
             oracle.check(&all, &got);
-            let taken = data[which].take().map(|data| rt.take(data).expect("what was read is at home"));
-            oracle.check(&all, &S::values(taken.expect("it is there")));
+            let taken = data[which].take().map(|data| rt.take(data).expect("data that was read is valid on the host"));
+            oracle.check(&all, &S::values(taken.expect("the handle was not dropped")));
             continue;
         }
         let single = |e: usize| {
@@ -115,7 +115,7 @@ pub(crate) fn run<S: Dimensions>(program: &Program) {
     tasks.unexpected();
 }
 
-/// What has become of the submissions of tasks, by the tasks' numbers in their program.
+/// The results of the tasks' submissions, by the tasks' numbers in their program.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<HashMap<usize, Result<TaskId, SubmitError>>>>);
 
@@ -132,7 +132,7 @@ impl Tasks {
         }
     }
 
-    /// Whether a task was refused for another reason than its size.
+    /// Checks that no task was refused for another reason than its size.
     fn unexpected(&self) {
         for (n, submitted) in &*self.0.lock().unwrap() {
             let is_expected = matches!(submitted, Ok(_) | Err(SubmitError::WorkingSet { .. }));
@@ -141,15 +141,15 @@ impl Tasks {
     }
 }
 
-/// Submits a task, or a parent with all its children. The first has the number `n`.
+/// Submits a task, or a parent with all its children. The first task has the number `n`.
 fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &Act, n: usize, tasks: &Tasks) {
     let submitted = match act {
         Act::Task(step) => S::submit(front, data, step, || ()),
         Act::Parent(parent) => {
-            let region = |part: &Part| S::cut(data[part.data].as_ref().expect("it is there"), part);
+            let region = |part: &Part| S::cut(data[part.data].as_ref().expect("only present data is used"), part);
             let weak: Vec<_> = parent.weak.iter().map(|part| region(part).weak_inout()).collect();
             let reads: Vec<_> = parent.reads.iter().map(|part| region(part).input()).collect();
-            // Handles of what they may touch; others can be dropped meanwhile.
+            // Handles only for data that the children may touch; the other handles can be dropped in the meantime.
             let is_for_children = |which: usize| parent.weak.iter().any(|part| part.data == which);
             let own: Vec<_> =
                 (0..data.len()).map(|which| data[which].clone().filter(|_| is_for_children(which))).collect();
@@ -161,7 +161,7 @@ fn submit<S: Dimensions>(front: Front<'_>, data: &[Option<Data<u64, S>>], act: &
                     next += child.tasks();
                 }
                 if waits {
-                    let _ = at.wait(); // refused on devices; failures are the oracle's matter
+                    let _ = at.wait(); // refused on devices; the oracle accounts for failures
                 }
             };
             let task = front.task("parent", (weak, reads));

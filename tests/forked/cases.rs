@@ -1,4 +1,4 @@
-//! The cases: see the crate.
+//! The cases of this test program; see `main.rs`.
 
 use super::{fork, in_child, leave};
 use std::future::{Future, IntoFuture};
@@ -14,18 +14,18 @@ type Case = (&'static str, fn());
 pub(crate) const ALL: &[Case] = &[
     ("child_returns_from_main_while_tasks_run", child_returns_from_main),
     ("child_of_a_simulation_returns_from_main", child_of_simulation),
-    ("child_is_refused_at_every_way_in", every_way_in),
-    ("child_of_placed_units_is_refused_at_every_way_in", every_way_in_placed),
-    ("child_of_a_simulation_is_refused_at_every_way_in", every_way_in_simulated),
-    ("child_builds_a_runtime_and_forks_again", child_builds_and_forks),
-    ("fork_amid_busy_threads_leaves_a_usable_child", fork_amid_busy_threads),
+    ("child_is_refused_by_every_call", every_way_in),
+    ("child_is_refused_by_every_call_under_placement", every_way_in_placed),
+    ("child_of_a_simulation_is_refused_by_every_call", every_way_in_simulated),
+    ("child_can_build_a_runtime_and_fork_again", child_builds_and_forks),
+    ("fork_among_busy_threads_leaves_a_usable_child", fork_amid_busy_threads),
     ("fork_in_a_body_leaves_a_child_that_may_exit", fork_in_body),
     ("child_that_returns_from_a_body_is_aborted", child_returns_from_body),
     ("child_that_awaits_a_stolen_call_is_aborted", child_awaits_stolen_call),
     ("fork_on_a_foreign_thread_leaves_a_child_that_ends", fork_on_foreign_thread),
-    ("scope_returns_in_a_child", scope_in_child),
+    ("scope_returns_an_error_in_a_child", scope_in_child),
     ("futures_of_the_parent_are_refused_in_a_child", futures_of_parent),
-    ("replays_and_tensors_of_the_parent_are_dropped_in_a_child", replays_and_tensors),
+    ("replays_and_tensors_of_the_parent_can_be_dropped_in_a_child", replays_and_tensors),
 ];
 
 const MIXES: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:2", "1:CPU:1,1:EMU:1"];
@@ -50,7 +50,7 @@ fn poll<F: IntoFuture>(future: F) -> Poll<F::Output> {
     std::pin::pin!(future.into_future()).as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Tasks run, others wait, and data objects are dropped on the way out.
+/// Some tasks run and others wait; the child drops the data objects when it returns.
 fn child_returns_from_main() {
     for units in MIXES {
         for hosts in [false, true] {
@@ -65,7 +65,7 @@ fn child_returns_from_main() {
             let handle = rt.task("last", (x.inout(),)).cpu(|_, _| ()).submit_handle().unwrap();
             let side = fork();
             if side.is_child() {
-                return; // with all of it
+                return; // drops everything
             }
             drop(open);
             side.expect_success();
@@ -159,7 +159,7 @@ fn refuses_everything(rt: Runtime) {
     });
 }
 
-/// Uses a new runtime, as a child may.
+/// Uses a new runtime, as a child process may.
 fn sums() {
     let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
     let x = rt.data(vec![1u64; 1000]);
@@ -193,7 +193,7 @@ fn child_builds_and_forks() {
     sums();
 }
 
-/// The locks of runtimes, and those that runtimes share, are held by others at some of the moments.
+/// Other threads hold the locks of runtimes, and those that runtimes share, at some of the moments of the forks.
 fn fork_amid_busy_threads() {
     let (over, rt) = (AtomicBool::new(false), Arc::new(build("1:CPU:1,1:EMU:1", false)));
     let fast = build("2:CPU:1", false);
@@ -260,7 +260,7 @@ fn child_returns_from_body() {
                 x[0] = 2;
             });
             task.submit().unwrap();
-            assert_eq!(rt.read(x.slice(0)).unwrap(), [2], "the parent goes on");
+            assert_eq!(rt.read(x.slice(0)).unwrap(), [2], "the parent must continue");
         }
     }
 }
@@ -271,7 +271,7 @@ fn child_awaits_stolen_call() {
         let ((begun, begins), (open, opened)) = (channel(), gate());
         cx.join(
             move |_| {
-                begins.recv().unwrap(); // another thread has come for the second call
+                begins.recv().unwrap(); // another thread has taken the second call
                 let side = fork();
                 if !side.is_child() {
                     side.expect_abort();
@@ -348,9 +348,9 @@ fn futures_of_parent() {
             let futures = futures.take().unwrap();
             if polled {
                 let cx = &mut Context::from_waker(Waker::noop());
-                let Poll::Ready(all) = futures.0.as_mut().poll(cx) else { panic!("it waits") };
-                let Poll::Ready(read) = futures.1.as_mut().poll(cx) else { panic!("it waits") };
-                let Poll::Ready(one) = futures.2.as_mut().poll(cx) else { panic!("it waits") };
+                let Poll::Ready(all) = futures.0.as_mut().poll(cx) else { panic!("the future waits") };
+                let Poll::Ready(read) = futures.1.as_mut().poll(cx) else { panic!("the future waits") };
+                let Poll::Ready(one) = futures.2.as_mut().poll(cx) else { panic!("the future waits") };
                 refused(all);
                 refused(read);
                 refused(one);

@@ -1,10 +1,12 @@
-//! Processes that call `fork`: a child refuses its parent's runtimes, ends promptly, and may build new runtimes.
+//! Processes that call `fork`: a child is refused the use of its parent's runtimes, ends promptly, and may build new
+//! ones.
 //!
-//! Each case is a separate process, in which this program runs itself: a test harness would hide how a child treats the
-//! locks of other threads and how it leaves `main`. A child that hangs is killed after a while, and has failed.
+//! Each case is a separate process, in which this program runs itself. A test harness would hide how a child treats
+//! the locks of other threads and how it returns from `main`. A child that hangs is killed after a while, and has
+//! failed.
 
 #![cfg(unix)]
-#![allow(unsafe_code)] // `fork` itself
+#![allow(unsafe_code)] // for `fork` itself
 
 mod cases;
 
@@ -14,7 +16,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 use wait_timeout::ChildExt;
 
-/// Names the case that this process is.
+/// Environment variable that names the case that this process runs.
 const CASE: &str = "THALWEG_FORK_CASE";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -22,13 +24,13 @@ fn main() -> ExitCode {
     if let Ok(name) = std::env::var(CASE) {
         let (_, run) = cases::ALL.iter().find(|(case, _)| *case == name).expect("the case is known");
         run();
-        return ExitCode::SUCCESS; // of the parent and, in most cases, of its children
+        return ExitCode::SUCCESS; // ends the parent and, in most cases, its children
     }
     let trials = cases::ALL.iter().map(|(name, _)| Trial::test(*name, || passes(name)));
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 
-/// Runs a case, and all that it forks off, as a group of processes.
+/// Runs a case, with all processes that it forks, as a process group.
 fn passes(name: &str) -> Result<(), Failed> {
     let mut process = Command::new(std::env::current_exe()?);
     let mut process = process.env(CASE, name).process_group(0).stderr(Stdio::inherit()).spawn()?;
@@ -36,7 +38,8 @@ fn passes(name: &str) -> Result<(), Failed> {
         Some(status) if status.success() => Ok(()),
         Some(status) => Err(format!("{name}: {status}").into()),
         None => {
-            // SAFETY: a system call; the group is the one that was made above, whose leader was not waited for.
+            // SAFETY: a system call. The group was created above, and its leader was not waited for, so its number is
+            // not reused.
             unsafe { libc::kill(-(process.id() as libc::pid_t), libc::SIGKILL) };
             process.wait()?;
             Err(format!("{name}: hangs").into())
@@ -44,7 +47,7 @@ fn passes(name: &str) -> Result<(), Failed> {
     }
 }
 
-/// Which process returns from a fork.
+/// The process that returns from a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Child,
@@ -52,11 +55,11 @@ enum Side {
 }
 
 fn fork() -> Side {
-    // SAFETY: a system call. The child uses this library, whose behaviour there is under test, and the allocator.
+    // SAFETY: a system call. The child uses only the allocator and this library, whose behaviour there is under test.
     match unsafe { libc::fork() } {
         0 => Side::Child,
         pid => {
-            assert!(pid > 0, "the system gives a process");
+            assert!(pid > 0, "the system can create a process");
             Side::Parent(pid)
         }
     }
@@ -67,7 +70,7 @@ impl Side {
         self == Self::Child
     }
 
-    /// In the parent, waits for the child.
+    /// In the parent, waits for the child and returns its status.
     fn outcome(self) -> Option<std::process::ExitStatus> {
         let Self::Parent(pid) = self else { return None };
         let mut status = 0;
@@ -77,26 +80,26 @@ impl Side {
         Some(std::process::ExitStatus::from_raw(status))
     }
 
-    /// In the parent, waits for the child, which must have ended well.
+    /// In the parent, waits for the child, which must have succeeded.
     fn expect_success(self) {
         let outcome = self.outcome();
         assert!(outcome.is_none_or(|status| status.success()), "{outcome:?}");
     }
 
-    /// The same for a child that is aborted.
+    /// In the parent, waits for the child, which must have been aborted.
     fn expect_abort(self) {
-        let outcome = self.outcome().expect("it is the parent");
+        let outcome = self.outcome().expect("the child has returned already");
         assert_eq!(outcome.signal(), Some(libc::SIGABRT), "{outcome:?}");
     }
 }
 
 /// Ends this process at once.
 fn leave(code: i32) -> ! {
-    // SAFETY: a system call.
+    // SAFETY: a system call that does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Calls `child` in a child process, which ends then, well unless that panics; waits for it.
+/// Calls `child` in a child process, which then ends, with success unless `child` panics. Waits for it.
 fn in_child(child: impl FnOnce()) {
     match fork() {
         Side::Child => {

@@ -1,4 +1,5 @@
-//! Free blocks that travel between threads: each is in one list or taken by one thread, and comes with its past behind it.
+//! Free blocks that travel between threads: each is in one list or taken by one thread, and earlier writes to it are
+//! visible.
 
 use super::batch::{Batches, Cache, List};
 use super::{Traced, model};
@@ -8,32 +9,32 @@ use std::collections::HashSet;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// How many blocks change hands at once.
+/// The number of blocks that change hands at once.
 const BATCH: usize = 2;
 
-/// A block with room for the link of a free one; who has taken it writes behind that.
+/// A block with room for the link of a free block; the thread that has taken it writes after the link.
 #[repr(C)]
 struct Block {
     link: MaybeUninit<[usize; 8]>,
     used: Traced,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 struct World {
     shared: Batches,
-    /// Every block that there is.
+    /// Every block that exists.
     made: std::sync::Mutex<Vec<NonNull<Block>>>,
 }
 
 // SAFETY: loom runs one thread at a time, and reports every race.
 unsafe impl Send for World {}
-// SAFETY: as above.
+// SAFETY: loom runs one thread at a time, and reports every race.
 unsafe impl Sync for World {}
 
-/// Blocks that one thread took and gives to another.
+/// Blocks that one thread takes and hands to another.
 struct Taken(Vec<NonNull<u8>>);
 
-// SAFETY: taken blocks are their taker's alone: what is tested.
+// SAFETY: a taken block belongs to the thread that took it alone, which is what this test checks.
 unsafe impl Send for Taken {}
 
 impl World {
@@ -52,7 +53,7 @@ impl World {
         list
     }
 
-    /// Takes so many blocks, each of which then is the caller's alone.
+    /// Takes `count` blocks, which then belong to the caller alone.
     fn take(&self, cache: &mut Cache<BATCH>, count: usize, mark: u32) -> Taken {
         let taken = (0..count).map(|_| cache.take(&self.shared, || self.fresh()));
         let taken = Taken(taken.inspect(|block| used(*block).write(mark)).collect());
@@ -60,13 +61,13 @@ impl World {
         taken
     }
 
-    /// Gives blocks back that somebody has marked.
+    /// Returns blocks that were marked with `mark`.
     fn put(&self, cache: &mut Cache<BATCH>, taken: Taken, mark: u32) {
         taken.check(mark);
         taken.0.into_iter().for_each(|block| unsafe { cache.put(block, &self.shared) });
     }
 
-    /// When all threads have left: every block is in one list.
+    /// Checks that every block is in exactly one list. All threads must have left.
     fn check(&self) {
         let mut free = HashSet::new();
         for mut list in self.shared.full.lock().unwrap().drain(..) {
@@ -92,7 +93,7 @@ fn used<'a>(block: NonNull<u8>) -> &'a Traced {
 }
 
 #[test]
-fn threads_that_end_leave_their_blocks_to_others() {
+fn blocks_of_ended_threads_are_reusable() {
     model(3, || {
         let world = World::new();
         let life = |world: &World, blocks: usize, mark: u32| {
@@ -113,7 +114,7 @@ fn threads_that_end_leave_their_blocks_to_others() {
 }
 
 #[test]
-fn blocks_that_one_thread_takes_and_another_frees_come_back() {
+fn block_freed_by_another_thread_is_reusable() {
     model(3, || {
         let world = World::new();
         let mut cache = Cache::new();
@@ -137,7 +138,7 @@ fn blocks_that_one_thread_takes_and_another_frees_come_back() {
 }
 
 #[test]
-fn a_block_that_is_freed_when_its_threads_lists_are_gone_goes_to_others() {
+fn block_freed_after_its_threads_cache_is_gone_is_reusable() {
     model(3, || {
         let world = World::new();
         let mut cache = Cache::new();

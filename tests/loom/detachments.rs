@@ -1,5 +1,5 @@
-//! What goes on without a thread: the last one to give a hold back takes it, with all that was done under the others; and
-//! whoever is woken runs on.
+//! Detached tasks: the thread that returns the last hold takes the task and sees all writes made under the other
+//! holds; a woken task is polled again.
 
 use super::detached::Detached;
 use super::{Traced, model};
@@ -7,7 +7,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 #[test]
-fn the_last_hold_takes_what_is_parked_whoever_gives_it_back() {
+fn last_hold_returned_takes_the_parked_task_exactly_once() {
     model(3, || {
         let (lent, state) = (Arc::new(Traced::new(0)), Arc::new(Detached::new()));
         let takers = [1, 2].map(|value| {
@@ -15,7 +15,7 @@ fn the_last_hold_takes_what_is_parked_whoever_gives_it_back() {
             let (lent, state) = (lent.clone(), state.clone());
             thread::spawn(move || {
                 if value == 1 {
-                    lent.write(value); // one of them writes what it was lent
+                    lent.write(value); // one of the holders writes the lent value
                 }
                 state.give_back()
             })
@@ -23,12 +23,12 @@ fn the_last_hold_takes_what_is_parked_whoever_gives_it_back() {
         state.park_for_good(7);
         let own = state.give_back();
         let taken: Vec<u32> = takers.into_iter().filter_map(|taker| taker.join().unwrap()).chain(own).collect();
-        assert_eq!(taken, [7], "one takes it");
+        assert_eq!(taken, [7], "exactly one thread takes the task");
     });
 }
 
 #[test]
-fn who_takes_it_sees_what_was_done_with_each_hold() {
+fn taker_sees_writes_made_under_every_hold() {
     model(3, || {
         let lent = Arc::new([Traced::new(0), Traced::new(0)]);
         let state = Arc::new(Detached::new());
@@ -48,7 +48,7 @@ fn who_takes_it_sees_what_was_done_with_each_hold() {
 }
 
 #[test]
-fn what_is_woken_runs_on_and_sees_why() {
+fn woken_task_is_polled_again_and_sees_the_flag() {
     model(3, || {
         let (value, state) = (Arc::new(Flag::new()), Arc::new(Detached::new()));
         let (theirs, waking) = (value.clone(), state.clone());
@@ -58,12 +58,12 @@ fn what_is_woken_runs_on_and_sees_why() {
             woken.and_then(|polls| poll(&waking, &theirs, polls))
         });
         let own = poll(&state, &value, 0);
-        assert!(own.is_some() != waker.join().unwrap().is_some(), "it is ready once");
+        assert!(own.is_some() != waker.join().unwrap().is_some(), "the task must become ready exactly once");
     });
 }
 
 #[test]
-fn two_wakers_wake_it_for_both_reasons() {
+fn two_wakers_make_the_task_ready_exactly_once() {
     model(2, || {
         let values = Arc::new([Flag::new(), Flag::new()]);
         let state = Arc::new(Detached::new());
@@ -76,11 +76,11 @@ fn two_wakers_wake_it_for_both_reasons() {
         });
         let own = poll_both(&state, &values, 0);
         let ready = wakers.into_iter().filter_map(|waker| waker.join().unwrap()).chain(own).count();
-        assert_eq!(ready, 1, "it is ready once, and never left asleep");
+        assert_eq!(ready, 1, "the task must become ready exactly once, and never stay parked");
     });
 }
 
-/// Set without any order: what `wake` gives is all that there is.
+/// A flag that is set without any ordering: only `wake` orders it.
 struct Flag(loom::sync::atomic::AtomicBool);
 
 impl Flag {
@@ -105,8 +105,8 @@ fn poll_both(state: &Detached<u32>, values: &[Flag; 2], polls: u32) -> Option<u3
     poll_until(state, || values.iter().all(Flag::is_set), polls)
 }
 
-/// Polls as a unit does: parks in between, and goes on at once if it was woken meanwhile. Nothing if it stays parked: whoever
-/// wakes it polls it on.
+/// Polls as a unit does: parks in between, and continues at once if it was woken in the meantime. Returns `None` if
+/// the task stays parked; the thread that wakes it then polls it.
 fn poll_until(state: &Detached<u32>, is_ready: impl Fn() -> bool, mut polls: u32) -> Option<u32> {
     loop {
         state.run();

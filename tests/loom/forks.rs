@@ -1,4 +1,5 @@
-//! Calls that fork: one of two threads makes the second, once, and what it has written is there when the fork ends.
+//! Fork-join calls: one of two threads makes the second call, exactly once, and its writes are visible when the fork
+//! ends.
 
 use super::fork::{End, Market, Offer, fork};
 use super::sleep::Parker;
@@ -6,7 +7,7 @@ use super::{Traced, model};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// A place for one offer, which two threads know.
+/// A place for one offer that two threads share.
 struct Place {
     offer: Mutex<Option<Offer<Traced>>>,
     parker: std::sync::Arc<Parker>,
@@ -22,7 +23,7 @@ impl Market<Traced> for Place {
     }
 
     fn run(&self, _: Offer<Traced>) {
-        unreachable!("there is one offer");
+        unreachable!("there is only one offer");
     }
 
     fn await_end(&self, end: &End) {
@@ -32,7 +33,7 @@ impl Market<Traced> for Place {
     }
 }
 
-/// Calls `check` with a place where another thread looks for an offer once, and with what belongs to this thread.
+/// Calls `check` with a place in which another thread looks for an offer once, and with a value owned by this thread.
 fn beside_a_helper(check: impl FnOnce(&Place, &Traced)) {
     let place = Arc::new(Place { offer: Mutex::new(None), parker: std::sync::Arc::new(Parker::new()) });
     let (other, own) = (place.clone(), Traced::new(0));
@@ -45,7 +46,7 @@ fn beside_a_helper(check: impl FnOnce(&Place, &Traced)) {
 }
 
 #[test]
-fn the_second_call_is_made_once_by_either() {
+fn second_call_is_made_exactly_once_by_either_thread() {
     let seen = std::sync::Arc::new([const { std::sync::atomic::AtomicBool::new(false) }; 2]);
     let all = seen.clone();
     model(3, move || {
@@ -58,12 +59,12 @@ fn the_second_call_is_made_once_by_either() {
     });
     assert!(
         all.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed)),
-        "in some orders one, in some the other"
+        "each of the two threads makes the call in some interleaving"
     );
 }
 
 #[test]
-fn a_panic_comes_back_with_what_was_written_before() {
+fn panic_of_the_second_call_is_returned_with_its_earlier_writes() {
     model(3, || {
         beside_a_helper(|place, own| {
             let written = Traced::new(0);

@@ -1,4 +1,4 @@
-//! The list of a task's successors: every edge is seen by who closes it, or refused.
+//! The list of a task's successors: every edge is either seen by the thread that closes the list, or refused.
 
 use super::model;
 use super::successors::{Closed, Edge, Successors};
@@ -6,11 +6,11 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A task that has a list of successors, and what it wrote before it finished.
+/// A task with a list of successors, and a value that it writes before it finishes.
 struct Task {
     successors: Successors<usize>,
     written: UnsafeCell<u32>,
-    /// What each pusher wrote before it pushed.
+    /// A value for each pusher, written before the push.
     pushers: [UnsafeCell<u32>; 2],
 }
 
@@ -20,7 +20,7 @@ impl Task {
         Self { successors: Successors::new(), written: UnsafeCell::new(0), pushers }
     }
 
-    /// Finishes the task; the sum of the successors found, each of which must have been written completely.
+    /// Finishes the task. Returns the sum of the successors found. Each must have been written completely.
     fn finish(&self) -> usize {
         // SAFETY (of both closures): loom itself reports an access that races with another.
         self.written.with_mut(|written| unsafe { *written = 7 });
@@ -32,15 +32,15 @@ impl Task {
         found
     }
 
-    /// Registers successor 1 or 2: its number if it has to wait.
+    /// Registers successor 1 or 2. Returns its number if it has to wait, and 0 otherwise.
     fn register(&self, successor: usize, edge: &mut Edge<usize>) -> usize {
         self.pushers[successor - 1].with_mut(|written| unsafe { *written = 1 });
-        // SAFETY: the edge stays until both threads have joined.
+        // SAFETY: the edge lives until both threads have been joined.
         match unsafe { self.successors.push(edge) } {
             Ok(()) => successor,
             Err(Closed) => {
                 assert!(self.successors.is_closed());
-                self.written.with(|written| assert_eq!(unsafe { *written }, 7, "a refusal shows what was done before"));
+                self.written.with(|written| assert_eq!(unsafe { *written }, 7, "a refusal must show earlier writes"));
                 0
             }
         }
@@ -48,24 +48,24 @@ impl Task {
 }
 
 #[test]
-fn every_edge_is_seen_by_the_close_or_refused() {
+fn edge_is_either_seen_by_the_close_or_refused() {
     model(3, || {
         let task = Arc::new(Task::new());
         let (a, b) = (task.clone(), task.clone());
-        // Edges outlive all threads: the main one keeps them.
+        // The main thread owns the edges, so they outlive all other threads.
         let edges = std::sync::Arc::new([1, 2].map(|n| UnsafeCell::new(Edge::new(n))));
         let (one, two) = (edges.clone(), edges.clone());
         let first = thread::spawn(move || one[0].with_mut(|edge| a.register(1, unsafe { &mut *edge })));
         let second = thread::spawn(move || two[1].with_mut(|edge| b.register(2, unsafe { &mut *edge })));
         let found = task.finish();
         let linked = first.join().unwrap() + second.join().unwrap();
-        assert_eq!(found, linked, "what was linked is what was found");
+        assert_eq!(found, linked, "the close must find exactly the linked edges");
         task.successors.close(|_| panic!("a second close finds nothing"));
     });
 }
 
 #[test]
-fn who_sees_a_closed_list_sees_what_was_done_before() {
+fn thread_that_sees_a_closed_list_sees_earlier_writes() {
     model(3, || {
         let task = Arc::new(Task::new());
         let finishing = task.clone();

@@ -1,4 +1,4 @@
-//! The short lock.
+//! The spin lock.
 
 use super::model;
 use super::spin::Spin;
@@ -8,10 +8,10 @@ use loom::sync::atomic::AtomicBool;
 use loom::thread;
 
 #[test]
-fn one_thread_at_a_time_holds_the_lock_and_sees_what_the_last_one_did() {
+fn lock_excludes_other_threads_and_publishes_writes() {
     model(3, || {
         let lock = Arc::new((Spin { taken: AtomicBool::new(false) }, UnsafeCell::new(0)));
-        // Each thread tries twice: waiting for the lock is nothing but trying again.
+        // Each thread tries twice, because waiting for the lock only means trying again.
         let add = |lock: &(Spin, UnsafeCell<u32>)| {
             let tries = [(); 2].map(|()| {
                 let taken = lock.0.try_take();

@@ -1,12 +1,13 @@
-//! Model checking of `src/sync/` under all interleavings: tasks' blocks with their countdowns, references and poison, the
-//! lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a thread shows to others, calls that
-//! fork, readers that somebody waits for, the short lock, what goes on without a thread, and the sleep of idle threads.
+//! Model checking of `src/sync/` under all interleavings: task blocks with their countdowns, references and poison,
+//! the lock-free list of successors, graphs that run in rounds, free blocks that travel between threads, tasks that a
+//! thread exposes to others, fork-join calls, readers that a thread waits for, the spin lock, detached tasks, and the
+//! sleep of idle threads.
 //!
 //! The files are compiled here a second time, over loom's primitives instead of the standard library's. loom tries
-//! every order of events (up to a few preemptions of one thread by another, which is where such errors show) and every
-//! value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
+//! every order of events (up to a few preemptions of one thread by another, which suffices to show such errors) and
+//! every value that the memory model lets a load see. A thread that is never woken is a deadlock, which loom reports.
 
-#![allow(unsafe_code, dead_code, unreachable_pub)] // the files under test, of which models use a part
+#![allow(unsafe_code, dead_code, unreachable_pub)] // the models use only a part of the files under test
 #![allow(clippy::undocumented_unsafe_blocks, clippy::arc_with_non_send_sync)] // loom reports every race on its cells
 
 mod atomic {
@@ -22,7 +23,7 @@ mod atomic {
         fence(Ordering::SeqCst);
     }
 
-    /// Lets another thread go on, as waiting for it does in the end.
+    /// Lets another thread run, as waiting eventually does.
     pub(super) struct Backoff;
 
     impl Backoff {
@@ -47,7 +48,7 @@ mod expect;
 mod exposed;
 #[path = "../../src/sync/fixed.rs"]
 mod fixed;
-/// Memory that loom keeps count of: a block that is never freed, or freed twice, is an error.
+/// Memory whose allocations loom counts: a block that is never freed, or freed twice, is an error.
 mod pool {
     use std::alloc::Layout;
     use std::ptr::NonNull;
@@ -59,7 +60,7 @@ mod pool {
     }
 
     pub(super) fn allocate(layout: Layout, _class: usize) -> NonNull<u8> {
-        NonNull::new(unsafe { loom::alloc::alloc(layout) }).expect("a model needs little memory")
+        NonNull::new(unsafe { loom::alloc::alloc(layout) }).expect("models allocate little memory")
     }
 
     pub(super) unsafe fn free(block: NonNull<u8>, _class: usize, layout: impl FnOnce() -> Layout) {
@@ -104,19 +105,19 @@ mod tasks;
 
 use loom::cell::UnsafeCell;
 
-/// Tries all interleavings of `check` with so many preemptions.
+/// Tries all interleavings of `check` with at most `preemptions` preemptions.
 fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound.get_or_insert(preemptions);
     builder.check(check);
 }
 
-/// What one thread writes and others read: loom reports it if nothing orders the two.
+/// A value that one thread writes and others read: loom reports accesses that nothing orders.
 struct Traced(UnsafeCell<u32>);
 
 // SAFETY: loom runs one thread at a time, and reports every race.
 unsafe impl Send for Traced {}
-// SAFETY: as above.
+// SAFETY: loom runs one thread at a time, and reports every race.
 unsafe impl Sync for Traced {}
 
 impl Traced {

@@ -1,6 +1,7 @@
-//! Tasks that a thread shows while it runs them: who sees one keeps it from ending meanwhile.
+//! Tasks that a thread exposes while it runs them: a thread that sees one keeps it from ending in the meantime.
 //!
-//! Both fences are whole ones here. That a system call is as good as the one of the two is up to the system.
+//! Both fences are full fences here. That a system call can replace one of the two is a guarantee of the operating
+//! system.
 
 use super::exposed::Exposed;
 use super::model;
@@ -8,7 +9,7 @@ use super::tasks::{Modelled, prepare, run, submitting};
 use loom::sync::Arc;
 use loom::thread;
 
-/// Runs two tasks one after the other, each shown; what a task is and what its body holds is written before and after.
+/// Runs two tasks one after the other, each exposed. The task and its body's value are written before and after.
 fn show_two(exposed: &Exposed<Modelled>) {
     for _ in 0..2 {
         let mut task = submitting(0);
@@ -21,7 +22,7 @@ fn show_two(exposed: &Exposed<Modelled>) {
     }
 }
 
-/// Looks once; whether there was a task, which must have been whole.
+/// Looks once. Returns whether there was a task, which must have been intact.
 fn look(exposed: &Exposed<Modelled>) -> bool {
     let mut seen = vec![];
     unsafe { exposed.look(|task, body, _| seen.push((task.shared().0.read(), body.read()))) };
@@ -30,7 +31,7 @@ fn look(exposed: &Exposed<Modelled>) -> bool {
 }
 
 #[test]
-fn a_task_that_is_seen_is_not_let_go_meanwhile() {
+fn exposed_task_stays_alive_while_it_is_looked_at() {
     let seen = std::sync::Arc::new([const { std::sync::atomic::AtomicBool::new(false) }; 2]);
     let all = seen.clone();
     model(3, move || {
@@ -42,11 +43,11 @@ fn a_task_that_is_seen_is_not_let_go_meanwhile() {
         seen[usize::from(was_seen)].store(true, std::sync::atomic::Ordering::Relaxed);
     });
     let both = all.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed));
-    assert!(both, "in some orders a task is seen, in others none is");
+    assert!(both, "a task is seen in some interleavings and not in others");
 }
 
 #[test]
-fn two_may_look_at_one_thread() {
+fn two_threads_may_look_at_one_exposed_task() {
     model(2, || {
         let exposed = Arc::new(Exposed::default());
         let looking = [(); 2].map(|()| {

@@ -1,4 +1,5 @@
-//! Graphs that run again: each round, a task is owned once, behind all its predecessors, and what they did is seen.
+//! Graphs that run in rounds: in each round a task is owned once, after all its predecessors, and their writes are
+//! visible.
 
 use super::owned::OwnedTask;
 use super::rounds::{Helper, Rounds};
@@ -9,14 +10,14 @@ use super::{Traced, model};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// The shared part of the last task.
+/// The mark of the last task.
 const LAST: u32 = 9;
 
 fn made(mark: u32) -> Submitting<Modelled> {
     Submitting::new(|| Common(Traced::new(mark)), 0, Traced::new(0), 1, |body| body)
 }
 
-/// Two tasks, one behind both, and the last.
+/// Returns a graph of two tasks, one after both, and the last.
 fn graph() -> Rounds<Modelled> {
     let (mut ready, mut all): (Vec<OwnedTask<Modelled>>, Vec<TaskRef<Modelled>>) = (vec![], vec![]);
     for mark in 1..=3 {
@@ -28,7 +29,7 @@ fn graph() -> Rounds<Modelled> {
         ready.extend(task.commit());
     }
     Rounds::new(all, ready, |helper| {
-        assert_eq!(helper, Helper::Last, "nothing else is needed for so few");
+        assert_eq!(helper, Helper::Last, "so few tasks need no other helper");
         made(LAST)
     })
 }
@@ -40,10 +41,14 @@ fn run(task: OwnedTask<Modelled>, round: u32, written: &[Traced; 2], last: &Mute
         match task.shared().0.read() {
             LAST => *last.lock().unwrap() = Some(task),
             mark => {
-                assert_eq!(task.body().read(), round, "it ran once in each round before");
+                assert_eq!(task.body().read(), round, "the task must have run once in each earlier round");
                 task.body().write(round + 1);
                 match mark {
-                    3 => assert_eq!([0, 1].map(|n| written[n].read()), [round + 1; 2], "both have ended"),
+                    3 => assert_eq!(
+                        [0, 1].map(|n| written[n].read()),
+                        [round + 1; 2],
+                        "both predecessors must have ended"
+                    ),
                     _ => written[mark as usize - 1].write(round + 1),
                 }
                 task.end_round(|ready| assert!(next.replace(ready).is_none()));
@@ -53,7 +58,7 @@ fn run(task: OwnedTask<Modelled>, round: u32, written: &[Traced; 2], last: &Mute
 }
 
 #[test]
-fn a_round_ends_when_all_its_tasks_have_and_the_next_sees_what_they_did() {
+fn round_ends_after_all_its_tasks_and_the_next_sees_their_writes() {
     model(3, || {
         let mut rounds = graph();
         let written = Arc::new([Traced::new(0), Traced::new(0)]);
@@ -66,7 +71,7 @@ fn a_round_ends_when_all_its_tasks_have_and_the_next_sees_what_they_did() {
             let other = thread::spawn(move || run(one, round, &there, &found));
             run(two, round, &written, &last);
             other.join().unwrap();
-            let back = last.lock().unwrap().take().expect("whoever came second went on");
+            let back = last.lock().unwrap().take().expect("the second thread to arrive ran the last task");
             rounds.end(back);
         }
         drop(rounds);

@@ -1,4 +1,4 @@
-//! The sleep of idle threads: who is called wakes, whatever else happens.
+//! The sleep of idle threads: a thread that is called wakes up, whatever else happens.
 
 use super::model;
 use super::sleep::{Parker, Sleep};
@@ -6,7 +6,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 
-/// Takes one piece of work, as an executing thread does: looks, and sleeps while there is none.
+/// Takes one piece of work as an executing thread does: it looks for work, and sleeps while there is none.
 fn take(work: &AtomicUsize, sleep: &Sleep, parker: &std::sync::Arc<Parker>) {
     loop {
         if work.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
@@ -21,7 +21,7 @@ fn parker() -> std::sync::Arc<Parker> {
 }
 
 #[test]
-fn work_for_one_sleeper_wakes_it() {
+fn wake_with_work_wakes_the_sleeper() {
     model(3, || {
         let (work, sleep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sleep::new()));
         let (theirs, bed) = (work.clone(), sleep.clone());
@@ -33,7 +33,7 @@ fn work_for_one_sleeper_wakes_it() {
 }
 
 #[test]
-fn two_pieces_of_work_wake_two_sleepers() {
+fn two_wakes_wake_two_sleepers() {
     model(2, || {
         let (work, sleep) = (Arc::new(AtomicUsize::new(0)), Arc::new(Sleep::new()));
         let sleepers = [(); 2].map(|()| {
@@ -49,9 +49,9 @@ fn two_pieces_of_work_wake_two_sleepers() {
 }
 
 #[test]
-fn a_call_to_all_reaches_each_whatever_the_others_do() {
+fn wake_all_reaches_every_sleeper() {
     model(2, || {
-        // Each thread waits for something of its own, and both are called whenever either could go on.
+        // Each thread waits for its own flag, and both are woken whenever either could continue.
         let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let sleep = Arc::new(Sleep::new());
         let sleepers = [0, 1].map(|own| {
@@ -72,10 +72,10 @@ fn a_call_to_all_reaches_each_whatever_the_others_do() {
 }
 
 #[test]
-fn a_call_to_a_place_reaches_the_thread_there() {
+fn wake_at_reaches_the_thread_at_that_place() {
     model(2, || {
-        // Each thread waits for something of its own, and is called when it is there. Whoever wakes the other one instead
-        // leaves one asleep.
+        // Each thread waits for its own flag, and is woken when it is set. Waking the other thread instead would leave
+        // one asleep.
         let ready = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
         let sleep = Arc::new(Sleep::new());
         let sleepers = [0, 1].map(|own| {
@@ -96,9 +96,10 @@ fn a_call_to_a_place_reaches_the_thread_there() {
 }
 
 #[test]
-fn a_token_reaches_a_thread_whatever_else_it_is_chosen_for() {
+fn unpark_reaches_a_thread_that_was_also_chosen_for_work() {
     model(3, || {
-        // A thread sleeps among those that look for work while it waits for something that it is told of by its token.
+        // The thread sleeps among those that look for work, while it waits for a flag that is announced by its
+        // parker's token.
         let told = Arc::new(AtomicBool::new(false));
         let (sleep, parker) = (Arc::new(Sleep::new()), parker());
         let (flag, bed, own) = (told.clone(), sleep.clone(), parker.clone());

@@ -1,4 +1,4 @@
-//! Readers that somebody waits for: the last one wakes, and what all have done is seen.
+//! Waiting for readers: the last reader wakes the waiter, and the waiter sees what all readers have done.
 
 use super::readers::Readers;
 use super::{Traced, model};
@@ -7,7 +7,7 @@ use loom::sync::Notify;
 use loom::thread;
 
 #[test]
-fn who_waits_for_readers_sees_the_end_of_all() {
+fn waiter_for_readers_sees_the_end_of_all() {
     for readers in [1, 2] {
         model(3, move || {
             let shared = Arc::new((Readers::new(), [Traced::new(0), Traced::new(0)]));
@@ -27,9 +27,9 @@ fn who_waits_for_readers_sees_the_end_of_all() {
             let woken = Arc::new(Notify::new());
             let gone = shared.0.is_empty() || shared.0.wait(woken.clone());
             while !gone && !shared.0.is_empty() {
-                woken.wait(); // were the call lost, it would be a deadlock
+                woken.wait(); // a lost notification would be a deadlock
             }
-            (0..readers).for_each(|n| shared.1[n].write(2)); // as who moves out what they have read
+            (0..readers).for_each(|n| shared.1[n].write(2)); // as a taker does that moves the value out
             threads.into_iter().for_each(|thread| thread.join().unwrap());
         });
     }

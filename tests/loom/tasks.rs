@@ -1,4 +1,4 @@
-//! Tasks' blocks: one owner at a time, freed once, and what was done before is seen.
+//! Task blocks: a task has one owner at a time, is freed once, and earlier writes are visible to its owner.
 
 use super::owned::OwnedTask;
 use super::submitting::Submitting;
@@ -8,7 +8,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use loom::thread;
 
-/// What a task shares. Its end is a write: it comes after whatever anybody did with a reference to the task.
+/// The shared part of a task. Its destructor writes, and so must come after every use of a reference to the task.
 pub(super) struct Common(pub(super) Traced);
 
 impl Drop for Common {
@@ -30,12 +30,12 @@ impl Kind for Modelled {
     }
 }
 
-/// A task that has paid for so many shares.
+/// Returns a task whose reference count allows for `shares` shares.
 pub(super) fn submitting(shares: u16) -> Submitting<Modelled> {
     Submitting::new(|| Common(Traced::new(1)), 0, Traced::new(0), shares, |body| body)
 }
 
-/// What the owner of a task finds that `prepare` has submitted.
+/// Stores the value that the task's owner must find.
 pub(super) fn prepare(task: &mut Submitting<Modelled>) {
     *task.owned_mut() = 5;
 }
@@ -44,11 +44,11 @@ pub(super) fn run(mut task: OwnedTask<Modelled>) {
     assert_eq!((*task.owned(), task.shared().0.read()), (5, 1));
     *task.owned_mut() = 6;
     task.body().write(1);
-    task.finish(|_| panic!("nobody waits for it"));
+    task.finish(|_| panic!("the task has no successors"));
 }
 
 #[test]
-fn a_task_is_ready_once_after_two_that_finish_together() {
+fn task_becomes_ready_once_after_two_concurrent_predecessors() {
     model(3, || {
         let written = Arc::new([Traced::new(0), Traced::new(0)]);
         let ran = Arc::new(AtomicUsize::new(0));
@@ -68,8 +68,12 @@ fn a_task_is_ready_once_after_two_that_finish_together() {
                     written[own].write(7);
                     first.set_poison(std::sync::Arc::new(Traced::new(own as u32)));
                     first.finish(|last| {
-                        assert_eq!((written[0].read(), written[1].read()), (7, 7), "it sees what both have done");
-                        assert!(last.poison().expect("both passed a cause on").read() < 2);
+                        assert_eq!(
+                            (written[0].read(), written[1].read()),
+                            (7, 7),
+                            "the task must see the writes of both predecessors"
+                        );
+                        assert!(last.poison().expect("both predecessors passed a cause on").read() < 2);
                         ran.fetch_add(1, Relaxed);
                         run(last);
                     });
@@ -82,7 +86,7 @@ fn a_task_is_ready_once_after_two_that_finish_together() {
 }
 
 #[test]
-fn a_task_has_one_owner_whether_it_is_committed_or_counted_down_last() {
+fn task_has_one_owner_whether_commit_or_countdown_comes_last() {
     model(3, || {
         let written = Arc::new(Traced::new(0));
         let ran = Arc::new(AtomicUsize::new(0));
@@ -104,7 +108,7 @@ fn a_task_has_one_owner_whether_it_is_committed_or_counted_down_last() {
         let _ = last.wait_for(&also, Flow::Order);
         prepare(&mut last);
         if let Some(last) = last.commit() {
-            assert_eq!(written.read(), 7, "linked and counted down, or refused: both are finished");
+            assert_eq!(written.read(), 7, "both predecessors must have finished");
             ran.fetch_add(1, Relaxed);
             run(last);
         }
@@ -115,11 +119,11 @@ fn a_task_has_one_owner_whether_it_is_committed_or_counted_down_last() {
 }
 
 #[test]
-fn the_last_reference_frees_the_block() {
+fn last_reference_frees_the_block() {
     model(3, || {
         let mut task = submitting(3);
         prepare(&mut task);
-        let (one, two) = (task.share(), task.share()); // a third was paid for and is settled
+        let (one, two) = (task.share(), task.share()); // the third share is not used, and is subtracted again
         let threads = [
             thread::spawn(move || _ = one.shared().0.read()),
             thread::spawn(move || {
@@ -134,7 +138,7 @@ fn the_last_reference_frees_the_block() {
 }
 
 #[test]
-fn who_finds_a_task_finished_finds_its_poison() {
+fn finished_task_shows_its_poison() {
     model(3, || {
         let mut task = submitting(1);
         prepare(&mut task);
@@ -158,7 +162,7 @@ fn who_finds_a_task_finished_finds_its_poison() {
 }
 
 #[test]
-fn a_task_released_before_its_end_ends_once() {
+fn task_released_before_its_end_ends_once() {
     model(3, || {
         let written = Arc::new(Traced::new(0));
         let first = submitting(0).commit().unwrap();
@@ -169,7 +173,8 @@ fn a_task_released_before_its_end_ends_once() {
         assert!(last.commit().is_none());
         let seen = written.clone();
         let waiting = thread::spawn(move || {
-            // Comes while the task is in flight, or after it: the list is closed, or it is entered and counted down.
+            // This task is entered while the other is in flight, or after it: the list is closed, or the task is
+            // entered and counted down.
             let mut later = submitting(0);
             let linked = later.wait_for(&late, Flow::Order).is_ok();
             prepare(&mut later);
@@ -188,7 +193,7 @@ fn a_task_released_before_its_end_ends_once() {
             run(last);
         });
         assert!(released >= 1 && reference.is_finished());
-        first.finish(|_| panic!("all were let go before"));
+        first.finish(|_| panic!("all successors were released before"));
         drop(reference);
         waiting.join().unwrap();
     });

@@ -1,9 +1,9 @@
-//! Random affine loops in one to three dimensions, with chunks, team memory, reductions and each optimization switched off:
-//! every lowering does exactly what the plain function does.
+//! Random affine loops in one to three dimensions, with chunks, team memory, reductions and each optimization switched
+//! off. Every lowering does exactly what the plain function does.
 //!
-//! Attributes are fixed when the test is compiled, so there are families of functions; all that is a number is drawn. Values
-//! are small integers, whose sums are exact in any order. Invariant: an index is inside its array, since a plain loop with
-//! one that is not would panic; arrays are as long as that takes, and at times longer.
+//! Attributes are fixed when the test is compiled, so there are families of functions; all numbers are drawn. Values
+//! are small integers, whose sums are exact in any order. Invariant: every index is inside its array, because the
+//! plain loop would panic otherwise. Arrays are as long as that requires, and sometimes longer.
 
 use super::machines;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use thalweg::loops::target;
 use thalweg::ndarray::{Array2, Array3, ArrayRef2, ArrayRef3};
 use thalweg::prelude::*;
 
-/// Small integers without a pattern.
+/// Returns small integers without a pattern.
 fn small(count: usize, salt: usize) -> Vec<f64> {
     (0..count).map(|n| ((n * 7919 + salt * 104_729) % 41) as f64 - 20.0).collect()
 }
@@ -76,7 +76,7 @@ lines! {
 struct Line {
     first: usize,
     n: usize,
-    /// How far apart the elements are that iterations write, and how many each has.
+    /// The distance between the elements that iterations write, and the number of elements of each iteration.
     width: usize,
     stride: usize,
     offset: usize,
@@ -85,7 +85,7 @@ struct Line {
 }
 
 #[test]
-fn lines() {
+fn one_dimensional_lowerings_match_plain_loop() {
     let machines = machines();
     let n = prop_oneof![0usize..4, 4usize..20, 20usize..90];
     let drawn = (0usize..4, n, 0usize..4, 0usize..5, 0usize..6, 1usize..10, prop_oneof![Just(0usize), 1usize..9]);
@@ -175,7 +175,7 @@ planes! {
 #[derive(Debug, Clone, Copy)]
 struct Plane {
     n: [usize; 2],
-    /// How much longer each row is than the one before.
+    /// The number of elements by which each row is longer than the one before.
     slope: usize,
     w: [usize; 2],
     o: [usize; 2],
@@ -183,7 +183,7 @@ struct Plane {
 }
 
 #[test]
-fn planes() {
+fn two_dimensional_lowerings_match_plain_loop() {
     let machines = machines();
     let two = |range: std::ops::Range<usize>| proptest::array::uniform2(range);
     let drawn = ((0usize..7, 0usize..13), 0usize..3, two(1..4), two(0..3), two(0..4));
@@ -262,7 +262,7 @@ struct Cube {
 }
 
 #[test]
-fn cubes() {
+fn three_dimensional_lowerings_match_plain_loop() {
     let machines = machines();
     let drawn =
         (proptest::array::uniform3(0usize..6), proptest::array::uniform2(0usize..3), 1usize..3, 0usize..3, 1usize..9);

@@ -1,4 +1,4 @@
-//! Loops over teams and threads at once.
+//! Loops that are distributed over teams and threads at once.
 
 use super::{bits, machines, numbers};
 use thalweg::loops::{Out, target};
@@ -48,7 +48,7 @@ fn largest(x: &[f64], most: &mut f64) {
 }
 
 #[test]
-fn vectors() {
+fn vector_loops_match_plain_loop() {
     for n in [0, 1, 31, 256, 1000, 4099] {
         let (a, b) = (numbers(n, 1), numbers(n, 2));
         let (mut sum, mut scaled) = (vec![0.0; n], b.clone());
@@ -65,7 +65,7 @@ fn vectors() {
 }
 
 #[test]
-fn a_stencil_in_two_dimensions() {
+fn two_dimensional_stencil_matches_plain_loop() {
     for (rows, columns) in [(3, 3), (5, 40), (70, 33)] {
         let old = Array2::from_shape_vec((rows, columns), numbers(rows * columns, 3)).unwrap();
         let mut new = old.clone();
@@ -78,9 +78,9 @@ fn a_stencil_in_two_dimensions() {
     }
 }
 
-/// Regions begin and end where they like; their rows are as far apart as those of the whole.
+/// Regions may begin and end anywhere; the distance between their rows is that of the whole array.
 #[test]
-fn regions_of_arrays() {
+fn loops_over_regions_match_plain_loop() {
     let (n, part) = (500, 37..460);
     let (a, b) = (numbers(n, 1), numbers(n, 2));
     let old = Array2::from_shape_vec((40, 30), numbers(1200, 3)).unwrap();
@@ -99,9 +99,9 @@ fn regions_of_arrays() {
     }
 }
 
-/// The order in which a sum is taken is the same on every machine; that of the function itself is another.
+/// The order of summation is the same on every machine, but differs from that of the plain function.
 #[test]
-fn reductions_give_the_same_bits_everywhere() {
+fn reductions_give_the_same_bits_on_every_machine() {
     for n in [0, 1, 300, 4096, 20_000] {
         let (x, y) = (numbers(n, 4), numbers(n, 5));
         let (mut plain, mut most) = (0.5, 1.0);
@@ -121,7 +121,7 @@ fn reductions_give_the_same_bits_everywhere() {
     }
 }
 
-/// Whatever parameters and variables are called, they do not meet the names of what the attribute makes.
+/// Parameters and variables may have names that the generated code uses as well.
 #[target]
 fn names(range: &[f64], out: &mut [f64], nest: usize, cores: f64, parts: &mut f64) {
     let launcher = nest + 1;
@@ -133,7 +133,7 @@ fn names(range: &[f64], out: &mut [f64], nest: usize, cores: f64, parts: &mut f6
 }
 
 #[test]
-fn names_that_the_attribute_uses() {
+fn names_used_by_generated_code_do_not_clash() {
     let x = numbers(40, 6);
     let (mut plain, mut sum) = (vec![0.0; 40], 0.0);
     names(&x, &mut plain, 40, 3.0, &mut sum);

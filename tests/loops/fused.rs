@@ -1,10 +1,10 @@
-//! Two loops in one: the same numbers, one kernel, and less traffic.
+//! Fused loops: two loops become one kernel, with the same results and less memory traffic.
 
 use super::{bits, machines, numbers};
 use thalweg::loops::{Out, target};
 use thalweg::ndarray::{Array2, ArrayRef2};
 
-/// Of CG: the step along the direction, then the sum of the residual's squares.
+/// Two steps of CG: the step along the direction, then the squares of the residual.
 macro_rules! steps {
     ($($name:ident $options:tt)*) => {$(
         #[target $options]
@@ -28,7 +28,7 @@ steps! {
 }
 
 #[test]
-fn two_loops_over_vectors() {
+fn fused_vector_loops_match_plain_loops_and_save_traffic() {
     assert_eq!(step::KERNELS.matches("KERNEL(").count(), 1);
     assert_eq!(step_in_turns::KERNELS.matches("KERNEL(").count(), 2);
     for n in [0, 1, 500, 3000] {
@@ -46,7 +46,7 @@ fn two_loops_over_vectors() {
                     _ => _ = step_in_turns::task(&rt, 0.3, &dp, &dq, &dx, &dr, &ds).submit().unwrap(),
                 }
                 let spared = if kind < 2 { 2 * 8 * n as u64 } else { 0 };
-                assert_eq!(rt.statistics().spared_bytes - before, spared, "x and r are not read again");
+                assert_eq!(rt.statistics().spared_bytes - before, spared, "x and r must not be read again");
                 assert_eq!(bits(&rt.take(dx).unwrap()), bits(&plain_x), "{n} {kind} {}", rt.configuration());
                 assert_eq!(bits(&rt.take(dr).unwrap()), bits(&plain_r), "{n} {kind} {}", rt.configuration());
                 assert_eq!(bits(&rt.take(ds).unwrap()), bits(&squares), "{n} {kind} {}", rt.configuration());
@@ -55,7 +55,7 @@ fn two_loops_over_vectors() {
     }
 }
 
-/// A row that a team's threads write is read by other threads of the team.
+/// Threads of a team read a row that other threads of the team have written.
 #[target(fuse, teams(thread_limit = 8))]
 fn rows(x: &ArrayRef2<f64>, y: &mut ArrayRef2<f64>, z: &mut ArrayRef2<f64>, sum: &mut f64) {
     #[distribute]
@@ -76,7 +76,7 @@ fn rows(x: &ArrayRef2<f64>, y: &mut ArrayRef2<f64>, z: &mut ArrayRef2<f64>, sum:
 }
 
 #[test]
-fn rows_of_teams() {
+fn fused_loops_over_rows_of_a_team_match_plain_loops() {
     let integers = |salt| Array2::from_shape_fn((13, 29), |(i, j)| ((i * 31 + j * 7 + salt) % 19) as f64);
     let (x, y) = (integers(1), integers(2));
     let (mut plain_y, mut plain_z, mut sum) = (y.clone(), y.clone(), 1.0);

@@ -1,6 +1,6 @@
-//! Tasks of functions of loops: the function itself, its body for cores and its kernels all give the same bits.
+//! Tasks made from functions of loops: the function itself, its body for cores and its kernels all give the same bits.
 //!
-//! Without an accelerator the kernels are not run, which is said; unless `THALWEG_REQUIRE` (a list) names it.
+//! Without an accelerator the kernels are skipped with a message, unless `THALWEG_REQUIRE` (a list) names it.
 
 mod affine;
 mod combined;
@@ -16,7 +16,7 @@ mod teams;
 
 use thalweg::prelude::*;
 
-/// Machines that a task is tried on: cores in two ways, and an accelerator where there is one.
+/// Returns machines for the tests: two configurations of cores, and an accelerator if there is one.
 fn machines() -> Vec<Runtime> {
     let mut machines: Vec<Runtime> =
         ["1:CPU:1", "1:CPU:2"].map(|units| Runtime::builder().compute_units(units).build().unwrap()).into();
@@ -24,13 +24,13 @@ fn machines() -> Vec<Runtime> {
     machines
 }
 
-/// Numbers without a pattern, some of them negative.
+/// Returns numbers without a pattern, some of them negative.
 fn numbers(count: usize, salt: u64) -> Vec<f64> {
     let number = |n: usize| ((n as u64 * 2_654_435_761 + salt * 40_503) % 10_007) as f64 / 997.0 - 5.0;
     (0..count).map(number).collect()
 }
 
-/// The bits, which differ where numbers that compare equal do.
+/// Returns the bits, which may differ even for numbers that compare equal.
 fn bits(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| number.to_bits()).collect()
 }

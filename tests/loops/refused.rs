@@ -1,4 +1,4 @@
-//! Numbers with which a loop does not do what it says.
+//! Loops that are refused at run time because of their arguments.
 
 use super::{Runtime, common, machines, numbers};
 use thalweg::error::RunError;
@@ -11,9 +11,10 @@ fn shift(x: &mut [f64], by: usize) {
     }
 }
 
-/// Iterations that read what others write are refused on an accelerator, with a word; on cores they come one after the other.
+/// Iterations that read elements written by others are refused with a message on an accelerator; on cores the
+/// iterations run in order.
 #[test]
-fn iterations_that_disturb_each_other() {
+fn dependent_iterations_are_refused_on_devices_and_run_in_order_on_cores() {
     let x = numbers(500, 1);
     let mut plain = x.clone();
     shift(&mut plain, 2);
@@ -31,7 +32,7 @@ fn iterations_that_disturb_each_other() {
             }
         }
         let _ = rt.wait();
-        // By nothing, each iteration has its own.
+        // With a shift of 0, each iteration has its own element.
         let data = rt.data(x.clone());
         shift::task(&rt, &data, 0).submit().unwrap();
         assert_eq!(rt.take(data).unwrap(), x.iter().map(|x| x + 1.0).collect::<Vec<_>>());
@@ -46,7 +47,7 @@ fn small(a: &[f64], y: &mut [f64]) {
 }
 
 #[test]
-fn a_copy_that_is_too_short() {
+fn array_longer_than_its_team_copy_is_refused() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     let (a, y) = (rt.data(vec![1.0; 9]), rt.zeros(4));
     small::task(&rt, &a, &y).submit().unwrap();
@@ -73,15 +74,15 @@ fn beyond(x: &[f64], y: &mut [f64], n: usize) {
     }
 }
 
-/// What the host cannot see to be inside is looked at on the device: nothing outside is touched.
+/// Indices that the host cannot prove to be inside are checked on the device: nothing outside is touched.
 #[test]
-fn indices_that_lead_out() {
+fn out_of_range_indices_read_zero_and_write_nothing() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     let (x, y) = (rt.data(vec![1.0; 100]), rt.data(vec![2.0; 100]));
     beyond::task(&rt, x.slice(0..10), y.slice(0..20), 1000).submit().unwrap();
     let found = rt.take(y).unwrap();
     assert_eq!(found[..10], [1.0; 10]);
-    assert_eq!(found[10..20], [0.0; 10], "what is not there reads as 0");
+    assert_eq!(found[10..20], [0.0; 10], "elements out of range must read as 0");
     assert_eq!(found[20..], [2.0; 80]);
     assert_eq!(rt.take(x).unwrap(), [1.0; 100]);
 }
@@ -93,9 +94,9 @@ fn up_to(last: i32, sum: &mut i32) {
     }
 }
 
-/// A range whose end has no number is refused: nothing would be left of it.
+/// A range up to the largest number is refused: its end plus one cannot be represented.
 #[test]
-fn a_range_up_to_the_largest_number() {
+fn inclusive_range_up_to_the_largest_number_is_refused() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let sum = rt.scalar(0);
     up_to::task(&rt, i32::MAX, &sum).submit().unwrap();

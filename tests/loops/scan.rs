@@ -1,4 +1,5 @@
-//! Running sums: the loop as it is written, which two passes over chunks give on cores and three kernels on devices.
+//! Running sums: the results of the plain loop, computed in two passes over chunks on cores and by three kernels on
+//! devices.
 
 use super::{bits, common, machines, numbers};
 use thalweg::loops::{Out, target};
@@ -25,7 +26,7 @@ fn exclusive(x: &[u64], y: Out<'_, [u64]>) {
     }
 }
 
-/// In its place, from a parameter and back to it.
+/// Scans an array in place, starting from a parameter that receives the total.
 #[target(teams(num = 3, thread_limit = 8))]
 fn in_place(x: &mut [i32], sum: &mut i32) {
     for i in 1..=x.len() - 1 {
@@ -35,7 +36,8 @@ fn in_place(x: &mut [i32], sum: &mut i32) {
     }
 }
 
-/// Values from a stencil; another operation; a type with fewer bits; a number that is computed from values before and behind.
+/// Values from a stencil, another operation, a type with fewer bits, and a number computed from values before and
+/// after the scan step.
 #[target(teams(thread_limit = 32))]
 fn peaks(x: &[f32], y: &mut [f32], steps: &mut [f32], low: f32) {
     let mut most = low * 2.0;
@@ -64,7 +66,7 @@ fn products(x: &[f64], y: Out<'_, [f64]>, product: &mut f64) {
     }
 }
 
-/// What the loop keeps, close together; how much that is.
+/// Stores the elements to keep side by side, and counts them.
 #[target(teams(thread_limit = 64), shared(kept))]
 fn compact(x: &[f64], kept: &mut [f64], count: &mut u32) {
     for i in 0..x.len() {
@@ -76,7 +78,7 @@ fn compact(x: &[f64], kept: &mut [f64], count: &mut u32) {
     }
 }
 
-/// Row sums, and where each row would begin.
+/// Computes the sum of each row, and the position where each row would begin.
 #[target(teams(thread_limit = 4))]
 fn rows(a: &ArrayRef2<f64>, begin: Out<'_, [f64]>) {
     let n = a.ncols();
@@ -93,7 +95,7 @@ fn rows(a: &ArrayRef2<f64>, begin: Out<'_, [f64]>) {
     }
 }
 
-/// Two loops, each with a variable of its own, and one that is an index.
+/// Two loops with a running variable each; one of the variables is used as an index.
 #[target(teams(thread_limit = 16))]
 fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
     let mut at: usize = 0;
@@ -108,7 +110,7 @@ fn places(x: &[u32], first: Out<'_, [u64]>, last: Out<'_, [u64]>) {
     }
 }
 
-/// Iterations that read what others write: they run one after the other, as they are written.
+/// Iterations that read elements written by others: they run one after the other, as in the plain loop.
 #[target]
 fn one_after_the_other(y: &mut [f64]) {
     let mut sum = 1.0;
@@ -118,16 +120,16 @@ fn one_after_the_other(y: &mut [f64]) {
     }
 }
 
-/// Around runs, chunks, and as many chunks as a team has threads.
+/// Sizes around those of runs and chunks, and one with as many chunks as a team has threads.
 const SIZES: [usize; 13] = [0, 1, 2, 7, 8, 9, 63, 64, 65, 2047, 2048, 2049, 70_001];
 
 fn is_near(found: &[f64], plain: &[f64]) -> bool {
     found.iter().zip(plain).all(|(found, plain)| (found - plain).abs() <= 1e-10 * (1.0 + plain.abs()) * 1e2)
 }
 
-/// The function itself is another order; all machines have the same.
+/// All machines use the same order of summation, which differs from that of the plain function.
 #[test]
-fn sums_of_floats_are_the_same_everywhere() {
+fn running_sums_of_floats_have_the_same_bits_on_every_machine() {
     for n in SIZES.into_iter().chain([530_000]) {
         let x = numbers(n, 1);
         let mut plain = vec![0.0; n];
@@ -151,7 +153,7 @@ fn sums_of_floats_are_the_same_everywhere() {
 }
 
 #[test]
-fn what_is_exact_is_as_the_plain_loop_has_it() {
+fn exact_running_operations_match_plain_loop() {
     for n in SIZES {
         let x: Vec<f64> = numbers(n, 2);
         let counts: Vec<u64> = x.iter().map(|x| (x.abs() * 3.0) as u64).collect();
@@ -189,9 +191,9 @@ fn what_is_exact_is_as_the_plain_loop_has_it() {
 }
 
 #[test]
-fn sums_of_rows() {
+fn running_sum_of_row_sums_matches_plain_loop() {
     for n in [0, 1, 31, 32, 33, 300] {
-        // Small integers: their sums are the same in any order.
+        // Small integers, whose sums are the same in any order.
         let all = numbers(n * 5, 3).iter().map(|x| x.round()).collect();
         let a = Array2::from_shape_vec((n, 5), all).unwrap();
         let mut plain = vec![0.0; n];
@@ -204,9 +206,9 @@ fn sums_of_rows() {
     }
 }
 
-/// On cores they do; a device is told that they would have to.
+/// Cores run dependent iterations in order; a device refuses them.
 #[test]
-fn iterations_that_read_what_others_write() {
+fn dependent_running_sum_is_refused_on_devices_and_runs_in_order_on_cores() {
     let mut plain = numbers(3000, 4);
     let before = plain.clone();
     one_after_the_other(&mut plain);

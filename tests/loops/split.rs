@@ -1,4 +1,5 @@
-//! Loops in pieces: tasks with parts of the arrays, wherever the scheduler puts them, leave what the plain loop leaves.
+//! Split loops: tasks for pieces of the arrays, wherever the scheduler places them, have the results of the plain
+//! loop.
 
 use super::common::words;
 use super::{bits, common, numbers};
@@ -6,7 +7,7 @@ use thalweg::loops::{Out, target};
 use thalweg::ndarray::{Array2, ArrayRef2};
 use thalweg::prelude::*;
 
-/// Units that pieces are dealt out to.
+/// Returns runtimes with several units that pieces are distributed over.
 fn units() -> Vec<Runtime> {
     let mut all: Vec<Runtime> = ["2:CPU:1", "1:CPU:2", "1:CPU:1,2:EMU:1", "2:EMU:1"].map(common::runtime).into();
     for units in ["1:CPU:1,1:OPENCL:1", "2:OPENCL:1"] {
@@ -23,7 +24,7 @@ fn vecadd(a: &[f64], b: &[f64], c: Out<'_, [f64]>) {
 }
 
 #[test]
-fn pieces_of_vectors() {
+fn split_vector_loop_matches_plain_loop() {
     for n in [0, 1, 3, 1000] {
         let (a, b) = (numbers(n, 1), numbers(n, 2));
         let mut plain = vec![0.0; n];
@@ -38,7 +39,7 @@ fn pieces_of_vectors() {
     }
 }
 
-/// Rows with a halo on both sides, of arrays that are regions of others.
+/// Rows with a halo on both sides, in arrays that are regions of larger ones.
 #[target(split = 4, teams(thread_limit = 32))]
 fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
     #[distribute]
@@ -51,7 +52,7 @@ fn relax(old: &ArrayRef2<f64>, new: &mut ArrayRef2<f64>) {
 }
 
 #[test]
-fn sweeps_of_a_stencil() {
+fn split_stencil_sweeps_match_plain_loop() {
     for (rows, columns, sweeps) in [(3, 3, 1), (17, 9, 6), (40, 33, 3)] {
         let begin = Array2::from_shape_vec((rows + 2, columns + 5), numbers((rows + 2) * (columns + 5), 3)).unwrap();
         let part = ndarray::s![1..=rows, 3..3 + columns];
@@ -72,7 +73,8 @@ fn sweeps_of_a_stencil() {
     }
 }
 
-/// What is read anywhere is an input as a whole; an iteration has several elements; columns may be what is cut.
+/// An array that is read at arbitrary indices is a whole input; an iteration has several elements; columns may be
+/// split.
 #[target(split)]
 fn gather(at: &[u32], x: &[f64], scale: f64, y: &mut [f64], m: &mut ArrayRef2<f64>, width: usize) {
     let most = x.len() - 1;
@@ -88,7 +90,7 @@ fn gather(at: &[u32], x: &[f64], scale: f64, y: &mut [f64], m: &mut ArrayRef2<f6
 }
 
 #[test]
-fn inputs_as_a_whole_and_columns() {
+fn split_loop_with_whole_inputs_and_columns_matches_plain_loop() {
     let (n, width) = (53, 3);
     let at: Vec<u32> = (0..n as u32).map(|i| i * 7 % 40).collect();
     let (x, y) = (numbers(40, 1), numbers(n * width, 2));
@@ -116,10 +118,10 @@ fn sums(x: &[f64], first: i64, end: i64, sum: &mut f64, most: &mut f64, product:
     }
 }
 
-/// Each piece adds to a copy of its own, and these are combined in the order of the pieces: the same on all machines, and for
-/// what does not depend on the order the same as unsplit.
+/// Each piece adds to its own copy, and the copies are combined in the order of the pieces. The results are the same
+/// on all machines, and if the order does not matter, the same as unsplit.
 #[test]
-fn pieces_that_add_up() {
+fn reductions_of_split_loops_are_the_same_on_every_machine() {
     for n in [1i64, 2, 700, 3000] {
         let x = numbers(n as usize, 4);
         let (mut sum, mut most, mut product) = (0.25, -100.0, 3.0);
@@ -138,7 +140,7 @@ fn pieces_that_add_up() {
     }
 }
 
-/// Chunks in teams' memory, beside a small array that each team has a copy of.
+/// Chunks in the memory of teams, next to a small array that is copied to each team.
 #[target(split = 3, teams(num = 2, thread_limit = 8, firstprivate(a: 9)))]
 fn held(a: &[f64], c: &[f64], b: &mut [f64], d: Out<'_, [f64]>) {
     #[distribute(dist_firstprivate([16] c, [16] b), dist_lastprivate([16] b))]
@@ -152,7 +154,7 @@ fn held(a: &[f64], c: &[f64], b: &mut [f64], d: Out<'_, [f64]>) {
 }
 
 #[test]
-fn pieces_in_team_memory() {
+fn split_loop_with_team_memory_matches_plain_loop() {
     for n in [1, 50, 1000] {
         let (a, c, b) = (numbers(9, 1), numbers(n, 2), numbers(n, 3));
         let (mut plain, mut behind) = (b.clone(), vec![0.0; n]);
@@ -166,9 +168,9 @@ fn pieces_in_team_memory() {
     }
 }
 
-/// A device gets the rows that its pieces touch and no others.
+/// A device receives exactly the rows that its pieces touch.
 #[test]
-fn devices_get_their_parts() {
+fn device_receives_only_the_parts_of_its_pieces() {
     let rt = Runtime::builder().compute_units("4:EMU:1").scheduler("static").build().unwrap();
     let n = 4000;
     let space = [numbers(n, 1), numbers(n, 2)];
@@ -177,7 +179,7 @@ fn devices_get_their_parts() {
     rt.wait().unwrap();
     let to_devices: u64 =
         rt.statistics().links.iter().filter(|link| link.from == SpaceId::HOST).map(|link| link.bytes).sum();
-    assert_eq!(to_devices, 2 * 8 * n as u64, "each element of both inputs goes to one device");
+    assert_eq!(to_devices, 2 * 8 * n as u64, "each element of both inputs must be copied to one device");
 }
 
 #[target(split = 3)]
@@ -190,13 +192,13 @@ fn transposed(x: &[f64], y: &mut [f64], n: usize) {
 }
 
 #[test]
-fn pieces_that_overlap_are_refused() {
+fn loop_with_overlapping_pieces_is_refused() {
     for rt in units() {
         let (x, y) = (rt.data(numbers(36, 1)), rt.zeros(36));
         let error = transposed::split(&rt, &x, &y, 6).unwrap_err();
         let said = "cannot split loop `transposed`: two of its pieces write [0..32] and [2..34] of `y`, which overlap";
         assert!(words(&error).starts_with(said), "{error}");
-        assert_eq!(rt.take(y).unwrap(), [0.0; 36], "nothing has been submitted");
+        assert_eq!(rt.take(y).unwrap(), [0.0; 36], "a refused loop must not submit anything");
         let y = rt.zeros(36);
         transposed::task(&rt, &x, &y, 6).submit().unwrap();
         let mut plain = vec![0.0; 36];

@@ -1,12 +1,12 @@
-//! Random affine nests: all lowerings of a nest with drawn bounds, strides and offsets do what the plain loop does, or say
-//! that iterations meet.
+//! Random affine nests: all lowerings of a nest with random bounds, strides and offsets either match the plain loop or
+//! report that iterations conflict.
 
 use super::{machines, numbers};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use thalweg::loops::target;
 
-/// Bounds of three loops, where they begin; strides and offset of what is written, and of what is read.
+/// The first index and the bounds of three loops, and the strides and offsets of the writes and the reads.
 #[derive(Debug, Clone, Copy)]
 struct Drawn {
     first: usize,
@@ -49,7 +49,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     let strides = || {
         proptest::array::uniform4(prop_oneof![Just(0usize), Just(1), Just(2), Just(5), Just(12), Just(36), Just(40)])
     };
-    // As a rule the strides of an array of three dimensions, perhaps in another order.
+    // Mostly the strides of an array of three dimensions, perhaps in another order.
     let regular = (0usize..3, 0usize..4).prop_map(|(order, offset)| match order {
         0 => [36, 6, 1, offset],
         1 => [1, 6, 36, offset],
@@ -64,7 +64,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
     })
 }
 
-/// Whether two iterations touch the same element of `y`.
+/// Returns whether two iterations touch the same element of `y`.
 fn meet(drawn: &Drawn) -> bool {
     let mut seen = std::collections::HashSet::new();
     let Drawn { first, n, write, .. } = drawn;
@@ -73,7 +73,7 @@ fn meet(drawn: &Drawn) -> bool {
 }
 
 #[test]
-fn all_lowerings_of_random_nests_do_what_the_plain_loop_does() {
+fn lowerings_of_random_nests_match_plain_loop_or_are_refused() {
     let machines = machines();
     let mut runner = TestRunner::new(Config { cases: 12, failure_persistence: None, ..Config::default() });
     runner
@@ -98,7 +98,10 @@ fn all_lowerings_of_random_nests_do_what_the_plain_loop_does() {
                         Err(error) => {
                             prop_assert!(error.to_string().contains("same element of `y`"), "{}", error);
                             let is_regular = matches!(drawn.write, [36, 6, 1, _] | [1, 6, 36, _] | [6, 36, 1, _]);
-                            prop_assert!(meet(&drawn) || !is_regular, "nothing meets in an array of three dimensions");
+                            prop_assert!(
+                                meet(&drawn) || !is_regular,
+                                "iterations never conflict in an array of three dimensions"
+                            );
                         }
                     }
                 }
@@ -109,9 +112,10 @@ fn all_lowerings_of_random_nests_do_what_the_plain_loop_does() {
         .unwrap();
 }
 
-/// Threads that a stride of nothing sends to the same element: refused where they are at once, and in turns in order.
+/// A stride of zero sends several threads to the same element. That is refused if the threads run concurrently; if
+/// they take turns, they do so in order.
 #[test]
-fn a_stride_of_nothing() {
+fn zero_stride_is_refused_if_threads_run_concurrently() {
     let (x, y) = (numbers(800, 1), numbers(800, 2));
     let mut plain = y.clone();
     over_threads(&x, &mut plain, 0, 1, 2, 5, 0, 2, 0, 2, 0, 36, 0, 0);

@@ -1,4 +1,4 @@
-//! Teams: loops over their threads in up to three dimensions, their memory, and what they add up.
+//! Teams: loops over their threads in up to three dimensions, team memory, and reductions within and across teams.
 
 use super::{bits, machines, numbers};
 use thalweg::loops::{Out, device, target};
@@ -32,7 +32,7 @@ nests! {
 }
 
 #[test]
-fn the_nest_of_the_slides() {
+fn nest_of_the_macc_slides_matches_plain_loop() {
     for (planes, rows, columns) in [(48, 64, 32), (3, 1, 70), (1, 5, 3)] {
         let (x, y) = (numbers(planes.max(columns), 1), numbers(planes * rows * columns, 2));
         let mut plain = y.clone();
@@ -69,7 +69,7 @@ fn cube(y: &mut [i32], n: usize) {
 }
 
 #[test]
-fn three_dimensions_of_threads() {
+fn three_dimensional_teams_match_plain_loop() {
     let n = 7;
     let mut plain = vec![0; n * 3 * n * 5];
     cube(&mut plain, n);
@@ -83,7 +83,7 @@ fn three_dimensions_of_threads() {
 const SMALL: usize = 64;
 const CHUNK: usize = 128;
 
-/// The program of MACC's slides: a small array in each team's memory, chunks of large ones.
+/// The program of MACC's slides: a small array in each team's memory, and chunks of large ones.
 macro_rules! team_memory {
     ($($name:ident $options:tt)*) => {$(
         #[target $options]
@@ -104,7 +104,7 @@ team_memory! {
 }
 
 #[test]
-fn arrays_in_team_memory() {
+fn arrays_in_team_memory_match_plain_loop() {
     for n in [1, 127, 128, 1000, 5000] {
         let (a, c, b) = (numbers(SMALL, 1), numbers(n, 2), numbers(n, 3));
         let (mut plain, mut behind) = (b.clone(), vec![0.0; n]);
@@ -125,7 +125,7 @@ fn arrays_in_team_memory() {
     }
 }
 
-/// Each team has scratch memory, which the task does not access; a chunk that is private is nobody else's.
+/// Each team has scratch memory, which the task does not access. A private chunk is not shared with other teams.
 #[target(teams(private(t: 32), thread_limit = 32))]
 fn scratch(x: &[f64], t: &mut [f64], p: &mut [f64], y: &mut [f64]) {
     #[distribute(dist_private([32] p))]
@@ -148,7 +148,7 @@ fn scratch(x: &[f64], t: &mut [f64], p: &mut [f64], y: &mut [f64]) {
 }
 
 #[test]
-fn private_arrays() {
+fn private_arrays_are_not_written_back() {
     let (x, n) = (numbers(77, 1), 50);
     let mut plain = vec![0.0; n];
     scratch(&x, &mut [0.0; 32], &mut [0.0; 50], &mut plain);
@@ -156,11 +156,11 @@ fn private_arrays() {
         let (dx, dp, dy) = (rt.data(x.clone()), rt.data(vec![1.0; n]), rt.zeros(n));
         scratch::task(&rt, &dx, &dp, &dy).submit().unwrap();
         assert_eq!(bits(&rt.take(dy).unwrap()), bits(&plain), "{}", rt.configuration());
-        assert_eq!(rt.take(dp).unwrap(), vec![1.0; n], "what is private is not written back");
+        assert_eq!(rt.take(dp).unwrap(), vec![1.0; n], "a private array must not be written back");
     }
 }
 
-/// A team per row adds up; so do all teams together.
+/// Each team sums up its row, and all teams together sum up the norm.
 #[target(teams(thread_limit = 32))]
 fn product(m: &[f64], x: &[f64], y: Out<'_, [f64]>, norm: &mut f64, least: &mut f64) {
     #[distribute]
@@ -180,7 +180,7 @@ fn product(m: &[f64], x: &[f64], y: Out<'_, [f64]>, norm: &mut f64, least: &mut 
 }
 
 #[test]
-fn teams_add_up() {
+fn reductions_within_and_across_teams_match_plain_loop() {
     for (rows, columns) in [(1, 1), (20, 33), (40, 500)] {
         let (m, x) = (numbers(rows * columns, 1), numbers(columns, 2));
         let (mut plain, mut norm, mut least) = (vec![0.0; rows], 0.25, 9.0);
@@ -200,7 +200,7 @@ fn teams_add_up() {
     }
 }
 
-/// The larger of two numbers, and a fifth of the other.
+/// Returns six times `a` plus a fifth of `b` if `a` is the larger one, and `b` plus a fifth of `a` otherwise.
 #[device]
 fn blend(a: f64, b: f64) -> f64 {
     let mut sum = 0.0;
@@ -238,7 +238,7 @@ fn all_sorts(x: &[f64], at: &[u32], n: i32, y: &mut [f64], z: &mut [i64], flag: 
 }
 
 #[test]
-fn all_that_the_subset_has() {
+fn every_construct_of_the_subset_matches_plain_loop() {
     let n = 300;
     let (x, at) = (numbers(n, 1), (0..n).map(|i| (i * 7 % n) as u32).collect::<Vec<_>>());
     let (mut y, mut z) = (vec![0.0; n], vec![0; n]);

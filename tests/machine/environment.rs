@@ -1,21 +1,21 @@
-//! Variables of the environment that a runtime reads, and the calls that win over them. Each case is a separate process,
-//! because the environment is the process's.
+//! Environment variables that a runtime reads, and the calls that override them. Each case is a separate process,
+//! because the environment belongs to the process.
 
 use crate::common::again;
 use thalweg::prelude::*;
 
-/// Set in a process that a test starts: what is built there.
+/// Environment variable that names the case in a process that a test starts.
 const CASE: &str = "THALWEG_TEST_CASE";
 
-/// Runs a test of this file alone with these variables; its standard error output.
+/// Runs a test of this file alone with these variables. Returns its standard error output.
 fn child(test: &str, case: &str, variables: &[(&str, &str)]) -> String {
     again(&format!("environment::{test}"), &[&[(CASE, case)], variables].concat())
 }
 
 #[test]
-fn units_and_scheduler_come_from_the_environment_unless_the_program_names_them() {
+fn environment_sets_units_and_scheduler_unless_the_program_does() {
     let Ok(case) = std::env::var(CASE) else {
-        let this = "units_and_scheduler_come_from_the_environment_unless_the_program_names_them";
+        let this = "environment_sets_units_and_scheduler_unless_the_program_does";
         let set = [("THALWEG_UNITS", "3:CPU:1,2:EMU:1"), ("THALWEG_SCHEDULER", "dynamic:chunk=2")];
         child(this, "set", &set);
         child(this, "empty", &[("THALWEG_UNITS", " "), ("THALWEG_SCHEDULER", "")]);
@@ -31,11 +31,14 @@ fn units_and_scheduler_come_from_the_environment_unless_the_program_names_them()
             let found = build(Runtime::builder()).unwrap();
             assert!(found.contains("3:CPU:1,2:EMU:1"), "{found}");
             let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
-            assert_eq!(rt.machine().num_units(), 1, "the program wins");
+            assert_eq!(rt.machine().num_units(), 1, "the program's units take precedence");
             let placed =
                 |builder: thalweg::Builder| !format!("{:?}", builder.build().unwrap()).contains("placed: None");
             assert!(placed(Runtime::builder().compute_units("1:CPU:1")), "`dynamic` places tasks");
-            assert!(!placed(Runtime::builder().compute_units("1:CPU:1").scheduler("stealing")), "the program wins");
+            assert!(
+                !placed(Runtime::builder().compute_units("1:CPU:1").scheduler("stealing")),
+                "the program takes precedence"
+            );
         }
         "empty" => assert!(build(Runtime::builder()).unwrap().contains(":CPU:1")),
         "wrong units" => {
@@ -73,7 +76,7 @@ fn log_reaches_standard_error_without_a_subscriber() {
     hosting_core_runs_tasks();
 }
 
-/// A device unit's hosting core runs tasks that no device can run, in host memory.
+/// Checks that a device unit's hosting core runs tasks that no device can run, in host memory.
 fn hosting_core_runs_tasks() {
     let small = |_| EmulatedDevice::new().capacity_bytes(64);
     let rt = Runtime::builder().compute_units("1:EMU:1").emulated_devices(small).build().unwrap();
@@ -89,17 +92,25 @@ fn hosting_core_runs_tasks() {
     rt.task("large", (large.output(),)).cpu(report).submit().unwrap();
     rt.task("fits", (fits.output(),)).cpu(report).submit().unwrap();
     assert_eq!(rt.take(seen).unwrap(), [UnitKind::Cpu; 2]);
-    assert_eq!((rt.take(large).unwrap()[99], rt.take(fits).unwrap()[3]), (1.0, 2.0), "cores, and the device");
+    assert_eq!(
+        (rt.take(large).unwrap()[99], rt.take(fits).unwrap()[3]),
+        (1.0, 2.0),
+        "`large` must run on a core and `fits` on the device"
+    );
     let statistics = rt.statistics();
     assert_eq!((statistics.tasks_on_hosts, statistics.tasks[0].1), (3, 4));
     assert!(statistics.to_string().contains("3 of them on hosting cores"), "{statistics}");
 }
 
 #[test]
-fn hosting_core_that_runs_tasks_says_so() {
+fn tasks_run_by_hosting_cores_are_counted() {
     crate::common::watched("hosting core", hosting_core_runs_tasks);
     let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").build().unwrap();
     let value = rt.value(0);
     rt.task("value", (value.inout(),)).cpu(|_, (value,)| *value = 1).submit().unwrap();
-    assert_eq!((rt.take(value).unwrap(), rt.statistics().tasks_on_hosts), (1, 0), "there is a CPU unit");
+    assert_eq!(
+        (rt.take(value).unwrap(), rt.statistics().tasks_on_hosts),
+        (1, 0),
+        "with a CPU unit, hosting cores run no tasks"
+    );
 }

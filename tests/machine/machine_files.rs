@@ -1,9 +1,9 @@
-//! Machine files that can not be are refused, by line and key.
+//! Invalid machine files, which are refused with their line and key.
 
 use thalweg::SimulatedMachine;
 
 #[test]
-fn machine_files_that_cannot_be() {
+fn invalid_machine_file_is_refused_with_line_and_key() {
     let good = "name = \"m\"\n[units.CPU]\ncount = 2\nbytes_per_s = 1e9\n";
     let gpu = "[units.GPU]\ncount = 1\nbytes_per_s = 1e9\n";
     let link = "[[links]]\nbetween = [\"host\", \"GPU\"]\nlatency_ns = 1\nbytes_per_s = 1e9\n";

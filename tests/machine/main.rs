@@ -1,4 +1,4 @@
-//! Units, threads and cores; schedulers; machines that are simulated.
+//! Tests of units, threads and cores, schedulers, and simulated machines.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Policies of users' own: what a policy decides happens, and what it gets wrong is reported by name, loses no task and
-//! never hangs.
+//! Custom policies: their decisions are carried out, and their mistakes are reported by name, lose no task and never
+//! hang.
 
 use crate::common::watched;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use thalweg::sched::{
 const MIXES: [&str; 4] = ["1:CPU:1", "3:CPU:1", "1:CPU:1,2:EMU:1", "2:EMU:1"];
 const TASKS: usize = 24;
 
-/// A policy made of one function for each question.
+/// A policy whose `next` is a function.
 struct Own<N> {
     tasks: Vec<ReadyTask>,
     next: N,
@@ -47,13 +47,13 @@ where
     }
 }
 
-/// The first task that runs on a unit.
+/// Takes the first task that runs on a unit.
 fn first(tasks: &mut Vec<ReadyTask>, unit: UnitId) -> Option<TaskId> {
     let position = tasks.iter().position(|task| task.runs_on(unit))?;
     Some(tasks.remove(position).id)
 }
 
-/// Chains of tasks that only the right order gives the right numbers.
+/// Submits chains of tasks whose numbers are right only if they run in order.
 fn submit(rt: &Runtime) -> Vec<Data<u64>> {
     let data: Vec<_> = (0..4).map(|_| rt.scalar(1u64)).collect();
     for step in 0..TASKS {
@@ -66,11 +66,15 @@ fn submit(rt: &Runtime) -> Vec<Data<u64>> {
 fn check(rt: &Runtime, data: &[Data<u64>]) {
     for (start, x) in data.iter().enumerate() {
         let steps = (start..TASKS).step_by(data.len());
-        assert_eq!(rt.read_scalar(x).unwrap(), steps.fold(1, |x, step| x * 3 + step as u64), "no task was lost");
+        assert_eq!(
+            rt.read_scalar(x).unwrap(),
+            steps.fold(1, |x, step| x * 3 + step as u64),
+            "a task was lost or ran out of order"
+        );
     }
 }
 
-/// The one failure of a run.
+/// Returns the text of the only failure of a run.
 fn reported(waited: Result<(), RunError>) -> String {
     match waited {
         Err(RunError::Failed(failures)) => {
@@ -82,7 +86,7 @@ fn reported(waited: Result<(), RunError>) -> String {
     }
 }
 
-/// Runs a program under a policy that breaks its contract, on all machines; what is reported must contain `words`.
+/// Runs a program on all machines under a policy that breaks its contract. The report must contain all of `words`.
 fn breaks<P: Policy + 'static>(policy: fn() -> P, words: &[&str]) {
     for units in MIXES {
         let words: Vec<String> = words.iter().map(|words| (*words).to_owned()).collect();
@@ -103,7 +107,7 @@ fn breaks<P: Policy + 'static>(policy: fn() -> P, words: &[&str]) {
 }
 
 #[test]
-fn a_policy_decides_which_unit_gets_which_task() {
+fn policy_decides_which_unit_gets_which_task() {
     watched("last", || {
         let own = Own::new(|tasks, unit, _| if unit == UnitId(2) { first(tasks, unit) } else { None });
         let rt = Runtime::builder().compute_units("3:CPU:1").policy(own).build().unwrap();
@@ -116,7 +120,7 @@ fn a_policy_decides_which_unit_gets_which_task() {
 }
 
 #[test]
-fn a_policy_is_told_what_tasks_took_and_which_failed() {
+fn policy_is_notified_of_finished_and_failed_tasks() {
     #[derive(Default)]
     struct Learns(Vec<ReadyTask>, Arc<Mutex<Vec<String>>>);
     impl Policy for Learns {
@@ -149,7 +153,7 @@ fn a_policy_is_told_what_tasks_took_and_which_failed() {
 }
 
 #[test]
-fn the_last_of_scheduler_and_policy_wins() {
+fn last_call_of_scheduler_and_policy_takes_effect() {
     watched("last wins", || {
         let asked = Arc::new(AtomicUsize::new(0));
         let own = |asked: &Arc<AtomicUsize>| {
@@ -170,14 +174,14 @@ fn the_last_of_scheduler_and_policy_wins() {
 }
 
 #[test]
-fn a_task_that_nobody_submitted() {
+fn policy_that_returns_an_unknown_task_is_replaced() {
     let policy = || Own::new(|_, _, _| Some(TaskId(1 << 40)));
     breaks(policy, &["it gave unit 0 task 1099511627776, which it has no charge of", "each task that is ready once"]);
 }
 
 #[test]
-fn a_task_twice() {
-    // The second time as soon as it is asked again, whether the task runs or has run.
+fn policy_that_returns_a_task_twice_is_replaced() {
+    // The second time as soon as the policy is asked again, whether or not the task still runs.
     let policy = || {
         let mut given = None;
         Own::new(move |tasks, unit, _| {
@@ -189,7 +193,7 @@ fn a_task_twice() {
 }
 
 #[test]
-fn a_unit_that_cannot_run_the_task() {
+fn policy_that_picks_an_unsuitable_unit_is_replaced() {
     watched("wrong unit", || {
         let own = Own::new(|tasks, _, _| tasks.pop().map(|task| task.id));
         let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").policy(own).build().unwrap();
@@ -204,7 +208,7 @@ fn a_unit_that_cannot_run_the_task() {
 }
 
 #[test]
-fn tasks_that_are_never_given_out() {
+fn policy_that_holds_back_a_task_forever_is_replaced() {
     breaks(
         || Own::new(|_, _, _| None),
         &["it holds back task 0 `step` (submitted at tests/machine/own_policies.rs:", "is_idle"],
@@ -219,7 +223,7 @@ fn tasks_that_are_never_given_out() {
 }
 
 #[test]
-fn tasks_may_be_held_back_while_a_unit_is_busy() {
+fn policy_may_hold_back_tasks_while_a_unit_is_busy() {
     watched("batches", || {
         let own = Own::new(|tasks, unit, view| match view.is_idle() {
             true => first(tasks, unit),
@@ -232,7 +236,7 @@ fn tasks_may_be_held_back_while_a_unit_is_busy() {
     });
 }
 
-/// Panics in one of its methods.
+/// A policy that panics in one of its methods.
 struct Panics(&'static str, Vec<ReadyTask>);
 
 impl Panics {
@@ -262,7 +266,7 @@ impl Policy for Panics {
 }
 
 #[test]
-fn a_policy_that_panics() {
+fn policy_that_panics_is_replaced() {
     breaks(|| Panics("ready", Vec::new()), &["it panicked when it was told that task 0 `step` is ready: no idea"]);
     breaks(|| Panics("next", Vec::new()), &["it panicked when it was asked for a task for unit 0: no idea"]);
     breaks(|| Panics("in_flight", Vec::new()), &["it panicked when it was told how many tasks unit 0 has: no idea"]);
@@ -270,7 +274,7 @@ fn a_policy_that_panics() {
 }
 
 #[test]
-fn a_policy_that_uses_its_runtime() {
+fn submission_and_wait_inside_a_policy_are_refused() {
     for units in MIXES {
         watched(units, move || {
             let runtime: Arc<OnceLock<Weak<Runtime>>> = Arc::default();
@@ -301,7 +305,7 @@ fn a_policy_that_uses_its_runtime() {
 }
 
 #[test]
-fn a_policy_that_asks_its_runtime_while_that_waits() {
+fn policy_that_queries_its_runtime_is_replaced() {
     watched("statistics", || {
         let runtime: Arc<OnceLock<Weak<Runtime>>> = Arc::default();
         let used = runtime.clone();
@@ -321,7 +325,7 @@ fn a_policy_that_asks_its_runtime_while_that_waits() {
 }
 
 #[test]
-fn data_that_a_policy_drops_are_kept_until_the_runtime_ends() {
+fn data_dropped_by_a_policy_does_not_deadlock() {
     watched("drops data", || {
         let held: Arc<Mutex<Vec<Data<u64>>>> = Arc::default();
         let dropped = held.clone();
@@ -338,7 +342,7 @@ fn data_that_a_policy_drops_are_kept_until_the_runtime_ends() {
     });
 }
 
-/// Assigns what its function says.
+/// A distribution that assigns what its function returns.
 #[derive(Clone)]
 struct Assigns(fn(&Workload<'_>) -> Vec<usize>);
 
@@ -368,7 +372,7 @@ fn distribute(assigns: Assigns) -> (Result<(), RunError>, Vec<u64>) {
 }
 
 #[test]
-fn distributions_of_ones_own() {
+fn custom_distribution_is_used_and_its_mistakes_are_reported() {
     watched("distributions", || {
         let (waited, tasks) =
             distribute(Assigns(|workload| (0..workload.len()).map(|i| usize::from(i == 2)).collect()));
@@ -409,7 +413,7 @@ mod simulated {
     }
 
     #[test]
-    fn a_policy_decides_in_a_simulation_too() {
+    fn policy_decides_in_a_simulation() {
         watched("simulated", || {
             let (rt, waited) = simulate(Own::new(|tasks, unit, _| first(tasks, unit)));
             waited.unwrap();
@@ -422,7 +426,7 @@ mod simulated {
     }
 
     #[test]
-    fn a_simulation_ends_whatever_its_policy_does() {
+    fn simulation_ends_under_a_broken_policy() {
         watched("simulated", || {
             for policy in [Panics("ready", Vec::new()), Panics("next", Vec::new()), Panics("finished", Vec::new())] {
                 let (rt, waited) = simulate(policy);
@@ -436,7 +440,7 @@ mod simulated {
     }
 }
 
-/// What a policy that looks ahead was told, in order.
+/// The notifications of a policy that looks ahead, in order.
 #[derive(Default)]
 struct Told {
     submitted: Vec<(TaskId, String, Vec<TaskId>)>,
@@ -445,7 +449,7 @@ struct Told {
     copied: Vec<(SpaceId, SpaceId, u64)>,
 }
 
-/// First come, first served; it looks ahead.
+/// A first-come-first-served policy that looks ahead.
 struct LooksAhead(Vec<ReadyTask>, Arc<Mutex<Told>>);
 
 impl Policy for LooksAhead {
@@ -474,7 +478,7 @@ impl Policy for LooksAhead {
 }
 
 #[test]
-fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those_that_never_are() {
+fn lookahead_policy_is_notified_of_submitted_and_skipped_tasks() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let told: Arc<Mutex<Told>> = Arc::default();
@@ -484,7 +488,7 @@ fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those
             let waits = gate.clone();
             rt.task("fails", (x.inout(),))
                 .host(move |_, _: (&mut [u64],)| {
-                    waits.wait(); // until all are submitted, so that none has ended
+                    waits.wait(); // until all tasks are submitted, so that none has ended
                     Err::<(), _>("broken")
                 })
                 .submit()
@@ -493,7 +497,7 @@ fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those
             rt.task("left", (left.inout(),)).cpu(|_, _| ()).submit().unwrap();
             rt.task("right", (right.inout(),)).cpu(|_, _| ()).submit().unwrap();
             rt.task("both", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
-            // The submitter hosts a unit where there is but one: so another thread opens the gate.
+            // With a single unit, the submitter hosts it, so another thread has to open the gate.
             std::thread::spawn(move || _ = gate.wait());
             assert!(rt.wait().is_err());
             let told = told.lock().unwrap();
@@ -509,7 +513,7 @@ fn a_policy_that_looks_ahead_is_told_of_tasks_before_they_are_ready_and_of_those
 }
 
 #[test]
-fn a_policy_is_told_of_copies() {
+fn policy_is_notified_of_copies() {
     watched("copies", || {
         let told: Arc<Mutex<Told>> = Arc::default();
         let rt =
@@ -522,7 +526,8 @@ fn a_policy_is_told_of_copies() {
     });
 }
 
-/// A task for each unit; says for which units there is one, and counts who is asked while something runs.
+/// A policy with a task for each unit: it says for which units it has one, and counts the queries for other units
+/// while something runs.
 struct Wants(Vec<(UnitId, TaskId)>, Arc<AtomicUsize>);
 
 impl Policy for Wants {
@@ -548,7 +553,7 @@ impl Policy for Wants {
 }
 
 #[test]
-fn only_units_that_are_wanted_are_asked_while_something_runs() {
+fn policy_is_asked_only_for_wanted_units_while_something_runs() {
     watched("wanted", || {
         let in_vain: Arc<AtomicUsize> = Arc::default();
         let rt =
@@ -561,7 +566,7 @@ fn only_units_that_are_wanted_are_asked_while_something_runs() {
 }
 
 #[test]
-fn panic_in_the_destructor_of_a_policy_or_of_a_stall_report_stays_in_the_runtime() {
+fn panicking_destructor_of_a_policy_or_stall_callback_is_contained() {
     struct Panics(Arc<AtomicUsize>);
     impl Drop for Panics {
         fn drop(&mut self) {

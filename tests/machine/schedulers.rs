@@ -1,7 +1,7 @@
 //! Every scheduler by its name, on real units: the results are those of the sequential program, whatever it decides.
 //!
-//! What each decides is tested where it stands, in tables. Here a mesh of zones exchanges data between steps, as NPB-MZ does, so
-//! that instances overlap and distributions have to wait for each other's times.
+//! The decisions of each scheduler are tested in its own module, in tables. Here a mesh of zones exchanges data
+//! between steps, as NPB-MZ does, so that instances overlap and distributions have to wait for each other's times.
 
 use crate::common::watched;
 use thalweg::prelude::*;
@@ -39,7 +39,7 @@ fn initial(zone: usize) -> Vec<u64> {
     (0..ZONE_LEN as u64).map(|at| at.wrapping_mul(zone as u64 + 1)).collect()
 }
 
-/// The same program, one task after the other.
+/// Runs the same program sequentially.
 fn sequential() -> Vec<Vec<u64>> {
     let mut zones: Vec<_> = (0..ZONES).map(initial).collect();
     for _ in 0..STEPS {
@@ -55,7 +55,7 @@ fn sequential() -> Vec<Vec<u64>> {
     zones
 }
 
-/// Runs the program; `host_every`-th zones relax on CPU units only, if the machine has any.
+/// Runs the program. Every `host_every`-th zone relaxes on CPU units only, if the machine has any.
 fn parallel(rt: &Runtime, host_every: usize) -> Vec<Vec<u64>> {
     let data: Vec<_> = (0..ZONES).map(|zone| rt.data(initial(zone))).collect();
     let neighbours = (0..ZONES).map(|zone| vec![(zone + 1) % ZONES]).collect();
@@ -86,7 +86,7 @@ fn parallel(rt: &Runtime, host_every: usize) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn every_scheduler_gives_the_results_of_the_sequential_program() {
+fn scheduler_gives_the_results_of_the_sequential_program() {
     let expected = sequential();
     for scheduler in NAMES.iter().copied().chain(WITH_PARAMETERS) {
         for units in MIXES {
@@ -106,11 +106,11 @@ fn every_scheduler_gives_the_results_of_the_sequential_program() {
 }
 
 #[test]
-fn a_static_map_moves_nothing_after_the_first_step_and_counters_say_so() {
+fn static_scheduler_migrates_nothing_after_the_first_step() {
     watched("static", || {
         let rt = Runtime::builder().compute_units("1:CPU:1,2:EMU:1").scheduler("static").build().unwrap();
         parallel(&rt, usize::MAX);
-        let affinity = rt.statistics().affinity.expect("a distribution keeps count");
+        let affinity = rt.statistics().affinity.expect("a distribution counts hits and migrations");
         assert_eq!((affinity.hits, affinity.migrations, affinity.migrated_bytes), ((STEPS - 1) * ZONES as u64, 0, 0));
         assert!(rt.statistics().to_string().contains("indices: 108 stayed, 0 migrated with 0 bytes"));
         let other = Runtime::builder().compute_units("1:CPU:1,2:EMU:1").scheduler("priority").build().unwrap();
@@ -119,7 +119,7 @@ fn a_static_map_moves_nothing_after_the_first_step_and_counters_say_so() {
 }
 
 #[test]
-fn failed_tasks_leave_no_distribution_waiting() {
+fn failed_task_does_not_stall_a_distribution() {
     for scheduler in NAMES.iter().copied() {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler).build().unwrap();
@@ -142,10 +142,10 @@ fn failed_tasks_leave_no_distribution_waiting() {
     }
 }
 
-/// Who runs what after a while, with a device that takes four times as long as a core. On a simulated machine, where times
-/// are what they are said to be; that real ones are measured and passed on is the test after this one.
+/// Checks the assignment after a while, with a device that takes four times as long as a core. The machine is
+/// simulated, so that times are exactly as declared; the next test checks that real times are measured and passed on.
 #[test]
-fn measured_times_give_the_faster_unit_more() {
+fn faster_unit_gets_more_tasks_after_measurement() {
     for scheduler in ["static-pcf:profile", "pcf-guided:profile", "clustered-guided", "adjacency", "eft"] {
         let uneven = crate::emulated::machine(1, 1, "work", [2e6, 8e6]);
         let builder = Runtime::builder().compute_units("1:CPU:1,1:EMU:1").scheduler(scheduler);
@@ -164,15 +164,15 @@ fn measured_times_give_the_faster_unit_more() {
             }
         }
         rt.wait().unwrap();
-        // Equal shares would be 50 of 100; the balance for a device of a quarter of the speed is 80.
+        // Equal shares would be 50 of 100; the balanced share for a device of a quarter of the speed is 80.
         let of_cpu = rt.statistics().tasks[0].1 - of_cpu;
         assert!(of_cpu >= 70, "{scheduler}: {of_cpu} of 100");
     }
 }
 
-/// What a run has learned of times decides in the next one; and each run learns.
+/// Times learned by one run decide in the next one, and each run learns.
 #[test]
-fn a_saved_model_decides_who_runs_what() {
+fn saved_model_decides_the_unit_of_the_next_run() {
     watched("model", || {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.toml");
@@ -192,11 +192,15 @@ fn a_saved_model_decides_who_runs_what() {
             (tasks, Model::from_text(&std::fs::read_to_string(&path).unwrap()).unwrap())
         };
         const SECOND: f64 = 1e9;
-        assert_eq!(run(Some([SECOND, 1.0])).0, [0, 1], "the device is known to be faster");
-        assert_eq!(run(Some([1.0, SECOND])).0, [1, 0], "the core is");
+        assert_eq!(run(Some([SECOND, 1.0])).0, [0, 1], "the model says that the device is faster");
+        assert_eq!(run(Some([1.0, SECOND])).0, [1, 0], "the model says that the core is faster");
         let (tasks, learned) = run(None);
         assert_eq!(tasks.iter().sum::<u64>(), 1);
         let known = [UnitKind::Cpu, UnitKind::Emulated].map(|unit| learned.estimate_ns("task", unit, 8).is_some());
-        assert_eq!(known, [tasks[0] == 1, tasks[1] == 1], "it learned of the unit that ran the task");
+        assert_eq!(
+            known,
+            [tasks[0] == 1, tasks[1] == 1],
+            "the model must have learned about the unit that ran the task only"
+        );
     });
 }

@@ -1,9 +1,9 @@
-//! Simulated machines: closed forms, determinism, and a real run beside.
+//! Simulated machines: comparison with closed forms, determinism, and comparison with a real run.
 
 use std::time::Duration;
 use thalweg::prelude::*;
 
-/// Four cores that share nothing, two GPUs with a link each (or one for both).
+/// Returns a machine of four cores that share nothing and two GPUs, with a link each or a shared one.
 fn plain(shared: bool) -> SimulatedMachine {
     let text = format!(
         r#"
@@ -56,13 +56,13 @@ fn submit(rt: &Runtime, name: &'static str, count: usize, cost: f64) {
 }
 
 #[test]
-fn independent_tasks_take_their_rounds() {
+fn independent_tasks_take_the_time_of_their_rounds() {
     for (units, tasks, expected) in
         [("1:CPU:1", 7, 1400), ("4:CPU:1", 12, 600), ("4:CPU:1", 13, 800), ("2:CPU:2", 5, 300)]
     {
         let rt = runtime(plain(false), units, "dynamic");
         submit(&rt, "work", tasks, 2.0);
-        assert_eq!(rt.now(), Duration::ZERO, "submitting takes no time");
+        assert_eq!(rt.now(), Duration::ZERO, "submission must take no virtual time");
         rt.wait().unwrap();
         assert_eq!(rt.now().as_nanos(), expected, "{tasks} tasks of 200 ns on {units}");
         assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), tasks as u64);
@@ -70,7 +70,7 @@ fn independent_tasks_take_their_rounds() {
 }
 
 #[test]
-fn a_chain_takes_the_sum_of_its_tasks() {
+fn chain_takes_the_sum_of_its_tasks() {
     let rt = runtime(plain(false), "4:CPU:1", "stealing");
     let x = rt.scalar(1.0);
     for cost in 1..=10 {
@@ -78,28 +78,28 @@ fn a_chain_takes_the_sum_of_its_tasks() {
     }
     rt.wait_on(&x.all()).unwrap();
     assert_eq!(rt.now().as_nanos(), 5500);
-    assert_eq!(rt.take(x).unwrap(), [1.0], "data keep what they were registered with");
+    assert_eq!(rt.take(x).unwrap(), [1.0], "data must keep its registered value");
 }
 
 #[test]
-fn busy_units_slow_each_other_down_for_as_long_as_they_are_busy() {
+fn busy_units_slow_each_other_down_while_they_are_busy() {
     let rt = runtime(plain(false), "2:CPU:1", "dynamic");
     submit(&rt, "crowded", 2, 1.0);
     rt.wait().unwrap();
     assert_eq!(rt.now().as_nanos(), 300);
     submit(&rt, "crowded", 1, 1.0);
     rt.wait().unwrap();
-    assert_eq!(rt.now().as_nanos(), 400, "alone");
+    assert_eq!(rt.now().as_nanos(), 400, "one task alone");
     submit(&rt, "crowded", 3, 1.0);
     rt.wait().unwrap();
-    assert_eq!(rt.now().as_nanos(), 800, "two together, then one alone");
+    assert_eq!(rt.now().as_nanos(), 800, "two tasks together, then one alone");
     let rt = runtime(plain(false), "1:CPU:2", "dynamic");
     submit(&rt, "crowded", 1, 1.0);
     rt.wait().unwrap();
     assert_eq!(rt.now().as_nanos(), 188, "300 ns with two cores busy, 1.6 times as fast with both");
 }
 
-/// One task per device and data, on data of 4000 bytes: a copy takes 5000 ns.
+/// Runs `per_device` tasks per device, each on its own data of 4000 bytes, whose copy takes 5000 ns.
 fn copies(shared: bool, units: &str, per_device: usize) -> Runtime {
     let rt = runtime(plain(shared), units, "dynamic");
     for _ in 0..per_device * rt.machine().num_devices() {
@@ -114,15 +114,15 @@ fn copies(shared: bool, units: &str, per_device: usize) -> Runtime {
 fn copies_queue_on_a_link_and_overlap_with_tasks() {
     let time = |shared, units, per_device| copies(shared, units, per_device).now().as_nanos();
     assert_eq!(time(false, "1:GPU:1", 1), 5000 + 500);
-    assert_eq!(time(false, "1:GPU:1", 20), 20 * 5000 + 500, "tasks run while the next copies are made");
+    assert_eq!(time(false, "1:GPU:1", 20), 20 * 5000 + 500, "tasks must overlap with the next copies");
     assert_eq!(time(false, "2:GPU:1", 20), 20 * 5000 + 500, "each device has its own link");
-    assert_eq!(time(true, "2:GPU:1", 20), 40 * 5000 + 500, "both share one");
+    assert_eq!(time(true, "2:GPU:1", 20), 40 * 5000 + 500, "both devices share one link");
     let links = copies(true, "2:GPU:1", 20).statistics().links;
     assert_eq!(links.iter().map(|link| link.bytes).sum::<u64>(), 40 * 4000);
 }
 
 #[test]
-fn devices_without_a_link_of_their_own_copy_through_the_host() {
+fn devices_without_a_direct_link_copy_through_the_host() {
     let rt = runtime(plain(false), "2:GPU:1", "dynamic");
     let x: Data<u8> = rt.zeros(4000);
     rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
@@ -136,18 +136,19 @@ fn devices_without_a_link_of_their_own_copy_through_the_host() {
 }
 
 #[test]
-fn replicas_that_overlap_in_one_memory_are_copied_there() {
+fn overlapping_replicas_in_one_memory_are_copied_there() {
     let rt = runtime(plain(false), "1:GPU:1", "dynamic");
     let x: Data<u8> = rt.zeros(100_000);
     rt.task("on a GPU", (x.slice(0..50_000).inout(),)).cpu(|_, _| ()).submit().unwrap();
     rt.task("on a GPU", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
     rt.wait().unwrap();
-    // Half of it to the device, the task; then the other half from home, meanwhile the first from one replica to the other.
+    // Half of the data goes to the device, then the first task runs. Then the other half comes from the host, while
+    // the first half is copied from one replica to the other.
     assert_eq!(rt.now().as_nanos(), 2 * (51_000 + 500));
 }
 
 #[test]
-fn memory_is_limited_and_evicted_as_on_a_device() {
+fn simulated_device_memory_is_limited_and_evicts() {
     let rt = runtime(plain(false), "1:GPU:1", "dynamic");
     let data: Vec<Data<u8>> = (0..5).map(|_| rt.zeros(400_000)).collect();
     for x in &data {
@@ -161,7 +162,7 @@ fn memory_is_limited_and_evicted_as_on_a_device() {
 }
 
 #[test]
-fn tasks_run_where_they_have_a_time_and_a_body() {
+fn task_runs_on_units_with_a_time_and_a_body() {
     let rt = runtime(plain(false), "2:CPU:1,2:GPU:1", "dynamic");
     submit(&rt, "on a GPU", 10, 1.0);
     for _ in 0..10 {
@@ -177,7 +178,7 @@ fn tasks_run_where_they_have_a_time_and_a_body() {
 }
 
 #[test]
-fn data_without_memory() {
+fn data_in_a_simulation_has_no_memory_and_reads_as_zero() {
     let rt = runtime(plain(false), "1:CPU:1,1:GPU:1", "stealing");
     let huge: Data<f64, Ix4> = rt.zeros([5, 1 << 12, 1 << 12, 1 << 12]).named("huge"); // 2.5 TiB
     rt.task("work", (huge.block((0..5, 0..1, 0..1, 0..4)).inout(),)).cpu(|_, _| ()).submit().unwrap();
@@ -196,7 +197,7 @@ fn data_without_memory() {
 }
 
 #[test]
-fn arrays_that_tasks_fill_have_no_memory_either_and_take_their_time() {
+fn filled_array_in_a_simulation_has_no_memory_but_takes_time() {
     let rt = runtime(plain(false), "4:CPU:1", "dynamic");
     let fill = |(i, j): (usize, usize)| -> f64 { panic!("element {i}, {j} is computed in a simulation") };
     let huge = rt.data_with([1 << 20, 1 << 20], fill).unwrap(); // 8 TiB
@@ -214,7 +215,7 @@ fn zeros_of_a_real_runtime_have_memory() {
     assert!(!rt.is_simulated() && rt.now() > Duration::ZERO);
 }
 
-/// Steps over a ring of blocks that read their neighbours, under noise; all that can be seen of it.
+/// Runs steps over a ring of blocks that read their neighbours, under noise. Returns everything that can be observed.
 fn ring(scheduler: &str, seed: u64) -> (Duration, thalweg::Statistics) {
     let rt = runtime(plain(false).with_noise(seed, 0.1), "3:CPU:1,2:GPU:1", scheduler);
     let blocks: Vec<Data<u8>> = (0..40).map(|_| rt.zeros(1000)).collect();
@@ -231,7 +232,7 @@ fn ring(scheduler: &str, seed: u64) -> (Duration, thalweg::Statistics) {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
+fn same_seed_gives_the_same_run_to_the_nanosecond() {
     for scheduler in ["dynamic", "stealing"] {
         let first = ring(scheduler, 1);
         assert_eq!(ring(scheduler, 1), first);
@@ -240,7 +241,7 @@ fn the_same_seed_gives_the_same_run_to_the_nanosecond() {
 }
 
 #[test]
-fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
+fn several_threads_may_submit_to_a_simulation_with_a_window() {
     let rt =
         Runtime::builder().compute_units("2:CPU:1").scheduler("dynamic").max_pending_tasks(100).simulate(plain(false));
     let rt = rt.build().unwrap();
@@ -253,14 +254,15 @@ fn a_window_bounds_what_is_pending_and_several_threads_may_submit() {
         }
     });
     rt.wait().unwrap();
-    // One who waits lets time pass while others have yet to submit: then one unit may be idle.
+    // A waiting thread advances the time while others have yet to submit, so one unit may be idle in between.
     let all = 4 * 2000 * 100;
     assert!((all / 2..=all).contains(&rt.now().as_nanos()), "{:?}", rt.now());
 }
 
-/// The same program under both drivers: as many tasks run, all bytes come home, and the values are those asked for.
+/// The same program under both drivers: the same number of tasks runs, the same bytes are copied, and the values are
+/// right.
 #[test]
-fn a_program_does_the_same_in_a_simulation_and_on_emulated_units() {
+fn simulation_and_emulated_units_run_the_same_tasks_and_copies() {
     const UNITS: &str = "1:CPU:1,1:EMU:1";
     const ROUNDS: u64 = 5;
     let real = Runtime::builder().compute_units(UNITS).scheduler("static").build().unwrap();
@@ -288,20 +290,20 @@ fn a_program_does_the_same_in_a_simulation_and_on_emulated_units() {
 }
 
 #[test]
-fn units_that_the_machine_has_not() {
+fn units_missing_from_the_simulated_machine_are_refused() {
     let build = |units| Runtime::builder().compute_units(units).simulate(plain(false)).build();
     let error = build("1:CPU:1,3:GPU:1").unwrap_err().to_string();
     assert_eq!(error, "simulate: 1:CPU:1,3:GPU:1 asks for 3 GPU devices, and `plain` has 2");
     let error = build("1:CPU:1,1:EMU:1").unwrap_err().to_string();
     assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 asks for 1 EMU devices, and `plain` has 0");
     let shared = build("5:CPU:1").unwrap();
-    assert_eq!(shared.warnings().len(), 1, "five units on four cores");
+    assert_eq!(shared.warnings().len(), 1, "five units on four cores must give a warning");
     let all = Runtime::builder().simulate(plain(false)).build().unwrap();
     assert_eq!(all.configuration(), "2:CPU:1,2:GPU:1");
 }
 
 #[test]
-fn the_machines_that_come_with_the_project() {
+fn machine_files_of_the_project_simulate() {
     for entry in std::fs::read_dir("machines").unwrap() {
         let path = entry.unwrap().path();
         let model = SimulatedMachine::from_file(&path).unwrap();
@@ -310,17 +312,18 @@ fn the_machines_that_come_with_the_project() {
         rt.task("bt step", (x.inout(),)).cost(201.16).cpu(|_, _| ()).submit().unwrap();
         rt.task("anything", (x.inout(),)).cpu(|_, _| ()).submit().unwrap();
         rt.wait().unwrap();
-        // Where the file has no times for a task, they follow from its bytes.
+        // For a task without times in the file, the time follows from its bytes.
         let is_listed = std::fs::read_to_string(&path).unwrap().contains("name = \"bt *\"");
         let least = if is_listed { Duration::from_millis(1) } else { Duration::ZERO };
         assert!(rt.now() > least && rt.now() < Duration::from_millis(40), "{path:?}: {:?}", rt.now());
     }
 }
 
-/// With that many units busy, the mean task takes what the machine file has. For LU-MZ and GPUs that is table 3 of González
-/// Tallada & Morancho 2024; what makes the times of BT-MZ and SP-MZ of the same table is tested in `examples/schedulers`.
+/// With the given number of units busy, the mean task takes the time in the machine file. For LU-MZ and GPUs that is
+/// table 3 of González Tallada & Morancho 2024. `examples/schedulers` tests how the times of BT-MZ and SP-MZ in that
+/// table come about.
 #[test]
-fn the_sources_machine_takes_what_its_file_has() {
+fn machine_of_the_publication_takes_the_times_of_its_file() {
     let model = SimulatedMachine::from_file("machines/epyc7742-2xmi50.toml").unwrap().with_noise(0, 0.0);
     let mean = |name: &'static str, units: &str, cost| {
         let rt = runtime(model.clone(), units, "dynamic");
@@ -339,10 +342,11 @@ fn the_sources_machine_takes_what_its_file_has() {
     }
     let gpu =
         [mean("bt step", "1:GPU:1", 201.16), mean("sp step", "1:GPU:1", 50.7636), mean("lu step", "1:GPU:1", 7836.95)];
-    assert_eq!(gpu, [2.97, 0.84, 38.45], "and 10 us to launch it");
+    assert_eq!(gpu, [2.97, 0.84, 38.45], "includes 10 us for the launch");
 }
 
-/// A core of 30 W, and a GPU that is four times as fast at 150 W more than at rest.
+/// Returns a machine whose cores draw 30 W when busy, and whose GPU is four times as fast and draws 150 W more than at
+/// rest.
 fn with_power() -> SimulatedMachine {
     let text = r#"
         name = "with power"
@@ -369,7 +373,7 @@ fn with_power() -> SimulatedMachine {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Time and dynamic energy of the last of so many steps of 100 indices.
+/// Returns the time and the dynamic energy of the last of `steps` steps of 100 indices.
 fn last_step(scheduler: &str, steps: usize) -> (f64, f64, Runtime) {
     let rt = runtime(with_power(), "1:CPU:1,1:GPU:1", scheduler);
     let space = rt.iteration_space("blocks", vec![1.0; 100]);
@@ -395,14 +399,14 @@ fn energy_follows_from_powers_and_busy_times() {
     let rt = runtime(with_power(), "1:CPU:2", "dynamic");
     submit(&rt, "work", 1, 500.0);
     rt.wait().unwrap();
-    assert_eq!(rt.now(), Duration::from_secs(1), "two cores halve it");
+    assert_eq!(rt.now(), Duration::from_secs(1), "two cores must halve the time");
     let energy = rt.statistics().energy;
     let [unit, rest] = &energy[..] else { panic!("{energy:?}") };
     assert_eq!((unit.total_j, unit.dynamic_j), (Some(64.0), Some(60.0)));
     assert_eq!(
         (rest.total_j, rest.dynamic_j),
         (Some(112.0), Some(0.0)),
-        "the machine, a core and a GPU that nobody has"
+        "the machine, and the core and the GPU that no unit uses"
     );
     assert!(rt.statistics().to_string().contains("energy of machine (power): 112.000 J"));
     let none = runtime(plain(false), "1:CPU:1", "dynamic");
@@ -410,23 +414,23 @@ fn energy_follows_from_powers_and_busy_times() {
 }
 
 #[test]
-fn shares_are_best_in_what_is_asked_for() {
+fn fpm_shares_are_optimal_for_the_chosen_objective() {
     let (time, joules, rt) = last_step("fpm", 6);
     assert_eq!(rt.statistics().shares.unwrap().sizes, [20.0, 80.0]);
     assert!((time - 0.080).abs() < 1e-9 && (joules - (0.08 * 30.0 + 0.08 * 150.0)).abs() < 1e-6, "{time} {joules}");
     let (time, joules, _) = last_step("fpm:objective=energy", 6);
-    assert!((time - 0.4).abs() < 1e-9 && (joules - 12.0).abs() < 1e-6, "all on the core: {time} {joules}");
+    assert!((time - 0.4).abs() < 1e-9 && (joules - 12.0).abs() < 1e-6, "all indices on the core: {time} {joules}");
     let (time, joules, rt) = last_step("fpm:objective=pareto,budget=0.2", 8);
     assert_eq!(rt.statistics().shares.unwrap().sizes, [50.0, 50.0], "{joules}");
     assert!(time <= 0.2 + 1e-9);
     let (time, _, rt) = last_step("fpm:objective=pareto,budget=0.01", 8);
     let instead = rt.statistics().shares.unwrap().instead.unwrap();
     assert!(instead.starts_with("cannot do 100 within 0.01 s: 0.08"), "{instead}");
-    assert!((time - 0.080).abs() < 1e-9, "the fastest then: {time}");
+    assert!((time - 0.080).abs() < 1e-9, "the fastest shares instead: {time}");
 }
 
 #[test]
-fn a_program_keeps_its_profiles_for_the_next() {
+fn profiles_saved_by_one_run_are_used_by_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("profiles.toml");
     let first_step = || {
@@ -444,20 +448,21 @@ fn a_program_keeps_its_profiles_for_the_next() {
         }
         first.unwrap()
     };
-    assert_eq!(first_step(), Duration::from_millis(200), "equal shares");
+    assert_eq!(first_step(), Duration::from_millis(200), "without profiles, shares are equal");
     assert_eq!(first_step(), Duration::from_millis(80), "{}", std::fs::read_to_string(&path).unwrap());
     std::fs::write(&path, "[[profile]]\nunit = \"CPU:1\"\ntime_s = [[2, 1.0], [1, 1.0]]\n").unwrap();
     let error = Runtime::builder().compute_units("1:CPU:1").scheduler("fpm").model_file(&path).build().unwrap_err();
     assert!(error.to_string().contains("CPU:1 has size 1 behind 2"), "{error}");
 }
 
-/// Twenty cores and four GPUs; what a GPU gains on tiles differs.
+/// Returns a machine of twenty cores and four GPUs, on which the kernels of a factorization gain differently from
+/// GPUs.
 fn for_factorizations() -> SimulatedMachine {
     std::fs::read_to_string("machines/xeon-4xk40.toml").unwrap().parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A Cholesky factorization of so many tiles a side, three times, as in the suite: the first two teach the scheduler; how long
-/// the third takes.
+/// Runs a Cholesky factorization of `side` × `side` tiles three times, as in the suite. The first two teach the
+/// scheduler. Returns the time of the third.
 fn cholesky(rt: &Runtime, side: usize) -> Duration {
     let mut took = Duration::ZERO;
     for _ in 0..3 {
@@ -483,9 +488,9 @@ fn cholesky(rt: &Runtime, side: usize) -> Duration {
 }
 
 #[test]
-fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
+fn bottom_level_factors_a_matrix_faster_than_eft() {
     let took = |scheduler: &str, side| cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", scheduler), side);
-    // For 8 tiles it was 0.15 before `eft` reckoned with queues on links and became faster.
+    // For 8 tiles the bound was 0.15 until `eft` accounted for queues on links and became faster.
     for (side, least) in [(8, 0.13), (12, 0.13), (16, 0.09)] {
         let (eft, level) = (took("eft", side).as_secs_f64(), took("bottom-level", side).as_secs_f64());
         assert!(level < (1.0 - least) * eft, "{side} tiles: {level} s after {eft} s");
@@ -493,10 +498,10 @@ fn who_knows_what_waits_for_a_task_factors_a_matrix_faster() {
 }
 
 #[test]
-fn auto_says_what_it_took_and_why() {
+fn auto_reports_its_choice_and_the_expected_times() {
     let rt = runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "auto");
     let took = cholesky(&rt, 12);
-    let choice = rt.statistics().choice.expect("enough has run");
+    let choice = rt.statistics().choice.expect("enough tasks have run for a choice");
     assert!(choice.expected_ns.iter().any(|(name, ns)| *name == choice.taken && *ns > 0), "{choice}");
     assert!(rt.statistics().to_string().contains(" taken: "), "{}", rt.statistics());
     let eft = cholesky(&runtime(for_factorizations(), "20:CPU:1,4:GPU:1", "eft"), 12);

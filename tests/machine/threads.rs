@@ -1,6 +1,7 @@
-//! Many threads at one runtime: submission and waiting from everywhere, bodies included, hosted by the submitter or not.
+//! Many threads using one runtime: submission and waiting from everywhere, including bodies, with and without a unit
+//! hosted by the submitter.
 //!
-//! What must never happen: a hang, a lost task, or a waiting call inside a body that is not refused.
+//! These must never happen: a hang, a lost task, or a call inside a body that waits although it should be refused.
 
 use crate::common::{MIXES, SCHEDULERS, for_each_mix, gate, watched};
 use std::collections::HashSet;
@@ -26,7 +27,7 @@ fn for_each_hosted(test: impl Fn(Arc<Runtime>) + Clone + Send + 'static) {
 }
 
 #[test]
-fn submission_from_several_threads() {
+fn threads_may_submit_concurrently() {
     for_each_mix(|rt| {
         let sum = rt.scalar(0u64);
         std::thread::scope(|scope| {
@@ -50,7 +51,7 @@ fn submission_from_several_threads() {
 }
 
 #[test]
-fn bodies_submit_tasks() {
+fn body_may_submit_tasks() {
     fn grow(rt: &Arc<Runtime>, sum: &Data<u64>, depth: u32) {
         let (inner, total) = (rt.clone(), sum.clone());
         let body = move |_: &Context, ()| {
@@ -76,7 +77,7 @@ fn bodies_submit_tasks() {
 }
 
 #[test]
-fn whoever_waits_takes_the_place_of_an_absent_host() {
+fn waiting_thread_takes_the_place_of_an_absent_host() {
     for_each_hosted(|rt| {
         let x = rt.data(vec![0u64; 100]);
         for _ in 0..200 {
@@ -96,7 +97,7 @@ fn whoever_waits_takes_the_place_of_an_absent_host() {
 }
 
 #[test]
-fn many_threads_wait_at_once() {
+fn many_threads_may_wait_at_once() {
     for_each_hosted(|rt| {
         let data: Vec<_> = (0..4).map(|_| rt.scalar(0u64)).collect();
         std::thread::scope(|scope| {
@@ -119,8 +120,8 @@ fn many_threads_wait_at_once() {
 }
 
 #[test]
-fn a_guest_and_a_submitter_that_helps_lose_no_task() {
-    // While one thread waits in the host's place, the host executes tasks too, beyond its small window.
+fn waiting_guest_and_helping_submitter_lose_no_task() {
+    // While one thread waits in the host's place, the host executes tasks, too, because its window is small.
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = hosted(units, "stealing", 8);
@@ -128,7 +129,7 @@ fn a_guest_and_a_submitter_that_helps_lose_no_task() {
                 let (stop, stopped) = gate();
                 let count = Arc::new(AtomicUsize::new(0));
                 let waiter = rt.clone();
-                // It waits all the time: for a task that ends when the host has submitted everything.
+                // The guest waits throughout: for a task that ends only when the host has submitted everything.
                 let (begun, begins) = channel();
                 let guest = std::thread::spawn(move || {
                     begun.send(()).unwrap();
@@ -152,7 +153,7 @@ fn a_guest_and_a_submitter_that_helps_lose_no_task() {
 }
 
 #[test]
-fn a_submitter_that_helps_tells_those_who_wait() {
+fn helping_submitter_wakes_waiting_threads() {
     watched("helper", || {
         for _ in 0..20 {
             let rt = hosted("1:CPU:1", "stealing", 1);
@@ -164,7 +165,7 @@ fn a_submitter_that_helps_tells_those_who_wait() {
                 waiter.wait().unwrap();
             });
             start.wait();
-            // The submitter itself may execute the last of these, while the other thread sleeps.
+            // The submitter itself may execute the last of these tasks while the other thread sleeps.
             for _ in 0..64 {
                 let body = |_: &Context, ()| std::thread::sleep(std::time::Duration::from_micros(200));
                 rt.task("short", ()).cpu(body).submit().unwrap();
@@ -175,7 +176,7 @@ fn a_submitter_that_helps_tells_those_who_wait() {
 }
 
 #[test]
-fn a_body_cannot_wait_for_itself_wherever_it_runs() {
+fn body_cannot_wait_for_itself_on_any_thread() {
     type Place = fn(&(dyn Fn() + Sync));
     const PLACES: [Place; 3] = [
         |call| call(),
@@ -189,7 +190,7 @@ fn a_body_cannot_wait_for_itself_wherever_it_runs() {
                     let builder = Runtime::builder().compute_units(units).use_current_thread(hosts);
                     let rt = Arc::new(builder.build().unwrap());
                     let x = rt.data(vec![0u64; 10]);
-                    // A hosted unit of one core has no pool of its own: there, rayon's threads are strangers to it.
+                    // A hosted unit of one core has no pool; rayon's threads do not belong to it.
                     let strangers = hosts && units.contains("CPU:1");
                     for place in &PLACES[..if strangers { 1 } else { PLACES.len() }] {
                         let (inner, y) = (rt.clone(), x.clone());
@@ -208,7 +209,7 @@ fn a_body_cannot_wait_for_itself_wherever_it_runs() {
                                         assert_eq!(call, name);
                                     }
                                     Err(RunError::Refused(SubmitError::Unsuspended { call })) => assert_eq!(call, name),
-                                    // It is the body's own thread, which may wait, but not for what its task holds.
+                                    // On the body's own thread, which may wait, but not for data that its task holds.
                                     Err(RunError::Refused(SubmitError::Nested { task, .. })) if name != "wait" => {
                                         assert_eq!(task, name);
                                     }
@@ -235,7 +236,7 @@ fn a_body_cannot_wait_for_itself_wherever_it_runs() {
 }
 
 #[test]
-fn a_body_may_be_the_last_to_know_the_runtime() {
+fn body_may_hold_the_last_handle_of_the_runtime() {
     for units in MIXES {
         for panics in [false, true] {
             watched(&format!("{units} panics={panics}"), move || {
@@ -248,7 +249,7 @@ fn a_body_may_be_the_last_to_know_the_runtime() {
                     x.fill(1);
                     report.send(0).unwrap();
                     let _last = last;
-                    assert!(!panics, "with the runtime in hand");
+                    assert!(!panics, "panics while holding the runtime");
                 };
                 rt.task("last", (x.inout(),)).cpu(body).submit().unwrap();
                 for step in 1..100 {
@@ -261,7 +262,8 @@ fn a_body_may_be_the_last_to_know_the_runtime() {
                     rt.task("next", (x.inout(),)).cpu(body).submit().unwrap();
                 }
                 drop((rt, x, ran, open));
-                // The runtime goes on without anybody to wait for it; after a panic all others are skipped or cancelled.
+                // The runtime continues although no thread waits for it; after a panic all other tasks are skipped or
+                // cancelled.
                 let ran: Vec<u64> = order.iter().collect();
                 assert_eq!(ran, (0..if panics { 1 } else { 100 }).collect::<Vec<_>>());
             });
@@ -270,7 +272,7 @@ fn a_body_may_be_the_last_to_know_the_runtime() {
 }
 
 #[test]
-fn no_task_comes_after_a_take() {
+fn no_task_is_accepted_after_a_take() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             for round in 0..100 {
@@ -291,14 +293,14 @@ fn no_task_comes_after_a_take() {
                 let (submitted, error) = submitter.join().unwrap();
                 rt.wait().unwrap();
                 assert!(matches!(error, SubmitError::Taken { .. }), "{error}");
-                assert_eq!(taken, [submitted; 1000], "round {round}: all that were accepted came before");
+                assert_eq!(taken, [submitted; 1000], "round {round}: an accepted task ran after the take");
             }
         });
     }
 }
 
 #[test]
-fn submitters_on_shared_data_agree_on_one_order() {
+fn concurrent_submitters_agree_on_one_order() {
     const THREADS: usize = 4;
     const TASKS: usize = 1500;
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
@@ -306,7 +308,8 @@ fn submitters_on_shared_data_agree_on_one_order() {
             let rt = crate::common::runtime(units);
             let data: Vec<_> = (0..3).map(|_| rt.scalar(0u64)).collect();
             let logs: Arc<Vec<Mutex<Vec<usize>>>> = Arc::new(data.iter().map(|_| Mutex::default()).collect());
-            // Nothing ends before all are submitted, so every task waits for others: a circle would never end.
+            // Nothing ends before everything is submitted, so every task waits for others, and a cycle would never
+            // end.
             let (open, wait) = gate();
             let all = (data[0].inout(), data[1].inout(), data[2].inout());
             rt.task("gate", all).cpu(move |_, _| wait()).submit().unwrap();
@@ -339,15 +342,19 @@ fn submitters_on_shared_data_agree_on_one_order() {
                     let of: HashSet<_> = of.iter().copied().collect();
                     log.iter().copied().filter(|number| of.contains(number)).collect::<Vec<_>>()
                 };
-                assert_eq!(common(&logs[one], &logs[other]), common(&logs[other], &logs[one]), "two data, two orders");
+                assert_eq!(
+                    common(&logs[one], &logs[other]),
+                    common(&logs[other], &logs[one]),
+                    "two data objects must have seen their common tasks in the same order"
+                );
             }
         });
     }
 }
 
-/// Maps x to a x + b, as a pair: composing them is associative and not commutative.
+/// Reduces with maps from x to a x + b, as pairs: their composition is associative but not commutative.
 #[test]
-fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
+fn reductions_are_combined_in_order_of_submission() {
     const TASKS: u64 = 24;
     fn then(first: &mut [u64; 2], second: [u64; 2]) {
         let [a, b] = *first;
@@ -363,7 +370,7 @@ fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
                 let rt = Runtime::builder().compute_units(units).use_current_thread(hosts).build().unwrap();
                 let operation = Reduction::new("then", [1u64, 0], then);
                 let (x, others) = (rt.scalar([1u64, 0]), (0..TASKS).map(|_| rt.scalar(0u64)).collect::<Vec<_>>());
-                // Each member comes after a task of its own, and these run in the order opposite to the members'.
+                // Each member comes after a task of its own, and these tasks run in the opposite order of the members.
                 for at in (1..others.len()).rev() {
                     let accesses = (others[at].input(), others[at - 1].output());
                     rt.task("before", accesses).cpu(|_, _| ()).submit().unwrap();
@@ -381,14 +388,14 @@ fn reductions_are_combined_in_the_order_of_submission_whoever_ends_first() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn names_of_runtimes_are_in_the_names_of_their_threads() {
+fn thread_names_contain_the_runtimes_name() {
     let seen = || -> HashSet<String> {
         let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
         tasks
             .filter_map(|task| Some(std::fs::read_to_string(task.path().join("comm")).ok()?.trim().to_owned()))
             .collect()
     };
-    // A longer name is cut, between two characters, so that the unit's number is seen.
+    // A longer name is cut between two characters, so that the unit's number remains visible.
     for (name, parts) in [
         ("mesh", ["mesh-unit0", "mesh-0.1", "mesh-unit1", "mesh-copy0"]),
         ("größenordnung", ["größeno-unit0", "größenord-0.1", "größeno-unit1", "größeno-copy0"]),
@@ -404,7 +411,7 @@ fn names_of_runtimes_are_in_the_names_of_their_threads() {
 }
 
 #[test]
-fn empty_names_and_names_with_nul_bytes_are_refused() {
+fn runtime_name_that_is_empty_or_has_nul_bytes_is_refused() {
     for name in ["", "a\0b"] {
         let refused = Runtime::builder().name(name).compute_units("1:CPU:1").build().unwrap_err();
         assert!(matches!(refused, BuildError::Argument { argument: "name", .. }), "{refused}");

@@ -1,7 +1,9 @@
-//! What units are for: cores of their own, threads inside, all of their devices, work from every neighbour, sleep.
+//! Resources of units: their own cores, threads inside, all of their devices, work stolen from every other unit, and
+//! sleep.
 //!
-//! A program's values show none of this, so each test makes a unit do what it could not do otherwise. Tests here run one
-//! after the other: who has which core, and which threads of the process sleep, is asked about the whole process.
+//! The values of a program show none of this, so each test makes a unit do something that it could not do otherwise.
+//! Tests here run one after the other, because the cores in use and the sleeping threads are properties of the whole
+//! process.
 
 use crate::common::{gate, runtime, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,13 +12,13 @@ use std::sync::{Arc, Barrier, Condvar, Mutex, MutexGuard, PoisonError};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Keeps the other tests of this file away.
+/// Keeps the other tests of this file from running.
 fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The unit that has run a task, when it has.
+/// The unit that has run a task, once it has.
 #[derive(Default)]
 struct Taken(Mutex<Option<usize>>, Condvar);
 
@@ -28,27 +30,27 @@ impl Taken {
 
     fn by(&self) -> usize {
         let unit = self.1.wait_while(self.0.lock().unwrap(), |unit| unit.is_none()).unwrap();
-        unit.expect("waited for")
+        unit.expect("the wait above ends when a unit is set")
     }
 }
 
 #[test]
-fn an_idle_unit_takes_work_from_every_other() {
+fn idle_unit_steals_from_every_other_unit() {
     const UNITS: usize = 4;
     let _alone = alone();
     for thief in 0..UNITS {
         for victim in (0..UNITS).filter(|victim| *victim != thief) {
             watched(&format!("{thief} from {victim}"), move || {
                 let rt = Arc::new(runtime(&format!("{UNITS}:CPU:1")));
-                // All units meet, so each is in one of these bodies. Then the victim has a task to give, and stays; so do
-                // the others, until it has run: the thief alone can take it.
+                // All units meet, so each is in one of these bodies. Then the victim submits a task and stays in its
+                // body; so do the others, until the task has run. Only the thief can take it.
                 let (everywhere, taken) = (Arc::new(Barrier::new(UNITS)), Arc::new(Taken::default()));
                 for _ in 0..UNITS {
                     let (inner, everywhere, taken) = (Arc::downgrade(&rt), everywhere.clone(), taken.clone());
                     let body = move |at: &Context, ()| {
                         everywhere.wait();
                         if at.unit().index() == victim {
-                            let (rt, taken) = (inner.upgrade().expect("its owner waits"), taken.clone());
+                            let (rt, taken) = (inner.upgrade().expect("the runtime's owner is waiting"), taken.clone());
                             rt.task("loot", ()).cpu(move |at, ()| taken.tell(at.unit().index())).submit().unwrap();
                         }
                         if at.unit().index() != thief {
@@ -64,7 +66,7 @@ fn an_idle_unit_takes_work_from_every_other() {
 }
 
 #[test]
-fn a_units_cores_work_on_one_body_together() {
+fn cores_of_a_unit_work_on_one_body_together() {
     let _alone = alone();
     for (units, cores) in [("1:CPU:3", 3), ("2:CPU:2", 2), ("1:CPU:2,1:EMU:1", 2)] {
         for hosts in [false, true] {
@@ -73,7 +75,7 @@ fn a_units_cores_work_on_one_body_together() {
                 let (seen, threads) = channel();
                 for _ in 0..4 {
                     let seen = seen.clone();
-                    // Each thread of the pool has to come before any goes on: fewer would wait for ever.
+                    // Each thread of the pool has to arrive before any continues: fewer threads would wait forever.
                     let body = move |at: &Context, ()| {
                         assert_eq!(at.inner_cores(), cores);
                         let all = Barrier::new(cores);
@@ -91,7 +93,7 @@ fn a_units_cores_work_on_one_body_together() {
 }
 
 #[test]
-fn a_unit_uses_all_of_its_devices() {
+fn unit_uses_all_of_its_devices() {
     let _alone = alone();
     watched("devices", || {
         let rt = runtime("1:EMU:3");
@@ -106,7 +108,7 @@ fn a_unit_uses_all_of_its_devices() {
         };
         first.emulated(body).submit().unwrap();
         begins.recv().unwrap();
-        // While the first has its device, others are given the devices that have least to do.
+        // While the first task occupies its device, the others go to the devices with the least to do.
         for x in &data[1..] {
             let tell = seen.clone();
             let body = move |at: &Context, _: (&mut [u64],)| tell.send(at.device()).unwrap();
@@ -114,14 +116,15 @@ fn a_unit_uses_all_of_its_devices() {
         }
         drop((open, seen));
         rt.wait().unwrap();
-        let mut devices: Vec<_> = devices.iter().map(|device| device.expect("it runs on a device").0).collect();
+        let mut devices: Vec<_> =
+            devices.iter().map(|device| device.expect("an emulated body runs on a device").0).collect();
         devices.sort_unstable();
         assert_eq!(devices, [0, 1, 2]);
     });
 }
 
 #[test]
-fn a_hosting_submitter_runs_tasks_beyond_its_window() {
+fn hosting_submitter_runs_tasks_beyond_its_window() {
     const TASKS: usize = 10_000;
     const WINDOW: usize = 64;
     let _alone = alone();
@@ -132,9 +135,9 @@ fn a_hosting_submitter_runs_tasks_beyond_its_window() {
             for submitted in 1..=TASKS {
                 let counter = ran.clone();
                 let body = move |_: &Context, ()| _ = counter.fetch_add(1, Ordering::Relaxed);
-                // The one CPU unit is this thread's: nobody else runs these.
+                // The only CPU unit is hosted by this thread, so no other thread runs these tasks.
                 rt.task("count", ()).host(body).submit().unwrap();
-                // How far it is ahead is not looked at after every submission.
+                // The submitter does not check how far it is ahead after every submission.
                 let pending = submitted - ran.load(Ordering::Relaxed);
                 assert!(pending <= 2 * WINDOW, "{pending} tasks are pending after {submitted}");
             }
@@ -149,11 +152,11 @@ mod linux {
     use super::*;
     use std::fs;
 
-    /// The cores that the calling thread may run on, in the system's words.
+    /// Returns the cores that the calling thread may run on, in the system's notation.
     fn own_cores() -> String {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.expect("the system tells").trim().to_owned()
+        line.expect("the system lists the allowed cores").trim().to_owned()
     }
 
     #[test]
@@ -203,7 +206,7 @@ mod linux {
         }
     }
 
-    /// The states of this process's threads whose names begin so.
+    /// Returns the states of this process's threads whose names begin with `name`.
     fn states(name: &str) -> Vec<char> {
         let tasks = fs::read_dir("/proc/self/task").unwrap().filter_map(|task| {
             let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
@@ -223,17 +226,17 @@ mod linux {
                     let x = rt.scalar(0u64);
                     rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
                     rt.wait().unwrap();
-                    // A thread that spins is never seen asleep, however long one looks.
+                    // A spinning thread is never seen asleep, however long the test looks.
                     loop {
                         let states = states("thalweg-CU");
                         let states = if states.is_empty() { self::states("thalweg-") } else { states };
-                        // Every unit has a thread, which may be starting yet.
+                        // Every unit has a thread, which may still be starting.
                         if states.len() >= 2 && states.iter().all(|state| *state == 'S') {
                             break;
                         }
                         std::thread::yield_now();
                     }
-                    // They wake up for work.
+                    // The threads wake up for work.
                     assert_eq!(rt.read_scalar(&x).unwrap(), 1);
                 });
             }
@@ -246,7 +249,7 @@ mod linux {
     }
 
     #[test]
-    fn runtimes_that_have_ended_leave_nothing() {
+    fn ended_runtimes_leave_no_memory_behind() {
         let _alone = alone();
         watched("ended runtimes", || {
             let one_after_the_other = || {
@@ -257,14 +260,14 @@ mod linux {
                 resident()
             };
             let before = one_after_the_other();
-            // What rayon keeps of each thread that joined a pool would be 8 MiB.
+            // The data that rayon keeps for each thread that joined a pool would be 8 MiB.
             let grown = one_after_the_other().saturating_sub(before);
             assert!(grown < 3 << 20, "{} KiB were kept", grown >> 10);
         });
     }
 
     #[test]
-    fn memory_of_dropped_data_is_given_back() {
+    fn memory_of_dropped_data_is_released() {
         const BYTES: usize = 8 << 20;
         const ROUNDS: usize = 64;
         let _alone = alone();
@@ -279,7 +282,8 @@ mod linux {
                         drop(x);
                         rt.wait().unwrap();
                     }
-                    // Two at a time are there, and on a device their replicas; all of them would be 512 MiB.
+                    // At most two data objects, and their replicas on a device, exist at a time; all of them would be
+                    // 512 MiB.
                     let grown = resident().saturating_sub(before);
                     assert!(grown < ROUNDS * BYTES / 4, "{} MiB were kept", grown >> 20);
                 });
@@ -289,10 +293,10 @@ mod linux {
 }
 
 #[test]
-fn slow_links_delay_those_who_need_them_and_nobody_else() {
+fn slow_link_delays_only_copies_that_use_it() {
     let _alone = alone();
     watched("link", || {
-        // An hour per copy on the first device, none on the second.
+        // A copy takes an hour on the first device, and no time on the second.
         let device = |number| {
             let device = EmulatedDevice::new();
             if number == 0 { device.copy_delay(std::time::Duration::from_secs(3600), f64::INFINITY) } else { device }
@@ -306,8 +310,8 @@ fn slow_links_delay_those_who_need_them_and_nobody_else() {
             assert_eq!(rt.valid_in(&y.all()), [SpaceId::HOST, SpaceId(2)]);
             arrived.fetch_or(rt.valid_in(&x.all()).contains(&SpaceId(1)), Ordering::Relaxed);
         }
-        assert!(!arrived.load(Ordering::Relaxed), "what takes an hour is there");
-        // Nobody waits for the hour to pass: the process ends with the tests.
+        assert!(!arrived.load(Ordering::Relaxed), "a copy that takes an hour has arrived");
+        // The test does not wait for the hour to pass: the process ends with the tests.
         std::mem::forget((rt, x, y));
     });
 }

@@ -1,7 +1,7 @@
-//! Tasks across the devices of their unit: where the parts are, what orders them with others, what is refused, and what failures,
-//! shortage and the loss of a device leave.
+//! Tasks across the devices of their unit: the placement of their parts, their order among other tasks, refusals, and
+//! the effects of failures, of memory shortage and of the loss of a device.
 //!
-//! On emulated devices; `tests/conformance` does the same on accelerators.
+//! These tests use emulated devices; `tests/conformance` does the same on accelerators.
 
 use crate::common::{SCHEDULERS, watched, words};
 use std::sync::Arc;
@@ -14,12 +14,13 @@ const N: usize = 240;
 
 type Rotated<'x> = Vec<(Input<'x, u64>, Output<'x, u64>)>;
 
-/// Parts of this size of one array, each with that of another.
+/// Pairs each part of `x` with the part of `y` at the same place, for parts of `size` elements.
 fn pairs<'x>(x: &'x Data<u64>, y: &'x Data<u64>, size: usize) -> Rotated<'x> {
     x.blocks(size).iter().zip(y.blocks(size).iter()).map(|(x, y)| (x.input(), y.output())).collect()
 }
 
-/// Each element of `y` becomes three times its neighbour in `x`, which may be in the next part, and one more.
+/// Submits a task that sets each element of `y` to three times its right neighbour in `x`, which may be in the next
+/// part, plus one.
 fn rotate(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize) {
     rt.task("rotate", pairs(x, y, size)).cpu(|_, parts| rotated(parts)).across_devices().submit().unwrap();
 }
@@ -49,7 +50,7 @@ fn parts_inout(x: &Data<u64>, size: usize) -> Vec<(Inout<'_, u64>,)> {
 }
 
 #[test]
-fn parts_go_round_the_devices() {
+fn rotation_across_devices_matches_host_on_every_machine() {
     for units in ["1:EMU:4", "1:CPU:1,1:EMU:3", "2:EMU:2", "1:EMU:1", "2:CPU:1", "1:CPU:2,1:EMU:4"] {
         for scheduler in SCHEDULERS {
             watched(&format!("{units} {scheduler}"), move || {
@@ -60,7 +61,7 @@ fn parts_go_round_the_devices() {
                     for step in 0..6 {
                         rotate(&rt, &x, &y, N / parts);
                         std::mem::swap(&mut x, &mut y);
-                        // Others in between, on parts of all sizes.
+                        // Tasks in between, on parts of all sizes.
                         let add = rt.for_each("add", x.blocks(N / (step + 1)).inout());
                         add.cpu(|_, x| x.iter_mut().for_each(|x| *x += 0)).submit().unwrap();
                     }
@@ -73,7 +74,7 @@ fn parts_go_round_the_devices() {
 }
 
 #[test]
-fn each_part_lies_in_its_memory() {
+fn part_stays_in_the_memory_of_its_device() {
     watched("memory", || {
         let rt = Runtime::builder().compute_units("1:EMU:3").build().unwrap();
         let (x, y) = (rt.data((0..N as u64).collect()), rt.zeros::<u64, _>(N));
@@ -92,7 +93,7 @@ fn each_part_lies_in_its_memory() {
 }
 
 #[test]
-fn empty_lists_and_empty_parts() {
+fn empty_lists_and_empty_parts_run_once() {
     for units in ["1:EMU:2", "1:CPU:1,1:EMU:2", "2:CPU:1"] {
         watched(units, move || {
             let rt = Runtime::builder().compute_units(units).build().unwrap();
@@ -118,7 +119,7 @@ fn empty_lists_and_empty_parts() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn parts_that_do_not_fit_are_refused() {
     watched("refused", || {
         let device = |number: usize| EmulatedDevice::new().capacity_bytes(if number == 0 { 1600 } else { 400 });
         let build = |units: &str| Runtime::builder().compute_units(units).emulated_devices(device).build().unwrap();
@@ -130,7 +131,7 @@ fn what_does_not_fit_is_refused() {
                 rt.task("t", parts).emulated(|_, parts| parts.into_iter().flat_map(|(x,)| x).for_each(|x| *x += 1));
             task.across_devices().submit()
         };
-        // More than the larger memory has, or the smaller one by itself.
+        // Each part has to fit the memory of its device.
         assert!(run([180, 50]).is_ok());
         let refused = run([10, 60]).unwrap_err();
         assert_eq!(
@@ -155,9 +156,9 @@ fn what_does_not_fit_is_refused() {
     });
 }
 
-/// Tasks that each fill most of several memories, and others that fill one: all get room, in whatever order.
+/// Tasks that each fill most of several memories, and others that fill one: all get room, in any order.
 #[test]
-fn memories_that_are_too_small_for_two() {
+fn tasks_that_fill_several_memories_all_get_room() {
     for scheduler in SCHEDULERS {
         watched(&format!("shortage {scheduler}"), move || {
             let device = |_| EmulatedDevice::new().capacity_bytes(8 * 60);
@@ -187,9 +188,10 @@ fn memories_that_are_too_small_for_two() {
     }
 }
 
-/// Devices that refuse memory which by the tables they have: tasks wait for it again, and fail if they are alone.
+/// Devices that refuse memory although their capacity should suffice: tasks wait for it again, and fail if nothing
+/// else uses the devices.
 #[test]
-fn devices_that_hold_less_than_they_say() {
+fn refused_memory_is_requested_again_and_fails_only_a_lone_task() {
     watched("refusals", || {
         let device = |number| EmulatedDevice::new().holds_bytes(if number == 0 { 1700 } else { 900 });
         let rt = Runtime::builder().compute_units("1:EMU:2").emulated_devices(device).build().unwrap();
@@ -202,8 +204,8 @@ fn devices_that_hold_less_than_they_say() {
         (0..10).for_each(|_| data.iter().for_each(|x| add(x, 50)));
         rt.wait().unwrap();
         let large = rt.data(vec![0u64; 240]);
-        add(&large, 120); // the second device has no room for its part, ever
-        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
+        add(&large, 120); // the second device never has room for its part
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task has not failed") };
         assert!(matches!(failures[0].reason(), FailureReason::Device(DeviceError::OutOfMemory { .. })), "{failures:?}");
         data.iter().for_each(|x| add(x, 50));
         data.into_iter().for_each(|x| assert_eq!(rt.take(x).unwrap(), [11; 100]));
@@ -211,7 +213,7 @@ fn devices_that_hold_less_than_they_say() {
 }
 
 #[test]
-fn a_failure_poisons_all_parts() {
+fn failure_poisons_all_parts() {
     for panics in [false, true] {
         watched("failure", move || {
             let rt = Runtime::builder().compute_units("1:EMU:2").build().unwrap();
@@ -232,7 +234,7 @@ fn a_failure_poisons_all_parts() {
             .across_devices()
             .submit()
             .unwrap();
-            let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
+            let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task has not failed") };
             assert_eq!((failures.len(), failures[0].skipped()), (1, 1));
             assert!([&x, &y].iter().all(|x| matches!(rt.read(&x.all()), Err(RunError::Poisoned(_)))));
             [&x, &y].iter().for_each(|x| rt.clear(x.all()).unwrap());
@@ -247,7 +249,7 @@ fn a_failure_poisons_all_parts() {
 }
 
 #[test]
-fn others_stand_in_for_a_device_that_is_lost() {
+fn remaining_devices_run_tasks_across_a_lost_device() {
     for units in ["1:EMU:3", "1:CPU:1,1:EMU:3", "1:EMU:2,1:EMU:1"] {
         for scheduler in SCHEDULERS {
             for (lost, tasks) in [(0, 0), (1, 0), (1, 1), (0, 4), (2, 2), (1, 4)] {
@@ -276,7 +278,7 @@ fn others_stand_in_for_a_device_that_is_lost() {
                             };
                             assert!(failures.iter().all(|failure| is_loss(failure.reason())), "{failures:?}");
                         }
-                        // Each array is right, or lost, and can be made anew.
+                        // Each array is either correct, or lost and can be filled again.
                         for x in &x {
                             match rt.read(&x.all()) {
                                 Ok(found) => assert_eq!(found, [5 * round; N]),
@@ -297,7 +299,7 @@ fn others_stand_in_for_a_device_that_is_lost() {
 }
 
 #[test]
-fn two_runtimes_at_once() {
+fn two_runtimes_may_run_tasks_across_devices_at_once() {
     watched("two runtimes", || {
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -316,20 +318,20 @@ fn two_runtimes_at_once() {
 }
 
 #[test]
-fn handles_groups_and_children() {
+fn handles_scopes_and_on_device_work_across_devices() {
     watched("handles", || {
         let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2").build().unwrap();
         let x = rt.data(vec![0u64; N]);
         let add = || {
             let task = rt.task("add", parts_inout(&x, N / 2));
             task.emulated(|cx, parts| {
-                assert_eq!(cx.device(), Some(DeviceId(0)), "the first part's");
+                assert_eq!(cx.device(), Some(DeviceId(0)), "the body runs on the device of the first part");
                 parts.into_iter().flat_map(|(x,)| x).for_each(|x| *x += 1);
             })
         };
         let handle = add().across_devices().submit_handle().unwrap();
         rt.wait_for(&handle).unwrap();
-        // The last of the two holds.
+        // The last call of `on_device` and `across_devices` counts.
         add().across_devices().on_device(DeviceId(0)).submit().unwrap();
         rt.wait().unwrap();
         assert_eq!(rt.valid_in(&x.all()), [SpaceId(1)]);

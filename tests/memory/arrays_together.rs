@@ -1,10 +1,10 @@
-//! Arrays of zeros that share memory: what happens to one is no matter of the others.
+//! Arrays of zeros that share one allocation: operations on one never affect the others.
 
 use ndarray::ArrayViewMut2;
 use thalweg::prelude::*;
 
 #[test]
-fn arrays_made_together_are_each_their_own() {
+fn arrays_made_together_are_independent() {
     let rt = Runtime::builder().compute_units("2:CPU:1,1:EMU:1").build().unwrap();
     let shapes = [[3, 0], [64, 64], [1, 1], [1400, 512], [5, 7]];
     let arrays: Vec<Data<u32, Ix2>> = rt.zeros_together(shapes);
@@ -17,7 +17,7 @@ fn arrays_made_together_are_each_their_own() {
             rt.task("add", array.inout()).cpu(move |_, x| add(x)).submit().unwrap();
         }
     }
-    // One is taken, and others go, while what uses them may be pending.
+    // One array is taken and others are dropped, while tasks that use them may be pending.
     let mut arrays = arrays.into_iter();
     let [empty, second, _, large, last] = [(); 5].map(|()| arrays.next().unwrap());
     drop(last);
@@ -31,7 +31,7 @@ fn arrays_made_together_are_each_their_own() {
 
 #[test]
 #[should_panic(expected = "try smaller arrays")]
-fn more_arrays_than_there_are_addresses_cannot_be_made_together() {
+fn arrays_larger_than_the_address_space_panic() {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let _: Vec<Data<u8>> = rt.zeros_together([[1usize << 62], [1 << 62], [1 << 62]]);
 }

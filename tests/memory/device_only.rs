@@ -1,4 +1,4 @@
-//! Data without memory at home until somebody asks for it there.
+//! Data whose home gets memory only when it is accessed on the host.
 
 use crate::common::watched;
 use thalweg::EmulatedDevice;
@@ -12,19 +12,19 @@ fn device(capacity_bytes: u64) -> Runtime {
     Runtime::builder().compute_units("1:CPU:1,1:EMU:1").emulated_devices(move |_| device.clone()).build().unwrap()
 }
 
-/// On the device.
+/// Submits a task that fills a region on the device.
 fn fill(rt: &Runtime, region: Region<'_, u64>, value: u64) {
     rt.task("fill", (region.output(),)).emulated(move |_, (x,)| x.fill(value)).submit().unwrap();
 }
 
-/// Where the system tells.
+/// Checks the bytes of the home, on systems that report them.
 fn check_home(rt: &Runtime, x: &Data<u64>, expected: impl Fn(usize) -> bool) {
     let bytes = rt.home_bytes(x).unwrap();
     assert!(expected(bytes) || !cfg!(target_os = "linux"), "{bytes}");
 }
 
 #[test]
-fn a_home_comes_into_being_where_it_is_read() {
+fn home_gets_memory_only_where_it_is_read() {
     watched("read", || {
         let rt = device(1 << 30);
         let x = rt.device_only::<u64, _>([ELEMENTS]);
@@ -43,7 +43,7 @@ fn a_home_comes_into_being_where_it_is_read() {
 }
 
 #[test]
-fn tasks_on_cores_and_devices_find_zeros() {
+fn untouched_device_only_data_reads_as_zero_everywhere() {
     watched("zeros", || {
         let rt = device(1 << 30);
         let (x, sums) = (rt.device_only::<u64, _>([ELEMENTS]), rt.data(vec![1u64; 2]));
@@ -60,7 +60,7 @@ fn tasks_on_cores_and_devices_find_zeros() {
 }
 
 #[test]
-fn what_makes_room_comes_home_unless_it_is_discarded() {
+fn evicted_data_is_written_back_unless_discarded() {
     for discards in [false, true] {
         watched("room", move || {
             let rt = device(BYTES);
@@ -68,7 +68,7 @@ fn what_makes_room_comes_home_unless_it_is_discarded() {
             fill(&rt, x.all(), 3);
             if discards {
                 rt.discard(&x).unwrap();
-                rt.wait().unwrap(); // else `y` may be given its memory first
+                rt.wait().unwrap(); // otherwise `y` might get the memory first
             }
             fill(&rt, y.all(), 4);
             rt.wait().unwrap();
@@ -82,7 +82,7 @@ fn what_makes_room_comes_home_unless_it_is_discarded() {
 }
 
 #[test]
-fn of_any_size_and_shape() {
+fn device_only_arrays_may_have_any_size_and_shape() {
     watched("sizes", || {
         let rt = device(1 << 30);
         assert!(rt.take(rt.device_only::<f64, _>([0])).unwrap().is_empty());
@@ -101,7 +101,7 @@ fn of_any_size_and_shape() {
 }
 
 #[test]
-fn homes_of_others_are_none_of_ours() {
+fn home_bytes_of_foreign_data_are_refused() {
     let (rt, other) = (device(1 << 30), device(1 << 30));
     let x = rt.device_only::<u64, _>([ELEMENTS]);
     assert!(matches!(other.home_bytes(&x), Err(SubmitError::ForeignData { .. })));

@@ -1,6 +1,6 @@
-//! Devices with memories of their own: what moves, what stays, what is evicted, and that results do not depend on it.
+//! Devices with their own memories: what is copied, what stays, what is evicted, and that results do not depend on it.
 //!
-//! On emulated devices, so that every path is taken on any machine. Copies are counted, never timed.
+//! The tests use emulated devices, so every path is taken on any machine. Copies are counted, never timed.
 
 use crate::common::{poison, watched};
 use ndarray::{Array2, Array3, Axis};
@@ -18,7 +18,7 @@ fn machine(units: &str, device: impl Fn(usize) -> EmulatedDevice + 'static) -> R
     Runtime::builder().compute_units(units).emulated_devices(device).detect_conflicts(true).build().unwrap()
 }
 
-/// How many copies went from one space to another so far, and how many bytes.
+/// Returns the numbers of copies and bytes that went from one space to another so far.
 fn moved(rt: &Runtime, from: SpaceId, to: SpaceId) -> (u64, u64) {
     let statistics = rt.statistics();
     let link = statistics.links.iter().find(|link| (link.from, link.to) == (from, to));
@@ -30,7 +30,7 @@ fn add_one(rt: &Runtime, region: Region<'_, u64>) {
 }
 
 #[test]
-fn nothing_comes_home_until_it_is_asked_for() {
+fn data_comes_home_only_on_request() {
     watched("home", || {
         let rt = machine("1:EMU:1", |_| EmulatedDevice::new());
         let x = rt.data(vec![1u64; 100]);
@@ -40,12 +40,12 @@ fn nothing_comes_home_until_it_is_asked_for() {
         rt.wait().unwrap();
         assert_eq!(rt.valid_in(&x.slice(..50)), [FIRST]);
         assert_eq!(rt.valid_in(&x.slice(50..)), [HOST]);
-        assert_eq!(rt.valid_in(&x.all()), [], "not as a whole");
+        assert_eq!(rt.valid_in(&x.all()), [], "no single space has all of it");
         assert_eq!((moved(&rt, HOST, FIRST), moved(&rt, FIRST, HOST)), ((1, 400), (0, 0)));
         assert_eq!(rt.read(&x.slice(10..60)).unwrap(), [vec![3; 40], vec![1; 10]].concat());
-        assert_eq!(moved(&rt, FIRST, HOST), (1, 320), "only what was asked for");
+        assert_eq!(moved(&rt, FIRST, HOST), (1, 320), "only the requested region must be copied");
         assert_eq!(rt.valid_in(&x.slice(10..50)), [HOST, FIRST]);
-        // What a task overwrites is not copied at all.
+        // A region that a task overwrites is not copied at all.
         let y = rt.data(vec![0u64; 100]);
         rt.task("fill", (y.output(),)).cpu(|_, (y,)| y.fill(7)).submit().unwrap();
         assert_eq!(rt.take(y).unwrap(), [7; 100]);
@@ -54,7 +54,7 @@ fn nothing_comes_home_until_it_is_asked_for() {
 }
 
 #[test]
-fn prefetch_and_copy_make_regions_valid() {
+fn prefetch_and_fetch_make_regions_valid() {
     watched("prefetch", || {
         let rt = machine("1:CPU:1,2:EMU:1", |_| EmulatedDevice::new());
         let x = rt.data(vec![1u64; 100]);
@@ -62,30 +62,30 @@ fn prefetch_and_copy_make_regions_valid() {
         assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST]);
         rt.fetch(&x.slice(20..40), SECOND).unwrap();
         assert_eq!(rt.valid_in(&x.slice(20..40)), [HOST, FIRST, SECOND]);
-        assert_eq!(moved(&rt, FIRST, SECOND), (1, 160), "from the nearest: device to device");
+        assert_eq!(moved(&rt, FIRST, SECOND), (1, 160), "the copy must come from the other device");
         rt.prefetch(&x.all(), FIRST).unwrap();
         rt.wait().unwrap();
         assert_eq!(rt.valid_in(&x.all()), [HOST, FIRST]);
         rt.task("here", (x.inout(),)).emulated(|_, (x,)| x.fill(5)).submit().unwrap();
         rt.wait().unwrap();
-        assert_eq!(rt.valid_in(&x.all()).len(), 1, "one writer, one valid replica");
+        assert_eq!(rt.valid_in(&x.all()).len(), 1, "after a write there is one valid replica");
         rt.fetch(&x.all(), HOST).unwrap();
         assert!(rt.valid_in(&x.all()).contains(&HOST));
-        // A failed task's regions can not be copied.
+        // The regions of a failed task cannot be copied.
         rt.task("fails", (x.inout(),)).cpu(|_, _| Err("no")).submit().unwrap();
         assert_eq!(poison(rt.fetch(&x.all(), FIRST)).0, "fails");
     });
 }
 
 #[test]
-fn devices_pass_data_on_to_each_other() {
+fn devices_exchange_data_directly() {
     watched("peers", || {
-        // What reads `large` can run on the second device only, and x comes along.
+        // The reader of `large` can run on the second device only, so `x` has to follow.
         let rt = machine("2:EMU:1", |device| EmulatedDevice::new().capacity_bytes([8000, 80_000][device]));
         let (x, large) = (rt.data(vec![0u64; 1000]), rt.data(vec![1u64; 5000]));
         for _ in 0..4 {
             rt.fetch(&x.all(), FIRST).unwrap();
-            add_one(&rt, x.all()); // on the first device: its data are in both, and it is the first
+            add_one(&rt, x.all()); // on the first device: both have the data, and the first is preferred
             rt.task("there", (x.inout(), large.input()))
                 .cpu(|at, (x, large)| {
                     assert_eq!(at.device(), Some(DeviceId(1)));
@@ -105,7 +105,7 @@ const BLOCK: usize = 64;
 const BLOCK_BYTES: u64 = 8 * BLOCK as u64;
 
 #[test]
-fn a_full_device_evicts_and_writes_back() {
+fn full_device_evicts_and_writes_back() {
     for scheduler in crate::common::SCHEDULERS {
         watched(scheduler, move || {
             let small = |_| EmulatedDevice::new().capacity_bytes(3 * BLOCK_BYTES);
@@ -134,7 +134,7 @@ fn a_full_device_evicts_and_writes_back() {
 }
 
 #[test]
-fn what_a_device_can_not_hold_runs_on_a_cpu_unit() {
+fn task_too_large_for_the_device_runs_on_a_cpu_unit() {
     watched("large", || {
         let small = |_| EmulatedDevice::new().capacity_bytes(BLOCK_BYTES);
         let rt = machine("1:CPU:1,1:EMU:1", small);
@@ -188,10 +188,10 @@ fn tasks_with_two_large_regions_do_not_starve() {
 }
 
 #[test]
-fn two_evictions_at_once_lose_nothing() {
+fn concurrent_evictions_lose_nothing() {
     watched("evictions", || {
-        // Slow copies home from the first device, quick ones from the second: while the first is still writing back
-        // what it alone holds, the second gives up the rest, of which the first has the only other copy.
+        // Copies home are slow from the first device and fast from the second. While the first is still writing back
+        // data that it alone holds, the second evicts the rest. The only other replica of that is on the first.
         let slow = |device| {
             let new = EmulatedDevice::new().capacity_bytes(2 * BLOCK_BYTES);
             if device == 0 { new.copy_delay(Duration::from_millis(30), f64::INFINITY) } else { new }
@@ -213,7 +213,7 @@ fn two_evictions_at_once_lose_nothing() {
 }
 
 #[test]
-fn blocks_with_halos_are_not_copied_about_on_their_device() {
+fn blocks_with_halos_are_not_copied_repeatedly_on_their_device() {
     const BLOCKS: usize = 6;
     const SIDE: usize = 4 * BLOCKS;
     let edge = |n: usize| n * 4..(n + 1) * 4;
@@ -236,7 +236,7 @@ fn blocks_with_halos_are_not_copied_about_on_their_device() {
         (bytes, rt.take(result).unwrap())
     };
     let (_, expected) = run(1 << 20, 2);
-    // Whichever sums run first, an element moves at most once, into a replica that holds all of its array.
+    // In whatever order the sums run, an element is copied at most once, into a replica of the whole array.
     let both_arrays = (2 * SIDE * SIDE * size_of::<u64>()) as u64;
     for sweeps in [2, 10, 40] {
         let (bytes, _) = run(1 << 20, sweeps);
@@ -247,7 +247,7 @@ fn blocks_with_halos_are_not_copied_about_on_their_device() {
 }
 
 #[test]
-fn boxes_with_gaps_arrive_as_they_were() {
+fn strided_boxes_survive_copies() {
     for units in ["1:EMU:1", "2:EMU:1", "1:CPU:1,2:EMU:1"] {
         watched(units, move || {
             let rt = machine(units, |_| EmulatedDevice::new().capacity_bytes(1 << 11));
@@ -287,7 +287,7 @@ fn boxes_with_gaps_arrive_as_they_were() {
 }
 
 #[test]
-fn groups_work_across_memories() {
+fn groups_combine_across_memories() {
     crate::common::for_each_mix(|rt| {
         let cpu = rt.machine().num_cpu_units() > 0;
         let x = rt.data((0..400u64).collect());
@@ -311,7 +311,7 @@ fn groups_work_across_memories() {
                     .unwrap();
             }
         }
-        // The groups' values are used where the data are needed next.
+        // The values of the groups are used wherever the data are needed next.
         rt.task("use", (sum.input(), turns.inout())).cpu(|_, (sum, turns)| turns[1] = sum[0]).submit().unwrap();
         assert_eq!(rt.read(&turns.slice(..2)).unwrap(), [3800, 79801]);
         assert_eq!((rt.take(sum).unwrap(), rt.read_scalar(&most).unwrap()), (vec![79801, 401], 399));
@@ -320,7 +320,7 @@ fn groups_work_across_memories() {
 }
 
 #[test]
-fn bodies_know_where_they_are() {
+fn context_names_the_unit_and_device_of_the_body() {
     watched("context", || {
         let rt = machine("1:CPU:2,2:EMU:2", |_| EmulatedDevice::new());
         let (seen, contexts) = channel();
@@ -355,12 +355,12 @@ fn bodies_know_where_they_are() {
                 }
             }
         }
-        assert!(devices.len() >= 2, "work spreads over devices: {devices:?}");
+        assert!(devices.len() >= 2, "tasks must be spread over devices: {devices:?}");
     });
 }
 
 #[test]
-fn slow_devices_and_links_change_no_result() {
+fn slow_devices_and_links_do_not_change_results() {
     watched("slow", || {
         let slow =
             |n: usize| EmulatedDevice::new().speed([0.5, 1.0][n]).copy_delay(Duration::from_micros(50 * n as u64), 1e8);
@@ -379,16 +379,17 @@ fn slow_devices_and_links_change_no_result() {
 }
 
 #[test]
-fn the_next_tasks_data_come_while_a_task_runs() {
+fn data_of_the_next_task_is_copied_while_a_task_runs() {
     watched("overlap", || {
-        // Every copy is made apart, by the device's copy engine.
+        // With a delay, every copy is made asynchronously by the device's copy engine.
         let apart = |_| EmulatedDevice::new().copy_delay(Duration::from_nanos(1), f64::INFINITY);
         let rt = machine("1:EMU:1", apart);
         let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 20]));
         let (open, wait) = crate::common::gate();
         rt.task("first", (x.inout(),)).cpu(move |_, _| wait()).submit().unwrap();
         rt.task("next", (y.inout(),)).cpu(|_, (y,)| y.fill(3)).submit().unwrap();
-        // The first body does not end before the second one's data are there: were they not brought, this would hang.
+        // The first body does not end before the data of the second task has arrived: without overlap, this would
+        // hang.
         while rt.valid_in(&y.all()) != [HOST, FIRST] {
             std::thread::yield_now();
         }
@@ -398,7 +399,7 @@ fn the_next_tasks_data_come_while_a_task_runs() {
 }
 
 #[test]
-fn what_is_discarded_is_not_copied_to_make_room() {
+fn discarded_data_is_not_written_back_when_evicted() {
     for discards in [false, true] {
         watched("discard", move || {
             let rt = Runtime::builder().compute_units("1:EMU:1").device_memory_bytes(1000);
@@ -408,13 +409,13 @@ fn what_is_discarded_is_not_copied_to_make_room() {
             if discards {
                 rt.discard(x.slice(20..)).unwrap();
             }
-            rt.wait().unwrap(); // nothing else orders it before what needs the room
+            rt.wait().unwrap(); // nothing else orders the discard before the task that needs the room
             add_one(&rt, y.all());
             rt.wait().unwrap();
             let expected = if discards { 160 } else { 800 };
             assert_eq!((moved(&rt, FIRST, HOST).1, rt.statistics().evictions), (expected, 1));
             assert_eq!(rt.read(&x.slice(..20)).unwrap(), [2; 20]);
-            // Its bytes are some; who overwrites it finds all as ever.
+            // The content is undefined now; an overwrite makes it defined again.
             assert_eq!(rt.read(&x).unwrap().len(), 100);
             rt.task("fill", (x.output(),)).cpu(|_, (x,)| x.fill(7)).submit().unwrap();
             add_one(&rt, x.slice(50..));
@@ -423,13 +424,14 @@ fn what_is_discarded_is_not_copied_to_make_room() {
     }
 }
 
-/// A body with unsafe code that wrote outside of its views damaged the heap, and the program failed much later or span.
+/// Regression test: a body with unsafe code that wrote outside its views damaged the heap, and the program failed much
+/// later or hung.
 #[cfg(debug_assertions)]
 #[test]
-fn write_outside_of_a_view_on_an_emulated_device_is_a_failure_that_names_data_and_task() {
+fn write_outside_a_view_on_an_emulated_device_fails_naming_data_and_task() {
     #[allow(unsafe_code)]
     fn write_behind(x: &mut [f64]) {
-        // SAFETY: there is none, which is the point; guard zones take the write.
+        // SAFETY: the write is out of bounds on purpose, which is what this test is about; it lands in a guard zone.
         unsafe { x.as_mut_ptr().add(x.len()).write(1.0) };
     }
     let rt = Runtime::builder().compute_units("1:EMU:1").build().unwrap();
@@ -440,10 +442,10 @@ fn write_outside_of_a_view_on_an_emulated_device_is_a_failure_that_names_data_an
     assert!(failures.contains("the body wrote outside of data `x` on "), "{failures}");
     assert!(failures.contains(": 8 bytes after its memory have changed"), "{failures}");
     rt.task("fine", (y.output(),)).cpu(|_, (y,)| y.fill(2.0)).submit().unwrap();
-    assert_eq!(rt.take(y).unwrap(), [2.0; 10], "the next task is not blamed");
+    assert_eq!(rt.take(y).unwrap(), [2.0; 10], "the next task must not be blamed");
 }
 
-/// Memory of emulated devices was zeroed, so an output that a body leaves unwritten looked right.
+/// Regression test: memory of emulated devices was zeroed, so an output that a body left unwritten looked right.
 #[cfg(debug_assertions)]
 #[test]
 fn unwritten_output_on_an_emulated_device_is_not_zero() {

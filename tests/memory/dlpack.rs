@@ -1,6 +1,6 @@
-//! Arrays of other libraries, by DLPack's C structures, as NumPy and others make them.
+//! Exchange of arrays with other libraries through DLPack's C structures, as NumPy and others make them.
 
-#![allow(unsafe_code)] // C structures are made by hand here
+#![allow(unsafe_code)] // for C structures made by hand
 
 use ndarray::{Array2, array, s};
 use std::ffi::c_void;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::dlpack::{DlDataType, DlDevice, DlElement, DlManagedTensor, DlTensor, Tensor};
 use thalweg::prelude::*;
 
-/// What a producer keeps beside the structure that it gives away: as NumPy's, which frees all of it at once.
+/// The state that a producer keeps next to the structure it hands out. Like NumPy's, it is freed in one go.
 struct Producer {
     managed: DlManagedTensor,
     elements: Vec<f64>,
@@ -19,12 +19,13 @@ struct Producer {
 }
 
 unsafe extern "C" fn free(managed: *mut DlManagedTensor) {
-    // SAFETY: made by `produce`, and freed once.
+    // SAFETY: `managed` was made by `produce`, and is freed once.
     let producer = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Producer>()) };
     producer.freed.fetch_add(1, Ordering::SeqCst);
 }
 
-/// A tensor of another library: rows of a matrix of 6 x 5 from (1, 1) on, `shape` of them, so far apart.
+/// Makes a tensor of another library: a part of shape `shape` of a matrix of 6 x 5 elements, from (1, 1) on, with
+/// these strides.
 fn produce(shape: &[i64], strides: Option<&[i64]>, change: impl FnOnce(&mut DlTensor)) -> (Tensor, Arc<AtomicUsize>) {
     let freed = Arc::new(AtomicUsize::new(0));
     let mut producer = Box::new(Producer {
@@ -67,9 +68,9 @@ fn runtime(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
-/// A part of a matrix, with gaps between its rows, is worked on where it lies.
+/// A part of a matrix, with gaps between its rows, is used in place.
 #[test]
-fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
+fn adopted_memory_is_used_in_place_and_freed_once() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         let rt = runtime(units);
         let (tensor, freed) = produce(&[4, 3], Some(&[5, 1]), |_| ());
@@ -82,7 +83,7 @@ fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
         assert_eq!(freed.load(Ordering::SeqCst), 0);
         assert_eq!(rt.take(x).unwrap(), expected);
         assert_eq!(freed.load(Ordering::SeqCst), 1);
-        // Nobody takes this one.
+        // This array is dropped instead of taken.
         let (tensor, freed) = produce(&[4, 3], Some(&[5, 1]), |_| ());
         let x: Data<f64, Ix2> = rt.from_dlpack(tensor).unwrap();
         rt.task("double", (x.inout(),)).cpu(|_, (mut x,)| x *= 2.0).submit().unwrap();
@@ -92,9 +93,9 @@ fn what_is_adopted_is_used_where_it_lies_and_given_back_once() {
     }
 }
 
-/// Page-locked memory, and what CUDA moves by itself, is as good as any.
+/// Page-locked memory, and memory that CUDA moves by itself, can be a home like any host memory.
 #[test]
-fn what_the_host_reaches_is_a_home() {
+fn memory_that_the_host_can_access_becomes_a_home() {
     for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
         for device_type in [3, 11, 13] {
             let rt = runtime(units);
@@ -110,14 +111,14 @@ fn what_the_host_reaches_is_a_home() {
 }
 
 #[test]
-fn arrays_go_round_without_being_copied() {
+fn arrays_go_through_dlpack_without_being_copied() {
     let rt = runtime("1:CPU:1");
     let array = array![[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]];
     let address = array.as_ptr();
     let tensor = Tensor::of(array);
     assert_eq!((tensor.shape(), tensor.data_type().to_string().as_str()), (&[2, 3][..], "float32"));
     let raw = tensor.into_raw();
-    // SAFETY: it was just given away, and is looked at before it is taken back.
+    // SAFETY: the tensor was just given away; it is inspected before it is taken back.
     let tensor = unsafe {
         assert_eq!((*raw).dl_tensor.data.cast::<f32>().cast_const(), address);
         Tensor::from_raw(raw)
@@ -130,7 +131,7 @@ fn arrays_go_round_without_being_copied() {
     rt.wait().unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), address.addr());
     assert_eq!(rt.take(x).unwrap()[[1, 2]], 6.0);
-    // What does not lie row by row is put in order.
+    // Arrays that are not in row-major order are put in order.
     let turned = Tensor::of(Array2::from_shape_fn((3, 2), |(i, j)| (10 * i + j) as i16).reversed_axes());
     assert_eq!(turned.shape(), [2, 3]);
     let x: Data<i16, Ix2> = rt.from_dlpack(turned).unwrap();
@@ -141,7 +142,7 @@ fn arrays_go_round_without_being_copied() {
 }
 
 #[test]
-fn empty_arrays_and_many_tensors() {
+fn empty_arrays_and_many_tensors_can_be_adopted() {
     let rt = runtime("1:CPU:1");
     for shape in [&[0i64, 5][..], &[5, 0], &[0, 0]] {
         let (tensor, freed) = produce(shape, None, |tensor| tensor.data = std::ptr::null_mut());
@@ -157,14 +158,14 @@ fn empty_arrays_and_many_tensors() {
 }
 
 #[test]
-fn what_is_not_of_this_kind_is_refused_and_comes_back() {
+fn unsuitable_tensor_is_refused_and_returned() {
     let rt = runtime("1:CPU:1");
     let refused = |shape: &[i64], strides: Option<&[i64]>, change: fn(&mut DlTensor), words: [&str; 2]| {
         let (tensor, freed) = produce(shape, strides, change);
         let error = rt.from_dlpack::<f64, Ix2>(tensor).unwrap_err();
         let text = error.to_string();
         assert!(words.iter().all(|words| text.contains(words)), "{text}");
-        assert_eq!(freed.load(Ordering::SeqCst), 0, "it is in the error");
+        assert_eq!(freed.load(Ordering::SeqCst), 0, "the error still owns the tensor");
         drop(error.into_tensor());
         assert_eq!(freed.load(Ordering::SeqCst), 1);
     };
@@ -191,7 +192,7 @@ fn what_is_not_of_this_kind_is_refused_and_comes_back() {
 
 /// Two data objects that share memory would not know of each other's tasks.
 #[test]
-fn memory_is_adopted_once_at_a_time() {
+fn memory_that_is_already_adopted_is_refused() {
     let rt = runtime("1:CPU:1");
     let (one, _) = produce(&[4, 3], Some(&[5, 1]), |_| ());
     let raw = one.into_raw();
@@ -199,7 +200,7 @@ fn memory_is_adopted_once_at_a_time() {
         // SAFETY: a second tensor of the same memory, which frees nothing; no task ever touches it.
         let tensor = unsafe { std::ptr::read(&raw const (*raw).dl_tensor) };
         let tensor = DlTensor { byte_offset: first * 8, ..tensor };
-        // SAFETY: as above; the structure itself is leaked.
+        // SAFETY: the second tensor frees nothing, and no task ever touches it; the structure itself is leaked.
         unsafe {
             Tensor::from_raw(Box::leak(Box::new(DlManagedTensor {
                 dl_tensor: tensor,
@@ -208,7 +209,7 @@ fn memory_is_adopted_once_at_a_time() {
             })))
         }
     };
-    // SAFETY: it was just given away.
+    // SAFETY: the tensor was just given away.
     let x: Data<f64, Ix2> = rt.from_dlpack(unsafe { Tensor::from_raw(raw) }).unwrap();
     for first in [6, 7, 12, 23] {
         let error = runtime("1:CPU:1").from_dlpack::<f64, Ix2>(again(first)).unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Arrays that tasks fill from a function of the index: every element is the one of its index, whatever the shape, the parts and
-//! the machine; and what happens where the function fails.
+//! Arrays that tasks fill from a function of the index: every element has the value for its index, whatever the shape,
+//! the parts and the machine; and failures of the function.
 
 use crate::common::{for_each_mix, runtime};
 use ndarray::{Array, Dimension, IntoDimension};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::memory::Shape;
 use thalweg::prelude::*;
 
-/// An index as one number, which no other index has.
+/// Encodes an index as a number that no other index has.
 fn code<P: IntoDimension>(index: P) -> u64 {
     index.into_dimension().slice().iter().fold(1, |code, i| 1000 * code + *i as u64)
 }
 
-/// An array of this shape, by tasks and by ndarray.
+/// Fills an array of this shape by tasks, and compares it with ndarray's.
 fn check<D: Shape>(rt: &Runtime, shape: D)
 where
     D::Pattern: IntoDimension<Dim = D>,
@@ -25,7 +25,7 @@ where
 }
 
 #[test]
-fn every_element_is_that_of_its_index() {
+fn element_is_the_function_of_its_index() {
     for_each_mix(|rt| {
         for n in [0, 1, 2, 63, 64, 1000] {
             check(rt, ndarray::Ix1(n));
@@ -41,7 +41,7 @@ fn every_element_is_that_of_its_index() {
 }
 
 #[test]
-fn parts_of_any_partition_are_filled_and_nothing_else() {
+fn fill_writes_the_parts_of_a_partition_and_nothing_else() {
     for_each_mix(|rt| {
         let field: Data<u64, Ix2> = rt.zeros([20, 30]);
         let inside = field.block((3..19, 4..27));
@@ -60,7 +60,7 @@ fn parts_of_any_partition_are_filled_and_nothing_else() {
 }
 
 #[test]
-fn elements_may_be_of_any_type_and_of_no_size() {
+fn elements_may_be_of_any_type_and_zero_sized() {
     let rt = runtime("2:CPU:1");
     let pairs = rt.data_with(300, |i| [i as f32, -1.0]).unwrap();
     assert_eq!(rt.read(&pairs.slice(298..)).unwrap(), [[298.0, -1.0], [299.0, -1.0]]);
@@ -69,7 +69,7 @@ fn elements_may_be_of_any_type_and_of_no_size() {
 }
 
 #[test]
-fn the_function_is_called_once_for_each_index_and_dropped() {
+fn function_is_called_once_per_index_and_dropped() {
     let rt = runtime("2:CPU:1");
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
@@ -84,7 +84,7 @@ fn the_function_is_called_once_for_each_index_and_dropped() {
 }
 
 #[test]
-fn a_panic_of_the_function_spoils_its_part_alone() {
+fn panicking_function_poisons_only_its_part() {
     for_each_mix(|rt| {
         let data: Data<u64> = rt.zeros(256);
         let fill = |i| if i == 100 { panic!("no element at {i}") } else { code(i) };
@@ -97,7 +97,7 @@ fn a_panic_of_the_function_spoils_its_part_alone() {
 }
 
 #[test]
-fn a_runtime_that_has_ended_fills_nothing() {
+fn ended_runtime_refuses_to_fill() {
     let rt = runtime("1:CPU:1");
     rt.shutdown().unwrap();
     assert_eq!(rt.data_with(10, code).unwrap_err(), SubmitError::ShutDown);
@@ -105,6 +105,6 @@ fn a_runtime_that_has_ended_fills_nothing() {
 
 #[test]
 #[should_panic = "no memory has so many addresses"]
-fn more_than_memory_can_have_is_refused() {
+fn array_larger_than_the_address_space_panics() {
     let _ = runtime("1:CPU:1").data_with([usize::MAX, 2], code);
 }

@@ -1,6 +1,7 @@
-//! Regions that are lent to other libraries, as tensors: on cores, and on an emulated device, whose memory the host reaches.
+//! Regions exported to other libraries as tensors: on cores, and on an emulated device, whose memory the host can
+//! access.
 
-#![allow(unsafe_code)] // what is lent is looked at where it lies
+#![allow(unsafe_code)] // for accesses to exported memory in place
 
 use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder, array};
 use std::sync::mpsc::channel;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use thalweg::dlpack::{DlDevice, DlManagedTensor, Tensor};
 use thalweg::prelude::*;
 
-/// What is lent, as whoever has it sees it.
+/// An exported tensor, as its consumer sees it.
 struct Lent(*mut DlManagedTensor);
 
 impl Lent {
@@ -18,7 +19,7 @@ impl Lent {
     }
 
     fn shape(&self) -> (ndarray::StrideShape<ndarray::Ix2>, *mut f64) {
-        // SAFETY: nobody frees it meanwhile; it has as many extents and strides as dimensions.
+        // SAFETY: the tensor is not freed in the meantime; it has one extent and one stride per dimension.
         unsafe {
             let tensor = &(*self.0).dl_tensor;
             assert_eq!(tensor.ndim, 2);
@@ -29,25 +30,26 @@ impl Lent {
 
     fn view(&self) -> ArrayView2<'_, f64> {
         let (shape, first) = self.shape();
-        // SAFETY: it is lent, so it is there, and nobody writes it.
+        // SAFETY: while the tensor is exported, its memory stays and nothing writes it.
         unsafe { ArrayView2::from_shape_ptr(shape, first) }
     }
 
     fn view_mut(&mut self) -> ArrayViewMut2<'_, f64> {
         let (shape, first) = self.shape();
-        // SAFETY: it is lent to be written, so nobody else has it.
+        // SAFETY: the tensor was exported for writing, so nothing else accesses it.
         unsafe { ArrayViewMut2::from_shape_ptr(shape, first) }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // SAFETY: its owner calls the deleter once.
+        // SAFETY: the owner calls the deleter once.
         unsafe { (*self.0).deleter.unwrap()(self.0) }
     }
 }
 
-/// Runtimes, and the memory in which they are to lend: on the fast path, at home beside a device, on the device.
+/// Returns runtimes and the memory they export from: on the fast path, in host memory next to a device, and on a
+/// device.
 fn runtimes() -> Vec<(Runtime, SpaceId)> {
     let of = |units: &str, space| (Runtime::builder().compute_units(units).build().unwrap(), SpaceId(space));
     vec![of("2:CPU:1", 0), of("1:CPU:1,1:EMU:1", 0), of("1:CPU:1,1:EMU:1", 1), of("1:EMU:1", 1)]
@@ -58,7 +60,7 @@ fn double(rt: &Runtime, x: &Data<f64, Ix2>) {
 }
 
 #[test]
-fn what_is_lent_is_there_and_stays_as_it_is() {
+fn exported_region_is_valid_and_stays_unchanged() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         double(&rt, &x);
@@ -66,7 +68,7 @@ fn what_is_lent_is_there_and_stays_as_it_is() {
         assert!(rt.valid_in(x.block((.., 1..))).contains(&space));
         let again = Lent::new(rt.to_dlpack(x.block((.., ..1)), space).unwrap());
         double(&rt, &x);
-        assert!(!rt.wait_timeout(Duration::from_millis(20)).unwrap(), "who writes it waits");
+        assert!(!rt.wait_timeout(Duration::from_millis(20)).unwrap(), "a writer must wait for the tensor");
         assert_eq!(lent.view(), array![[4.0, 6.0], [10.0, 12.0]]);
         drop(lent);
         drop(again);
@@ -75,7 +77,7 @@ fn what_is_lent_is_there_and_stays_as_it_is() {
 }
 
 #[test]
-fn what_is_written_meanwhile_is_the_value() {
+fn writes_through_an_exported_tensor_are_kept() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]);
         for _ in 0..3 {
@@ -88,14 +90,14 @@ fn what_is_written_meanwhile_is_the_value() {
     }
 }
 
-/// Its memory stays, whatever goes.
+/// The exported memory stays, whatever is dropped.
 #[test]
-fn what_is_lent_outlives_its_runtime() {
+fn exported_tensor_outlives_its_runtime() {
     for (rt, space) in runtimes() {
         let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));
         double(&rt, &x);
         let lent = [&x, &y].map(|x| Lent::new(rt.to_dlpack(x, space).unwrap()));
-        drop(x); // before the runtime, and the other one behind it
+        drop(x); // one data object is dropped before the runtime, the other after it
         drop(rt);
         drop(y);
         assert_eq!(lent[0].view(), array![[2.0, 4.0]]);
@@ -114,7 +116,7 @@ fn what_is_lent_outlives_its_runtime() {
 }
 
 #[test]
-fn a_take_waits_for_what_is_lent() {
+fn take_waits_for_an_exported_tensor() {
     for (rt, space) in runtimes() {
         let x = rt.array(array![[1.0, 2.0]]);
         let lent = rt.to_dlpack(&x, space).unwrap();
@@ -128,9 +130,9 @@ fn a_take_waits_for_what_is_lent() {
     }
 }
 
-/// One runtime's array is another's for a while.
+/// The array of one runtime is used by another for a while.
 #[test]
-fn runtimes_lend_to_each_other() {
+fn runtimes_may_exchange_arrays() {
     for (rt, space) in runtimes() {
         let other = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
         let x = rt.array(array![[1.0, 2.0], [3.0, 4.0]]);
@@ -140,19 +142,19 @@ fn runtimes_lend_to_each_other() {
             double(&rt, &x);
         }
         assert_eq!(rt.take(x).unwrap(), array![[16.0, 512.0], [48.0, 1024.0]]);
-        // Within one, an array is two data objects of which one waits for the other.
+        // Within one runtime, the array becomes a second data object, and tasks on the first wait for it.
         let x = rt.array(array![[1.0, 2.0]]);
         let y: Data<f64, Ix2> = rt.from_dlpack(rt.to_dlpack_mut(&x, SpaceId::HOST).unwrap()).unwrap();
         double(&rt, &x);
         double(&rt, &y);
-        rt.fetch(&y, SpaceId::HOST).unwrap(); // where it was adopted
+        rt.fetch(&y, SpaceId::HOST).unwrap(); // the memory in which it was adopted
         drop(y);
         assert_eq!(rt.take(x).unwrap(), array![[4.0, 8.0]]);
     }
 }
 
 #[test]
-fn what_cannot_be_lent_is_refused() {
+fn region_that_cannot_be_exported_is_refused() {
     for (rt, space) in runtimes() {
         let x: Data<f64> = rt.zeros(10);
         let refused = |result: Result<Tensor, RunError>, words: &str| {
@@ -174,14 +176,14 @@ fn what_cannot_be_lent_is_refused() {
         assert!(rt.wait().is_err());
         rt.clear(&x).unwrap();
         drop(rt.to_dlpack(&x, space).unwrap());
-        // Nothing of this counts as a task.
+        // Exports do not count as tasks.
         assert!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>() <= 1);
     }
 }
 
-/// Inside a body, of what its task does not hold.
+/// A body may export regions that its task does not hold.
 #[test]
-fn bodies_lend() {
+fn body_may_export_regions_its_task_does_not_hold() {
     for (rt, _) in runtimes().into_iter().take(2) {
         let rt = std::sync::Arc::new(rt);
         let (x, y) = (rt.array(array![[1.0, 2.0]]), rt.array(array![[3.0, 4.0]]));

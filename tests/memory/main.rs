@@ -1,4 +1,4 @@
-//! Arrays in several memories: emulated devices, their capacity, and arrays that others lend.
+//! Tests of arrays in several memories: emulated devices, their capacity, and arrays shared with other libraries.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,5 @@
-//! Devices that hold less than they say: what is idle there makes room, and only who is alone and still refused fails.
+//! Devices that hold less than their capacity says: idle replicas make room, and only a task that is alone and still
+//! refused fails.
 
 use crate::common::watched;
 use std::time::Duration;
@@ -15,7 +16,7 @@ fn machine(units: &str, scheduler: &str, device: impl Fn(usize) -> EmulatedDevic
     builder.detect_conflicts(true).build().unwrap()
 }
 
-/// Passes over an array by blocks: each updated, then overwritten from two others.
+/// Passes over an array by blocks: each block is updated, then a block of `y` is overwritten from two of them.
 fn passes(rt: &Runtime, x: &Data<u64>, y: &Data<u64>) {
     for round in 0..4 {
         for (n, part) in (0..).zip(blocks(BLOCKS * BLOCK, BLOCK)) {
@@ -34,7 +35,7 @@ fn passes(rt: &Runtime, x: &Data<u64>, y: &Data<u64>) {
     }
 }
 
-/// What [`passes`] leaves.
+/// Returns the results of [`passes`].
 fn expected() -> (Vec<u64>, Vec<u64>) {
     let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
     let (x, y) = (rt.data((0..).take(BLOCKS * BLOCK).collect()), rt.zeros([BLOCKS * BLOCK]));
@@ -50,21 +51,24 @@ fn check(rt: &Runtime) {
 }
 
 #[test]
-fn what_is_idle_makes_room() {
+fn idle_replicas_make_room() {
     for scheduler in crate::common::SCHEDULERS {
         for blocks in [3, 4, 7] {
             watched(scheduler, move || {
                 let device = EmulatedDevice::new().holds_bytes(blocks * BLOCK_BYTES);
                 let rt = machine("1:EMU:1", scheduler, move |_| device.clone());
                 check(&rt);
-                assert!(rt.statistics().evictions > 0, "by its capacity all would fit");
+                assert!(
+                    rt.statistics().evictions > 0,
+                    "nothing was evicted although the device holds less than its capacity"
+                );
             });
         }
     }
 }
 
 #[test]
-fn devices_of_two_sizes_beside_a_core() {
+fn devices_of_different_sizes_with_a_core_match_host() {
     for scheduler in crate::common::SCHEDULERS {
         watched(scheduler, move || {
             let device = |n| EmulatedDevice::new().holds_bytes((3 + 2 * n as u64) * BLOCK_BYTES);
@@ -75,7 +79,7 @@ fn devices_of_two_sizes_beside_a_core() {
 }
 
 #[test]
-fn one_refusal_among_many_changes_nothing() {
+fn single_refused_allocation_does_not_change_results() {
     for number in 1..30 {
         watched("refusal", move || {
             let device = EmulatedDevice::new().refused_allocation(number).copy_delay(Duration::from_micros(5), 1e9);
@@ -85,7 +89,7 @@ fn one_refusal_among_many_changes_nothing() {
 }
 
 #[test]
-fn who_is_alone_and_refused_fails() {
+fn lone_task_that_is_refused_memory_fails() {
     watched("alone", || {
         let device = EmulatedDevice::new().holds_bytes(BLOCK_BYTES - 1);
         let rt = machine("1:EMU:1", "dynamic", move |_| device.clone());
@@ -93,7 +97,7 @@ fn who_is_alone_and_refused_fails() {
         let add = |x: &Data<u64>| rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
         for _ in 0..3 {
             add(&small);
-            add(&large); // reads what it updates, then what the one before has not written
+            add(&large); // the first fails; the later ones are skipped, because it has not written its output
         }
         rt.task("fill", (large.output(),)).cpu(|_, (x,)| x.fill(1)).submit().unwrap(); // without a copy
         let RunError::Failed(failures) = rt.wait().unwrap_err() else { panic!("another error") };
@@ -113,9 +117,9 @@ fn who_is_alone_and_refused_fails() {
     });
 }
 
-/// A replica that serves a region and is larger than that would leave no room beside it.
+/// A replica larger than the region it serves would leave no room for others.
 #[test]
-fn replicas_that_are_larger_than_they_must_be_go() {
+fn oversized_replica_is_evicted() {
     watched("large", || {
         let device = EmulatedDevice::new().holds_bytes(4 * BLOCK_BYTES);
         let rt = machine("1:EMU:1", "dynamic", move |_| device.clone());
@@ -131,7 +135,7 @@ fn replicas_that_are_larger_than_they_must_be_go() {
 }
 
 #[test]
-fn empty_regions_need_nothing() {
+fn empty_region_needs_no_memory() {
     watched("empty", || {
         let device = EmulatedDevice::new().holds_bytes(0);
         let rt = machine("1:EMU:1", "dynamic", move |_| device.clone());

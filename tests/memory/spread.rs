@@ -1,7 +1,7 @@
-//! Loops that are spread over the devices of a unit, and tasks that are for one device: where they run, what moves between
-//! the devices, what is refused, and what a failure or the loss of one device leaves.
+//! Loops that are spread over the devices of a unit, and tasks for one device: where they run, what is copied between
+//! devices, refusals, and the effects of a failure or of the loss of a device.
 //!
-//! On emulated devices; `tests/conformance` does the same on accelerators.
+//! These tests use emulated devices; `tests/conformance` does the same on accelerators.
 
 use crate::common::{SCHEDULERS, watched, words};
 use std::collections::BTreeSet;
@@ -11,12 +11,12 @@ use thalweg::prelude::*;
 
 const N: usize = 240;
 
-/// The devices of the machine's last unit; none of one of cores.
+/// Returns the devices of the machine's last unit; none if it is a CPU unit.
 fn devices(rt: &Runtime) -> &[DeviceId] {
     &rt.machine().units().last().unwrap().devices
 }
 
-/// Each element becomes three times its left neighbour and its right one.
+/// Sets each element of `y` to three times its left neighbour in `x` plus its right one.
 fn stepped(x: &[u64], y: &mut [u64], before: usize) {
     for (i, y) in y.iter_mut().enumerate() {
         let here = i + before;
@@ -35,10 +35,10 @@ fn expected(steps: usize) -> Vec<u64> {
     x
 }
 
-/// Where each part of a loop ran.
+/// The device on which each part of a loop ran.
 type Places = Arc<Mutex<BTreeSet<(usize, Option<DeviceId>)>>>;
 
-/// Does some steps in so many parts; the result, and where each part ran.
+/// Does some steps in `parts` parts. Returns the result, and the device on which each part ran.
 fn steps(rt: &Runtime, parts: usize, steps: usize) -> (Data<u64>, BTreeSet<(usize, Option<DeviceId>)>) {
     let (mut x, mut y) = (rt.data((0..N as u64).collect()), rt.zeros::<u64, _>(N));
     let (size, places) = (N.div_ceil(parts), Places::default());
@@ -60,7 +60,7 @@ fn steps(rt: &Runtime, parts: usize, steps: usize) -> (Data<u64>, BTreeSet<(usiz
 }
 
 #[test]
-fn each_part_has_its_device() {
+fn part_runs_on_its_device() {
     for units in ["1:EMU:4", "1:CPU:1,1:EMU:3", "2:EMU:2", "1:EMU:1", "2:CPU:1", "1:CPU:2,1:EMU:4"] {
         for scheduler in SCHEDULERS {
             watched(&format!("{units} {scheduler}"), move || {
@@ -73,7 +73,11 @@ fn each_part_has_its_device() {
                     assert_eq!(places, (0..parts).map(|part| (part, place(part))).collect());
                     if let Some(first) = devices.first() {
                         let size = N.div_ceil(parts);
-                        assert_eq!(rt.valid_in(&x.slice(..size)), [first.space()], "it stays where it was computed");
+                        assert_eq!(
+                            rt.valid_in(&x.slice(..size)),
+                            [first.space()],
+                            "a part must stay where it was computed"
+                        );
                     }
                     assert_eq!(rt.take(x).unwrap(), expected(5));
                 }
@@ -84,7 +88,7 @@ fn each_part_has_its_device() {
 }
 
 #[test]
-fn halos_go_from_device_to_device() {
+fn halos_are_copied_from_device_to_device() {
     watched("halos", || {
         let rt = Runtime::builder().compute_units("1:EMU:4").build().unwrap();
         let (x, _) = steps(&rt, 4, 10);
@@ -93,11 +97,11 @@ fn halos_go_from_device_to_device() {
             match (link.from, link.to) {
                 (SpaceId::HOST, _) => from_home += link.bytes,
                 (from, to) if from != to => between += link.bytes,
-                _ => {} // within a device
+                _ => {} // copies within a device
             }
         }
-        // In the first step, what two parts share comes from home, or from the other one that has it by then; in nine others
-        // halos cross both ways.
+        // In the first step a halo comes from the host, or from the other device if that already has it. In the nine
+        // others, halos cross in both directions.
         assert_eq!(from_home + between, 8 * (N as u64 + 3 * 2 * 10));
         assert!((8 * 3 * 2 * 9..=8 * 3 * 2 * 10).contains(&between), "{between}");
         assert_eq!(rt.take(x).unwrap(), expected(10));
@@ -105,7 +109,7 @@ fn halos_go_from_device_to_device() {
 }
 
 #[test]
-fn what_a_device_can_not_run_is_refused() {
+fn task_that_its_device_cannot_run_is_refused() {
     watched("refused", || {
         let device = |_| EmulatedDevice::new().capacity_bytes(800);
         let build = |units: &str| Runtime::builder().compute_units(units).emulated_devices(device).build().unwrap();
@@ -143,7 +147,7 @@ fn what_a_device_can_not_run_is_refused() {
 }
 
 #[test]
-fn a_part_that_fails_poisons_its_part() {
+fn failing_part_poisons_only_its_part() {
     watched("failure", || {
         let rt = Runtime::builder().compute_units("1:EMU:4").build().unwrap();
         let x = rt.data(vec![0u64; N]);
@@ -155,7 +159,7 @@ fn a_part_that_fails_poisons_its_part() {
             .spread(devices(&rt))
             .submit()
             .unwrap();
-        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("one has failed") };
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("no part has failed") };
         assert_eq!(failures.len(), 1);
         assert_eq!(rt.read(&x.slice(..N / 2)).unwrap(), [1; N / 2]);
         assert!(matches!(rt.read(&x.slice(N / 2..3 * N / 4)), Err(RunError::Poisoned(_))));
@@ -164,7 +168,7 @@ fn a_part_that_fails_poisons_its_part() {
 }
 
 #[test]
-fn others_stand_in_for_a_device_that_is_lost() {
+fn remaining_devices_run_the_parts_of_a_lost_device() {
     for units in ["1:EMU:3", "1:CPU:1,1:EMU:3", "3:EMU:1"] {
         for scheduler in SCHEDULERS {
             for tasks in [0, 1, 4] {
@@ -182,11 +186,12 @@ fn others_stand_in_for_a_device_that_is_lost() {
                         add.cpu(|_, x| x.iter_mut().for_each(|x| *x += 1)).spread(&all).submit().unwrap();
                     };
                     (0..8).for_each(|_| step());
-                    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the loss shows") };
+                    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the loss was not reported") };
                     let is_loss =
                         |reason: &FailureReason| matches!(reason, FailureReason::Device(DeviceError::Lost { .. }));
                     assert!(failures.len() == 1 && failures.iter().all(|failure| is_loss(failure.reason())));
-                    // What the others have is right, and what was lost is made anew by those that are left.
+                    // The parts on the other devices are correct; the lost part is cleared and recomputed by the
+                    // remaining devices.
                     assert_eq!(rt.read(&x.slice(..N / 3)).unwrap(), [8; N / 3]);
                     assert!(matches!(rt.read(&x.slice(N / 3..2 * N / 3)), Err(RunError::Poisoned(_))));
                     rt.clear(x.slice(N / 3..2 * N / 3)).unwrap();
@@ -202,7 +207,7 @@ fn others_stand_in_for_a_device_that_is_lost() {
 }
 
 #[test]
-fn loops_that_are_spread_and_loops_that_are_not() {
+fn spread_and_other_loops_can_be_mixed() {
     for scheduler in ["stealing", "static", "clustered-guided", "bottom-level", "auto", "static-pcf:pcf=2"] {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2,1:EMU:1").scheduler(scheduler).build().unwrap();
@@ -226,7 +231,7 @@ fn loops_that_are_spread_and_loops_that_are_not() {
 }
 
 #[test]
-fn a_recorded_task_is_for_its_device_in_each_replay() {
+fn recorded_task_runs_on_its_device_in_each_replay() {
     watched("replay", || {
         let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2").build().unwrap();
         let x = rt.data(vec![0u64; 8]);

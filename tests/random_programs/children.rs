@@ -1,4 +1,5 @@
-//! Children of steps: they look at what their parent reads, long after it has ended, and wait or fail.
+//! Children of steps: they keep reading a part that their parent reads, long after the parent has ended, and wait or
+//! fail.
 
 use crate::steps::Part;
 use proptest::prelude::*;
@@ -51,17 +52,17 @@ impl<S: thalweg::memory::Shape> Child<S> {
         self.wrong.lock().unwrap().push(what.into());
     }
 
-    /// The wait that a child must not be granted in a replay.
+    /// A read that must be refused to a child in a replay.
     pub(crate) fn read(&self, region: Region<'_, u64, S>) {
         let Some(rt) = self.rt.upgrade() else { return };
         match rt.read(region) {
             Err(RunError::Refused(SubmitError::InsideReplay { call: "read" })) => {}
-            Err(other) => self.tell(format!("a child's read was refused otherwise: {other}")),
+            Err(other) => self.tell(format!("a child's read was refused for another reason: {other}")),
             Ok(_) => self.tell("a child's read was granted in a replay"),
         }
     }
 
-    /// The parent's part after it has submitted the child.
+    /// The parent's actions after it has submitted the child.
     pub(crate) fn submitted(&self, submitted: Result<TaskId, SubmitError>, cx: &Context) {
         if let Err(error) = submitted {
             self.tell(error.to_string());

@@ -1,6 +1,6 @@
 //! Loops in random programs: steps on the parts of a partition that are submitted in one call.
 //!
-//! To the oracle they are steps like others, one after the other.
+//! The oracle treats them as separate steps, one after the other.
 
 use crate::steps::{ADD, Dimensions, Kind, Part, Step, end, hash};
 use ndarray::{Ix2, Ix3};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use thalweg::memory::Shape;
 use thalweg::prelude::*;
 
-/// So many steps of a thread, from the first on, are the iterations of a loop over the parts of `whole`.
+/// The `steps` steps of a thread from `first` on; they are the iterations of a loop over the parts of `whole`.
 #[derive(Debug, Clone)]
 pub(crate) struct Loop {
     pub(crate) first: usize,
@@ -17,12 +17,12 @@ pub(crate) struct Loop {
     size: [usize; 3],
 }
 
-/// Into parts of which size a step's target is cut, if it is.
+/// Draws the size of the parts into which a step's target is cut, if it is cut.
 pub(crate) fn size() -> impl Strategy<Value = Option<[usize; 3]>> {
     prop_oneof![5 => Just(None), 1 => [1..4usize, 2..6usize, 3..20usize].prop_map(Some)]
 }
 
-/// Steps, of which some are cut into loops.
+/// Cuts some of the steps into loops. Returns all steps, and the loops.
 pub(crate) fn cut(steps: Vec<(Step, Option<[usize; 3]>)>) -> (Vec<Step>, Vec<Loop>) {
     let (mut all, mut loops) = (Vec::new(), Vec::new());
     for (step, size) in steps {
@@ -51,9 +51,9 @@ pub(crate) fn cut(steps: Vec<(Step, Option<[usize; 3]>)>) -> (Vec<Step>, Vec<Loo
     (all, loops)
 }
 
-/// Data objects that loops go over.
+/// Data objects that loops can iterate over.
 pub(crate) trait Loops: Dimensions {
-    /// Submits these iterations, whose bodies call `began` with their number first.
+    /// Submits these iterations, whose bodies first call `began` with their number.
     fn submit_loop(
         rt: &Runtime,
         data: &[Option<Data<u64, Self>>],
@@ -63,11 +63,11 @@ pub(crate) trait Loops: Dimensions {
     ) -> Result<usize, SubmitError>;
 }
 
-/// The body of [`Loops::submit_loop`], for the same reason that the steps' is a macro.
+/// Body of [`Loops::submit_loop`]; it is a macro for the same reason as that of the steps.
 macro_rules! loops {
     ($shape:ty, |$size:ident| $tiles:expr) => {
         impl Loops for $shape {
-            #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+            #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
             fn submit_loop(
                 rt: &Runtime,
                 data: &[Option<Data<u64, Self>>],
@@ -75,12 +75,13 @@ macro_rules! loops {
                 steps: &[Step],
                 began: impl Fn(usize) + Send + Sync + 'static,
             ) -> Result<usize, SubmitError> {
-                let region = |part: &Part| Self::cut(data[part.data].as_ref().expect("it is there"), part);
+                let region =
+                    |part: &Part| Self::cut(data[part.data].as_ref().expect("the handle was not dropped"), part);
                 let ([a, b], $size) = (&steps[0].reads, cut.size);
                 let (a, b, parts) = (region(a).input(), region(b).input(), region(&cut.whole).tiles($tiles));
                 let (kind, ends) = (steps[0].kind, steps[0].end);
                 let seeds: Vec<u64> = steps.iter().map(|step| step.seed).collect();
-                // Some loops have their devices.
+                // Some loops are spread over devices.
                 let devices: Vec<DeviceId> = match steps[0].seed % 2 {
                     0 => rt.machine().device_units().flat_map(|unit| unit.devices.clone()).collect(),
                     _ => Vec::new(),

@@ -1,25 +1,28 @@
-//! Random task programs against a sequential oracle.
+//! Random task programs, compared with a sequential oracle.
 //!
-//! Tasks read two random boxes and update two more, in every access mode, on data of one to three dimensions. What a task
-//! writes depends on what it read, so a wrong order changes the memory. Whatever the units, the scheduler, the memory of
-//! the devices and the number of submitting threads: memory must end as if the tasks had run one after the other. The
-//! edges of the graph are compared with all pairs of accesses: none may be missing, none may join what does not conflict.
+//! Tasks read two random boxes and update two more, in every access mode, on data of one to three dimensions. The
+//! values that a task writes depend on those it read, so a wrong order changes the memory. Whatever the units, the
+//! scheduler, the memory of the devices and the number of submitting threads: memory must end as if the tasks had run
+//! one after the other. The edges of the graph are compared with all pairs of accesses: none may be missing, and none
+//! may join tasks that do not conflict.
 //!
-//! - *Several threads* submit, each to a part of every data object, or all to all of it. Then nobody knows the order before,
-//!   but the bodies' own record of it must explain the memory, and agree with each thread's order of submission.
-//! - *Failing tasks* poison what they should have written, and whoever reads that: element by element the end is right or
-//!   poisoned, as the oracle says.
-//! - *Loops* over the parts of partitions are submitted in one call; to the oracle they are steps like others.
+//! - *Several threads* submit, either each to its own part of every data object, or all to everything. Then the order
+//!   is not known in advance, but the bodies' own record of it must explain the memory, and agree with each thread's
+//!   submissions.
+//! - *Failing tasks* poison their outputs and the tasks that read those: each element is correct or poisoned at the
+//!   end, as the oracle says.
+//! - *Loops* over the parts of partitions are submitted in one call; the oracle treats them as separate steps.
 //! - *Handles* are dropped while tasks are pending.
-//! - *Values and results* ([`values`]) count themselves: none is lost, none dropped twice. Tasks also look at
-//!   outcomes of results.
-//! - *Recordings* ([`replays`]) of parts are replayed between the others, with failures and evictions in between.
-//! - *Children* ([`children`]) of recorded steps, and of others beside them, go on reading what their parents read; they wait,
-//!   are refused to wait, and fail.
-//! - *Sums* ([`sums`]) into arrays of every size combine in the order of submission, whatever is read in between.
-//! - *Detached bodies* lend what they access to threads of the program's own, which give it back sooner or later.
+//! - *Values and results* ([`values`]) are counted: none is lost, none is dropped twice. Tasks also access outcomes of
+//!   results.
+//! - *Recordings* ([`replays`]) of parts are replayed between the other tasks, with failures and evictions in between.
+//! - *Children* ([`children`]) of steps, recorded or not, keep reading what their parents read. They wait, are refused
+//!   to wait, and fail.
+//! - *Sums* ([`sums`]) into arrays of every size are combined in the order of submission, with arbitrary reads in
+//!   between.
+//! - *Detached bodies* lend their accesses to threads of the program, which return them sooner or later.
 //!
-//! Half of the programs take the fast path: CPU units alone, under `stealing`.
+//! Half of the programs take the fast path: only CPU units, under `stealing`.
 //!
 //! `THALWEG_CASES` sets the number of programs (1000).
 
@@ -43,14 +46,14 @@ use steps::{Dimensions, Front, Part, Step, mix};
 use thalweg::Builder;
 use thalweg::prelude::*;
 
-/// The order in which bodies began: of tasks that conflict, the order of their effects.
+/// The order in which bodies began. For conflicting tasks this is the order of their effects.
 type Log = Arc<Mutex<Vec<Number>>>;
 
 fn builder(program: &Program) -> Builder {
     let steps = || program.threads.iter().flatten();
     let least = steps().map(Step::working_set_bytes).max().unwrap_or(0).max(8);
     let holds = least + program.spare_bytes;
-    let says = holds * (1 + program.spare_bytes / 256 % 2); // as a device does that others use too
+    let says = holds * (1 + program.spare_bytes / 256 % 2); // as on a device that other programs use as well
     Runtime::builder()
         .compute_units(program.units)
         .scheduler(program.scheduler)
@@ -100,10 +103,10 @@ fn check<S: Loops>(program: &Program) {
     let result = std::thread::scope(|scope| {
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let rt = &rt;
-        // A program that hangs must fail, and say where it hangs.
+        // A program that hangs must fail, and report where it hangs.
         scope.spawn(move || {
             if watch.recv_timeout(std::time::Duration::from_secs(30)).is_err() {
-                eprintln!("nothing moves: {rt:?}\n{program:?}");
+                eprintln!("the program hangs: {rt:?}\n{program:?}");
                 std::process::exit(1);
             }
         });
@@ -138,7 +141,7 @@ fn check<S: Loops>(program: &Program) {
     assert_eq!(rt.conflicts(), Vec::<String>::new());
 }
 
-/// Every run of elements of a row that are all right, or all poisoned, can be read, or not.
+/// Checks that every run of correct elements of a row can be read, and every run of poisoned ones cannot.
 fn check_parts<S: Dimensions>(
     rt: &Runtime,
     data: &Data<u64, S>,
@@ -158,7 +161,7 @@ fn check_parts<S: Dimensions>(
                     assert!(!run[0], "{part:?} should be poisoned");
                     assert_eq!(S::values(found), values[row..][range]);
                 }
-                Err(RunError::Poisoned(_)) => assert!(run[0], "{part:?} should be right"),
+                Err(RunError::Poisoned(_)) => assert!(run[0], "{part:?} should be correct"),
                 Err(other) => panic!("{other}"),
             }
         }
@@ -173,7 +176,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 4000, ..ProptestConfig::default() })]
 
     #[test]
-    fn memory_ends_as_if_the_tasks_had_run_one_after_the_other(program in program()) {
+    fn memory_matches_sequential_execution(program in program()) {
         match program.dims {
             1 => check::<Ix1>(&program),
             2 => check::<Ix2>(&program),
@@ -182,7 +185,7 @@ proptest! {
     }
 
     #[test]
-    fn replays_are_what_their_tasks_would_be(replayed in replays::program()) {
+    fn replays_match_sequential_execution(replayed in replays::program()) {
         match replayed.dims() {
             1 => replays::check::<Ix1>(&replayed),
             2 => replays::check::<Ix2>(&replayed),
@@ -191,7 +194,7 @@ proptest! {
     }
 
     #[test]
-    fn replays_fail_as_their_tasks_would(replayed in replays::program()) {
+    fn replays_match_resubmission_with_failures(replayed in replays::program()) {
         match replayed.dims() {
             1 => replays::check_by_hand::<Ix1>(&replayed),
             2 => replays::check_by_hand::<Ix2>(&replayed),
@@ -200,12 +203,12 @@ proptest! {
     }
 
     #[test]
-    fn values_and_results_are_as_if_the_tasks_had_run_one_after_the_other(program in values::program()) {
+    fn values_and_results_match_sequential_execution(program in values::program()) {
         values::check(&program);
     }
 
     #[test]
-    fn sums_are_to_the_last_bit_what_a_loop_computes(program in sums::program()) {
+    fn sums_match_a_sequential_loop_bit_for_bit(program in sums::program()) {
         sums::check(&program);
     }
 }

@@ -1,4 +1,4 @@
-//! What must be: the order of tasks that conflict, the edges between them, and the memory that they leave.
+//! The oracle: the order of conflicting tasks, the edges between them, and the memory at the end.
 
 use crate::program::Program;
 use crate::steps::{End, Kind, Part, Step, hash, mix, updated};
@@ -6,10 +6,10 @@ use petgraph::graph::NodeIndex;
 use std::collections::HashMap;
 use thalweg::TaskGraph;
 
-/// Which step of which thread.
+/// The number of a thread, and of one of its steps.
 pub(crate) type Number = (usize, usize);
 
-/// All memory, as the oracle has it.
+/// All memory, as computed by the oracle.
 pub(crate) struct Memory {
     pub(crate) values: Vec<Vec<u64>>,
     pub(crate) poisoned: Vec<Vec<bool>>,
@@ -17,7 +17,8 @@ pub(crate) struct Memory {
 }
 
 impl Step {
-    /// All accesses: part, and what tells whether two of them may run side by side (`None`: reads).
+    /// Returns all accesses: the part and the kind, which decides whether two accesses may run concurrently (`None`:
+    /// reads).
     fn accesses(&self) -> [(&Part, Option<Kind>); 4] {
         let [a, b] = &self.reads;
         [(a, None), (b, None), (&self.target, Some(self.kind)), (&self.update, Some(Kind::Inout))]
@@ -28,7 +29,7 @@ impl Step {
     }
 }
 
-/// Whether the order of two accesses matters.
+/// Returns whether the order of two accesses matters.
 fn ordered(a: (&Part, Option<Kind>), b: (&Part, Option<Kind>)) -> bool {
     let together = match (a.1, b.1) {
         (None, None) => true,
@@ -38,13 +39,13 @@ fn ordered(a: (&Part, Option<Kind>), b: (&Part, Option<Kind>)) -> bool {
     !together && a.0.overlaps(b.0)
 }
 
-/// What tells one step's hashes from another's.
+/// Returns the seed that makes the hashes of a step different from those of others.
 pub(crate) fn seed((thread, step): Number) -> u64 {
     mix(thread as u64 + 1, step as u64 + 1)
 }
 
 impl Memory {
-    /// One task, one after the other: the oracle.
+    /// Applies one step, after all earlier ones.
     pub(crate) fn apply(&mut self, step: &Step, extents: [usize; 3]) {
         let Self { values: memory, poisoned, failures } = self;
         let fails = step.end != End::Returns;
@@ -73,8 +74,8 @@ impl Memory {
     }
 }
 
-/// An order of all steps that the memory must agree with. Where threads share data it is the one in which bodies began,
-/// which must itself agree with each thread's order of submission.
+/// Returns an order of all steps that the memory must agree with. If threads share data, it is the order in which
+/// bodies began, which must itself agree with each thread's order of submission.
 pub(crate) fn order(program: &Program, log: &[Number]) -> Vec<Number> {
     if !program.shared {
         let steps =
@@ -82,18 +83,21 @@ pub(crate) fn order(program: &Program, log: &[Number]) -> Vec<Number> {
         return program.threads.iter().enumerate().flat_map(steps).collect();
     }
     let place: HashMap<Number, usize> = log.iter().copied().zip(0..).collect();
-    assert_eq!(place.len(), program.threads.iter().map(Vec::len).sum::<usize>(), "every body ran once");
+    assert_eq!(place.len(), program.threads.iter().map(Vec::len).sum::<usize>(), "every body must have run once");
     for (thread, steps) in program.threads.iter().enumerate() {
         for (i, j) in (0..steps.len()).flat_map(|j| (0..j).map(move |i| (i, j))) {
             let conflict = steps[i].accesses().iter().any(|a| steps[j].accesses().iter().any(|b| ordered(*a, *b)));
-            assert!(!conflict || place[&(thread, i)] < place[&(thread, j)], "{thread}: {j} came before {i}");
+            assert!(
+                !conflict || place[&(thread, i)] < place[&(thread, j)],
+                "thread {thread}: step {j} ran before step {i}"
+            );
         }
     }
     log.to_vec()
 }
 
-/// None missing: conflicting tasks are joined by a path. None invented: every edge joins tasks that conflict, directly or
-/// through one in between.
+/// Checks the graph. No edge is missing: a path joins conflicting tasks. No edge is superfluous: every edge joins
+/// tasks that conflict, directly or through one in between.
 pub(crate) fn check_graph(graph: &TaskGraph, steps: &[Step]) {
     let graph = graph.petgraph();
     assert_eq!(graph.node_count(), steps.len());
@@ -102,7 +106,7 @@ pub(crate) fn check_graph(graph: &TaskGraph, steps: &[Step]) {
     let mut before = vec![vec![false; steps.len()]; steps.len()];
     for j in 0..steps.len() {
         for i in graph.neighbors_directed(NodeIndex::new(j), petgraph::Incoming).map(NodeIndex::index) {
-            assert!(i < j, "an edge leads back: {i} -> {j}");
+            assert!(i < j, "an edge leads backwards: {i} -> {j}");
             let between = || (i + 1..j).any(|k| conflict(i, k) && conflict(k, j));
             assert!(conflict(i, j) || between(), "nothing implies the edge {i} -> {j}");
             before[j][i] = true;

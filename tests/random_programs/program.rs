@@ -1,4 +1,4 @@
-//! The random programs, and how they are drawn.
+//! The random programs and their generators.
 
 use crate::loops::{self, Loop};
 use crate::oracle::seed;
@@ -13,17 +13,17 @@ pub(crate) struct Program {
     pub(crate) data: usize,
     /// One list of steps per submitting thread.
     pub(crate) threads: Vec<Vec<Step>>,
-    /// Of each thread, which of its steps are submitted in one call.
+    /// For each thread, the steps that are submitted in one call.
     pub(crate) loops: Vec<Vec<Loop>>,
-    /// Whether all threads work on all of every data; else each keeps to its own slab.
+    /// Whether all threads access all of every data object; otherwise each keeps to its own slab.
     pub(crate) shared: bool,
-    /// Whose handle is dropped when everything is submitted and nothing waited for.
+    /// The data object whose handle is dropped after everything is submitted and before the wait.
     pub(crate) dropped: Option<usize>,
     pub(crate) units: &'static str,
     pub(crate) scheduler: &'static str,
     pub(crate) hosted: bool,
     pub(crate) spare_bytes: u64,
-    /// Whether the graph is compared too; finished tasks are not forgotten then.
+    /// Whether the graph is compared, too; then finished tasks are not forgotten.
     pub(crate) record: bool,
 }
 
@@ -32,7 +32,7 @@ fn range(within: Range<usize>) -> impl Strategy<Value = Range<usize>> {
     (within.clone(), within).prop_map(move |(a, b)| a.min(b)..(a.max(b) + 1).min(end))
 }
 
-/// A box inside `slab` (in the last dimension), empty now and then.
+/// Draws a box inside `slab` (in the last dimension), sometimes empty.
 fn part(dims: usize, data: usize, extents: [usize; 3], slab: Range<usize>) -> impl Strategy<Value = Part> {
     let along = move |d: usize| match () {
         () if d == 2 => slab.clone(),
@@ -58,7 +58,7 @@ fn step(
     let parts = || part(dims, data, extents, slab.clone());
     let kind = prop::sample::select(kinds);
     (parts(), parts(), parts(), parts(), kind, 0..12).prop_map(move |(a, b, target, update, mut kind, lot)| {
-        // One task's accesses must not overlap where one of them writes; most tasks update one box only.
+        // The accesses of one task must not overlap if one of them writes. Most tasks update only one box.
         let update = if lot > 3 || update.overlaps(&target) { update.empty() } else { update };
         let clear = |read: Part| {
             if read.overlaps(&target) || read.overlaps(&update) { read.empty() } else { read }
@@ -82,7 +82,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     let any_machine =
         (prop::sample::select(units.to_vec()), prop::sample::select(thalweg::sched::NAMES), any::<bool>());
     let machine = prop_oneof![fast, any_machine];
-    // Data of several dimensions remember otherwise who used them as long as nobody joins anybody.
+    // Data of several dimensions use another history as long as no task joins a group.
     const KINDS: [Kind; 7] =
         [Kind::Out, Kind::Inout, Kind::Commutative, Kind::Concurrent, Kind::Add, Kind::Accumulate, Kind::Max];
     let kinds = prop::sample::select(vec![&KINDS[..], &KINDS[..2]]);
@@ -92,8 +92,8 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
             let extents = [[1, 1, 48], [1, 7, 12], [4, 5, 9]][dims - 1];
             let cpu = units.contains("CPU");
             let shared = shared && threads > 1;
-            // What a failure does to other members of its group is told elsewhere; and where threads share data, bodies
-            // that were skipped tell no order.
+            // Other tests cover the effect of a failure on the other members of its group. If threads share data,
+            // skipped bodies do not record their order.
             let failing = failing && kinds.len() == 2 && !shared;
             let slab = move |t: usize| match shared {
                 true => 0..extents[2],

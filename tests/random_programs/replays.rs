@@ -1,5 +1,5 @@
-//! Parts of programs are recorded, and replayed in any order between the others: it is as if their steps had been submitted
-//! again. Steps of all parts may have children.
+//! Recorded parts of programs, replayed in any order between the other steps. The effect must be that of submitting
+//! their steps again. Steps of all parts may have children.
 
 use crate::children::{self, Child, LOOKS, Wrong};
 use crate::oracle::Memory;
@@ -15,13 +15,13 @@ use thalweg::Explanation;
 use thalweg::memory::{Shape, Shared};
 use thalweg::prelude::*;
 
-/// How many recordings there are; the steps behind theirs are submitted one by one.
+/// The number of recordings; the steps after theirs are submitted one by one.
 const RECORDINGS: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Replay(usize),
-    /// The steps that are in no recording.
+    /// Submits the steps that are in no recording.
     Submit,
     Wait,
     Read,
@@ -31,7 +31,7 @@ enum Act {
 pub(crate) struct Replayed {
     program: Program,
     acts: Vec<Act>,
-    /// Of the steps, by their seeds.
+    /// The children of the steps, by the steps' seeds.
     children: Vec<children::Act>,
 }
 
@@ -55,23 +55,23 @@ pub(crate) fn program() -> impl Strategy<Value = Replayed> {
     })
 }
 
-/// Where a step goes.
+/// The target of a step.
 #[derive(Clone, Copy)]
 pub(crate) enum To<'a> {
     Recording(&'a Recorder<'a>),
     Runtime(&'a Runtime),
 }
 
-/// Requirements of recordings, and of steps with children, on data objects of one number of dimensions.
+/// Operations on data objects of a given number of dimensions that recordings, and steps with children, need.
 pub(crate) trait Recordable: Dimensions {
     fn enter(to: To<'_>, data: &[Data<u64, Self>], step: &Step, child: &Child<Self>) -> Result<(), SubmitError>;
 }
 
-/// As `steps::submit`: the same text for every shape.
+/// Like `steps::submit`: the same text serves every shape.
 macro_rules! record {
     ($shape:ty) => {
         impl Recordable for $shape {
-            #[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+            #[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
             fn enter(
                 to: To<'_>,
                 data: &[Data<u64, Self>],
@@ -89,7 +89,7 @@ macro_rules! record {
                         for _ in 0..LOOKS {
                             std::thread::yield_now();
                             if std::hint::black_box(&x).iter().ne(&seen) {
-                                own.tell("what a child reads has changed");
+                                own.tell("the region that a child reads has changed");
                                 break;
                             }
                         }
@@ -148,7 +148,7 @@ record!(Ix1);
 record!(Ix2);
 record!(Ix3);
 
-/// Whether the first or the last access to some element is one of a group.
+/// Returns whether the first or the last access to some element is part of a group.
 fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
     let mut ends: HashMap<(usize, usize), [bool; 2]> = HashMap::new();
     for Step { reads: [a, b], kind, target, update, .. } in steps {
@@ -162,7 +162,7 @@ fn has_groups_outside(steps: &[Step], extents: [usize; 3]) -> bool {
     ends.values().any(|ends| ends.contains(&true))
 }
 
-/// Whether these steps are replayed as a whole.
+/// Returns whether these steps are replayed as a whole.
 fn stays(program: &Program, steps: &[Step]) -> bool {
     let is_hard = |step: &Step| step.kind == Kind::Accumulate;
     let stays = program.scheduler == "stealing" && !program.units.contains("EMU") && !program.record;
@@ -179,12 +179,12 @@ struct Steps<'p, S: Shape> {
 }
 
 impl<S: Recordable> Steps<'_, S> {
-    /// The child of a step, of a part that `stays` or does not.
+    /// Returns the child of a step. `stays` says whether the step's part is replayed as a whole.
     fn child(&self, step: &Step, stays: bool) -> Child<S> {
         let part = step.reads[0].clone();
         let act = match self.children[step.seed as usize % self.children.len()] {
             _ if part.volume() == 0 => children::Act::None,
-            // Elsewhere such a wait may be granted, or close a cycle.
+            // In other parts the wait may be granted, or close a cycle.
             children::Act::Reads if !stays => children::Act::Leaves,
             act => act,
         };
@@ -217,13 +217,13 @@ impl<S: Recordable> Steps<'_, S> {
     }
 }
 
-/// Calls `test`, and ends the process with the program if that hangs.
+/// Calls `test`; if it hangs, prints the program and ends the process.
 pub(crate) fn watched<R>(program: &(impl std::fmt::Debug + Sync), test: impl FnOnce() -> R) -> R {
     let (done, watch) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if let Err(RecvTimeoutError::Timeout) = watch.recv_timeout(std::time::Duration::from_secs(30)) {
-                eprintln!("nothing moves: {program:?}");
+                eprintln!("the program hangs: {program:?}");
                 std::process::exit(1);
             }
         });
@@ -289,8 +289,8 @@ fn run_beside_oracle<S: Recordable>(Replayed { program, acts, children }: &Repla
     assert_eq!(rt.conflicts(), Vec::<String>::new());
 }
 
-/// Runs the program by replays and by submissions, with steps that fail in whatever mode they have their targets: what is
-/// there at the end is the same, and so is what is missing.
+/// Runs the program once by replays and once by submissions, with steps that fail in any access mode. Both must leave
+/// the same values, and the same values missing.
 pub(crate) fn check_by_hand<S: Recordable>(replayed: &Replayed) {
     let mut program = replayed.program.clone();
     for (number, step) in program.threads[0].iter_mut().enumerate().filter(|(number, _)| number % 4 == 1) {
@@ -302,7 +302,7 @@ pub(crate) fn check_by_hand<S: Recordable>(replayed: &Replayed) {
     assert_eq!(by_replays, by_hand);
 }
 
-/// Each element of each data object, if it can be read, and how many tasks have failed.
+/// Returns each element of each data object, or `None` if it cannot be read, and the number of failed tasks.
 fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, replays: bool) -> (Vec<Option<u64>>, usize) {
     let extents = program.extents;
     let rt = Arc::new(builder(program).build().unwrap());
@@ -332,7 +332,7 @@ fn outcome<S: Recordable>(Replayed { program, acts, children }: &Replayed, repla
     (places.map(|(number, i, j, k)| element(number, i, j, k)).collect(), failed)
 }
 
-/// What is recorded, in parts, and what is not.
+/// Returns the steps of each recording, and last the steps that are not recorded.
 fn parts_of(program: &Program) -> Vec<&[Step]> {
     let steps = &program.threads[0];
     let third = steps.len().div_ceil(RECORDINGS + 1);
@@ -341,13 +341,13 @@ fn parts_of(program: &Program) -> Vec<&[Step]> {
     parts
 }
 
-/// What is in each data object at the beginning.
+/// Returns the initial content of each data object.
 fn initial(program: &Program) -> Vec<Vec<u64>> {
     let len = program.extents.iter().product::<usize>() as u64;
     (0..program.data).map(|d| (0..len).map(|e| mix(d as u64, e)).collect()).collect()
 }
 
-/// How many tasks have failed.
+/// Returns the number of failed tasks.
 fn failures(waited: Result<(), RunError>) -> usize {
     match waited {
         Ok(()) => 0,

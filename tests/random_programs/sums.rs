@@ -1,7 +1,7 @@
 //! Sums into one array, with reads and writes of parts of it in between, on arrays of every size.
 //!
-//! Numbers are such that each order of adding them rounds otherwise. Contributions combine in the order of submission, so
-//! every read, and the array in the end, is to the last bit what a loop on one core computes.
+//! The numbers are such that every order of adding them rounds differently. Contributions are combined in the order of
+//! submission, so every read, and the final array, must equal the result of a loop on one core to the last bit.
 
 use proptest::prelude::*;
 use std::ops::Range;
@@ -29,15 +29,15 @@ enum What {
     Sum,
     Read,
     Update,
-    /// The submitting thread waits for all that it has submitted.
+    /// The submitting thread waits for everything that it has submitted.
     Wait,
 }
 
-/// Of large arrays only these elements are looked at: each takes as long as the others, and 2^21 in every body would take
-/// most of the test's time.
+/// In large arrays only every 4099th element is used. All elements cost the same, and 2^21 of them in every body would
+/// take most of the test's time.
 const STRIDE: usize = 4099;
 
-/// Sizes up to and beyond those from which on a sum is divided among units.
+/// Draws a size, up to and beyond the sizes above which a sum is divided among units.
 fn len() -> impl Strategy<Value = usize> {
     const SEVERAL: usize = 1 << 20;
     prop_oneof![
@@ -55,7 +55,7 @@ fn step(len: usize) -> impl Strategy<Value = Step> {
     (whole, 0..len, 0..len, 1..=len.min(10), prop::sample::select(kinds)).prop_map(move |(whole, a, b, short, what)| {
         let range = match what {
             What::Sum if whole => 0..len,
-            What::Read | What::Update if whole => a..(a + short).min(len), // far shorter than what is summed
+            What::Read | What::Update if whole => a..(a + short).min(len), // far shorter than the summed range
             _ => a.min(b)..a.max(b) + 1,
         };
         Step { range, what }
@@ -76,7 +76,7 @@ fn is_looked_at(range: Range<usize>, len: usize) -> impl Iterator<Item = usize> 
     range.step_by(stride)
 }
 
-/// What step `n` adds to element `i`.
+/// Returns the number that step `n` adds to element `i`.
 fn addend(n: usize, i: usize) -> f64 {
     1.0 / (1 + n * 31 + i * 7) as f64
 }
@@ -85,7 +85,7 @@ fn digest(x: impl Iterator<Item = f64>) -> u64 {
     x.fold(17, |h, x| h.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(7) ^ x.to_bits())
 }
 
-/// Runs the program and compares its reads, and the array, with a loop on one core.
+/// Runs the program and compares its reads and the final array with a loop on one core.
 pub(crate) fn check(program: &Sums) {
     let len = program.len;
     let rt = Runtime::builder()
@@ -129,14 +129,14 @@ pub(crate) fn check(program: &Sums) {
     }
     let mut read = Arc::try_unwrap(read).unwrap().into_inner().unwrap();
     read.sort_unstable();
-    assert_eq!(read, expected, "as it was read");
+    assert_eq!(read, expected, "a read differs");
     let bits = |x: Vec<f64>| x.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-    assert!(bits(rt.take(x).unwrap()) == bits(model), "as it ended");
+    assert!(bits(rt.take(x).unwrap()) == bits(model), "the final array differs");
 }
 
 fn is_over(rt: &Runtime, program: &Sums) {
     if !rt.wait_timeout(Duration::from_secs(30)).unwrap() {
-        eprintln!("nothing moves: {rt:?}\n{program:?}");
+        eprintln!("the program hangs: {rt:?}\n{program:?}");
         std::process::exit(1);
     }
 }

@@ -1,10 +1,11 @@
-//! Random programs of values and results against the same oracle: what one task after the other would have left.
+//! Random programs of values and results, compared with sequential execution by an oracle.
 //!
-//! Tasks read some values, update one in any mode, update a part of an array, and use what earlier tasks returned, some of it as
-//! outcomes; some return something, some fail. Between the submissions results are taken, or dropped unasked; values are taken,
-//! or dropped and replaced. What is in a value, and every result, counts itself: in the end all are gone, each once.
+//! Tasks read some values, update one in any mode, update a part of an array, and use results of earlier tasks, some
+//! as outcomes. Some return a result, some fail. Between the submissions, results are taken, or dropped unread; values
+//! are taken, or dropped and replaced. The contents of values and all results are counted: at the end all are gone,
+//! each dropped once.
 //!
-//! Each failure that a task is told of in the place of a result must be one that the oracle has found to be a cause.
+//! Each failure that a task gets instead of a result must be one that the oracle has found to be a cause.
 
 use crate::steps::{End, hash, mix, updated};
 use proptest::prelude::*;
@@ -27,10 +28,10 @@ enum Kind {
     Concurrent,
 }
 
-/// Indices stand for what there is at that moment, modulo how many there are.
+/// An action. Indices select among the objects present at that moment, modulo their number.
 #[derive(Debug, Clone)]
 enum Action {
-    /// Reads values, changes one, uses results, changes a part of the array, and perhaps returns something.
+    /// Reads values, changes one, uses results, changes a part of the array, and perhaps returns a result.
     Task {
         reads: Vec<usize>,
         target: usize,
@@ -99,7 +100,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
         .prop_map(|(values, actions, (units, scheduler, hosted))| Program { values, actions, units, scheduler, hosted })
 }
 
-/// Counts itself as long as it lives.
+/// Counts the living instances.
 #[derive(Debug)]
 struct Living(Arc<AtomicI64>);
 
@@ -116,7 +117,7 @@ impl Drop for Living {
     }
 }
 
-/// What is in a value.
+/// The content of a value.
 #[derive(Debug)]
 struct Content {
     hash: u64,
@@ -155,13 +156,13 @@ impl Content {
     }
 }
 
-/// The actions whose failures may be why something is missing; none if it is there.
+/// The actions whose failures may be the reason that an object is missing; empty if it is present.
 type Causes = BTreeSet<usize>;
 
-/// The causes that tasks have been told of, and those that it had to be one of.
+/// The causes that tasks were given, each with the set that it had to be in.
 type Told = Arc<Mutex<Vec<(String, Causes)>>>;
 
-/// What is in the hash of a task in the place of a missing result.
+/// A number that is hashed in instead of a missing result.
 const MISSING: u64 = 77;
 
 fn name_of(action: usize) -> String {
@@ -183,11 +184,11 @@ fn look(h: u64, outcomes: &[Result<&Returned, &TaskFailure>], causes: Vec<Causes
     })
 }
 
-/// A value as the oracle has it.
+/// A value as computed by the oracle.
 struct Expected {
     content: Content,
     missing: Causes,
-    /// In which mode it was changed last, and why it was missing before that group.
+    /// The mode in which the value was changed last, and the causes from before that group.
     group: Option<(Kind, Causes)>,
 }
 
@@ -196,13 +197,14 @@ impl Expected {
         Self { content: Content::new(alive), missing: Causes::new(), group: None }
     }
 
-    /// A task reads it: why that is skipped.
+    /// A task reads the value. Returns the causes for which it is skipped.
     fn read(&mut self) -> Causes {
         self.group = None;
         self.missing.clone()
     }
 
-    /// A task is about to change it: why that is skipped. Members of one group do not depend on each other.
+    /// A task is about to change the value. Returns the causes for which it is skipped. Members of one group do not
+    /// depend on each other.
     fn change(&mut self, kind: Kind) -> Causes {
         match (kind, &self.group) {
             (Kind::Commutative | Kind::Concurrent, Some((same, before))) if *same == kind => before.clone(),
@@ -228,14 +230,14 @@ fn ends(end: End) -> Result<(), &'static str> {
     }
 }
 
-/// Runs the program and compares everything that can be seen of it with the oracle.
+/// Runs the program and compares everything observable with the oracle.
 pub(crate) fn check(program: &Program) {
     let alive = Arc::new(AtomicI64::new(0));
     let builder = Runtime::builder().compute_units(program.units).scheduler(program.scheduler);
     let rt = builder.use_current_thread(program.hosted).detect_conflicts(true).build().unwrap();
     let mut values: Vec<_> = (0..program.values).map(|_| rt.value(Content::new(&alive))).collect();
     let mut oracle: Vec<_> = values.iter().map(|_| Expected::new(&alive)).collect();
-    // What tasks return, and what they should, or why it is missing.
+    // The tasks' results, with their expected values or the causes for which they are missing.
     let mut pending: Vec<(Pending<Returned>, Result<u64, Causes>)> = vec![];
     let told = Told::default();
     let x = rt.data(vec![0u64; ELEMENTS]);
@@ -341,7 +343,7 @@ pub(crate) fn check(program: &Program) {
                         assert!(is_among(failure.name(), &causes), "{failure} is none of {causes:?}");
                         reported.insert(failure.task());
                     }
-                    (result, expected) => panic!("{result:?} in the place of {expected:?}"),
+                    (result, expected) => panic!("{result:?} instead of {expected:?}"),
                 }
             }
             Action::Forget(n) if !pending.is_empty() => drop(pending.swap_remove(n % pending.len())),
@@ -367,7 +369,7 @@ pub(crate) fn check(program: &Program) {
             }
         }
     }
-    let unreported = failures - reported.len(); // `wait` tells of those that `get` has not returned
+    let unreported = failures - reported.len(); // `wait` returns the failures that `get` has not returned
     match rt.wait() {
         Ok(()) => assert_eq!(unreported, 0),
         Err(RunError::Failed(failed)) => assert_eq!(failed.len(), unreported),
@@ -391,5 +393,5 @@ pub(crate) fn check(program: &Program) {
     assert_eq!(rt.conflicts(), Vec::<String>::new());
     drop(pending);
     drop(rt);
-    assert_eq!(alive.load(Ordering::SeqCst), 0, "what lives still, or has died twice");
+    assert_eq!(alive.load(Ordering::SeqCst), 0, "objects were leaked or dropped twice");
 }

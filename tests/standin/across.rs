@@ -1,4 +1,4 @@
-//! Tasks across the devices of a unit: raw bodies, devices without access to each other, and devices that get lost.
+//! Programs with tasks across the devices of a unit: raw bodies, devices without peer access, and device loss.
 
 use super::programs::{kind, with_units};
 use thalweg::error::FailureReason;
@@ -13,7 +13,7 @@ const TEXT: &str = "
         if (i < n) y[i] = y[i] * 31 + x[i] + salt;
     }
 ";
-// SAFETY: indices are compared with the number that the head names.
+// SAFETY: the kernel compares its index with the size that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("across.cl", TEXT) };
 static MIX: Kernel<(Read<u64>, Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "mixed");
 
@@ -29,7 +29,7 @@ fn launch(
     k.launch(&MIX, n, (x, y, salt, n as i32))
 }
 
-/// `y ← 31 y + x + salt`, part by part.
+/// Submits `y ← 31 y + x + salt`, part by part.
 fn mix(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, size: usize, salt: u64) {
     let parts: Vec<_> = x.blocks(size).iter().zip(&y.blocks(size)).map(|(x, y)| (x.input(), y.inout())).collect();
     rt.task("mix", parts)
@@ -51,7 +51,7 @@ fn mixed(x: u64, y: u64, salt: u64) -> u64 {
     y.wrapping_mul(31).wrapping_add(x).wrapping_add(salt)
 }
 
-/// Another device's memory is read in place where there is access to it, and refused where there is none.
+/// Another device's memory is read in place if there is peer access, and refused otherwise.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn peers() {
@@ -77,12 +77,12 @@ fn peers() {
         assert_eq!(rt.take(y).unwrap(), expected);
         return;
     }
-    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it can't reach that") };
+    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the launch should have been refused") };
     let FailureReason::Device(error) = failures[0].reason() else { panic!("{failures:?}") };
     let expected = "cannot launch kernel `mixed`: an argument lies in the memory of another part's device, which this one does \
                     not reach; try a region of the part itself, which is copied";
     assert_eq!(error.to_string(), expected);
-    // What was enqueued has stopped; the devices go on, and copy by way of the host.
+    // The enqueued kernels are abandoned; the devices continue, and copy through the host.
     rt.clear(y.all()).unwrap();
     rt.task("fill", (y.output(),)).gpu(|_, _| ()).submit().unwrap();
     rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
@@ -92,7 +92,7 @@ fn peers() {
     assert_eq!(rt.take(y).unwrap(), expected);
 }
 
-/// Many, of parts of all sizes, while a device is lost at some time.
+/// Many tasks across parts of all sizes, while a device is lost at some moment.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn loss() {
@@ -119,9 +119,9 @@ fn loss() {
             }
         }
     }
-    assert!(ended.is_err() || lost == 0, "a loss shows");
+    assert!(ended.is_err() || lost == 0, "the loss must be reported");
     let has_shown = ended.is_err();
-    // What is left works: the other device, and cores if there are any.
+    // The remaining machine works: the other device, and cores if there are any.
     if y.iter().all(|y| rt.clear(y.all()).is_ok()) {
         let fill = |y: &Data<u64>| rt.task("fill", (y.output(),)).host(|_, (y,)| y.fill(1)).submit().unwrap();
         y.iter().for_each(|y| _ = fill(y));
@@ -131,7 +131,8 @@ fn loss() {
             for y in y {
                 match rt.take(y) {
                     Ok(found) => assert_eq!(found, expected),
-                    // One device is lost, once: if not before, perhaps at the copy home, and what it alone had is gone.
+                    // One device is lost, once. If that was not noticed before, it may be at the copy home, and data
+                    // that only it had is lost.
                     Err(error) => {
                         assert!(!has_shown && error.to_string().contains("lost"), "{error}");
                         let y = error.into_data();
@@ -144,7 +145,7 @@ fn loss() {
     }
 }
 
-/// A body that calls the interface itself, on both devices: each stream has its own device's context.
+/// A body that calls the interface itself, on both devices: each stream has the context of its own device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn raw() {
@@ -161,9 +162,9 @@ fn raw() {
                         assert_eq!(cx.device(), part as i32 % 2);
                         streams.push(cx.stream());
                         let handle = cx.keep(|stream| Ok::<_, DeviceError>(stream.addr()))?;
-                        assert_eq!(*handle, streams[part].addr(), "each stream has its own");
+                        assert_eq!(*handle, streams[part].addr(), "each stream has its own handle");
                         let (to, from) = (cx.ptr_mut(&mut y), cx.ptr(&x));
-                        // SAFETY: the part reads x and writes y, which are as long.
+                        // SAFETY: the task reads `x` and writes `y`, which have the same length.
                         assert_eq!(unsafe { super::raw::enqueue_copy(to, from, x.len(), cx.stream()) }, 0);
                     }
                     assert!(streams.iter().zip(&streams[2..]).all(|(a, b)| a == b) && streams[0] != streams[1]);

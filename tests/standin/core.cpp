@@ -15,7 +15,7 @@ long setting(const char *name, long otherwise) {
     return value && *value ? atol(value) : otherwise;
 }
 
-// What is counted. Never destroyed: threads of streams outlive `main`.
+// The counts. Never destroyed, because threads of streams outlive `main`.
 struct Ledger {
     std::mutex lock;
     std::map<std::string, long> counts;
@@ -87,7 +87,7 @@ Code Device::allocate(size_t bytes, void **address) {
     char *mapped = (char *)mmap(nullptr, pages + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED) return OUT_OF_MEMORY;
     mprotect(mapped + pages, PAGE, PROT_NONE);
-    memset(mapped, 0xff, pages); // as numbers: NaN, -1
+    memset(mapped, 0xff, pages); // NaN, or -1 as an integer
     char *first = mapped + pages - up(bytes, ALIGNMENT);
     blocks[(uintptr_t)first] = bytes;
     used += bytes;
@@ -102,7 +102,7 @@ Code Device::release(void *address) {
     auto found = blocks.find((uintptr_t)address);
     if (found == blocks.end()) return INVALID_VALUE;
     uintptr_t mapped = found->first / PAGE * PAGE;
-    // The addresses are never given out again, so that whoever still uses them faults.
+    // The addresses are never reused, so that every later access faults.
     size_t pages = up(found->first + found->second - mapped, PAGE);
     madvise((void *)mapped, pages, MADV_DONTNEED);
     mprotect((void *)mapped, pages, PROT_NONE);
@@ -126,7 +126,7 @@ void Device::fail(Code code) {
     if (stuck.compare_exchange_strong(none, code)) count("devices lost");
 }
 
-// Unified memory: first byte, length and the device that it was allocated by.
+// Unified memory: for each block the address of its first byte, the length, and the device that allocated it.
 struct Managed {
     struct Block {
         size_t bytes;
@@ -137,7 +137,7 @@ struct Managed {
     std::map<uintptr_t, Block> blocks;
     long allocations = 0;
 
-    /// The block that has these bytes, or none. The lock is held.
+    /// Returns the block that contains these bytes, if any. The lock must be held.
     Block *find(uintptr_t first, size_t bytes) {
         auto behind = blocks.upper_bound(first);
         if (behind == blocks.begin()) return nullptr;
@@ -177,7 +177,7 @@ Code release(Device *current, void *address) {
         auto found = managed().blocks.find((uintptr_t)address);
         if (found != managed().blocks.end()) {
             if (found->second.prefetches) broken("unified memory was freed under a prefetch");
-            // Whoever still uses it, the host or a kernel, faults.
+            // Every later access, by the host or a kernel, faults.
             mprotect(address, up(found->second.bytes, PAGE), PROT_NONE);
             managed().blocks.erase(found);
             count("live unified blocks", -1);
@@ -196,7 +196,7 @@ Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, De
         block->prefetches++;
     }
     count(to ? "prefetches to devices" : "prefetches to the host");
-    // It comes to its end also where the device has failed.
+    // The prefetch ends even if the device has failed.
     stream->push([] {});
     stream->push_always([first] {
         std::lock_guard guard(managed().lock);
@@ -218,7 +218,7 @@ Device *owner_of(uintptr_t address) {
     return nullptr;
 }
 
-// Page-locked ranges: first byte and length.
+// Page-locked ranges: for each the address of the first byte and the length.
 struct Locks {
     std::mutex lock;
     std::map<uintptr_t, size_t> ranges;
@@ -280,11 +280,11 @@ long Event::last() {
 }
 void Event::wait_for(long which) {
     std::unique_lock guard(lock);
-    // Whoever fails tells nobody: so this looks from time to time.
+    // A failing device does not notify anyone, so this polls.
     while (come < which && !device->stuck) changed.wait_for(guard, std::chrono::milliseconds(1));
 }
 
-// Those that were made and not destroyed.
+// The streams that were created and not destroyed.
 struct Streams {
     std::mutex lock;
     std::set<Stream *> all;

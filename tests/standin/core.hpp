@@ -1,30 +1,40 @@
-// Stand-in drivers: libraries with the entry points of CUDA, NVRTC, HIP and hipRTC that the runtime's tests load instead
-// of the vendors', on a machine that has no GPU. Only tests load them; nothing of the library knows that they exist.
+// Stand-in drivers: libraries with the entry points of CUDA, NVRTC, HIP and hipRTC that the runtime's tests load
+// instead of the vendors' libraries, on a machine that has no GPU. Only tests load them; the runtime does not know
+// about them.
 //
-// This is the common core, which knows no interface: devices, their memory, streams, events, page locks, copies, kernels.
-// `cuda.cpp` and `hip.cpp` are thin doors to it. They are as nasty as the manuals allow:
-// - What is enqueued happens later, on a thread per stream, after delays drawn from a seed.
-// - Memory of a device is poisoned when it is allocated, and can't be touched any more once it is freed, even where
-//   something in flight still uses it. The next block begins behind a page that nobody may touch.
-// - A copy from or to host memory that is not page-locked blocks the thread that asks for it until the stream has made it.
-//   Memory that is page-locked in part is refused; so are device addresses of another device, without a call for peers.
-// - Errors stick: after one on a device, every call there returns it, and what is enqueued does not happen.
-// - Unified memory is poisoned and guarded alike; the host and all devices use it where it lies, and it takes none of a device's.
-// - Devices have little memory, may have no access to each other, and get lost when they are told to.
-// - Kernels of a graph happen in any order that its edges allow, drawn from the seed. A graph in flight is neither changed nor
-//   destroyed; the manuals allow both, and libraries had trouble with them.
-// - Kernels are executed: the dialect's text, compiled for the host (`kernels.cpp`, `host.h`).
+// This is the common core, which is independent of the interfaces: devices, their memory, streams, events, page locks,
+// copies and kernels. `cuda.cpp` and `hip.cpp` are thin wrappers around it. They are as strict and as slow as the
+// manuals allow:
+// - Enqueued operations happen later, on one thread per stream, after delays drawn from a seed.
+// - Device memory is filled with invalid values when it is allocated, and cannot be accessed once it is freed, even
+//   while an operation in flight still uses it. The end of each block is followed by a page that cannot be accessed.
+// - A copy to or from host memory that is not page-locked blocks the calling thread until the stream has made it.
+//   Memory that is partly page-locked is refused, and so are addresses of another device, except in calls for peers.
+// - Errors persist: after an error on a device, every call there returns it, and enqueued operations do not happen.
+// - Unified memory is filled and guarded in the same way. The host and all devices use it in place, and it uses no
+//   memory of a device.
+// - Devices have little memory, may have no access to each other, and are lost when they are told to be.
+// - Kernels of a graph run in any order that its edges allow, drawn from the seed. A graph in flight must be neither
+//   changed nor destroyed; the manuals allow both, but libraries had trouble with them.
+// - Kernels are executed: the dialect's text is compiled for the host (`kernels.cpp`, `host.h`).
 //
-// What it can't show: what hardware does at the same time, real memory models, real times, and what the vendors' libraries
-// do otherwise than their manuals say.
+// The stand-in drivers cannot show the concurrency of the hardware, its memory model, or real times, nor where the
+// vendors' libraries differ from their manuals.
 //
-// Environment, all optional: STANDIN_DEVICES (1), STANDIN_MEMORY bytes of each (256 MiB), STANDIN_SEED (1),
-// STANDIN_HOLDS bytes that can be allocated (as many), STANDIN_REFUSE the number of an allocation that is refused (none),
-// STANDIN_MANAGED whether there is unified memory (1), STANDIN_CONCURRENT whether the host may use it meanwhile (1),
-// STANDIN_REFUSE_MANAGED the number of its first allocation that is refused (none),
-// STANDIN_DELAY_US the longest delay (50), STANDIN_PEERS whether devices reach each other (1), STANDIN_LOSE `device:n`, to
-// be lost at its n-th operation, STANDIN_REPORT a file that is written when the process ends: a line `name count` for each
-// function that was called and for what is left, `broken rule ...` for each rule broken.
+// Environment variables, all optional:
+// - STANDIN_DEVICES: number of devices (1).
+// - STANDIN_MEMORY: bytes of memory of each device (256 MiB).
+// - STANDIN_HOLDS: bytes that can be allocated on each device (all).
+// - STANDIN_REFUSE: number of an allocation that is refused (none).
+// - STANDIN_MANAGED: whether there is unified memory (1).
+// - STANDIN_CONCURRENT: whether the host may use unified memory while devices do (1).
+// - STANDIN_REFUSE_MANAGED: number of the allocation of unified memory from which on all are refused (none).
+// - STANDIN_SEED: seed of all random choices (1).
+// - STANDIN_DELAY_US: longest delay in microseconds (50).
+// - STANDIN_PEERS: whether devices have access to each other (1).
+// - STANDIN_LOSE: `device:n` makes the device be lost at its n-th operation (none).
+// - STANDIN_REPORT: a file that is written when the process ends. It has a line `name count` for each function that was
+//   called and for everything that is left, and `broken rule ...` for each broken rule (no file).
 #pragma once
 #include <array>
 #include <atomic>
@@ -42,7 +52,7 @@
 
 namespace standin {
 
-// Both interfaces have the same codes, as far as they are returned here.
+// The codes that are returned here are the same in both interfaces.
 using Code = int;
 enum : Code {
     SUCCESS = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_IMAGE = 200, INVALID_CONTEXT = 201,
@@ -51,12 +61,12 @@ enum : Code {
     LAUNCH_FAILURE = 719,
 };
 
-/// A number from the environment.
+/// Returns the number in an environment variable, or `otherwise` if it is unset or empty.
 long setting(const char *name, long otherwise);
 
-/// What is counted, by name. `live ...` is what was made and not destroyed.
+/// Adds to a count. `live ...` counts objects that were created and not destroyed.
 void count(const std::string &what, long by = 1);
-/// A rule that was broken where no code can say so.
+/// Reports a broken rule that no return code can report.
 void broken(const std::string &rule);
 
 struct Device {
@@ -74,35 +84,35 @@ struct Device {
     Code allocate(size_t bytes, void **address);
     Code release(void *address);
     bool owns(uintptr_t first, size_t bytes);
-    /// Everything on it fails from now on.
+    /// Makes everything on the device fail from now on.
     void fail(Code code);
 };
 
-/// Whether an access to memory that is not there ends the process, as it does with AMD's runtime.
+/// Whether an access to unmapped memory ends the process, as it does with AMD's runtime.
 extern std::atomic<bool> fault_ends_process;
 
-/// The devices; made when first asked for, and never destroyed.
+/// Returns the devices. They are created at the first call, and never destroyed.
 std::vector<Device *> &devices();
-/// The device that has this address, or none.
+/// Returns the device whose memory contains this address, if any.
 Device *owner_of(uintptr_t address);
-/// The device that it was allocated by, also where all use it.
+/// Returns the device that allocated this address, including unified memory.
 Device *allocator_of(uintptr_t address);
 
 struct Stream;
-/// Unified memory, allocated by a thread whose device this is.
+/// Allocates unified memory for a thread whose current device is `current`.
 Code allocate_managed(Device *current, void **address, size_t bytes);
-/// Device memory or unified memory.
+/// Frees device memory or unified memory.
 Code release(Device *current, void *address);
-/// To a device, or to the host if that is none.
+/// Moves unified memory to a device, or to the host if `to` is null.
 Code prefetch(Device *current, Stream *stream, uintptr_t first, size_t bytes, Device *to);
 
 Code page_lock(void *first, size_t bytes);
 Code page_unlock(void *first);
-/// Page-locked memory of the interface's own.
+/// Allocates page-locked memory.
 Code allocate_host(void **address, size_t bytes);
 Code free_host(void *address);
 
-/// A moment that is recorded again and again: what waits for it waits for the last time it was recorded before.
+/// An event that can be recorded repeatedly. A wait is for the last recording before it.
 struct Event {
     Device *device;
     std::mutex lock;
@@ -127,13 +137,13 @@ struct Stream {
 
     static Stream *create(Device *device);
     static void destroy(Stream *stream);
-    /// The one that is meant where none is named; there from the beginning, and never destroyed.
+    /// Returns `stream`, or the device's default stream if it is null, which always exists.
     static Stream *named(Stream *stream, Device *device);
-    /// Whether it was made and not destroyed.
+    /// Returns whether the stream was created and not destroyed.
     static bool is_there(Stream *stream);
     /// Enqueues an operation, which happens unless the device has failed.
     void push(std::function<void()> operation);
-    /// Enqueues something that happens even then.
+    /// Enqueues an operation that happens even then.
     void push_always(std::function<void()> operation);
 
   private:
@@ -142,7 +152,7 @@ struct Stream {
 };
 
 void record(Stream *stream, const EventHandle &event);
-/// Waits for all that was enqueued.
+/// Waits for all enqueued operations.
 Code synchronize(Stream *stream);
 void wait(Stream *stream, const EventHandle &event);
 
@@ -151,16 +161,16 @@ struct End {
     char *first;
     size_t pitch, height;
     bool is_host;
-    Device *device; // of a device's
+    Device *device; // null for host memory
 };
 struct Copy {
     End from, to;
     size_t width, rows, slices;
 };
-/// By a thread whose device this is.
+/// Makes a copy for a thread whose current device is `current`.
 Code copy(Device *current, Stream *stream, const Copy &copy);
 
-/// A compiled program: a shared object of the host. `head` stands in front of it in an image.
+/// A compiled program: a shared object of the host.
 struct Module {
     void *object;
     std::string file;
@@ -197,23 +207,23 @@ Code set(Instance *instance, const Node *node, const Function *function, const u
          void **arguments);
 Code launch(Stream *stream, Instance *instance);
 Code destroy(Instance *instance);
-/// Calls something that may touch memory that is not there; whether it did.
+/// Calls an operation. Returns whether it accessed memory that cannot be accessed.
 bool faults(const std::function<void()> &operation);
 
-/// Where a compiler of one of the interfaces runs: a program's text, compiled for the host.
+/// A program of NVRTC or hipRTC: its text is compiled for the host.
 struct Unit {
     std::string source, name, log, object;
-    /// Compiles. The log has places as `file:line:column` or, if asked for, `file(line)`.
+    /// Compiles the text. Places in the log have the form `file:line:column`, or `file(line)` on request.
     bool compile(const std::vector<std::string> &options, bool places_in_brackets);
 };
-/// The object as an image that says its own length, with what the driver is to know of it.
+/// The head of an image, which precedes the object: the length, and the properties that the driver checks.
 struct ImageHead {
     char magic[8];
     uint64_t bytes;
     int is_text, architecture, toolkit, unused;
 };
 std::string image_of(const std::string &object, bool is_text, int architecture, int toolkit);
-/// The head of an image, or none.
+/// Returns the head of an image, or null if it has none.
 const ImageHead *head_of(const void *image);
 Code load(const void *image, Module **module);
 Code unload(Module *module);

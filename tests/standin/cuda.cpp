@@ -1,7 +1,10 @@
-// The doors of CUDA's driver and of NVRTC: what the runtime and its tests call of them, and no more.
+// The entry points of the CUDA driver and of NVRTC that the runtime and its tests use.
 //
-// Besides what core.hpp lists: STANDIN_ARCH the devices' compute capability (90), STANDIN_DRIVER the driver's version
-// (13000), STANDIN_NVRTC the compiler's (13000), STANDIN_REFUSE_CODE whether the driver takes nothing but PTX (0).
+// Environment variables, besides those in core.hpp:
+// - STANDIN_ARCH: compute capability of the devices (90).
+// - STANDIN_DRIVER: version of the driver (13000).
+// - STANDIN_NVRTC: version of the compiler (13000).
+// - STANDIN_REFUSE_CODE: whether the driver only accepts PTX (0).
 #include "core.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -15,7 +18,7 @@ static long driver() { return setting("STANDIN_DRIVER", 13000); }
 static long compiler() { return setting("STANDIN_NVRTC", 13000); }
 static long capability() { return setting("STANDIN_ARCH", 90); }
 
-/// Counts a call that wants a context, and refuses it without one or after an error.
+/// Counts a call that needs a context, and refuses it without a context or after an error.
 #define IN_CONTEXT                                \
     CALLED;                                       \
     if (!current) return INVALID_CONTEXT;         \
@@ -87,8 +90,8 @@ Code cuPointerGetAttribute(void *value, int attribute, Address address) {
     IN_CONTEXT;
     Device *owner = allocator_of(address);
     if (!owner) return INVALID_VALUE;
-    if (attribute == 9) *(int *)value = owner->number; // its ordinal
-    else *(Device **)value = owner;                    // its context
+    if (attribute == 9) *(int *)value = owner->number; // the ordinal
+    else *(Device **)value = owner;                    // the context
     return SUCCESS;
 }
 
@@ -165,7 +168,8 @@ Code cuModuleLoadData(Module **module, const void *image) {
     IN_CONTEXT;
     const ImageHead *head = head_of(image);
     if (!head) return INVALID_IMAGE;
-    // The manual: text wants a driver as new as its compiler; code one of the same major release, and its own architecture.
+    // According to the manual, PTX requires a driver that is not older than the compiler; code requires one of the same
+    // major version, and the right architecture.
     if (head->is_text && head->toolkit > driver()) return UNSUPPORTED_PTX;
     if (!head->is_text && head->toolkit / 1000 > driver() / 1000) return INVALID_IMAGE;
     if (!head->is_text && setting("STANDIN_REFUSE_CODE", 0)) return NO_BINARY;
@@ -204,7 +208,7 @@ Code cuGraphLaunch(Instance *instance, Stream *stream) {
 Code cuGraphExecDestroy(Instance *instance) { CALLED; return destroy(instance); }
 Code cuGraphDestroy(Graph *graph) { CALLED; return destroy(graph); }
 
-// NVRTC: the target is in the unit's image.
+// NVRTC: the image contains the target architecture.
 struct NvrtcUnit : Unit {
     int architecture = 0;
     std::string code(bool is_text) { return image_of(object, is_text, architecture, compiler()); }

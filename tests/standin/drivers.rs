@@ -8,12 +8,12 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
-/// What a process gets: an interface, and the stand-in's variables.
+/// Settings of a process: an interface, and the stand-in's variables.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The kind of unit.
     pub units: &'static str,
-    /// Where they are.
+    /// The folder with links to the stand-in's library.
     folder: &'static str,
     /// Names under which the loader looks for the interface's libraries.
     libraries: &'static [&'static str],
@@ -26,9 +26,9 @@ const fn settings(units: &'static str, folder: &'static str, libraries: &'static
 
 pub static CUDA: Settings = settings("CUDA", "CUDA", &["libcuda.so.1", "libcuda.so", "libnvrtc.so.13", "libnvrtc.so"]);
 pub static CUDA_WITHOUT_NVRTC: Settings = settings("CUDA", "CUDA without NVRTC", &["libcuda.so.1", "libcuda.so"]);
-/// A release that is not there yet.
+/// A release that does not exist yet.
 pub static HIP: Settings = settings("HIP", "HIP", &["libamdhip64.so.8", "libamdhip64.so"]);
-/// OpenCL on cores that looks like a GPU; needs an implementation for cores, and the headers of OpenCL's layers.
+/// OpenCL on cores that looks like a GPU. Needs an implementation for cores, and the headers of OpenCL's layers.
 pub static OPENCL: Settings = settings("OPENCL", "OpenCL", &[]);
 
 impl Settings {
@@ -38,7 +38,7 @@ impl Settings {
     }
 }
 
-/// What was built: the folder of everything, and programs by name.
+/// Everything that was built: its folder, and programs by name.
 pub struct Built {
     folder: PathBuf,
     programs: BTreeMap<String, PathBuf>,
@@ -47,17 +47,17 @@ pub struct Built {
 
 impl Built {
     pub fn of(&self, program: &str) -> PathBuf {
-        self.programs.get(program).unwrap_or_else(|| panic!("{program} was built")).clone()
+        self.programs.get(program).unwrap_or_else(|| panic!("{program} was not built")).clone()
     }
 
-    /// An example, which is built with the first one.
+    /// Returns an example. The first call builds all examples.
     pub fn example(&self, name: &str) -> PathBuf {
         let examples = self.examples.get_or_init(build_examples);
-        examples.get(name).unwrap_or_else(|| panic!("{name} was built")).clone()
+        examples.get(name).unwrap_or_else(|| panic!("{name} was not built")).clone()
     }
 }
 
-/// Builds everything once in this process; nothing if there is no compiler for the stand-in.
+/// Builds everything, once in this process. Returns `None` if there is no compiler for the stand-in.
 pub fn built() -> Option<&'static Built> {
     static BUILT: OnceLock<Option<Built>> = OnceLock::new();
     BUILT.get_or_init(build).as_ref()
@@ -73,7 +73,7 @@ fn build() -> Option<Built> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("standin");
     std::fs::create_dir_all(&folder).unwrap();
-    // Under a name of this process first: another one may be doing the same.
+    // Written under a name with this process's number first, because another process may be doing the same.
     let (library, mine) = (folder.join("libstandin.so"), folder.join(format!("{}.so", std::process::id())));
     let files = ["core.cpp", "kernels.cpp", "cuda.cpp", "hip.cpp"].map(|name| sources.join(name));
     let changed = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
@@ -90,7 +90,7 @@ fn build() -> Option<Built> {
         let output = compiler.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(&mine, &library).unwrap();
-        let _ = std::fs::remove_dir_all(folder.join("cache")); // what was compiled by the one before
+        let _ = std::fs::remove_dir_all(folder.join("cache")); // code compiled by the previous stand-in
     }
     for settings in [&CUDA, &CUDA_WITHOUT_NVRTC, &HIP] {
         for name in settings.libraries {
@@ -103,7 +103,7 @@ fn build() -> Option<Built> {
     Some(Built { programs: build_programs(), examples: OnceLock::new(), folder })
 }
 
-/// The layer that makes OpenCL on cores look like a GPU; nothing if there are no headers for it, or no OpenCL.
+/// Returns the layer that makes OpenCL on cores look like a GPU, or `None` without its headers or without OpenCL.
 pub fn layer() -> Option<PathBuf> {
     static LAYER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
@@ -130,8 +130,8 @@ pub fn layer() -> Option<PathBuf> {
     LAYER.get_or_init(build).clone()
 }
 
-/// The other test programs that are run, in the profile of this one: without optimization of this package alone, as README's
-/// command builds them; optimized as a part of the workspace, as its examples are built.
+/// Builds the other test programs that are run, in the profile of this one: without optimization for this package
+/// alone, as README's command builds them; with optimization as a part of the workspace, as its examples are built.
 fn build_programs() -> BTreeMap<String, PathBuf> {
     let mut arguments = vec!["build", "--test", "conformance", "--test", "accelerators"];
     if cfg!(debug_assertions) {
@@ -147,7 +147,7 @@ fn build_examples() -> BTreeMap<String, PathBuf> {
     )
 }
 
-/// What a process has called and left behind.
+/// The calls of a process, and the objects it leaked.
 #[derive(Debug)]
 pub struct Report(BTreeMap<String, i64>);
 
@@ -160,12 +160,12 @@ impl Report {
         Self(text.lines().map(line).collect())
     }
 
-    /// How often a function was called, or how much there was of something.
+    /// Returns how often a function was called, or an amount.
     pub fn of(&self, what: &str) -> i64 {
         self.0.get(what).copied().unwrap_or(0)
     }
 
-    /// Sums over everything that begins like this.
+    /// Returns the sum over all names with this prefix.
     pub fn sum(&self, prefix: &str) -> i64 {
         self.starting(prefix).map(|(_, number)| number).sum()
     }
@@ -178,13 +178,13 @@ impl Report {
         self.sum("launches on stream")
     }
 
-    /// All calls of the driver or the runtime.
+    /// Returns the number of calls of the driver or the runtime.
     pub fn calls(&self) -> i64 {
         let is_call = |what: &str| what.starts_with("cu") || (what.starts_with("hip") && !what.starts_with("hiprtc"));
         self.0.iter().filter(|(what, _)| is_call(what)).map(|(_, number)| number).sum()
     }
 
-    /// Nothing is left, and no rule was broken.
+    /// Checks that nothing was leaked and no rule was broken.
     pub fn is_clean(&self) {
         let left: Vec<_> = self.starting("live ").filter(|(_, number)| *number != 0).collect();
         let broken: Vec<_> = self.starting("broken rule").collect();
@@ -196,10 +196,10 @@ impl Report {
     }
 }
 
-/// Runs a program on a stand-in; it has to succeed.
+/// Runs a program, which has to succeed, on a stand-in. Returns its output and its report.
 pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, Report) {
     static REPORTS: AtomicUsize = AtomicUsize::new(0);
-    let built = built().expect("somebody asked whether it is");
+    let built = built().expect("the caller has checked that it can be built");
     let number = REPORTS.fetch_add(1, Ordering::Relaxed);
     let report = built.folder.join(format!("report-{}-{number}", std::process::id()));
     let mut command = Command::new(program);
@@ -207,7 +207,7 @@ pub fn run(settings: &Settings, program: &Path, arguments: &[&str]) -> (String, 
     command.env("STANDIN_REPORT", &report).env("THALWEG_CACHE_DIR", built.folder.join("cache"));
     command
         .env_remove("THALWEG_REQUIRE")
-        .env("OMP_PROC_BIND", "false") // programs run side by side on the same cores
+        .env("OMP_PROC_BIND", "false") // programs run concurrently on the same cores
         .env("RUST_BACKTRACE", "0")
         .env("THALWEG_TEST_UNITS", settings.units)
         .envs(&settings.variables);

@@ -1,4 +1,4 @@
-//! Replays on a device: what its graphs do is what their tasks would.
+//! Programs with replays on a device: the device's graphs have the effect of the recorded tasks.
 
 use super::programs::{kind, nexts, runtime, with_units};
 use super::random::{Random, variable};
@@ -34,7 +34,7 @@ const TEXT: &str = "
         if (i < n) y[i] += x[i];
     }
 ";
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("graphs.cl", TEXT) };
 type Numbers = (Read<u64>, Write<u64>, u64, i32, i32, i32, i32, i32, i32, i32);
 static ABSORB: Kernel<Numbers> = Kernel::new(&PROGRAM, "absorb");
@@ -46,12 +46,12 @@ fn next(k: &mut Launcher<'_>, mut y: DeviceViewMut<'_, u64>, salt: u64) -> Resul
     k.launch(&NEXT, n, (&mut y, salt, n as i32))
 }
 
-/// Two, unless there is one.
+/// Returns the number of devices to use, at most two.
 fn most_devices() -> usize {
     variable("STANDIN_DEVICES", 2).min(2) as usize
 }
 
-/// The graphs, tasks in them, and whether others were submitted one by one.
+/// Returns the number of graphs, of tasks in them, and whether other tasks were submitted one by one.
 fn graphs(recording: &Recording) -> (usize, usize, bool) {
     match recording.explain() {
         Explanation::Graphs { graphs, tasks, others } => (*graphs, *tasks, others.is_some()),
@@ -63,7 +63,7 @@ pub const CHAINS: u64 = 8;
 pub const LENGTH: u64 = 25;
 pub const REPLAYS: u64 = 40;
 
-/// Chains side by side that are added up at the end: as one graph where there is one device.
+/// Independent chains that are added up at the end: one graph if there is one device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn steady() {
@@ -99,7 +99,7 @@ fn steady() {
     }
 }
 
-/// A parameter that changes every third time, while graphs are in flight; and the host has its part between two halves.
+/// A parameter that changes every third time, while graphs are in flight; the host runs a task between the two halves.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn changing() {
@@ -130,7 +130,7 @@ fn changing() {
     assert_eq!(rt.take(y).unwrap(), [expected; 10]);
 }
 
-/// Where there are two devices, chains are graphs, and what could be side by side is not.
+/// With two devices, chains become graphs, and tasks that could run concurrently do not.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn on_two_devices() {
@@ -163,7 +163,7 @@ fn on_two_devices() {
     assert_eq!((rt.take(b).unwrap()[9], rt.take(c).unwrap()[0]), (expected_b, expected_c));
 }
 
-/// Who is for one device is launched there, by a graph.
+/// Tasks for one device are launched there, as a graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn for_one_device() {
@@ -186,7 +186,7 @@ fn for_one_device() {
     assert_eq!(rt.take(y).unwrap(), [(0..3).fold(1, |y, _| nexts(y, 0..5)); 10]);
 }
 
-/// Loops that are spread: a graph for each device, as far as no part comes behind one on another device.
+/// Loops that are spread over devices: one graph per device, up to a part that follows one on another device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn spread() {
@@ -201,7 +201,7 @@ fn spread() {
                     let next = next.cpu(move |_, y| y.iter_mut().for_each(|y| *y = nexts(*y, salt..salt + 1)));
                     next.spread(&devices).submit()?;
                 }
-                // Each part is added to the one beside it, which is on the other device.
+                // Each part is added to its neighbour, which is on the other device.
                 (0..4).try_for_each(|part| {
                     let at = |part: usize| part * 10..part * 10 + 10;
                     let add = r.task("add", (y.slice(at(part ^ 1)).input(), x.slice(at(part)).inout()));
@@ -228,7 +228,7 @@ fn spread() {
     }
 }
 
-/// Scratch memory, which tasks side by side in a graph must not share.
+/// Scratch memory, which concurrent tasks of a graph must not share.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn scratch() {
@@ -260,7 +260,8 @@ fn scratch() {
     }
 }
 
-/// Tasks with indices of an iteration space, whose rows exchange their borders: on two devices, those of one index are one.
+/// Tasks with indices of an iteration space, whose rows exchange their borders. On two devices, the tasks of an index
+/// are one graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn indexed() {
@@ -312,8 +313,8 @@ fn indexed() {
     }
 }
 
-/// Replicas come and go between replays, where memory has room for one of three recordings: a graph is not launched with memory
-/// that is gone, whatever is at its place by now.
+/// Replicas are evicted between replays, because memory has room for one of three recordings. A graph must not be
+/// launched with memory that was freed, even if something else is at its address by now.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn evicted() {
@@ -339,7 +340,8 @@ fn evicted() {
     }
 }
 
-/// One of two devices gets lost during replays: what is read is right, or said to be lost, and replays go on with the other.
+/// One of two devices is lost during replays: data that can be read is correct, other data is reported as lost, and
+/// replays continue on the other device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn loss() {
@@ -368,7 +370,7 @@ fn loss() {
             Err(error) => assert!(error.to_string().contains("lost"), "{error} {ended:?}"),
         }
     }
-    // What is made anew is there; and once more if the loss was not noticed before.
+    // Data that is written again is available. If the loss was not noticed before, that takes a second attempt.
     let mut anew = || {
         y.iter().try_for_each(|y| rt.task("begin", y.output()).gpu(|k, y| next(k, y, 1)).submit().map(drop)).unwrap();
         replay(1)
@@ -422,7 +424,7 @@ impl Part {
     }
 }
 
-/// Memory as it would be if tasks had run one after the other; nothing of what is poisoned.
+/// Memory as if the tasks had run one after the other; `None` where it is poisoned.
 struct Oracle {
     memory: Vec<Vec<Option<u64>>>,
     failures: usize,
@@ -487,7 +489,7 @@ macro_rules! describe {
     }};
 }
 
-/// Random programs, parts of which are recorded, and replayed between the others, with failures on the way.
+/// Random programs with recorded parts that are replayed between the others, with failures.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn random_programs() {
@@ -501,10 +503,10 @@ fn random_programs() {
     for case in 0..cases {
         launched += random_program(&mut Random(seed.wrapping_mul(1000).wrapping_add(case)), case);
     }
-    assert!(launched > 0, "none of the replays was submitted as a whole");
+    assert!(launched > 0, "no replay was submitted as a graph");
 }
 
-/// Runs a program and compares it with the oracle; how many graphs were submitted.
+/// Runs a program and compares it with the oracle. Returns the number of graphs that were submitted.
 fn random_program(lot: &mut Random, case: u64) -> usize {
     let kind = kind();
     let units = lot.of(&["1:K:1", "1:K:1", "N:K:1", "1:CPU:1,1:K:1"]);

@@ -1,6 +1,6 @@
-// The doors of HIP's runtime and of hipRTC: what our backend and its tests call of them, and no more.
+// The entry points of the HIP runtime and of hipRTC that the backend and its tests use.
 //
-// Besides what core.hpp lists: STANDIN_HIP the runtime's version (60200000).
+// Environment variable, besides those in core.hpp: STANDIN_HIP, the version of the runtime (60200000).
 #include "core.hpp"
 #include <cstdio>
 #include <cstdlib>
@@ -10,7 +10,7 @@ using namespace standin;
 
 static thread_local Device *current = nullptr;
 
-/// Counts a call, and refuses it after an error. Threads begin with the first device.
+/// Counts a call, and refuses it after an error. The first device is the initial current device of each thread.
 #define ON_DEVICE                                    \
     CALLED;                                          \
     if (!current) current = devices()[0];            \
@@ -36,7 +36,7 @@ Code hipDeviceGetAttribute(int *value, int attribute, int) {
 Code hipDeviceCanAccessPeer(int *can, int, int) { *can = setting("STANDIN_PEERS", 1); return SUCCESS; }
 Code hipGetDevicePropertiesR0600(char *properties, int device) {
     if (!at(device)) return INVALID_DEVICE;
-    strcpy(properties + 1160, "gfx90a:sramecc+:xnack-"); // where ROCm 6 has the architecture
+    strcpy(properties + 1160, "gfx90a:sramecc+:xnack-"); // the offset of the architecture in ROCm 6
     return SUCCESS;
 }
 const char *hipGetErrorString(unsigned code) {
@@ -138,7 +138,7 @@ Code hipMemcpy3DAsync(const BoxCopy *box, Stream *stream) {
     if (box->kind == DEVICE_TO_DEVICE) {
         source = owner_of((uintptr_t)box->from.first);
         std::lock_guard guard(current->lock);
-        if (source != current && !current->peers.count(source)) return INVALID_VALUE; // no call names both devices
+        if (source != current && !current->peers.count(source)) return INVALID_VALUE; // the call does not name both devices
     }
     return copy(current, stream, {end_of(box->from.first, box->kind == HOST_TO_DEVICE, box->from.pitch, box->from.height, source),
                          end_of(box->to.first, box->kind == DEVICE_TO_HOST, box->to.pitch, box->to.height, current),

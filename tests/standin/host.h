@@ -1,4 +1,5 @@
-// What the dialect's CUDA form stands on, for the host: a kernel's function is called once for each thread of a group.
+// The definitions that the dialect's CUDA form needs on the host: a kernel's function is called once for each thread of
+// a group.
 #include <math.h>
 
 #define __global__
@@ -34,7 +35,7 @@ static inline double atomicAdd(double *sum, double value)
     }
 }
 
-// A kernel's arguments: copied into places of whole words when it is launched (so many bytes), and given to it for each thread.
+// A kernel's arguments: a launch packs them into whole words and gets the number of bytes; each thread gets copies.
 template <class T> static void standin_keep(void **&from, unsigned char *&to)
 {
     __builtin_memcpy(to, *from++, sizeof(T));
@@ -56,7 +57,7 @@ template <class T> static T standin_kept(const unsigned char *&from)
 template <class... P> struct standin_call { template <class F> standin_call(F *f, P... values) { f(values...); } };
 template <class... P> static void standin_apply(void (*kernel)(P...), const unsigned char *from)
 {
-    standin_call<P...>{kernel, standin_kept<P>(from)...}; // in braces: from left to right
+    standin_call<P...>{kernel, standin_kept<P>(from)...}; // braces fix the order: from left to right
 }
 #define STANDIN_KERNEL(name)                                                                                         \
     extern "C" unsigned standin_pack_##name(void **from, unsigned char *to) { return standin_pack(name, from, to); } \

@@ -1,8 +1,10 @@
-// Kernels on the host: texts become shared objects; a launch calls the kernel's function for each thread of each group.
+// Kernels on the host: texts are compiled to shared objects, and a launch calls the kernel's function for each thread
+// of each group.
 //
-// Threads of a group are fibers, so that they can wait for each other at barriers. One fiber runs thread after thread until
-// one comes to a barrier; then another goes on with the rest. So a kernel without barriers is a plain loop. Threads start
-// in an order that changes from group to group. A barrier that some threads do not come to is a broken rule.
+// Threads of a group are fibers, so that they can wait for each other at barriers. One fiber runs one thread after the
+// other until a thread reaches a barrier; then another fiber continues with the rest. So a kernel without barriers is a
+// simple loop. The order of threads changes from group to group. A barrier that some threads do not reach is a broken
+// rule.
 #include "core.hpp"
 #include <csetjmp>
 #include <csignal>
@@ -19,7 +21,7 @@
 
 namespace standin {
 
-// As in host.h.
+// The same as in host.h.
 struct Triple { unsigned x, y, z; };
 struct Place { Triple thread, group, threads, groups; void (*barrier)(); };
 
@@ -31,10 +33,10 @@ struct Fiber {
     jmp_buf at;
     ucontext_t context;
     bool begun = false;
-    unsigned thread = 0; // which it runs
+    unsigned thread = 0; // the thread that it runs
 };
 
-/// Runs groups, one after the other, on one thread of the system.
+/// Runs groups, one after the other, on one system thread.
 struct Runner {
     std::vector<Fiber *> idle, parked;
     Fiber *current = nullptr;
@@ -121,7 +123,7 @@ struct sigaction before[2];
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     if (rescue) {
-        // Of what runs here nothing holds a lock that this needs: kernels and copies call nothing.
+        // Kernels and copies call no functions, so they cannot hold a lock that is needed here.
         char text[200];
         int bytes = snprintf(text, sizeof text, "stand-in driver: %s touches %p\n",
                              runner && runner->function ? runner->function->name.c_str() : "a copy", info->si_addr);
@@ -147,7 +149,7 @@ bool faults(const std::function<void()> &operation) {
     sigjmp_buf here;
     if (sigsetjmp(here, 1)) {
         rescue = nullptr;
-        runner = nullptr; // its fibers are lost
+        runner = nullptr; // leaks the fibers
         return true;
     }
     rescue = &here;
@@ -156,7 +158,7 @@ bool faults(const std::function<void()> &operation) {
     return false;
 }
 
-/// A kernel with its arguments packed; whether it can be launched.
+/// Packs the arguments of a kernel. Returns whether it can be launched.
 static bool prepare(Node &node, const Function *function, const unsigned grid[3], const unsigned block[3], void **arguments) {
     unsigned threads = block[0] * block[1] * block[2];
     if (!threads || threads > 1024 || !grid[0] || !grid[1] || !grid[2]) return false;
@@ -181,7 +183,8 @@ static void execute(const Node &node) {
             }
 }
 
-// Whether a kernel is given memory of its own device, or of one that this was given access to: what looks like an address is one.
+// Returns whether a kernel only gets memory of the device that runs it, or of a device that this one has access to.
+// Every argument that looks like an address is taken for one.
 static bool reaches_all(const Node &node, Device *device) {
     for (size_t at = 0; at + 8 <= node.packed.size(); at += 8) {
         uintptr_t word;
@@ -240,7 +243,7 @@ Code set(Instance *instance, const Node *node, const Function *function, const u
          void **arguments) {
     if (*instance->in_flight) broken("a graph was changed in flight");
     Node &mine = instance->nodes.at(node->number);
-    if (mine.function != function) return INVALID_VALUE; // the same kernel, says the manual of the first releases
+    if (mine.function != function) return INVALID_VALUE; // the manual of the first releases requires the same kernel
     return prepare(mine, function, grid, block, arguments) ? SUCCESS : INVALID_VALUE;
 }
 
@@ -274,7 +277,7 @@ Code launch(Stream *stream, Instance *instance) {
 }
 
 Code destroy(Instance *instance) {
-    // After an error nothing runs any more, and nobody waits until that is seen.
+    // After an error the device runs nothing, and nothing waits for the graph.
     bool any_stuck = false;
     for (Device *device : devices()) any_stuck |= device->stuck != SUCCESS;
     if (*instance->in_flight && !any_stuck) broken("a graph was destroyed in flight");
@@ -290,7 +293,7 @@ static std::string contents(const std::string &path) {
     return text.str();
 }
 
-/// A folder of our own, which goes away at the end.
+/// Returns a temporary folder, which is removed when the process ends.
 static std::string folder() {
     static std::string *one = [] {
         char name[] = "/tmp/standin-XXXXXX";
@@ -307,7 +310,7 @@ static std::string fresh(const char *end) {
     return folder() + "/" + std::to_string(made++) + end;
 }
 
-/// Names of kernels: what follows `__launch_bounds__(...)` in a preprocessed text.
+/// Returns the names of kernels: the words after `__launch_bounds__(...)` in a preprocessed text.
 static std::vector<std::string> kernels_in(const std::string &text) {
     std::vector<std::string> names;
     const std::string mark = "__launch_bounds__";
@@ -326,7 +329,7 @@ static std::vector<std::string> kernels_in(const std::string &text) {
     return names;
 }
 
-/// `file:line:column: rest` as NVRTC writes it: `file(line): rest`.
+/// Converts places from `file:line:column: rest` to the form of NVRTC: `file(line): rest`.
 static std::string in_brackets(const std::string &log) {
     std::stringstream lines(log);
     std::string line, result;
@@ -388,7 +391,7 @@ Code load(const void *image, Module **module) {
 }
 
 Code unload(Module *module) {
-    // It stays open, as its functions' threads may have memory of their own in it.
+    // The object stays open, because threads may have thread-local variables in it.
     count("live modules", -1);
     delete module;
     return SUCCESS;

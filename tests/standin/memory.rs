@@ -1,4 +1,4 @@
-//! Programs with device memory that others have made, and that others get: by the interface's own calls, as CuPy does.
+//! Programs that adopt device memory from others, and export it to others, by the interface's own calls, as CuPy does.
 
 use super::programs::{kind, next, nexts, runtime, with_units};
 use super::raw::function;
@@ -18,11 +18,11 @@ fn is_cuda() -> bool {
     kind() == "CUDA"
 }
 
-/// Calls a function with these arguments, of which each is a number or an address; it has to succeed.
+/// Calls a function, which has to succeed, with these arguments, which are numbers or addresses.
 macro_rules! call {
     (@ $argument:expr) => { usize };
     ($name:expr, $($argument:expr),*) => {{
-        // SAFETY: whoever calls this passes what the interface's manual asks for; each argument has a register.
+        // SAFETY: callers pass the arguments that the interface's manual requires; each argument has a register.
         let call: extern "C" fn($(call!(@ $argument)),*) -> i32 = unsafe { std::mem::transmute(function($name)) };
         assert_eq!(call($($argument),*), 0, "{}", $name);
     }};
@@ -32,7 +32,7 @@ fn named<'a>(cuda: &'a str, hip: &'a str) -> &'a str {
     if is_cuda() { cuda } else { hip }
 }
 
-/// Binds this thread to a device, as whoever calls the interface does.
+/// Binds this thread to a device, as a caller of the interface does.
 fn bind(device: i32) {
     if !is_cuda() {
         return call!("hipSetDevice", device as usize);
@@ -43,7 +43,7 @@ fn bind(device: i32) {
     call!("cuDevicePrimaryCtxRelease_v2", device as usize);
 }
 
-/// Page-locked memory: what is copied from and to it is copied later.
+/// Page-locked memory; copies from and to it are asynchronous.
 struct Locked(*mut u64, usize);
 
 impl Locked {
@@ -51,13 +51,13 @@ impl Locked {
         let mut first: *mut u64 = ptr::null_mut();
         let place = ptr::from_mut(&mut first).expose_provenance();
         call!(named("cuMemHostAlloc", "hipHostMalloc"), place, (8 * elements.len()).max(8), 0);
-        // SAFETY: it was just allocated, of this size.
+        // SAFETY: the memory was just allocated with this size.
         unsafe { ptr::copy_nonoverlapping(elements.as_ptr(), first, elements.len()) };
         Self(first, elements.len())
     }
 
     fn elements(&self) -> Vec<u64> {
-        // SAFETY: it has so many, and what was enqueued has ended.
+        // SAFETY: the memory has `self.1` elements, and all enqueued copies have ended.
         unsafe { std::slice::from_raw_parts(self.0, self.1) }.to_vec()
     }
 
@@ -79,7 +79,7 @@ fn synchronizing() -> &'static str {
     named("cuStreamSynchronize", "hipStreamSynchronize")
 }
 
-/// The elements of device memory, by way of the default stream.
+/// Returns elements of device memory, copied on the default stream.
 fn elements_at(device: i32, address: usize, len: usize) -> Vec<u64> {
     bind(device);
     let locked = Locked::new(&vec![0; len]);
@@ -90,7 +90,7 @@ fn elements_at(device: i32, address: usize, len: usize) -> Vec<u64> {
     elements
 }
 
-/// An array as CuPy has it: on a device, written by its default stream, which may yet be at it.
+/// An array as CuPy has it: on a device, and written on its default stream, possibly still in progress.
 struct Foreign {
     managed: DlManagedTensor,
     address: usize,
@@ -102,7 +102,7 @@ struct Foreign {
 }
 
 unsafe extern "C" fn free(managed: *mut DlManagedTensor) {
-    // SAFETY: made by `foreign`, and freed once.
+    // SAFETY: `managed` was made by `foreign`, and is freed once.
     let mut array = unsafe { Box::from_raw((*managed).manager_ctx.cast::<Foreign>()) };
     array.freed.fetch_add(1, Ordering::SeqCst);
     if array.address != 0 {
@@ -119,7 +119,7 @@ fn dlpack(device: i32) -> DlDevice {
     DlDevice { device_type: if is_cuda() { 2 } else { 10 }, device_id: device }
 }
 
-/// These elements on a device, of which the tensor has some; and how often it was freed.
+/// Returns a tensor for some of these elements on a device, and the number of times it was freed.
 fn foreign(
     device: i32,
     elements: &[u64],
@@ -165,17 +165,17 @@ fn vector(elements: &[u64]) -> (Tensor, Arc<AtomicUsize>) {
     foreign(0, elements, &[elements.len()], &[1], |_| ())
 }
 
-/// Where a tensor begins.
+/// Returns the address of a tensor.
 fn address(tensor: Tensor) -> (Tensor, usize) {
     let raw = tensor.into_raw();
-    // SAFETY: it was just given away, and is taken back.
+    // SAFETY: the tensor was just given away, and is taken back.
     unsafe { (Tensor::from_raw(raw), (*raw).dl_tensor.data.addr()) }
 }
 
-/// Elements of the array that is adopted.
+/// The number of elements of the adopted array.
 pub const ADOPTED: usize = 5000;
 
-/// Kernels work where the array lies: nothing is copied to the device.
+/// Kernels use the array in place: nothing is copied to the device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted() {
@@ -192,7 +192,7 @@ fn adopted() {
     assert_eq!(freed.load(Ordering::SeqCst), 0);
     assert_eq!(rt.take(x).unwrap(), expected);
     assert_eq!(freed.load(Ordering::SeqCst), 1);
-    // Nobody takes this one, nor uses it, nor these.
+    // These arrays are neither taken nor used, or empty.
     let (tensor, freed) = vector(&elements);
     drop(rt.from_dlpack::<u64, Ix1>(tensor).unwrap());
     rt.wait().unwrap();
@@ -204,7 +204,7 @@ fn adopted() {
     assert_eq!((freed.load(Ordering::SeqCst), freed_empty.load(Ordering::SeqCst)), (1, 1));
 }
 
-/// Rows with gaps between them, which keep what is there.
+/// Rows with gaps between them; the gaps keep their content.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_with_gaps() {
@@ -236,7 +236,7 @@ fn adopted_with_gaps() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// More than the runtime has itself: what others have takes nothing of that, and never leaves to make room.
+/// More memory than the runtime has: adopted memory does not count against its capacity, and is never evicted.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_and_evicted() {
@@ -273,7 +273,7 @@ fn adopted_and_evicted() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// On the second of two devices, and used by both and by a core.
+/// An adopted array on the second of two devices, used by both devices and by a core.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn adopted_beside_others() {
@@ -308,7 +308,7 @@ fn adopted_beside_others() {
     assert_eq!(freed.load(Ordering::SeqCst), 1);
 }
 
-/// What is not to be had as a replica is refused, and comes back.
+/// A tensor that cannot be a replica is refused and returned.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn refused() {
@@ -324,21 +324,21 @@ fn refused() {
     };
     let of = |change: fn(&mut DlTensor)| foreign(0, &[1, 2, 3, 4], &[4], &[1], change);
     let (this, other) = if is_cuda() { ("CUDA", "ROCm") } else { ("ROCm", "CUDA") };
-    // The second device is there, and the runtime has it not.
+    // The second device exists, but the runtime does not use it.
     let second = foreign(1, &[1, 2], &[2], &[1], |_| ());
     refused(second, &[&format!("{this} device 1"), &format!("have {this} devices 0 alone")]);
     refused(of(|t| t.device.device_type = 12 - t.device.device_type), &[other, &format!("have no {other} device")]);
     refused(of(|t| t.device.device_type = 4), &["OpenCL device 0", "a context"]);
     refused(of(|t| t.device.device_type = 9), &["DLPack's type 9", "have no such device"]);
-    // It says that it lies where it does not.
+    // The tensor names a device on which its memory is not.
     refused(foreign(1, &[1, 2], &[2], &[1], |t| t.device.device_id = 0), &["has no such memory", "freed"]);
-    // Its end is somebody else's, or nobody's.
+    // The tensor ends in memory of others, or in none.
     // SAFETY: the list has one extent.
     refused(of(|t| unsafe { *t.shape = 4000 }), &["has no such memory", "32000 bytes"]);
     refused(of(|t| t.dtype.code = 2), &["float64", "uint64"]);
     // SAFETY: the list has one stride.
     refused(of(|t| unsafe { *t.strides = 2 }), &["strides"]);
-    // What is lent to be read, and what another has.
+    // A tensor exported for reading, and memory that another data object has adopted.
     let (tensor, freed) = vector(&[1, 2, 3]);
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
     let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(&x, SPACE).unwrap()).unwrap_err().to_string();
@@ -353,7 +353,7 @@ fn refused() {
     assert!(error.contains("have no device") && error.contains("a unit for that device"), "{error}");
 }
 
-/// What was written on a device is there when it is lent, and stays as it is meanwhile.
+/// Data written on a device is complete when it is exported, and stays unchanged in the meantime.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent() {
@@ -364,17 +364,17 @@ fn lent() {
         let expected = nexts(1, 0..round + 1);
         let (tensor, at) = address(rt.to_dlpack(x.slice(200..), SPACE).unwrap());
         assert_eq!((tensor.device(), tensor.shape()), (dlpack(0), &[800][..]));
-        assert_eq!(elements_at(0, at, 800), [expected; 800], "the kernel has ended");
+        assert_eq!(elements_at(0, at, 800), [expected; 800], "the kernel must have ended");
         let again = rt.to_dlpack(&x, SPACE).unwrap();
         if round == 7 {
             next(&rt, &x, 7);
             rt.task("undo", (x.output(),)).cpu(move |_, (x,)| x.fill(expected)).submit().unwrap();
             assert!(!rt.wait_timeout(Duration::from_millis(30)).unwrap());
-            assert_eq!(elements_at(0, at, 800), [expected; 800], "who writes it waits");
+            assert_eq!(elements_at(0, at, 800), [expected; 800], "a writer must wait for the tensor");
         }
         drop(tensor);
         if round == 7 {
-            drop(again); // else the read would wait for who waits for this
+            drop(again); // otherwise the read would wait for the writer, which waits for this tensor
             assert_eq!(rt.read(x.slice(..3)).unwrap(), [expected; 3]);
         } else {
             assert_eq!(rt.read(x.slice(..3)).unwrap(), [expected; 3]);
@@ -384,7 +384,7 @@ fn lent() {
     assert_eq!(rt.take(x).unwrap(), [nexts(1, 0..20); 1000]);
 }
 
-/// What was enqueued by who had the memory comes before what the runtime enqueues then.
+/// Work that the consumer of the memory has enqueued comes before the work that the runtime enqueues after it.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent_to_be_written() {
@@ -404,7 +404,7 @@ fn lent_to_be_written() {
     }
 }
 
-/// A replica that is lent stays, whoever needs the room.
+/// An exported replica stays, even if other data needs the room.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent_while_others_need_the_room() {
@@ -425,7 +425,7 @@ fn lent_while_others_need_the_room() {
     }
 }
 
-/// From one runtime to another on the same device.
+/// Memory is exported from one runtime to another on the same device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lent_to_another_runtime() {
@@ -444,7 +444,7 @@ fn lent_to_another_runtime() {
         expected = nexts(nexts(nexts(expected, round..round + 1), 100..101), 50..51);
     }
     assert_eq!(one.take(x).unwrap(), [expected; 500]);
-    // Both end before what is lent comes back.
+    // Both runtimes end before the exported memory is returned.
     let (x, at) = (one.data(vec![2u64; 500]), one.data(vec![4u64; 5]));
     let y: Data<u64> = other.from_dlpack(one.to_dlpack_mut(&x, SPACE).unwrap()).unwrap();
     next(&other, &y, 1);
@@ -455,7 +455,7 @@ fn lent_to_another_runtime() {
     drop((ours, lent));
 }
 
-/// A device that gets lost while it has memory of others, and while others have some of it.
+/// A device is lost while it has adopted memory, and while others use some of its memory.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn lost() {
@@ -472,7 +472,7 @@ fn lost() {
     let late = foreign_on_a_lost_device();
     let error = rt.from_dlpack::<u64, Ix1>(late).unwrap_err().to_string();
     assert!(error.contains("lost") || error.contains("error"), "{error}");
-    // Mended, it is an array like any other.
+    // Once cleared, it is an array like any other.
     let adopted = failed.into_data();
     rt.task("fill", (adopted.output(),)).cpu(|_, (x,)| x.fill(9)).submit().unwrap();
     assert_eq!(rt.take(adopted).unwrap(), [9; 100]);
@@ -482,11 +482,11 @@ fn lost() {
     assert_eq!((rt.take(x).unwrap(), rt.take(y).unwrap()), (vec![5; 100], vec![6; 100]));
 }
 
-/// One that nothing is allocated for any more.
+/// Returns a tensor for which nothing can be allocated any more.
 fn foreign_on_a_lost_device() -> Tensor {
     let (tensor, _) = foreign(0, &[], &[0], &[1], |_| ());
     let raw = tensor.into_raw();
-    // SAFETY: it was just given away; nothing follows the address.
+    // SAFETY: the tensor was just given away; the address is never dereferenced.
     unsafe {
         ((*raw).dl_tensor.data, *(*raw).dl_tensor.shape) = (ptr::with_exposed_provenance_mut(4096), 4);
         Tensor::from_raw(raw)

@@ -1,13 +1,14 @@
-// A layer between OpenCL's loader and an implementation for cores, by which its devices look like GPUs: memory is given to a
-// buffer when it is first used, there may be little of it, and copies are to come from and go to page-locked memory.
+// A layer between the OpenCL loader and an implementation for CPUs, which makes its devices look like GPUs: a buffer
+// gets memory when it is first used, there may be little memory, and copies should come from and go to page-locked
+// memory.
 //
-// The loader (ocl-icd 2.3 and later) opens what OPENCL_LAYERS names. Variables:
-// - STANDIN_HOLDS: so many bytes of used buffers are all there are; what first uses more is refused, and nothing is enqueued.
-// - STANDIN_REFUSAL: the code of that; CL_MEM_OBJECT_ALLOCATION_FAILURE (-4) unless given.
-// - STANDIN_REPORT: where to write at exit what was called and what is left.
+// The loader (ocl-icd 2.3 and later) opens the library that OPENCL_LAYERS names. Variables:
+// - STANDIN_HOLDS: number of bytes of used buffers. A call that needs more is refused, and nothing is enqueued.
+// - STANDIN_REFUSAL: the error code of a refusal; CL_MEM_OBJECT_ALLOCATION_FAILURE (-4) by default.
+// - STANDIN_REPORT: the file to write at exit, with the calls made and the objects left.
 //
-// What it can't show: what GPUs' implementations do otherwise than the manual says. Kernels' arguments are taken for used by
-// the next launch, as the runtime sets all of them before each.
+// The layer cannot show where implementations for GPUs differ from the manual. It treats all arguments of a kernel as
+// used by the next launch, because the runtime sets all of them before each launch.
 
 #include <CL/cl_ext.h>
 #include <CL/cl_layer.h>
@@ -34,7 +35,7 @@ struct Buffer {
 };
 std::map<cl_mem, Buffer> buffers;
 std::map<cl_kernel, std::map<cl_uint, cl_mem>> arguments;
-/// Page-locked memory: from each first address its length.
+/// Page-locked memory: the length of each range by its first address.
 std::map<uintptr_t, size_t> mapped;
 size_t used_bytes;
 std::map<const char *, long, bool (*)(const char *, const char *)> counts([](auto a, auto b) { return strcmp(a, b) < 0; });
@@ -49,7 +50,7 @@ void count(const char *what) {
     counts[what]++;
 }
 
-/// Gives buffers memory that are used now for the first time; a refusal, or CL_SUCCESS.
+/// Gives memory to buffers that are used for the first time. Returns the error code of a refusal, or CL_SUCCESS.
 cl_int use(const std::vector<cl_mem> &all) {
     static const size_t holds = number("STANDIN_HOLDS", SIZE_MAX);
     static const char *code = getenv("STANDIN_REFUSAL");
@@ -67,7 +68,7 @@ cl_int use(const std::vector<cl_mem> &all) {
     return CL_SUCCESS;
 }
 
-/// Notes a copy between a device and the host.
+/// Counts a copy between a device and the host.
 void copied(const void *first, size_t bytes, const char *locked, const char *pageable) {
     std::lock_guard guard(lock);
     auto begin = reinterpret_cast<uintptr_t>(first);
@@ -119,7 +120,7 @@ cl_int CL_API_CALL set_argument(cl_kernel kernel, cl_uint index, size_t size, co
         cl_mem memory;
         memcpy(&memory, value, sizeof memory);
         std::lock_guard guard(lock);
-        arguments[kernel][index] = memory; // a number that is no buffer's is not found
+        arguments[kernel][index] = memory; // a value that is not a buffer is not found later
     }
     return target->clSetKernelArg(kernel, index, size, value);
 }
@@ -206,7 +207,7 @@ cl_int CL_API_CALL unmap(cl_command_queue queue, cl_mem memory, void *first, cl_
     return target->clEnqueueUnmapMemObject(queue, memory, first, waits, wait, event);
 }
 
-// Of command buffers, which are no part of the table: how many there are, and how often they are enqueued.
+// Command buffers, which are not in the table: counts how many exist, and how often they are enqueued.
 clCreateCommandBufferKHR_fn create_commands_below;
 clReleaseCommandBufferKHR_fn release_commands_below;
 clEnqueueCommandBufferKHR_fn enqueue_commands_below;

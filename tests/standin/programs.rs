@@ -1,4 +1,4 @@
-//! Programs for a stand-in, which tests run in processes of their own: alone they would find no device.
+//! Programs for a stand-in. Other tests run them in separate processes; on their own they would find no device.
 
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
@@ -17,26 +17,26 @@ const TEXT: &str = "
         if (i < n) ATOMIC_ADD(total, x[i]);
     }
 ";
-// SAFETY: indices are compared with the numbers that the heads name.
+// SAFETY: each kernel compares its indices with the sizes that its signature declares.
 const PROGRAM: Program = unsafe { Program::new("standin.cl", TEXT) };
 pub static NEXT: Kernel<(Write<u64>, u64, i32)> = Kernel::new(&PROGRAM, "next");
 static SUM: Kernel<(Read<f64>, Write<f64>, i32)> = Kernel::new(&PROGRAM, "sum");
 
-/// One device of the interface that the parent process has named.
+/// Returns a runtime with one device of the interface that the parent process has named.
 pub fn runtime() -> Runtime {
     with_units(&format!("1:{}:1", kind()))
 }
 
-/// The kind of unit that the parent process has named.
+/// Returns the kind of unit that the parent process has named.
 pub fn kind() -> String {
-    std::env::var("STANDIN_UNITS").expect("a test runs this in a process of its own")
+    std::env::var("STANDIN_UNITS").expect("a test runs this in a separate process")
 }
 
 pub fn with_units(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).scheduler("dynamic").build().unwrap()
 }
 
-/// `y ← 31 y + salt` on the device.
+/// Submits `y ← 31 y + salt`, for the device only.
 pub fn next(rt: &Runtime, y: &Data<u64>, salt: u64) {
     rt.task("next", (y.inout(),))
         .gpu(move |k, (mut y,)| {
@@ -66,7 +66,7 @@ fn chain() {
 
 pub const CHAINS: u64 = 32;
 
-/// Chains that know nothing of each other, except that all begin with one task.
+/// Independent chains, except that all begin with one task.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn chains() {
@@ -111,10 +111,10 @@ fn reductions() {
     }
 }
 
-/// Bodies that leave the thread bound to something else, as libraries that they call may.
+/// Bodies that leave the thread bound to something else, as libraries that they call may do.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn strangers() {
+fn thread_left_unbound() {
     let rt = runtime();
     let y = rt.data(vec![1; 10]);
     for salt in 0..100 {
@@ -138,7 +138,7 @@ fn unbind() {
         Ok("CUDA") => (c"libcuda.so.1", c"cuCtxSetCurrent"),
         _ => (c"libamdhip64.so.8", c"hipSetDevice"),
     };
-    // SAFETY: the library is open already; both functions take one number or address, null and 1 are among those.
+    // SAFETY: the library is open already. Both functions take one number or address; null and 1 are valid.
     unsafe {
         let bind = libc::dlsym(libc::dlopen(library.as_ptr(), libc::RTLD_NOW), name.as_ptr());
         assert!(!bind.is_null());
@@ -147,7 +147,7 @@ fn unbind() {
     }
 }
 
-/// More scratch memory than the device has at once, in sizes of which none serves for another.
+/// More scratch memory than the device has at once, in sizes that cannot be reused for one another.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn scratch() {
@@ -170,7 +170,8 @@ fn scratch() {
     }
 }
 
-/// Arrays, private replicas and scratch memory together are more than the device has, though it says that all would fit.
+/// Arrays, private replicas and scratch memory together exceed the device's memory, although its capacity should
+/// suffice.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn shortage() {
@@ -202,10 +203,10 @@ fn shortage() {
     totals.into_iter().for_each(|total| assert_eq!(rt.take(total).unwrap()[0], (18 * ELEMENTS) as f64));
 }
 
-/// More than the device has for one task.
+/// A single task that needs more memory than the device has.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn too_much() {
+fn working_set_too_large() {
     let rt = runtime();
     let (x, y) = (rt.data(vec![1u64; 1 << 18]), rt.data(vec![1u64; 10]));
     next(&rt, &y, 1);
@@ -218,7 +219,7 @@ fn too_much() {
     assert_eq!(rt.take(z).unwrap(), [nexts(1, 5..6); 10]);
 }
 
-/// Large arrays: one that no device touches, one that is copied once, and one that comes back each time.
+/// Large arrays: one that no device touches, one that is copied once, and one that is copied back each time.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn large_arrays() {
@@ -237,7 +238,7 @@ fn large_arrays() {
     rt.wait().unwrap();
 }
 
-/// Boxes of several MiB, with gaps between their rows at home, in pieces that do not divide them.
+/// Boxes of several MiB, with gaps between their rows on the host, copied in pieces that do not divide them evenly.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn large_boxes() {
@@ -250,7 +251,7 @@ fn large_boxes() {
         for (j, k) in [(100..701, 3..500), (0..1, 0..503), (99..600, 0..503)] {
             rt.task("rows", (x.block((.., j.clone(), k.clone())).inout(),))
                 .gpu(move |launcher, (mut x,)| {
-                    // The first row of the box; the others only go there and back.
+                    // Changes the first row of the box; the others are only copied in both directions.
                     let n = x.extents()[2];
                     launcher.launch(&NEXT, n, (&mut x, salt, n as i32))
                 })
@@ -268,17 +269,17 @@ fn large_boxes() {
     assert_eq!((y.len(), y.iter().all(|y| *y == last)), (1_000_003, true));
 }
 
-/// One task.
+/// A single task.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn one() {
+fn single_task() {
     let rt = runtime();
     let y = rt.data(vec![1; 10]);
     next(&rt, &y, 5);
     assert_eq!(rt.take(y).unwrap(), [nexts(1, 5..6); 10]);
 }
 
-/// One task, for which nothing can be compiled; the error has these words.
+/// A single task for which nothing can be compiled. The error has the words in `STANDIN_EXPECTED`.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn without_a_compiler() {
@@ -289,7 +290,8 @@ fn without_a_compiler() {
     assert!(error.contains(&std::env::var("STANDIN_EXPECTED").unwrap()), "{error}");
 }
 
-/// A machine that loses a device: what is read is right, or said to be lost; and the program goes on.
+/// A machine that loses a device: data that can be read is correct, other data is reported as lost, and the program
+/// continues.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn loss() {
@@ -337,7 +339,7 @@ fn loss() {
         }
     }
     println!("{lost} lost, {}", ended.map_or_else(|error| error.to_string(), |()| "nothing failed".to_owned()));
-    // What was lost is made anew, on what is left; and once more if it is lost only now.
+    // Lost data is computed again on the remaining units; a second attempt is needed if the loss is noticed only now.
     let anew = || {
         for y in &y {
             rt.task("begin", (y.output(),)).cpu(|_, (y,)| y.fill(5)).submit().unwrap();
@@ -349,13 +351,13 @@ fn loss() {
     if let Err(error) = anew() {
         let is_first = lost == 0 && (error.to_string().contains("lost") || error.to_string().contains("cannot"));
         assert!(is_first, "{lost} lost before, {error}");
-        _ = rt.wait(); // says once more what a read may have said
+        _ = rt.wait(); // may repeat a failure that a read has returned
         anew().unwrap();
     }
     y.into_iter().for_each(|y| assert_eq!(rt.take(y).unwrap(), [nexts(5, 1..2); 10]));
 }
 
-/// An array that is page-locked by request, before its first copy.
+/// An array that is page-locked on request, before its first copy.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn pin_memory() {

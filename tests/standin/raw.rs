@@ -1,4 +1,4 @@
-//! Programs with bodies that call the interface themselves, and with modules of their own, for a stand-in.
+//! Programs for a stand-in with bodies that call the interface themselves, and with custom modules.
 
 use super::programs::{kind, next, nexts, runtime, with_units};
 use std::error::Error;
@@ -11,7 +11,7 @@ use thalweg::error::FailureReason;
 use thalweg::kernel::{CType, Module, ModuleKernel, Plain, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// A function of the interface's library, which is open already.
+/// Returns a function of the interface's library, which is open already.
 pub fn function(name: &str) -> *mut c_void {
     let library = if name.starts_with("cu") { c"libcuda.so.1" } else { c"libamdhip64.so.8" };
     let name = CString::new(name).unwrap();
@@ -21,14 +21,13 @@ pub fn function(name: &str) -> *mut c_void {
     found
 }
 
-/// Enqueues a copy on the device; the code.
+/// Enqueues a copy on the device. Returns the interface's code.
 ///
-/// # Safety
-/// Both ends are device memory of this size.
+/// # Safety Both ends must be device memory of at least this size.
 pub unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *mut c_void) -> i32 {
     type Cuda = extern "C" fn(u64, u64, usize, *mut c_void) -> i32;
     type Hip = extern "C" fn(*mut u64, *const u64, usize, u32, *mut c_void) -> i32;
-    // SAFETY: the types are those of the interfaces' manuals; 3 is from device to device.
+    // SAFETY: the types are those of the interfaces' manuals; 3 means from device to device.
     unsafe {
         match kind().as_str() {
             "CUDA" => {
@@ -43,18 +42,18 @@ pub unsafe fn enqueue_copy(to: *mut u64, from: *const u64, len: usize, stream: *
     }
 }
 
-/// Whether the stream is there, and a context current.
+/// Returns whether the stream exists and a context is current.
 fn is_usable(stream: usize) -> bool {
     let name = if kind() == "CUDA" { "cuStreamQuery" } else { "hipStreamQuery" };
-    // SAFETY: the type is that of the interface's manual; the stand-in knows which streams it has made.
+    // SAFETY: the type is that of the interface's manual; the stand-in knows the streams it has made.
     let query: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
     query(stream) == 0
 }
 
-/// Takes the thread's context, or gives it another device.
+/// Takes the thread's context, or binds the thread to another device.
 fn unbind() {
     let name = if kind() == "CUDA" { "cuCtxSetCurrent" } else { "hipSetDevice" };
-    // SAFETY: the type is that of the interface's manual; there is a device 0, and null is no context.
+    // SAFETY: the type is that of the interface's manual; device 0 exists, and null is no context.
     let bind: extern "C" fn(usize) -> i32 = unsafe { std::mem::transmute(function(name)) };
     assert_eq!(bind(0), 0);
 }
@@ -62,7 +61,7 @@ fn unbind() {
 static MADE: AtomicUsize = AtomicUsize::new(0);
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-/// As a library's handle: of a stream, and with calls of the interface at its end.
+/// A handle like those of libraries: it belongs to a stream, and its destructor calls the interface.
 struct Handle(usize);
 
 impl Handle {
@@ -81,7 +80,7 @@ impl Drop for Handle {
     }
 }
 
-/// Keeps another one company, and makes trouble.
+/// A kept value whose destructor panics.
 struct Panics;
 
 impl Drop for Panics {
@@ -106,7 +105,7 @@ impl Error for Mine {
     }
 }
 
-/// What both interfaces' bodies do: `y ← x`, and then this.
+/// Body for both interfaces: `y ← x`, and then `$then`.
 macro_rules! body {
     ($then:expr) => {{
         let then = $then;
@@ -114,7 +113,7 @@ macro_rules! body {
             let (from, to, stream) = (cx.ptr(&x), cx.ptr_mut(&mut y), cx.stream());
             let handle = cx.keep(Handle::on)?;
             assert_eq!(handle.0, stream.addr());
-            // SAFETY: the task reads x and writes y, which are as long.
+            // SAFETY: the task reads `x` and writes `y`, which have the same length.
             assert_eq!(unsafe { enqueue_copy(to, from, x.len(), stream) }, 0);
             unbind();
             then()
@@ -122,7 +121,7 @@ macro_rules! body {
     }};
 }
 
-/// A task `y ← x` that calls the interface itself.
+/// Submits a task `y ← x` that calls the interface itself.
 fn copy(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, then: fn() -> Result<(), Mine>) {
     rt.task("copy", (x.slice(2..8).input(), y.slice(3..9).output()))
         .cuda(body!(then))
@@ -131,10 +130,10 @@ fn copy(rt: &Runtime, x: &Data<u64>, y: &Data<u64>, then: fn() -> Result<(), Min
         .unwrap();
 }
 
-/// Copies in a program of several chains.
+/// The number of copies in a program of several chains.
 pub const COPIES: usize = 40;
 
-/// Bodies that call the interface between tasks of the dialect, on regions that begin somewhere.
+/// Bodies that call the interface between tasks of the dialect, on regions that do not begin where their arrays do.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn copies() {
@@ -167,7 +166,7 @@ fn copy_in_chains(rt: &Runtime) {
     }
 }
 
-/// What a unit of kind `GPU` has is known when it is opened.
+/// The interface of a unit of kind `GPU` is known once the unit is opened.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn on_any_gpu() {
@@ -178,8 +177,13 @@ fn on_any_gpu() {
     let other = if kind() == "CUDA" { other.hip(|_, _| ()) } else { other.cuda(|_, _| ()) };
     let refused = other.submit().unwrap_err();
     assert!(matches!(refused, SubmitError::NoUnit { .. }), "{refused}");
-    // One for all accelerators gives way to the interface's own.
-    rt.task("own", (y.inout(),)).gpu(|_, _| panic!("not this")).cuda(|_, _| ()).hip(|_, _| ()).submit().unwrap();
+    // The interface's own body takes precedence over the one for all accelerators.
+    rt.task("own", (y.inout(),))
+        .gpu(|_, _| panic!("the wrong body ran"))
+        .cuda(|_, _| ())
+        .hip(|_, _| ())
+        .submit()
+        .unwrap();
     rt.wait().unwrap();
 }
 
@@ -192,7 +196,7 @@ fn failures() {
     for round in 0..5 {
         copy(&rt, &x, &y, || Err(Mine(Some(Box::new(Mine(None))))));
         next(&rt, &y, 1); // skipped
-        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("round {round}: it has failed") };
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("round {round}: the task has not failed") };
         let FailureReason::Returned(error) = failures[0].reason() else { panic!("{:?}", failures[0]) };
         assert_eq!((error.to_string(), failures[0].skipped()), ("status 7".to_owned(), 1));
         assert_eq!(error.source().unwrap().to_string(), "not initialized");
@@ -209,7 +213,11 @@ fn failures() {
     task.cuda(move |cx, _| cx.keep(keep).map(|_| ())).hip(move |cx, _| cx.keep(keep).map(|_| ())).submit().unwrap();
     rt.wait().unwrap();
     drop((x, y, rt));
-    assert_eq!(DROPPED.load(Ordering::SeqCst), MADE.load(Ordering::SeqCst), "though another one panicked");
+    assert_eq!(
+        DROPPED.load(Ordering::SeqCst),
+        MADE.load(Ordering::SeqCst),
+        "a handle was not dropped after another one had panicked"
+    );
 }
 
 const OWN: &str = r#"
@@ -239,7 +247,7 @@ const MODULE: Module = Module::new("own").cuda(OWN).hip(OWN);
 static STEP: ModuleKernel<(Read<u64>, Write<u64>, Plain<Pair>, i32)> = ModuleKernel::new(&MODULE, "step", [32, 1, 1]);
 static WILD: ModuleKernel<(Write<u64>,)> = ModuleKernel::new(&MODULE, "wild", [1, 1, 1]);
 
-/// A text of the interface's own, with a structure for a parameter; and compiled code.
+/// A text in the interface's own language, with a struct as a parameter, and compiled code.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn modules() {
@@ -248,7 +256,7 @@ fn modules() {
     let pair = Pair { factor: 3, unused: [0.5; 3], salt: 11 };
     rt.task("step", (x.slice(10..).input(), y.slice(..90).output()))
         .gpu(move |k, (x, mut y)| {
-            // SAFETY: both regions have 90 elements, with which the kernel compares its index.
+            // SAFETY: both regions have 90 elements, and the kernel compares its index with that number.
             unsafe { k.launch_module(&STEP, 90, (&x, &mut y, Plain(pair), 90)) }
         })
         .submit()
@@ -258,7 +266,7 @@ fn modules() {
 
     const TEXT: &str = "KERNEL(64, 1, 1) negate(INOUT(UINT64, y, n), int n)
         { REGION(y); int i = GLOBAL_ID(0); if (i < n) y[i] = ~y[i]; }";
-    // SAFETY: only the first n elements are touched.
+    // SAFETY: only the first `n` elements are touched.
     const PROGRAM: Program = unsafe { Program::new("negate.cl", TEXT) };
     let architecture = if kind() == "CUDA" { "sm_90" } else { "gfx90a" };
     let code: &'static [u8] = compile_for(&PROGRAM, architecture).unwrap().leak();
@@ -266,14 +274,14 @@ fn modules() {
     let negate: &'static _ =
         Box::leak(Box::new(ModuleKernel::<(Write<u64>, i32)>::checked(&module, "negate", [64, 1, 1]).unwrap()));
     rt.task("negate", (y.inout(),))
-        // SAFETY: the kernel compares its index with 100, of which the region has as many.
+        // SAFETY: the kernel compares its index with 100, the number of elements of the region.
         .gpu(move |k, (mut y,)| unsafe { k.launch_module(negate, 100, (&mut y, 100)) })
         .submit()
         .unwrap();
     assert_eq!(rt.take(y).unwrap(), expected.iter().map(|y| !y).collect::<Vec<_>>());
 }
 
-/// Code of another interface, and what is no code at all.
+/// Code of another interface, and bytes that are not code.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn refused_code() {
@@ -302,7 +310,7 @@ fn refused_code() {
     assert_eq!(rt.take(x).unwrap(), [3; 10]);
 }
 
-/// A body that has enqueued what breaks the device, and then fails of something else.
+/// A body that enqueues a kernel that breaks the device, and then fails with another error.
 #[test]
 #[ignore = "run on a stand-in by another test"]
 fn breaks_the_device() {
@@ -310,15 +318,15 @@ fn breaks_the_device() {
     let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![2u64; 10]));
     rt.task("breaks", (x.inout(),))
         .cuda(|cx, (mut x,)| {
-            // SAFETY: none: the stand-in finds out.
+            // SAFETY: the promise is broken on purpose; the stand-in detects it.
             unsafe { cx.launcher().launch_module(&WILD, 1, (&mut x,)) }?;
             Err::<(), Box<dyn Error + Send + Sync>>(Box::new(Mine(None)))
         })
         .submit()
         .unwrap();
-    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it has failed") };
+    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task has not failed") };
     assert!(matches!(failures[0].reason(), FailureReason::Returned(error) if error.is::<Mine>()), "{failures:?}");
-    // The device is known to be gone: others do its tasks, and none has to find out by failing.
+    // The device is known to be lost: other units run its tasks, and no task has to fail to find out.
     for _ in 0..5 {
         rt.task("anywhere", (y.inout(),)).cpu(|_, (y,)| y[0] += 1).gpu(|_, _| ()).submit().unwrap();
     }

@@ -12,7 +12,7 @@ fn runtime(units: &str) -> Runtime {
 }
 
 #[test]
-fn commutative_tasks_run_in_the_order_in_which_they_became_ready() {
+fn commutative_tasks_run_in_the_order_they_became_ready() {
     let rt = runtime("3:CPU:1");
     let x = rt.scalar(0usize);
     let order = Arc::new(Mutex::new(Vec::new()));
@@ -29,7 +29,7 @@ fn commutative_tasks_run_in_the_order_in_which_they_became_ready() {
 }
 
 #[test]
-fn no_commutative_task_is_lost_and_none_meets_another_on_its_regions() {
+fn commutative_tasks_exclude_each_other_and_none_is_lost() {
     for units in ["3:CPU:1", "1:CPU:1,1:EMU:2"] {
         let rt = runtime(units);
         let (n, len) = (3000, 24);
@@ -46,7 +46,9 @@ fn no_commutative_task_is_lost_and_none_meets_another_on_its_regions() {
             let tile = y.block((row..row + 2, column..column + 2));
             rt.task("turn", (x.slice(range.clone()).commutative(), tile.commutative()))
                 .cpu(move |_, (x, mut y)| {
-                    range.clone().for_each(|e| assert!(!busy[e].swap(true, Ordering::AcqRel), "two on element {e}"));
+                    range
+                        .clone()
+                        .for_each(|e| assert!(!busy[e].swap(true, Ordering::AcqRel), "two tasks on element {e}"));
                     x.iter_mut().for_each(|x| *x += 1);
                     y.iter_mut().for_each(|y| *y += 1);
                     range.clone().for_each(|e| busy[e].store(false, Ordering::Release));
@@ -65,7 +67,7 @@ fn no_commutative_task_is_lost_and_none_meets_another_on_its_regions() {
 }
 
 #[test]
-fn commutative_tasks_on_pieces_run_side_by_side_after_one_on_the_whole() {
+fn commutative_tasks_on_disjoint_parts_run_concurrently() {
     let rt = runtime("2:CPU:1");
     let x = rt.data(vec![0; 8]);
     rt.task("whole", (x.commutative(),)).cpu(|_, _| ()).submit().unwrap();
@@ -78,7 +80,7 @@ fn commutative_tasks_on_pieces_run_side_by_side_after_one_on_the_whole() {
 }
 
 #[test]
-fn a_commutative_task_that_fails_or_is_skipped_passes_its_turn_on() {
+fn failed_or_skipped_commutative_task_passes_its_turn_on() {
     let rt = runtime("2:CPU:1");
     let (x, lost) = (rt.scalar(0), rt.scalar(0));
     let (open, wait) = gate();
@@ -109,7 +111,7 @@ fn a_commutative_task_that_fails_or_is_skipped_passes_its_turn_on() {
     assert!(rt.wait().is_err());
 }
 
-/// An operation that waits at a gate when it meets this value.
+/// Returns an operation that waits at a gate when it is first given `at`.
 fn gated(at: u64) -> (Reduction<u64>, Sender<()>, std::sync::mpsc::Receiver<()>) {
     let (open, wait) = gate();
     let (there, arrived) = channel();
@@ -126,7 +128,7 @@ fn gated(at: u64) -> (Reduction<u64>, Sender<()>, std::sync::mpsc::Receiver<()>)
     (add, open, arrived)
 }
 
-/// Submissions, bodies and other combining go on while an operation takes its time.
+/// Checks that submissions, bodies and other combinations continue while an operation takes long.
 fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
     let rt = runtime("2:CPU:1");
     let x = rt.scalar(0u64);
@@ -134,7 +136,7 @@ fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
     let add = wrap(add);
     rt.task("first", (x.reduction(add.clone()),)).cpu(|_, (x,)| x[0] = 1).submit().unwrap();
     arrived.recv().unwrap();
-    // One of the two threads is in the operation now, and stays there.
+    // One of the two threads is inside the operation now, and stays there.
     let ran = Arc::new(Barrier::new(2));
     for i in 0..100 {
         let ran = ran.clone();
@@ -155,13 +157,13 @@ fn nobody_waits_for<R: Reducer<u64>>(wrap: impl Fn(Reduction<u64>) -> R) {
 }
 
 #[test]
-fn nobody_waits_for_an_operation_that_takes_long() {
+fn slow_operation_does_not_block_other_tasks() {
     nobody_waits_for(|add| add);
     nobody_waits_for(AnyOrder);
 }
 
 #[test]
-fn an_operation_may_submit_tasks_on_other_data_but_not_wait() {
+fn operation_may_submit_tasks_on_other_data_but_not_wait() {
     for any_order in [false, true] {
         let rt = Arc::new(runtime("2:CPU:1"));
         let (x, y) = (Arc::new(rt.scalar(0u64)), Arc::new(rt.scalar(0u64)));
@@ -184,7 +186,7 @@ fn an_operation_may_submit_tasks_on_other_data_but_not_wait() {
             .unwrap();
         }
         rt.wait().unwrap();
-        assert!(refused.load(Ordering::Relaxed), "who waits in an operation waits for itself");
+        assert!(refused.load(Ordering::Relaxed), "a wait in an operation would wait for its own task");
         assert_eq!(rt.read_scalar(&x).unwrap(), 50);
         let sum = rt.read_scalar(&y).unwrap();
         assert!(sum.is_multiple_of(10) && sum > 0, "{sum}");
@@ -193,7 +195,7 @@ fn an_operation_may_submit_tasks_on_other_data_but_not_wait() {
 }
 
 #[test]
-fn an_operation_that_panics_fails_its_task_and_the_group_goes_on() {
+fn panicking_operation_fails_its_task_and_the_group_continues() {
     for any_order in [false, true] {
         let rt = runtime("2:CPU:1");
         let (x, other) = (rt.scalar(0u64), rt.scalar(0u64));
@@ -216,7 +218,7 @@ fn an_operation_that_panics_fails_its_task_and_the_group_goes_on() {
             .unwrap();
         }
         assert!(rt.wait().is_err());
-        assert!(rt.read_scalar(&x).is_err(), "a sum without one of its terms");
+        assert!(rt.read_scalar(&x).is_err(), "a sum with a missing term must be poisoned");
         rt.task("anew", (x.output(), other.output())).cpu(|_, (x, y)| (x[0], y[0]) = (5, 5)).submit().unwrap();
         rt.wait().unwrap();
         assert_eq!(rt.read_scalar(&x).unwrap(), 5);
@@ -224,17 +226,17 @@ fn an_operation_that_panics_fails_its_task_and_the_group_goes_on() {
 }
 
 #[test]
-fn floating_point_sums_are_those_of_the_sequential_program_whatever_ends_first() {
+fn floating_point_sums_equal_the_sequential_sum_whatever_ends_first() {
     let values: Vec<f64> = (0..200).map(|i| 1.0 / (f64::from(i) + 0.1) * if i % 3 == 0 { 1e9 } else { -1.0 }).collect();
     let rt = runtime("3:CPU:1");
-    let x = rt.data(vec![0.5; 3000]); // large enough for its memory to be used again
+    let x = rt.data(vec![0.5; 3000]); // large enough for the replicas' memory to be reused
     let (open, wait) = gate();
     let mut wait = Some(wait);
     for (i, value) in values.iter().copied().enumerate() {
         let wait = wait.take_if(|_| i == 0);
         rt.task("add", (x.reduction(Sum),))
             .cpu(move |_, (x,)| {
-                assert!(x.iter().all(|x| *x == 0.0), "the view begins at the identity");
+                assert!(x.iter().all(|x| *x == 0.0), "the view must start at the identity");
                 if let Some(wait) = wait {
                     wait(); // all others are early
                 }
@@ -249,11 +251,11 @@ fn floating_point_sums_are_those_of_the_sequential_program_whatever_ends_first()
     assert_eq!(rt.read(&x.all()).unwrap(), vec![expected; 3000]);
 }
 
-/// What a body leaves in its replica for an operation to see.
+/// The value by which a body marks its replica for the operation.
 const MARK: u8 = 1;
 
 #[test]
-fn in_the_order_of_submission_there_are_no_more_large_replicas_than_tasks_that_run_at_once() {
+fn ordered_reduction_has_no_more_large_replicas_than_running_tasks() {
     const BYTES: usize = 1 << 20;
     for units in [1, 3] {
         let rt = runtime(&format!("{units}:CPU:1"));
@@ -275,7 +277,7 @@ fn in_the_order_of_submission_there_are_no_more_large_replicas_than_tasks_that_r
             };
             rt.task("add", (x.reduction(add.clone()), gate.input())).cpu(body).submit().unwrap();
         }
-        drop(open); // all are ready at once
+        drop(open); // all tasks become ready at once
         rt.wait().unwrap();
         assert_eq!(rt.take(x).unwrap()[0], n);
         let most = most.load(Ordering::Relaxed);
@@ -284,7 +286,7 @@ fn in_the_order_of_submission_there_are_no_more_large_replicas_than_tasks_that_r
 }
 
 #[test]
-fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_or_not() {
+fn early_reductions_proceed_part_by_part_despite_failures() {
     const PART: usize = 1 << 20;
     let rt = runtime("2:CPU:1");
     let (x, gate) = (rt.data(vec![0u8; 2 * PART]), rt.scalar(0u8));
@@ -308,11 +310,11 @@ fn who_is_early_is_let_in_part_by_part_and_whether_the_tasks_before_have_failed_
     assert_eq!(ran.load(Ordering::Relaxed), 30);
     rt.accept(x.all()).unwrap();
     let x = rt.take(x).unwrap();
-    assert_eq!((x[0], x[PART]), (9 + 10, 10), "all but what failed");
+    assert_eq!((x[0], x[PART]), (9 + 10, 10), "all contributions but the failed one");
 }
 
 #[test]
-fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first() {
+fn reductions_are_combined_in_order_of_submission_even_if_the_last_runs_first() {
     const LAST: u64 = 20;
     for units in ["1:CPU:1", "1:EMU:1"] {
         let builder = Runtime::builder().compute_units(units).scheduler("priority").use_current_thread(false);
@@ -320,7 +322,7 @@ fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first
         let (x, g, ran) = (rt.scalar(0u64), rt.scalar(0u64), Arc::new(Mutex::new(Vec::new())));
         let (open, wait) = gate();
         rt.task("gate", (g.output(),)).cpu(move |_, _| wait()).submit().unwrap();
-        // The second of two contributions wins, whichever that is.
+        // The later of two contributions wins.
         let latest = Reduction::new("latest", 0, |a: &mut u64, b| *a = if b == 0 { *a } else { b });
         for i in 1..=LAST {
             let ran = ran.clone();
@@ -333,12 +335,12 @@ fn reductions_are_combined_in_the_order_of_submission_though_the_last_runs_first
         }
         drop(open);
         assert_eq!(rt.read_scalar(&x).unwrap(), LAST);
-        assert_eq!(ran.lock().unwrap()[0], LAST, "it was early");
+        assert_eq!(ran.lock().unwrap()[0], LAST, "the last task must run first");
     }
 }
 
 #[test]
-fn a_task_has_several_turns_where_a_group_was_cut_in_parts() {
+fn task_takes_one_turn_in_each_part_of_a_split_group() {
     watched("several turns", || {
         let rt = runtime("2:CPU:1");
         let x = rt.data(vec![0.0f64; 8]);
@@ -353,12 +355,12 @@ fn a_task_has_several_turns_where_a_group_was_cut_in_parts() {
     });
 }
 
-/// Two sums into an array, with reads of several parts in between, submitted and replayed.
+/// Sums into an array, with reads of several parts in between, submitted and replayed.
 #[test]
-fn sums_with_reads_between_them_end_on_any_size() {
+fn sums_with_reads_in_between_end_for_any_size() {
     const ROUNDS: usize = 3;
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
-        // Around as many elements as may always wait for their turn, 2²⁰.
+        // Sizes around 2²⁰, the number of elements that may always wait for their turn.
         for (len, reads) in [(30_000, 60), (1 << 20, 2), ((1 << 20) + 1, 2), (2 << 20, 3)] {
             watched(&format!("{len} elements on {units}"), move || {
                 let rt = runtime(units);
@@ -389,7 +391,7 @@ fn sums_with_reads_between_them_end_on_any_size() {
 }
 
 #[test]
-fn in_any_order_nobody_waits_for_an_earlier_submission() {
+fn any_order_reduction_does_not_wait_for_earlier_submissions() {
     let rt = runtime("2:CPU:1");
     let (x, y) = (rt.data(vec![0u64; 4]), rt.scalar(0u64));
     let (open, wait) = gate();
@@ -401,14 +403,14 @@ fn in_any_order_nobody_waits_for_an_earlier_submission() {
         .submit()
         .unwrap();
     rt.task("second", (x.reduction(Sum), y.output())).cpu(|_, (x, y)| (x[1], y[0]) = (2, 7)).submit().unwrap();
-    // The first is still at its gate; what depends on the second alone goes on.
+    // The first task is still at its gate; a task that depends only on the second continues.
     assert_eq!(rt.read_scalar(&y).unwrap(), 7);
     drop(open);
     assert_eq!(rt.read(&x.all()).unwrap(), [1, 3, 1, 1]);
 }
 
 #[test]
-fn in_any_order_the_extremes_of_floating_point_numbers_are_the_same_bit_for_bit() {
+fn any_order_extremes_of_floats_are_bitwise_deterministic() {
     let extremes = |values: &[f64]| {
         let fold = |init: f64, f: &dyn Fn(&mut f64, f64)| {
             let mut acc = init;
@@ -431,7 +433,7 @@ fn in_any_order_the_extremes_of_floating_point_numbers_are_the_same_bit_for_bit(
 }
 
 #[test]
-fn blocks_of_several_dimensions_that_cross_each_other_are_combined_element_by_element() {
+fn overlapping_blocks_are_combined_element_by_element() {
     let rt = runtime("3:CPU:1");
     let shape = (9, 7, 5);
     let x = rt.array(ndarray::Array3::<u64>::zeros(shape));

@@ -1,4 +1,4 @@
-//! Waiting for one task by its handle.
+//! Waits for a single task by its handle.
 
 use crate::common::{MIXES, for_each_mix, gate, runtime, watched};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use thalweg::error::FailureReason;
 use thalweg::prelude::*;
 
 #[test]
-fn a_handle_waits_for_its_task_and_not_for_others() {
+fn wait_for_a_handle_does_not_wait_for_other_tasks() {
     watched("not for others", || {
         let rt = runtime("2:CPU:1");
         let (x, y) = (rt.scalar(0u64), rt.scalar(0u64));
@@ -33,7 +33,7 @@ fn a_handle_waits_for_its_task_and_not_for_others() {
 }
 
 #[test]
-fn each_task_of_a_chain_has_ended_when_it_is_waited_for() {
+fn wait_for_a_task_of_a_chain_covers_its_predecessors() {
     for_each_mix(|rt| {
         let x = rt.scalar(0u64);
         let count = Arc::new(AtomicU64::new(0));
@@ -55,9 +55,9 @@ fn each_task_of_a_chain_has_ended_when_it_is_waited_for() {
     });
 }
 
-/// In a simulation no body is run, and waiting lets virtual time pass.
+/// A simulation runs no bodies, and a wait advances virtual time.
 #[test]
-fn simulated_tasks_are_waited_for_one_by_one() {
+fn wait_for_a_simulated_task_advances_time_to_its_end() {
     let machine = r#"
         name = "one core"
         [units.CPU]
@@ -71,7 +71,7 @@ fn simulated_tasks_are_waited_for_one_by_one() {
     let machine: SimulatedMachine = machine.parse().unwrap();
     let rt = Runtime::builder().compute_units("1:CPU:1").simulate(machine).build().unwrap();
     let x = rt.scalar(0u64);
-    let work = || rt.task("work", (x.inout(),)).cpu(|_, _| panic!("it is not run")).submit_handle().unwrap();
+    let work = || rt.task("work", (x.inout(),)).cpu(|_, _| panic!("bodies must not run")).submit_handle().unwrap();
     let tasks: Vec<_> = (0..5).map(|_| work()).collect();
     rt.wait_for(&tasks[1]).unwrap();
     assert_eq!(rt.now().as_nanos(), 200);
@@ -81,7 +81,7 @@ fn simulated_tasks_are_waited_for_one_by_one() {
 }
 
 #[test]
-fn who_hosts_a_unit_executes_tasks_while_it_waits() {
+fn hosting_thread_executes_tasks_while_it_waits_for_a_handle() {
     watched("hosts", || {
         let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build().unwrap();
         let x = rt.scalar(0u64);
@@ -95,7 +95,7 @@ fn who_hosts_a_unit_executes_tasks_while_it_waits() {
 }
 
 #[test]
-fn several_threads_wait_for_one_task() {
+fn several_threads_may_wait_for_one_task() {
     watched("several", || {
         let rt = runtime("2:CPU:1");
         let (open, opened) = gate();
@@ -122,7 +122,7 @@ fn several_threads_wait_for_one_task() {
 }
 
 #[test]
-fn failures_come_with_the_handle_of_who_failed_and_of_who_was_skipped() {
+fn handles_of_failed_and_skipped_tasks_return_the_cause() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -151,7 +151,7 @@ fn failures_come_with_the_handle_of_who_failed_and_of_who_was_skipped() {
 }
 
 #[test]
-fn tasks_of_all_kinds_have_ended_when_they_are_waited_for() {
+fn wait_for_a_handle_works_for_every_kind_of_task() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -174,7 +174,7 @@ fn tasks_of_all_kinds_have_ended_when_they_are_waited_for() {
 }
 
 #[test]
-fn a_body_waits_for_tasks_of_its_own_runtime_alone() {
+fn wait_for_a_task_of_another_runtime_is_refused() {
     watched("refused", || {
         let rt = Arc::new(runtime("1:CPU:1"));
         let first = rt.task("first", ()).cpu(|_, ()| ()).submit_handle().unwrap();
@@ -191,7 +191,7 @@ fn a_body_waits_for_tasks_of_its_own_runtime_alone() {
 }
 
 #[test]
-fn a_handle_does_not_keep_what_the_body_captured() {
+fn handle_does_not_keep_the_bodys_captures_alive() {
     watched("captured", || {
         let rt = runtime("1:CPU:1");
         let captured = Arc::new(());

@@ -1,4 +1,4 @@
-//! The ways to submit: groups, scopes, recordings, values and results, and the handles that come back.
+//! Tests of ways to submit: groups, scopes, recordings, values and results, and the handles they return.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What holds for all public types: who may send and share them, and that errors are errors.
+//! Traits of the public types: which are `Send` and `Sync`, and that errors implement `Error`.
 
 use crate::common::runtime;
 use std::error::Error;
@@ -11,13 +11,13 @@ use thalweg::region::Block;
 use thalweg::task::{After, Borrowed, BorrowedMut, Commutative, Concurrent, Inout, Input, Output, Reducing};
 use thalweg::{Builder, Reading, ResultFuture, Scope, Statistics, TaskBuilder, TaskGraph, TaskGroup};
 
-/// A body may capture it, and bodies that run at once may share it.
+/// Asserts that bodies may capture the type, and that concurrent bodies may share it.
 fn is_shared<T: Send + Sync>() {}
 fn is_sent<T: Send>() {}
 fn is_error<T: Error + Send + Sync + 'static>() {}
 
 #[test]
-fn handles_go_to_other_threads() {
+fn public_types_are_send_and_shared_types_are_sync() {
     is_shared::<Runtime>();
     is_shared::<Data<f64>>();
     is_shared::<Data<[u8; 3], Ix4>>();
@@ -39,7 +39,7 @@ fn handles_go_to_other_threads() {
 }
 
 #[test]
-fn errors_are_errors_that_can_be_sent() {
+fn errors_implement_error_send_and_sync() {
     is_error::<BuildError>();
     is_error::<SubmitError>();
     is_error::<RunError>();
@@ -51,7 +51,7 @@ fn errors_are_errors_that_can_be_sent() {
 }
 
 #[test]
-fn a_failure_has_the_error_of_the_body_for_a_source() {
+fn source_of_a_failure_is_the_bodys_error() {
     let rt = runtime("1:CPU:1");
     let number = |text: &'static str| rt.task("parse", ()).cpu(move |_, ()| text.parse::<u8>().map(drop));
     let task = number("many").submit_handle().unwrap();
@@ -66,7 +66,7 @@ fn a_failure_has_the_error_of_the_body_for_a_source() {
 }
 
 #[test]
-fn what_is_being_described_says_what_it_is() {
+fn debug_of_builders_and_handles_names_their_contents() {
     let rt = runtime("1:CPU:1");
     let x = rt.scalar(1.0);
     let task = rt.task("double", (x.inout(),)).host(|_, (x,)| x[0] *= 2.0).priority(3);

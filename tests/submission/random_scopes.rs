@@ -1,11 +1,13 @@
-//! Random scopes against a sequential oracle.
+//! Random scopes, compared with a sequential oracle.
 //!
-//! Each case lends parts of larger arrays, with gaps between their rows, to a scope, and submits steps there or in scopes
-//! inside it. A step hashes what it reads and changes a box by that, in any mode, and may fail. Whatever the units, the scheduler and the memory of the devices: when the scope has returned,
-//! memory is as if the steps had run one after the other, but for what is poisoned; what lies between the rows is as it
-//! was; and the scope has failed exactly if a step of it has not run to its end, or a value is missing.
+//! Each case lends parts of larger arrays, with gaps between their rows, to a scope, and submits steps there or in
+//! scopes inside it. A step hashes the values it reads and changes a box by that hash, in any mode, and may fail.
+//! Whatever the units, the scheduler and the memory of the devices, when the scope has returned: memory is as if the
+//! steps had run one after the other, except for poisoned parts; the gaps between the rows are unchanged; and the
+//! scope has failed exactly if one of its steps has not run to its end, or a value is missing.
 //!
-//! *Faults* of devices may lose any value; then a scope that has not failed must be right, and the rest holds as ever.
+//! *Faults* of devices may lose any value. Then a scope that has not failed must be correct, and the rest holds as
+//! before.
 //!
 //! `THALWEG_CASES` sets the number of cases (300).
 
@@ -28,7 +30,7 @@ struct Case {
     fault: Fault,
 }
 
-/// A part of a larger array: its extents, what lies before and behind it, and every how many rows it has one.
+/// A part of a larger array: its extents, the margins before and after it, and the distance between its rows.
 #[derive(Debug, Clone)]
 struct Lent {
     extents: [usize; 2],
@@ -43,7 +45,7 @@ struct Step {
     target: Part,
     kind: Kind,
     end: End,
-    /// Whether it is submitted in a scope inside the scope, with its neighbours.
+    /// Whether the step is submitted, with its neighbours, in a scope inside the scope.
     inside: bool,
 }
 
@@ -106,7 +108,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(17) ^ b
 }
 
-/// What a step makes of its target by what it reads.
+/// Changes the target by the values that the step reads.
 fn change(kind: Kind, reads: ArrayView2<'_, u64>, mut target: ArrayViewMut2<'_, u64>) {
     let h = reads.iter().fold(7, |h, x| mix(h, *x));
     for (n, x) in target.iter_mut().enumerate() {
@@ -118,14 +120,14 @@ fn change(kind: Kind, reads: ArrayView2<'_, u64>, mut target: ArrayViewMut2<'_, 
     }
 }
 
-/// Memory as it must end, and what of it is lost.
+/// The expected memory, and the parts of it that are lost.
 struct Oracle {
     parents: Vec<Array2<u64>>,
     lost: Vec<Array2<bool>>,
 }
 
 impl Oracle {
-    /// Whether the step runs to its end.
+    /// Applies a step. Returns whether it runs to its end.
     fn apply(&mut self, step: &Step, arrays: &[Lent]) -> bool {
         let Step { reads, target, kind, .. } = step;
         let lost = |oracle: &mut Self, part: &Part| {
@@ -168,7 +170,7 @@ fn submit<'scope, 'env>(
         match end {
             End::Returns => Ok(()),
             End::Fails => Err("as the case says"),
-            End::Panics => std::panic::resume_unwind(Box::new("as the case says")), // without a word
+            End::Panics => std::panic::resume_unwind(Box::new("as the case says")), // prints nothing
         }
     };
     macro_rules! submit {
@@ -237,14 +239,14 @@ fn check(case: &Case) {
                 assert!(*lost || *x == lent.view(expected)[at], "array {number} at {at:?}");
             }
         }
-        // What was not lent is as it was, whatever has failed.
+        // Memory that was not lent is unchanged, whatever has failed.
         lent.view_mut(found).fill(0);
         lent.view_mut(expected).fill(0);
         assert_eq!(found, expected, "array {number}");
     }
     assert_eq!(rt.conflicts(), Vec::<String>::new());
     if !has_faults {
-        assert!(rt.wait().is_ok(), "the scopes have told of all");
+        assert!(rt.wait().is_ok(), "the scopes have reported all failures");
     }
 }
 
@@ -262,7 +264,7 @@ fn part(arrays: Vec<Lent>, first: usize) -> impl Strategy<Value = Part> {
 fn step(arrays: Vec<Lent>, fails: bool) -> impl Strategy<Value = Step> {
     use Kind::*;
     let kinds = if fails { vec![Out, Inout] } else { vec![Out, Inout, Commutative, Add, Accumulate] };
-    // What a failure does to other members of its group is told elsewhere.
+    // Other tests cover the effect of a failure on the other members of its group.
     let ends = if fails { vec![End::Returns, End::Fails, End::Panics] } else { vec![End::Returns] };
     let (parts, ends) = ((part(arrays.clone(), 0), part(arrays, 1)), prop::sample::select(ends));
     (parts, prop::sample::select(kinds), ends, 0..3).prop_map(move |((mut reads, target), kind, end, lot)| {
@@ -315,13 +317,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn memory_that_is_lent_ends_as_if_the_steps_had_run_one_after_the_other(case in case()) {
-        // A case that hangs must fail, and say which it is.
+    fn lent_memory_matches_sequential_execution(case in case()) {
+        // A case that hangs must fail and be printed.
         let (done, watch) = std::sync::mpsc::channel::<()>();
         let words = format!("{case:?}");
         let watchdog = std::thread::spawn(move || {
             if let Err(std::sync::mpsc::RecvTimeoutError::Timeout) = watch.recv_timeout(std::time::Duration::from_secs(60)) {
-                eprintln!("nothing moves: {words}");
+                eprintln!("the case hangs: {words}");
                 std::process::exit(1);
             }
         });

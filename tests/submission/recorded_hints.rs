@@ -1,4 +1,4 @@
-//! Recorded tasks and tasks of a scope can be in groups, for one device, and across all devices of a unit.
+//! Hints on recorded tasks and on tasks of a scope: groups, a device, and all devices of a unit.
 
 use crate::common::{failed, for_each_mix};
 use thalweg::error::RunError;
@@ -6,7 +6,7 @@ use thalweg::prelude::*;
 use thalweg::{Explanation, Obstacle};
 
 #[test]
-fn recorded_members_belong_to_their_group_in_each_replay() {
+fn recorded_task_is_a_member_of_its_group_in_each_replay() {
     for_each_mix(|rt| {
         let (x, y, group) = (rt.data(vec![1u64; 8]), rt.data(vec![1u64; 8]), rt.group());
         let mut step = rt
@@ -23,14 +23,14 @@ fn recorded_members_belong_to_their_group_in_each_replay() {
             rt.clear(y.all()).unwrap();
             assert_eq!(rt.read(&x).unwrap(), [1 << n; 8]);
         }
-        assert!(rt.wait().is_ok(), "the group has told of all");
+        assert!(rt.wait().is_ok(), "the group has reported all failures");
         group.cancel();
         assert!(matches!(step.replay(), Err(SubmitError::Cancelled { .. })));
     });
 }
 
 #[test]
-fn a_recording_with_a_group_says_why_it_is_not_replayed_as_a_whole() {
+fn recording_with_a_group_explains_why_it_is_resubmitted() {
     let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
     let (x, group) = (rt.scalar(0), rt.group());
     let mut step = rt.record(|r| r.task("add", x.inout()).group(&group).cpu(|_, x| x[0] += 1).submit()).unwrap();
@@ -41,7 +41,7 @@ fn a_recording_with_a_group_says_why_it_is_not_replayed_as_a_whole() {
 }
 
 #[test]
-fn recorded_and_scoped_tasks_run_across_devices_and_on_one() {
+fn recorded_and_scoped_tasks_may_name_their_devices() {
     let rt = Runtime::builder().compute_units("1:CPU:1,1:EMU:2").build().unwrap();
     let devices = rt.machine().unit(UnitId(1)).devices.clone();
     let x = rt.data(vec![1u64; 8]);

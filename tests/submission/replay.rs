@@ -1,4 +1,4 @@
-//! Recordings: a replay is what submitting the same tasks again would be, on every kind of unit.
+//! Recordings: a replay is equivalent to submitting the same tasks again, on every kind of unit.
 
 use crate::common::words;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ fn on(units: &str) -> Runtime {
     Runtime::builder().compute_units(units).build().unwrap()
 }
 
-/// Something of everything: blocks, readers of all, reductions, tasks in any order, values, tokens.
+/// A program with some of everything: blocks, readers of everything, reductions, commutative tasks, values, tokens.
 struct Program {
     x: Data<i64>,
     y: Data<i64>,
@@ -45,7 +45,7 @@ impl Program {
         let Self { x, y, sum, any, text, token, hits } = self;
         rt.record(|r| {
             let n = r.parameter("n", 3i64);
-            // Groups of other replays end here, and those of this one at its end.
+            // Groups of earlier replays end here; those of this one end with the last task.
             r.task("open", (sum.inout(), any.inout(), hits.inout())).host(|_, _| ()).submit()?;
             let add = r.for_each("add", (n.input(), x.blocks(16).inout(), y.blocks(16).input()));
             add.cpu(|_, (n, x, y)| x.iter_mut().zip(y).for_each(|(x, y)| *x = (*x * n + y) % 1009)).submit()?;
@@ -70,7 +70,7 @@ impl Program {
         })
     }
 
-    /// The same by hand.
+    /// Computes the same sequentially.
     fn expected(replays: &[i64]) -> (Vec<i64>, Vec<i64>, Vec<i64>, Vec<u64>) {
         let (mut x, mut y): (Vec<i64>, Vec<i64>) = ((0..LEN as i64).collect(), vec![1; LEN]);
         let (mut sum, mut any, mut text, mut hits) = (0, 1, Vec::new(), vec![0; 2]);
@@ -89,13 +89,13 @@ impl Program {
 }
 
 #[test]
-fn a_replay_is_what_its_tasks_are_on_every_kind_of_unit() -> Outcome {
+fn replay_is_equivalent_to_resubmission_on_every_kind_of_unit() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let program = Program::new(&rt);
         let mut step = program.record(&rt, units.contains("EMU"))?;
         assert_eq!((step.len(), step.is_empty()), (1 + 6 + 3 * 4 + 2, false));
-        assert_eq!(rt.read(&program.x)?, (0..LEN as i64).collect::<Vec<_>>(), "recording runs nothing");
+        assert_eq!(rt.read(&program.x)?, (0..LEN as i64).collect::<Vec<_>>(), "recording must not run anything");
         assert_eq!(step.explain(), &Explanation::NotReplayed);
         let replays = [3, 3, 5, 7, 7, 7, 2, 3];
         for n in replays {
@@ -114,7 +114,7 @@ fn a_replay_is_what_its_tasks_are_on_every_kind_of_unit() -> Outcome {
 }
 
 #[test]
-fn what_comes_between_replays_is_ordered_with_them() -> Outcome {
+fn tasks_between_replays_are_ordered_with_them() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (x, y) = (rt.data(vec![1u64; 64]).named("x"), rt.data(vec![0u64; 64]).named("y"));
@@ -149,7 +149,7 @@ fn what_comes_between_replays_is_ordered_with_them() -> Outcome {
 }
 
 #[test]
-fn each_replay_has_the_parameters_that_were_set_before_it() -> Outcome {
+fn replay_uses_the_parameters_set_before_it() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (gate, x) = (rt.scalar(0u8), rt.value(Vec::new()));
@@ -180,7 +180,7 @@ fn each_replay_has_the_parameters_that_were_set_before_it() -> Outcome {
 }
 
 #[test]
-fn a_failure_goes_as_far_as_it_would_go_and_the_next_replay_is_another() -> Outcome {
+fn failure_in_a_replay_poisons_what_it_would_and_later_replays_run() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (x, y, z) = (rt.data(vec![0i32; 8]), rt.data(vec![0i32; 8]), rt.scalar(0));
@@ -209,7 +209,7 @@ fn a_failure_goes_as_far_as_it_would_go_and_the_next_replay_is_another() -> Outc
         assert!(matches!(rt.read(y.slice(4..6)), Err(RunError::Poisoned(_))), "{units}");
         assert_eq!(rt.read(y.slice(..4))?, [0, 0, 2, 2], "{units}");
         assert_eq!(rt.read(y.slice(6..))?, [6, 6], "{units}");
-        // What is overwritten is good again, what is updated is not.
+        // Overwritten regions are valid again, updated ones are not.
         step.set(&fails, usize::MAX)?;
         step.replay()?;
         step.replay()?;
@@ -226,7 +226,7 @@ fn a_failure_goes_as_far_as_it_would_go_and_the_next_replay_is_another() -> Outc
 }
 
 #[test]
-fn poison_that_comes_from_outside_skips_who_relies_on_it_alone() -> Outcome {
+fn poison_from_outside_skips_only_dependent_recorded_tasks() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (x, y) = (rt.data(vec![1i32; 8]), rt.data(vec![1i32; 8]));
@@ -254,7 +254,7 @@ fn poison_that_comes_from_outside_skips_who_relies_on_it_alone() -> Outcome {
 }
 
 #[test]
-fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome {
+fn taken_data_and_invalid_recordings_are_refused() -> Outcome {
     let rt = on("2:CPU:1");
     let (x, y) = (rt.data(vec![0u64; 8]).named("x"), rt.data(vec![0u64; 8]).named("y"));
     let result = rt.task("one", ()).returns(|_, ()| 1u64).submit()?;
@@ -288,7 +288,7 @@ fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome
     assert!(matches!(other.set(&own, 2), Err(SubmitError::Parameter { .. })));
     let refused = step.set_by_name("n", "text").unwrap_err();
     assert_eq!(refused.to_string(), "cannot use parameter `n`: it is a `u64`, not a `&str`");
-    other.replay()?; // of nothing
+    other.replay()?; // an empty recording
     step.replay()?;
     assert_eq!(rt.take(y)?[0], 1);
     let refused = step.replay().unwrap_err();
@@ -296,14 +296,14 @@ fn data_that_were_taken_and_what_is_not_for_a_recording_are_refused() -> Outcome
         words(&refused),
         "cannot access data `y` in `second`: it was taken back from the runtime; try registering it again"
     );
-    assert_eq!(rt.read(&x)?[0], 1, "nothing of it was submitted");
+    assert_eq!(rt.read(&x)?[0], 1, "a refused replay must not submit anything");
     drop(rt);
     assert_eq!(step.replay().unwrap_err(), SubmitError::ShutDown);
     Ok(())
 }
 
 #[test]
-fn a_recording_keeps_its_data_and_gives_them_back_with_its_bodies() -> Outcome {
+fn recording_keeps_its_data_and_bodies_until_it_is_dropped() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (said, heard) = channel();
@@ -321,7 +321,7 @@ fn a_recording_keeps_its_data_and_gives_them_back_with_its_bodies() -> Outcome {
         step.replay()?;
         step.replay()?;
         rt.wait()?;
-        assert!(heard.try_recv().is_err(), "{units}: both are there for the next replay");
+        assert!(heard.try_recv().is_err(), "{units}: both must be kept for the next replay");
         step.replay()?;
         drop(step);
         rt.wait()?;
@@ -334,7 +334,7 @@ fn a_recording_keeps_its_data_and_gives_them_back_with_its_bodies() -> Outcome {
 }
 
 #[test]
-fn a_body_that_replays_meets_what_a_submission_would() -> Outcome {
+fn replay_in_a_body_is_checked_like_a_submission() -> Outcome {
     for units in UNITS {
         let rt = Arc::new(on(units));
         let (x, y) = (rt.scalar(0), rt.scalar(0));
@@ -353,7 +353,7 @@ fn a_body_that_replays_meets_what_a_submission_would() -> Outcome {
 }
 
 #[test]
-fn threads_replay_side_by_side() -> Outcome {
+fn threads_may_replay_concurrently() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let (shared, own): (_, Vec<_>) = (rt.scalar(0u64), (0..4).map(|_| rt.data(vec![0u64; 16])).collect());
@@ -386,12 +386,12 @@ fn threads_replay_side_by_side() -> Outcome {
 }
 
 #[test]
-fn a_recording_may_be_empty_wide_and_long() -> Outcome {
+fn recording_may_be_wide_and_long() -> Outcome {
     for units in ["1:CPU:1", "2:CPU:1"] {
         let rt = on(units);
         let x = rt.data(vec![1u64; 300]);
         let total = rt.scalar(0u64);
-        // As many writers as readers of all, one writer of all, and a long chain behind it.
+        // As many writers as readers of everything, one writer of everything, and a long chain after it.
         let mut step = rt.record(|r| {
             r.for_each("add", x.blocks(1).inout()).cpu(|_, x| x[0] += 1).submit()?;
             for _ in 0..300 {
@@ -413,7 +413,7 @@ fn a_recording_may_be_empty_wide_and_long() -> Outcome {
 }
 
 #[test]
-fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
+fn reductions_and_commutative_turns_are_ordered_in_each_replay() -> Outcome {
     for units in ["1:CPU:1", "3:CPU:1"] {
         let rt = on(units);
         let (x, sum, order) = (rt.data((0..40).map(|n| 0.1 + f64::from(n)).collect()), rt.scalar(0.0), rt.scalar(1.0));
@@ -435,7 +435,11 @@ fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
             for _ in 0..replays {
                 terms.iter_mut().for_each(|x| (by_hand, *x) = (by_hand + *x, *x * 1.01));
             }
-            assert_eq!(rt.read_scalar(&sum)?.to_bits(), f64::to_bits(by_hand), "{units}: bit for bit");
+            assert_eq!(
+                rt.read_scalar(&sum)?.to_bits(),
+                f64::to_bits(by_hand),
+                "{units}: the sum must be equal bit for bit"
+            );
         }
         assert_eq!((rt.read_scalar(&order)?, step.explain()), (401.0, &Explanation::Frozen));
     }
@@ -443,7 +447,7 @@ fn reductions_and_turns_are_in_order_in_each_replay() -> Outcome {
 }
 
 #[test]
-fn bodies_that_stay_have_children_and_wait_for_nobody_else() -> Outcome {
+fn body_in_a_frozen_replay_may_only_have_and_wait_for_children() -> Outcome {
     let rt = Arc::new(on("2:CPU:1"));
     let (x, y, seen) = (rt.data(vec![1u64; 8]), rt.scalar(0u64), Arc::new(Mutex::new(Vec::new())));
     let (inner, held, noted) = (rt.clone(), x.clone(), seen.clone());
@@ -464,14 +468,14 @@ fn bodies_that_stay_have_children_and_wait_for_nobody_else() -> Outcome {
     (0..3).try_for_each(|_| step.replay())?;
     assert_eq!(step.explain(), &Explanation::Frozen);
     assert_eq!(rt.read_scalar(&y)?, 2 + 4 + 6);
-    assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "before what comes after their parent");
-    drop(step); // which holds the runtime
+    assert_eq!(*seen.lock().unwrap(), [2, 4, 6], "children must read before the tasks after their parent");
+    drop(step); // it holds the runtime
     Ok(())
 }
 
-/// Members of a group do not hand on each other's failures: not even those of two replays.
+/// Members of a group do not inherit each other's failures, not even across two replays.
 #[test]
-fn groups_reach_from_one_replay_into_the_next() -> Outcome {
+fn group_may_extend_over_two_replays() -> Outcome {
     for units in UNITS {
         for mode in ["reduction", "concurrent", "commutative"] {
             let rt = on(units);
@@ -500,16 +504,16 @@ fn groups_reach_from_one_replay_into_the_next() -> Outcome {
             assert!(matches!(step.explain(), Explanation::Resubmitted(_)), "{}", step.explain());
             let failures = rt.wait().unwrap_err().to_string();
             assert!(failures.contains("as it was told"), "{failures}");
-            assert_eq!(rt.read_scalar(&y)?, 7, "{units}, {mode}: the second member ran");
-            assert!(rt.read_scalar(&s).is_err(), "{units}, {mode}: what the first would have written is missing");
+            assert_eq!(rt.read_scalar(&y)?, 7, "{units}, {mode}: the second member must run");
+            assert!(rt.read_scalar(&s).is_err(), "{units}, {mode}: the output of the first member must be missing");
         }
     }
     Ok(())
 }
 
-/// What a replay has left is forgotten when another has written it, whoever learns of either first.
+/// A successful replay clears the poison that an earlier one has left, whichever is noticed first.
 #[test]
-fn a_replay_that_succeeds_makes_good_what_one_before_has_left() -> Outcome {
+fn successful_replay_clears_the_poison_of_earlier_ones() -> Outcome {
     for units in UNITS {
         for (fail, succeed) in [(1, 1), (2, 1), (1, 3), (3, 2)] {
             let rt = on(units);
@@ -541,7 +545,7 @@ fn a_replay_that_succeeds_makes_good_what_one_before_has_left() -> Outcome {
 }
 
 #[test]
-fn what_a_failure_skips_in_later_replays_is_counted() -> Outcome {
+fn tasks_skipped_in_later_replays_are_counted() -> Outcome {
     for units in UNITS {
         let rt = on(units);
         let x = rt.data(vec![0u64; 10]);
@@ -550,14 +554,14 @@ fn what_a_failure_skips_in_later_replays_is_counted() -> Outcome {
             r.task("fails", x.slice(2..4).inout()).host(|_, _| Err("always")).submit()
         })?;
         (0..10).try_for_each(|_| step.replay())?;
-        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("{units}: it failed") };
+        let Err(RunError::Failed(failures)) = rt.wait() else { panic!("{units}: no failure was reported") };
         assert_eq!((failures.len(), failures[0].skipped()), (1, 18), "{units}");
     }
     Ok(())
 }
 
 #[test]
-fn a_replay_that_is_refused_in_a_body_submits_nothing() -> Outcome {
+fn replay_refused_in_a_body_submits_nothing() -> Outcome {
     for units in UNITS {
         let rt = Arc::new(on(units));
         let (x, y) = (rt.scalar(0), rt.scalar(0));
@@ -573,7 +577,7 @@ fn a_replay_that_is_refused_in_a_body_submits_nothing() -> Outcome {
 }
 
 #[test]
-fn what_was_taken_cannot_be_recorded() -> Outcome {
+fn taken_data_cannot_be_recorded() -> Outcome {
     let rt = on("1:CPU:1");
     let x = rt.scalar(0);
     let again = x.clone();
@@ -583,7 +587,7 @@ fn what_was_taken_cannot_be_recorded() -> Outcome {
     Ok(())
 }
 
-/// Opens a gate when it goes out of scope, so that a test that fails does not hang.
+/// Opens a gate when it is dropped, so that a failing test does not hang.
 struct Open(Option<std::sync::mpsc::Sender<()>>);
 
 impl Open {
@@ -597,7 +601,7 @@ impl Open {
     }
 }
 
-/// Looks at `data` again and again, and says whether each element always is `value`.
+/// Reads `data` repeatedly, and returns whether every element always is `value`.
 fn stays(data: &[u64], value: u64) -> bool {
     (0..500).all(|_| {
         std::thread::yield_now();
@@ -605,7 +609,8 @@ fn stays(data: &[u64], value: u64) -> bool {
     })
 }
 
-/// Parents that read, and children that go on reading when the parents have ended; a list of many parents becomes a join.
+/// Parents that read, with children that keep reading after the parents have ended. A list of many parents becomes a
+/// join.
 #[test]
 fn replay_waits_for_children_of_earlier_readers() -> Outcome {
     for parents in [1, 3, 40] {
@@ -627,7 +632,7 @@ fn replay_waits_for_children_of_earlier_readers() -> Outcome {
                     })
                     .submit()?;
             }
-            write.replay()?; // no parent has begun
+            write.replay()?; // no parent has begun yet
             assert_eq!(write.explain(), &Explanation::Frozen);
             gate.open();
             rt.wait()?;
@@ -638,8 +643,8 @@ fn replay_waits_for_children_of_earlier_readers() -> Outcome {
     Ok(())
 }
 
-/// A recorded task that fails, or panics, leaves children as one that succeeds does; a successor inside the recording, a
-/// task after the replay and the end of the data all come after them.
+/// A recorded task that fails or panics leaves children like one that succeeds. A successor inside the recording, a
+/// task after the replay and the release of the data all come after the children.
 #[test]
 fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
     for panics in [false, true] {
@@ -658,7 +663,7 @@ fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
                         cx.task("child", y.input())
                             .cpu(move |_, y| {
                                 begun.send(()).unwrap();
-                                let _ = opened.lock().unwrap().recv(); // until a successor was submitted
+                                let _ = opened.lock().unwrap().recv(); // until a successor is submitted
                                 wrong.fetch_add(usize::from(!stays(y, 7)), Ordering::Relaxed);
                             })
                             .submit()?;
@@ -686,9 +691,9 @@ fn failed_recorded_task_is_followed_after_its_children() -> Outcome {
     Ok(())
 }
 
-/// The children of one round are no matter to the next: neither their failures nor their readers.
+/// The children of one round do not affect the next, neither by their failures nor by their reads.
 #[test]
-fn failures_of_children_are_told_in_their_own_replay_alone() -> Outcome {
+fn failures_of_children_are_reported_in_their_own_replay_only() -> Outcome {
     let rt = on("2:CPU:1");
     let (x, round) = (rt.scalar(1u64), Arc::new(AtomicUsize::new(0)));
     let (told, seen) = (Arc::new(Mutex::new(Vec::new())), round.clone());
@@ -714,7 +719,7 @@ fn failures_of_children_are_told_in_their_own_replay_alone() -> Outcome {
     Ok(())
 }
 
-/// A task description that outlives the body it was made in.
+/// A task builder that outlives the body in which it was made.
 #[test]
 fn child_submitted_after_the_body_of_a_recorded_task_is_refused() -> Outcome {
     let rt = on("2:CPU:1");
@@ -739,11 +744,11 @@ fn child_submitted_after_the_body_of_a_recorded_task_is_refused() -> Outcome {
     Ok(())
 }
 
-/// In a replay, in the body of a recorded task or in a child of it, every way to wait for a later task of the round, or for a
-/// task that comes after the replay, is refused; submitted one by one, the same tasks end. Tasks that descend from the same
-/// recorded task are waited for in both.
+/// In a replay, in the body of a recorded task or of its child, every way to wait for a later task of the round, or
+/// for a task after the replay, is refused. If the same tasks are submitted one by one, they end. Waits for
+/// descendants of the same recorded task are allowed in both cases.
 #[test]
-fn waits_inside_a_replay_are_refused_unless_they_are_for_its_own_children() {
+fn waits_inside_a_replay_are_refused_except_for_own_children() {
     crate::common::watched("waits inside a replay", || wait_inside_replays().unwrap());
 }
 
@@ -779,7 +784,7 @@ fn wait_inside_replays() -> Outcome {
                     ];
                     let child = cx.task("uses", used.input()).cpu(|_, _| ()).submit();
                     all.push(child.map_or_else(|error| refused(error.into()), |_| "done".into()));
-                    // Of the same recorded task.
+                    // Descendants of the same recorded task.
                     let own = cx.task("own", ()).returns(|_, ()| 5u64).submit().unwrap();
                     let next = cx.task("next", own.input()).returns(|_, own| own + 1).submit().unwrap();
                     let third = cx.task("third", ()).cpu(|_, ()| ()).submit_handle().unwrap();
@@ -821,7 +826,7 @@ fn wait_inside_replays() -> Outcome {
                 assert_eq!(found, if frozen { &calls } else { &values });
             }
             assert_eq!(seen.lock().unwrap().len(), 2);
-            drop(step); // which holds the runtime
+            drop(step); // it holds the runtime
         }
     }
     Ok(())

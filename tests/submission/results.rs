@@ -1,4 +1,4 @@
-//! What tasks return: used by later tasks, waited for by threads and futures, and dropped once whatever happens.
+//! Results of tasks: used by later tasks, awaited by threads and futures, and always dropped exactly once.
 
 use crate::common::{MIXES, builder, for_each_mix, gate, runtime, watched, words};
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context as Polled, Poll, Wake, Waker};
 use thalweg::prelude::*;
 
-/// A number that says when it is dropped.
+/// A number that counts its drops.
 #[derive(Debug)]
 struct Counted(u64, Arc<AtomicUsize>);
 
@@ -26,7 +26,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Fn() -> usize) {
     (drops.clone(), move || drops.load(Ordering::SeqCst))
 }
 
-/// An executor: a channel that wake-ups go through.
+/// A waker that sends through a channel.
 struct Bell(Mutex<Sender<()>>);
 
 impl Wake for Bell {
@@ -51,7 +51,7 @@ fn block_on<F: IntoFuture>(future: F) -> F::Output {
 }
 
 #[test]
-fn results_are_accesses_like_any_other() {
+fn results_can_be_accessed_like_data() {
     for_each_mix(|rt| {
         let x = rt.data((0..100u64).collect());
         let sums: Vec<_> = blocks(100, 10)
@@ -70,7 +70,7 @@ fn results_are_accesses_like_any_other() {
 }
 
 #[test]
-fn a_chain_of_results_is_as_long_as_one_likes() {
+fn chain_of_results_may_be_long() {
     for_each_mix(|rt| {
         let mut last = rt.task("one", ()).returns(|_, ()| vec![1u64]).submit().unwrap();
         for n in 0..300 {
@@ -82,7 +82,7 @@ fn a_chain_of_results_is_as_long_as_one_likes() {
 }
 
 #[test]
-fn who_takes_a_result_waits_for_its_readers() {
+fn get_waits_for_the_readers_of_a_result() {
     for hosts in [false, true] {
         watched("get", move || {
             let rt = builder("2:CPU:1", hosts).build().unwrap();
@@ -121,10 +121,10 @@ fn who_takes_a_result_waits_for_its_readers() {
 }
 
 #[test]
-fn a_result_that_nobody_takes_is_dropped_once() {
+fn unread_result_is_dropped_once() {
     for_each_mix(|rt| {
         let (drops, dropped) = counter();
-        // Dropped before, while and after its task runs; with and without readers.
+        // The `Pending` is dropped before, during or after its task, with and without readers.
         for n in 0..30u64 {
             let drops = drops.clone();
             let (open, closed) = gate();
@@ -152,7 +152,7 @@ fn a_result_that_nobody_takes_is_dropped_once() {
 }
 
 #[test]
-fn an_error_fails_the_task_and_who_uses_its_result_is_skipped() {
+fn returned_error_fails_the_task_and_skips_users_of_its_result() {
     for_each_mix(|rt| {
         let ran = rt.value(0);
         let parse = |text: &'static str| rt.task("parse", ()).try_returns(move |_, ()| text.parse::<u8>()).submit();
@@ -162,7 +162,7 @@ fn an_error_fails_the_task_and_who_uses_its_result_is_skipped() {
         let error = sum.get().unwrap_err();
         let RunError::NoResult { task, failure } = &error else { panic!("{error}") };
         assert_eq!((task.as_str(), failure.name()), ("sum", "parse"));
-        // The chain of causes ends at the body's own error.
+        // The chain of sources ends at the body's own error.
         let mut root: &dyn Error = &error;
         while let Some(source) = root.source() {
             root = source;
@@ -177,7 +177,7 @@ fn an_error_fails_the_task_and_who_uses_its_result_is_skipped() {
 }
 
 #[test]
-fn a_result_may_itself_be_an_error() {
+fn result_may_itself_be_a_result_type() {
     let rt = runtime("1:CPU:1");
     let text = rt.task("parse", ()).returns(|_, ()| "many".parse::<u8>()).submit().unwrap();
     let is_bad = rt.task("look", text.input()).returns(|_, text| text.is_err()).submit().unwrap();
@@ -186,7 +186,7 @@ fn a_result_may_itself_be_an_error() {
 }
 
 #[test]
-fn a_panic_is_a_failure_and_destructors_of_results_may_panic() {
+fn panicking_body_fails_and_panicking_result_destructor_is_contained() {
     struct Panics(Arc<AtomicUsize>);
     impl Drop for Panics {
         fn drop(&mut self) {
@@ -219,7 +219,7 @@ fn a_panic_is_a_failure_and_destructors_of_results_may_panic() {
 }
 
 #[test]
-fn values_and_results_mix() {
+fn task_may_access_values_and_results_together() {
     for_each_mix(|rt| {
         let list = rt.value(vec![]);
         for n in 0..20u64 {
@@ -235,7 +235,7 @@ fn values_and_results_mix() {
 }
 
 #[test]
-fn devices_read_results_too() {
+fn device_body_may_read_results() {
     for units in ["1:CPU:1,2:EMU:1", "2:EMU:1"] {
         let rt = runtime(units);
         let x = rt.data(vec![1u64; 10]);
@@ -252,7 +252,7 @@ fn devices_read_results_too() {
 }
 
 #[test]
-fn a_result_can_be_awaited_anywhere() {
+fn result_can_be_awaited_with_any_executor() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
@@ -273,7 +273,7 @@ fn a_result_can_be_awaited_anywhere() {
 }
 
 #[test]
-fn the_last_waker_is_woken_at_the_end_and_for_readers() {
+fn last_waker_is_woken_at_the_tasks_end_and_after_its_readers() {
     watched("await", || {
         let rt = runtime("2:CPU:1");
         let ((open, closed), (open_reader, closed_reader)) = (gate(), gate());
@@ -294,16 +294,16 @@ fn the_last_waker_is_woken_at_the_end_and_for_readers() {
         drop(open);
         rung.recv().unwrap();
         assert!(handle.is_finished());
-        assert!(future.as_mut().poll(&mut Polled::from_waker(&second)).is_pending(), "there is a reader");
+        assert!(future.as_mut().poll(&mut Polled::from_waker(&second)).is_pending(), "a reader still uses the result");
         drop(open_reader);
         rung.recv().unwrap();
         assert!(matches!(future.as_mut().poll(&mut Polled::from_waker(&second)), Poll::Ready(Ok(7))));
-        assert!(rung_first.try_recv().is_err(), "it was replaced");
+        assert!(rung_first.try_recv().is_err(), "a replaced waker must not be woken");
     });
 }
 
 #[test]
-fn a_future_that_is_dropped_cancels_nothing_and_loses_nothing() {
+fn dropped_future_does_not_cancel_its_task() {
     for_each_mix(|rt| {
         let (drops, dropped) = counter();
         let (open, closed) = gate();
@@ -315,7 +315,7 @@ fn a_future_that_is_dropped_cancels_nothing_and_loses_nothing() {
         let mut future = Box::pin(number.into_future());
         let (waker, _) = bell();
         let opener = std::thread::spawn(move || drop(open));
-        let _ = future.as_mut().poll(&mut Polled::from_waker(&waker)); // by somebody who goes on to something else
+        let _ = future.as_mut().poll(&mut Polled::from_waker(&waker)); // polled once and then dropped
         drop(future);
         opener.join().unwrap();
         rt.wait().unwrap();
@@ -324,7 +324,7 @@ fn a_future_that_is_dropped_cancels_nothing_and_loses_nothing() {
 }
 
 #[test]
-fn cancelled_tasks_have_no_results_and_lose_none() {
+fn cancelled_tasks_have_no_results_and_leak_none() {
     for units in MIXES {
         watched(units, move || {
             let (drops, dropped) = counter();
@@ -345,7 +345,7 @@ fn cancelled_tasks_have_no_results_and_lose_none() {
                     rt.task("read", number.input()).cpu(|_, _| ()).submit().unwrap();
                     kept.push(number);
                 }
-                let _opener = open; // before the runtime, which waits
+                let _opener = open; // dropped before the runtime, which waits
                 resume_unwind(Box::new("unwinds"));
             }));
             assert!(unwound.is_err());
@@ -362,7 +362,7 @@ fn cancelled_tasks_have_no_results_and_lose_none() {
 }
 
 #[test]
-fn results_outlive_their_runtime() {
+fn result_outlives_its_runtime() {
     for units in MIXES {
         let rt = runtime(units);
         let number = rt.task("number", ()).returns(|_, ()| 7).submit().unwrap();
@@ -373,7 +373,7 @@ fn results_outlive_their_runtime() {
 }
 
 #[test]
-fn what_is_wrong_with_a_result_is_said() {
+fn misuse_of_a_result_is_refused_with_a_reason() {
     let (rt, other) = (Arc::new(runtime("1:CPU:1,1:EMU:1")), runtime("1:CPU:1"));
     let seven = rt.task("seven", ()).returns(|_, ()| 7).submit().unwrap();
     let foreign = other.task("t", seven.input()).cpu(|_, _| ()).submit().unwrap_err();
@@ -383,7 +383,7 @@ fn what_is_wrong_with_a_result_is_said() {
          both to the same, or waiting for the result with `get`"
     );
     assert!(matches!(other.wait_for(&seven.task()), Err(RunError::Refused(SubmitError::ForeignTask { .. }))));
-    // A task that was refused reads nothing: the result can be taken.
+    // A refused task does not count as a reader, so the result can be taken.
     assert_eq!(seven.get().unwrap(), 7);
 
     let x = rt.data(vec![1]);
@@ -398,7 +398,7 @@ fn what_is_wrong_with_a_result_is_said() {
 }
 
 #[test]
-fn bodies_submit_tasks_with_results() {
+fn body_may_submit_tasks_with_results() {
     watched("nested", || {
         let rt = Arc::new(runtime("2:CPU:1"));
         let (tell, told) = channel();
@@ -418,7 +418,7 @@ fn bodies_submit_tasks_with_results() {
 }
 
 #[test]
-fn bodies_wait_for_results_and_values() {
+fn body_may_wait_for_results_and_values() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,2:EMU:1"] {
         for hosts in [false, true] {
             watched(units, move || {
@@ -458,10 +458,10 @@ fn bodies_wait_for_results_and_values() {
 }
 
 #[test]
-fn a_graph_has_the_edges_of_results() {
+fn recorded_graph_has_the_edges_of_results() {
     let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build().unwrap();
     let one = rt.task("one", ()).returns(|_, ()| 1).submit().unwrap();
-    rt.wait().unwrap(); // edges from finished tasks are there as well
+    rt.wait().unwrap(); // edges from finished tasks are recorded as well
     let two = rt.task("two", (one.input(), one.input())).returns(|_, (a, b)| a + b).submit().unwrap();
     rt.task("three", (one.input(), two.input())).cpu(|_, _| ()).submit().unwrap();
     rt.wait().unwrap();
@@ -473,7 +473,7 @@ fn a_graph_has_the_edges_of_results() {
 }
 
 #[test]
-fn a_simulation_has_no_results() {
+fn result_in_a_simulation_is_not_computed() {
     let rt = Runtime::builder().simulate(SimulatedMachine::from_file("machines/laptop.toml").unwrap()).build().unwrap();
     let x = rt.zeros(1000);
     let sum = rt.task("sum", x.input()).returns(|_, x: &[f64]| x.iter().sum::<f64>()).submit().unwrap();
@@ -486,7 +486,7 @@ fn a_simulation_has_no_results() {
 }
 
 #[test]
-fn results_are_shared_and_sent() {
+fn results_can_be_shared_between_threads() {
     fn is_shared<T: Send + Sync + 'static>() {}
     is_shared::<Pending<Vec<String>>>();
     is_shared::<thalweg::ResultFuture<u8>>();

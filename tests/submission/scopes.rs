@@ -1,4 +1,4 @@
-//! Scopes: what is borrowed is used where it lies, and never after the scope.
+//! Scopes: borrowed memory is used in place, and never after the scope.
 
 use crate::common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
 use ndarray::{Array2, Array3, Array4, ArrayView2, Axis, s};
@@ -10,7 +10,7 @@ use thalweg::memory::AnyOrder;
 use thalweg::prelude::*;
 
 #[test]
-fn what_tasks_write_is_there_when_the_scope_returns() {
+fn writes_of_tasks_are_visible_when_the_scope_returns() {
     for_each_mix(|rt| {
         let (mut grid, table) = (vec![0u64; 103], (0..103).collect::<Vec<u64>>());
         let factor = 3;
@@ -31,7 +31,7 @@ fn what_tasks_write_is_there_when_the_scope_returns() {
 }
 
 #[test]
-fn parts_of_arrays_of_any_dimension_are_borrowed_and_what_lies_between_is_left_alone() {
+fn borrowed_parts_of_arrays_leave_the_gaps_untouched() {
     for_each_mix(|rt| {
         let mut square = Array2::from_elem((8, 10), 1u32);
         let mut cube = Array3::from_elem((4, 5, 6), 1u32);
@@ -111,7 +111,7 @@ fn every_mode_works_on_parts_of_larger_arrays() {
 }
 
 #[test]
-fn arrays_that_do_not_lie_row_by_row_are_refused_and_nothing_is_lost() {
+fn borrow_of_an_array_that_is_not_row_major_is_refused() {
     let rt = runtime("1:CPU:1");
     let mut square = Array2::<f64>::zeros((4, 6));
     let (table, row) = ([1.0, 2.0, 3.0, 4.0], [[1.0, 2.0]]);
@@ -141,7 +141,7 @@ fn arrays_that_do_not_lie_row_by_row_are_refused_and_nothing_is_lost() {
 }
 
 #[test]
-fn bodies_borrow_values_of_any_kind_and_may_return_what_borrows() {
+fn scoped_bodies_may_borrow_and_return_borrowing_errors() {
     #[derive(Debug)]
     struct Borrows<'a>(&'a str);
     impl<'a> From<Borrows<'a>> for thalweg::error::BoxError {
@@ -165,12 +165,12 @@ fn bodies_borrow_values_of_any_kind_and_may_return_what_borrows() {
         assert_eq!(failures.len(), 1);
         assert_eq!(failures[0].reason().to_string(), "failed: no luck");
         assert_eq!(seen.into_inner().unwrap(), [7; 20]);
-        rt.wait().unwrap(); // which the scope has told of
+        rt.wait().unwrap(); // the scope has reported the failure
     });
 }
 
 #[test]
-fn a_panic_in_the_closure_waits_for_the_tasks_and_goes_on() {
+fn panic_in_the_closure_is_resumed_after_the_tasks_have_ended() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -187,13 +187,13 @@ fn a_panic_in_the_closure_waits_for_the_tasks_and_goes_on() {
             }));
             assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "out of here");
             assert_eq!(x, [1; 4]);
-            assert_eq!(rt.take(rt.data(vec![1])).unwrap(), [1], "the runtime goes on");
+            assert_eq!(rt.take(rt.data(vec![1])).unwrap(), [1], "the runtime must remain usable");
         });
     }
 }
 
 #[test]
-fn failures_of_a_scope_whose_closure_panics_are_the_runtimes_to_tell() {
+fn failures_of_a_scope_with_a_panicking_closure_are_reported_by_the_runtime() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -212,7 +212,7 @@ fn failures_of_a_scope_whose_closure_panics_are_the_runtimes_to_tell() {
 }
 
 #[test]
-fn nothing_that_is_forgotten_keeps_the_scope_from_waiting() {
+fn scope_waits_even_if_handles_are_forgotten() {
     for_each_mix(|rt| {
         let (mut x, count) = (vec![0u64; 8], AtomicUsize::new(0));
         rt.scope(|s| {
@@ -234,7 +234,7 @@ fn nothing_that_is_forgotten_keeps_the_scope_from_waiting() {
 }
 
 #[test]
-fn what_bodies_captured_is_gone_when_the_scope_returns() {
+fn captures_are_dropped_before_the_scope_returns() {
     struct Counted<'a>(&'a AtomicUsize);
     impl Drop for Counted<'_> {
         fn drop(&mut self) {
@@ -265,7 +265,7 @@ fn what_bodies_captured_is_gone_when_the_scope_returns() {
 }
 
 #[test]
-fn failures_are_the_scopes_and_what_they_leave_can_be_seen() {
+fn scope_returns_failures_and_memory_keeps_partial_results() {
     for_each_mix(|rt| {
         let (mut x, mut y) = ([0u64; 4], [0u64; 4]);
         let outside = rt.data(vec![0u64; 4]);
@@ -286,13 +286,13 @@ fn failures_are_the_scopes_and_what_they_leave_can_be_seen() {
         let mut names = failed(result.map(drop));
         names.sort();
         assert_eq!(names, ["outside", "second"]);
-        assert_eq!((x, y), ([2, 2, 1, 1], [0; 4]), "what was there is at home");
+        assert_eq!((x, y), ([2, 2, 1, 1], [0; 4]), "partial results must be in the borrowed memory");
         rt.wait().unwrap();
     });
 }
 
 #[test]
-fn what_tasks_outside_have_lost_of_borrowed_data_fails_the_scope() {
+fn failure_of_an_outside_task_on_borrowed_data_fails_the_scope() {
     for_each_mix(|rt| {
         let mut x = [1u64; 4];
         let result = rt.scope(|s| {
@@ -314,7 +314,7 @@ fn what_tasks_outside_have_lost_of_borrowed_data_fails_the_scope() {
 }
 
 #[test]
-fn a_scope_that_is_cancelled_brings_home_what_has_run() {
+fn cancelled_scope_keeps_the_results_of_tasks_that_ran() {
     for units in MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -349,7 +349,7 @@ fn a_scope_that_is_cancelled_brings_home_what_has_run() {
 }
 
 #[test]
-fn scopes_nest_and_share_what_they_read() {
+fn nested_scopes_may_share_borrowed_data() {
     for_each_mix(|rt| {
         let (table, mut outer) = (vec![1u64; 50], vec![0u64; 50]);
         let sum = rt.scope(|s| {
@@ -362,7 +362,7 @@ fn scopes_nest_and_share_what_they_read() {
                 let add = |_: &thalweg::Context, (x, y, z): (&[u64], &[u64], &mut [u64])| {
                     z.iter_mut().zip(x).zip(y).for_each(|((z, x), y)| *z = x + y);
                 };
-                // A task of the outer scope may use what the inner one has borrowed, which waits for it.
+                // A task of the outer scope may use data borrowed by the inner scope, which waits for it.
                 t.task("add", all).cpu(add).submit().unwrap();
                 s.task("more", (z.inout(),)).cpu(|_, (z,)| z.iter_mut().for_each(|z| *z += 1)).submit().unwrap();
             })
@@ -374,7 +374,7 @@ fn scopes_nest_and_share_what_they_read() {
 }
 
 #[test]
-fn bodies_submit_to_their_scope_and_borrow_there() {
+fn body_may_submit_and_borrow_in_its_scope() {
     for_each_mix(|rt| {
         let (mut x, mut y) = (vec![0u64; 8], vec![0u64; 8]);
         rt.scope(|s| {
@@ -398,7 +398,7 @@ fn bodies_submit_to_their_scope_and_borrow_there() {
 }
 
 #[test]
-fn several_threads_use_a_scope() {
+fn several_threads_may_submit_to_a_scope() {
     for_each_mix(|rt| {
         let mut x = vec![0u64; 40];
         rt.scope(|s| {
@@ -421,7 +421,7 @@ fn several_threads_use_a_scope() {
 }
 
 #[test]
-fn what_is_borrowed_is_read_and_mended_as_any_data() {
+fn borrowed_data_can_be_read_fetched_and_cleared() {
     for_each_mix(|rt| {
         let mut x = vec![1u64; 10];
         rt.scope(|s| {
@@ -440,7 +440,7 @@ fn what_is_borrowed_is_read_and_mended_as_any_data() {
 }
 
 #[test]
-fn devices_with_little_memory_and_slow_copies_bring_all_home() {
+fn scope_brings_data_home_from_small_and_slow_devices() {
     for hosts in [false, true] {
         watched("small devices", move || {
             let device =
@@ -463,7 +463,7 @@ fn devices_with_little_memory_and_slow_copies_bring_all_home() {
 }
 
 #[test]
-fn a_device_that_is_lost_fails_the_scope_and_leaves_the_home_alone() {
+fn lost_device_fails_the_scope_and_leaves_the_home_unchanged() {
     watched("lost device", || {
         let rt =
             builder("1:EMU:1", false).emulated_devices(|_| EmulatedDevice::new().lost_after_tasks(1)).build().unwrap();
@@ -474,12 +474,12 @@ fn a_device_that_is_lost_fails_the_scope_and_leaves_the_home_alone() {
             s.task("second", (x.inout(),)).emulated(|_, (x,)| x.fill(3)).submit().unwrap();
         });
         assert!(result.is_err());
-        assert_eq!(x, [1; 4], "what the device had is gone with it");
+        assert_eq!(x, [1; 4], "the device's data must not reach the home");
     });
 }
 
 #[test]
-fn a_copy_that_fails_fails_the_scope_which_ends_all_the_same() {
+fn failed_copy_fails_the_scope_but_does_not_hang_it() {
     for failing in 0..6 {
         watched("failing copy", move || {
             let device = EmulatedDevice::new().failing_copy(failing).capacity_bytes(80);
@@ -502,7 +502,7 @@ fn a_copy_that_fails_fails_the_scope_which_ends_all_the_same() {
 }
 
 #[test]
-fn a_runtime_does_not_end_while_a_scope_lasts() {
+fn shutdown_inside_a_scope_is_refused() {
     let rt = runtime("2:CPU:1");
     let mut x = [0u64; 2];
     rt.scope(|s| {
@@ -518,21 +518,21 @@ fn a_runtime_does_not_end_while_a_scope_lasts() {
     assert_eq!(x, [1; 2]);
     rt.shutdown().unwrap();
     rt.shutdown().unwrap();
-    let refused = rt.scope(|_| unreachable!("there are no threads any more"));
+    let refused = rt.scope(|_| unreachable!("the closure must not run after the shutdown"));
     assert!(matches!(refused, Err(RunError::Refused(SubmitError::ShutDown))), "{refused:?}");
 }
 
 #[test]
-fn bodies_have_scopes_of_their_own() {
+fn body_may_open_its_own_scope() {
     for units in MIXES {
-        // The bodies of a hosted unit of several cores run on threads that cannot do anything else meanwhile.
+        // Bodies of a hosted unit of several cores run on threads that cannot do anything else while they wait.
         for hosts in [false, true].into_iter().filter(|hosts| !hosts || units != "1:CPU:2") {
             watched(units, move || {
                 let rt = Arc::new(builder(units, hosts).detect_conflicts(true).build().unwrap());
                 let x = rt.data(vec![1u64; 40]);
                 for part in blocks(40, 10) {
                     let inner = rt.clone();
-                    // The view itself is lent, in parts.
+                    // The body lends parts of its view.
                     let body = move |_: &thalweg::Context, (x,): (&mut [u64],)| {
                         let factor = x.len() as u64;
                         inner
@@ -561,7 +561,7 @@ fn bodies_have_scopes_of_their_own() {
 }
 
 #[test]
-fn data_of_two_runtimes_do_not_mix() {
+fn scope_refuses_data_and_groups_of_another_runtime() {
     let (one, two) = (runtime("1:CPU:1"), runtime("1:CPU:1"));
     let mut x = [0u64; 4];
     one.scope(|s| {
@@ -577,7 +577,7 @@ fn data_of_two_runtimes_do_not_mix() {
     .unwrap();
 }
 
-/// Says when it is dropped.
+/// Counts its drops.
 struct Told<'a>(&'a AtomicUsize, usize);
 
 impl Drop for Told<'_> {
@@ -587,7 +587,7 @@ impl Drop for Told<'_> {
 }
 
 #[test]
-fn tasks_of_a_scope_return_what_outlives_it() {
+fn result_may_borrow_data_that_outlives_the_scope() {
     for_each_mix(|rt| {
         if rt.machine().num_cpu_units() == 0 {
             return;
@@ -602,7 +602,7 @@ fn tasks_of_a_scope_return_what_outlives_it() {
                 })
                 .collect();
             let count = s.task("count", ()).returns(|_, ()| text.split(' ').count()).submit().unwrap();
-            // A result that borrows nothing is an access like any other.
+            // A result that borrows nothing can be accessed by other tasks.
             let twice = s.task("twice", count.input()).returns(|_, count| 2 * count).submit().unwrap();
             assert_eq!(twice.get().unwrap(), 12);
             drop(s.task("dropped", ()).returns(|_, ()| Told(&drops, 0)).submit().unwrap());
@@ -620,12 +620,16 @@ fn tasks_of_a_scope_return_what_outlives_it() {
         assert_eq!(failed(fails), ["parse"]);
         let words =
             rt.scope(|s| ["a", "b"].map(|word| s.task("word", ()).returns(move |_, ()| word).submit().unwrap()));
-        assert_eq!(words.unwrap().map(|word| word.get().unwrap()), ["a", "b"], "the scope has ended");
+        assert_eq!(
+            words.unwrap().map(|word| word.get().unwrap()),
+            ["a", "b"],
+            "results must be available after the scope has ended"
+        );
     });
 }
 
 #[test]
-fn results_of_a_scope_are_gone_before_it_returns_whatever_happens() {
+fn results_of_a_scope_are_dropped_before_it_returns() {
     for_each_mix(|rt| {
         if rt.machine().num_cpu_units() == 0 {
             return;
@@ -655,7 +659,7 @@ fn results_of_a_scope_are_gone_before_it_returns_whatever_happens() {
 }
 
 #[test]
-fn loops_of_a_scope_borrow_arrays_and_captures() {
+fn scoped_loop_may_borrow_arrays_and_captures() {
     for_each_mix(|rt| {
         let (old, mut new, offset) = ((0..100).collect::<Vec<u64>>(), vec![0u64; 100], String::from("seven"));
         let iterations = rt.scope(|s| {
@@ -674,7 +678,7 @@ fn loops_of_a_scope_borrow_arrays_and_captures() {
 }
 
 #[test]
-fn loop_of_a_scope_that_fails_is_told_by_the_scope() {
+fn failed_loop_of_a_scope_is_reported_by_the_scope() {
     for_each_mix(|rt| {
         let mut x = vec![0u64; 100];
         let ended = rt.scope(|s| {
@@ -688,7 +692,7 @@ fn loop_of_a_scope_that_fails_is_told_by_the_scope() {
 }
 
 #[test]
-fn scope_in_a_body_shares_the_bodys_view_out() {
+fn scope_in_a_body_may_lend_the_bodys_view() {
     for_each_free_mix(|rt| {
         let x = rt.data(vec![1u64; 64]);
         let parent = rt.task("parent", x.inout()).host(|cx, x| {
@@ -716,9 +720,9 @@ fn scope_in_a_body_shares_the_bodys_view_out() {
     });
 }
 
-/// Unless its own tasks run on top, a body whose scope's members wait needs a stack for each.
+/// If members did not run on top of their waiting scope's body, each would need another stack.
 #[test]
-fn members_of_scopes_in_bodies_wait_in_their_turn() {
+fn members_of_scopes_in_bodies_may_wait() {
     for_each_free_mix(|rt| {
         let (y, rt_of_bodies) = (rt.data(vec![3u64; 4]), rt);
         let sums = std::sync::atomic::AtomicU64::new(0);

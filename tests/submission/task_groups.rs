@@ -1,4 +1,5 @@
-//! Groups of tasks: waited for alone, with failures of their own, and given up as one. And waiting for no longer than so.
+//! Groups of tasks: they are waited for separately, have their own failures, and are cancelled as a whole. And
+//! timeouts.
 
 use crate::common::{MIXES, builder, failed, for_each_free_mix, for_each_mix, gate, runtime, watched};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +11,7 @@ use thalweg::error::FailureReason;
 use thalweg::prelude::*;
 
 #[test]
-fn a_group_is_waited_for_alone() {
+fn group_wait_does_not_wait_for_other_tasks() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         for hosts in [false, true] {
             watched(units, move || {
@@ -43,7 +44,7 @@ fn a_group_is_waited_for_alone() {
 }
 
 #[test]
-fn failures_belong_to_the_group_that_is_asked_first() {
+fn failure_is_reported_by_the_first_group_that_is_waited_for() {
     for_each_mix(|rt| {
         let (one, two) = (rt.group(), rt.group());
         let x = rt.data(vec![0u64; 8]);
@@ -54,17 +55,17 @@ fn failures_belong_to_the_group_that_is_asked_first() {
         rt.task("third", ()).cpu(|_, ()| Err("no")).submit().unwrap();
         let mut names = failed(two.wait());
         names.sort();
-        assert_eq!(names, ["first", "second"], "each cause once, another group's if it is that");
+        assert_eq!(names, ["first", "second"], "each cause is reported once, even if it is in another group");
         assert_eq!(failed(one.wait()), ["first"]);
         assert_eq!((one.wait().is_ok(), two.wait().is_ok()), (true, true));
-        assert_eq!(failed(rt.wait()), ["third"], "the others were told of");
+        assert_eq!(failed(rt.wait()), ["third"], "the other failures were reported already");
         rt.task("skipped", (x.input(),)).cpu(|_, _| ()).group(&one).submit().unwrap();
-        assert_eq!(failed(one.wait()), ["first"], "another task has not run because of it");
+        assert_eq!(failed(one.wait()), ["first"], "a newly skipped task reports its cause again");
     });
 }
 
 #[test]
-fn who_waits_for_everything_meanwhile_is_told_as_well() {
+fn concurrent_wait_for_everything_also_gets_the_failure() {
     watched("both", || {
         let rt = runtime("2:CPU:1");
         let (open, opened) = gate();
@@ -93,7 +94,7 @@ fn who_waits_for_everything_meanwhile_is_told_as_well() {
 }
 
 #[test]
-fn what_has_not_begun_of_a_cancelled_group_fails_and_drops_what_it_captured() {
+fn cancelled_members_that_have_not_begun_fail_and_drop_captures() {
     for units in MIXES {
         for scheduler in crate::common::SCHEDULERS {
             watched(units, move || {
@@ -120,11 +121,11 @@ fn what_has_not_begun_of_a_cancelled_group_fails_and_drops_what_it_captured() {
                 group.task("apart", (x.after(),)).cpu(|_, _| unreachable!("cancelled")).submit().unwrap();
                 group.cancel();
                 drop(open);
-                let Err(RunError::Failed(failures)) = group.wait() else { panic!("cancelled") };
+                let Err(RunError::Failed(failures)) = group.wait() else { panic!("the group was not cancelled") };
                 assert!(failures.iter().all(|failure| matches!(failure.reason(), FailureReason::Cancelled)));
                 let mut names: Vec<_> = failures.iter().map(|failure| failure.name()).collect();
                 names.sort_unstable();
-                assert_eq!(names, ["apart", "member 0"], "the others are skipped because of that");
+                assert_eq!(names, ["apart", "member 0"], "the other members are skipped because of these");
                 assert_eq!((ran.load(Ordering::Relaxed), Arc::strong_count(&captured)), (0, 1));
                 let (name, reason) = crate::common::poison(rt.read(&x));
                 assert_eq!((name.as_str(), reason.as_str()), ("member 0", "cancelled"));
@@ -140,7 +141,7 @@ fn what_has_not_begun_of_a_cancelled_group_fails_and_drops_what_it_captured() {
 }
 
 #[test]
-fn parts_of_groups_belong_to_both() {
+fn members_of_a_subgroup_belong_to_both_groups() {
     for_each_mix(|rt| {
         let all = rt.group();
         let (one, two) = (all.group(), all.group());
@@ -164,7 +165,7 @@ fn parts_of_groups_belong_to_both() {
 }
 
 #[test]
-fn members_have_the_groups_priority_unless_they_have_one() {
+fn members_inherit_the_groups_priority_unless_they_set_one() {
     for scheduler in ["stealing", "priority"] {
         watched(scheduler, move || {
             let rt = builder("1:CPU:1", false).scheduler(scheduler).build().unwrap();
@@ -194,7 +195,7 @@ fn members_have_the_groups_priority_unless_they_have_one() {
 }
 
 #[test]
-fn reductions_and_joins_end_before_their_group_does() {
+fn group_wait_covers_reductions_and_accumulation() {
     for_each_mix(|rt| {
         let (sum, bins) = (rt.scalar(0.0), rt.data(vec![0u64; 4]));
         let group = rt.group();
@@ -210,13 +211,13 @@ fn reductions_and_joins_end_before_their_group_does() {
 }
 
 #[test]
-fn what_captured_values_submit_when_they_go_is_counted_in_time() {
+fn tasks_submitted_by_destructors_of_captures_are_waited_for() {
     struct Submits(Arc<Runtime>, Arc<AtomicUsize>);
     impl Drop for Submits {
         fn drop(&mut self) {
             let count = self.1.clone();
             self.0.task("late", ()).cpu(move |_, ()| _ = count.fetch_add(1, Ordering::Relaxed)).submit().unwrap();
-            panic!("and it panics");
+            panic!("the destructor panics as well");
         }
     }
     watched("destructors", || {
@@ -232,7 +233,7 @@ fn what_captured_values_submit_when_they_go_is_counted_in_time() {
                 .submit()
                 .unwrap();
         }
-        let _ = group.wait(); // a body that panics as it drops what it captured has failed
+        let _ = group.wait(); // a body whose captures panic when dropped has failed
         assert_eq!(group.pending(), 0);
         let _ = rt.wait();
         assert_eq!(count.load(Ordering::Relaxed), 20);
@@ -240,7 +241,7 @@ fn what_captured_values_submit_when_they_go_is_counted_in_time() {
 }
 
 #[test]
-fn a_body_waits_for_other_groups_than_its_own() {
+fn body_may_wait_for_other_groups_but_not_its_own() {
     for units in MIXES {
         watched(units, move || {
             let rt: &'static Runtime = Box::leak(Box::new(runtime(units)));
@@ -248,7 +249,9 @@ fn a_body_waits_for_other_groups_than_its_own() {
             let own = group.group();
             let inner = group.clone();
             let body = move |_: &thalweg::Context, ()| {
-                let Err(RunError::Refused(refused)) = inner.wait() else { panic!("it would wait for itself") };
+                let Err(RunError::Refused(refused)) = inner.wait() else {
+                    panic!("the wait for the own group must be refused")
+                };
                 assert!(matches!(&refused, SubmitError::InsideGroup { task } if task == "member"), "{refused}");
                 let others = rt.group();
                 let count = Arc::new(AtomicUsize::new(0));
@@ -273,7 +276,7 @@ fn a_body_waits_for_other_groups_than_its_own() {
 }
 
 #[test]
-fn waiting_ends_with_the_time_that_was_given_for_it() {
+fn wait_ends_with_its_timeout() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(units, move || {
@@ -285,7 +288,7 @@ fn waiting_ends_with_the_time_that_was_given_for_it() {
                     if !hosts {
                         rt.task("gate", ()).host(move |_, ()| opened()).submit().unwrap();
                         assert!(!rt.wait_timeout(Duration::ZERO).unwrap());
-                        assert!(!rt.wait_timeout(Duration::from_millis(5)).unwrap(), "no failure is told of yet");
+                        assert!(!rt.wait_timeout(Duration::from_millis(5)).unwrap(), "no failure is reported yet");
                         assert!(!threads.spawn(|| rt.wait_timeout(Duration::from_millis(5)).unwrap()).join().unwrap());
                     }
                 });
@@ -298,7 +301,7 @@ fn waiting_ends_with_the_time_that_was_given_for_it() {
 }
 
 #[test]
-fn group_stored_in_a_struct_is_used_by_another_thread_after_its_runtime() {
+fn group_can_be_stored_in_a_struct_and_outlive_its_runtime() {
     struct Request {
         group: TaskGroup,
         x: Data<u64>,
@@ -365,7 +368,10 @@ fn group_is_awaited_as_a_future() {
         let task = outer.task("awaits", ()).host_async(move |_, ()| async move {
             assert_eq!(failed(awaited.await), ["fails"]);
             let refused = own.wait_async().await.unwrap_err();
-            assert!(matches!(refused, RunError::Refused(SubmitError::InsideGroup { .. })), "it would wait for itself");
+            assert!(
+                matches!(refused, RunError::Refused(SubmitError::InsideGroup { .. })),
+                "the future would wait for itself"
+            );
         });
         task.submit().unwrap();
         outer.wait().unwrap();
@@ -378,7 +384,7 @@ fn group_is_cancelled_when_its_guard_is_dropped() {
     let group = rt.group().cancel_on_drop();
     let (kept, clone) = (rt.group().cancel_on_drop().keep(), group.clone());
     drop(clone.clone());
-    assert!(!clone.is_cancelled(), "a clone is no guard");
+    assert!(!clone.is_cancelled(), "dropping a clone must not cancel the group");
     drop(group);
     assert_eq!((clone.is_cancelled(), kept.is_cancelled()), (true, false));
 }

@@ -1,4 +1,5 @@
-//! Values of any type as data: ordered as regions are, at home on every machine, and dropped once whatever happens to them.
+//! Values of any type as data: ordered like regions, kept in host memory on every machine, and always dropped exactly
+//! once.
 
 use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched, words};
 use std::cell::Cell;
@@ -9,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 use thalweg::prelude::*;
 
-/// A list that says when it is dropped.
+/// A list that counts its drops.
 struct Counted(Vec<u64>, Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -24,7 +25,7 @@ fn counted() -> (Counted, impl Fn() -> usize) {
 }
 
 #[test]
-fn a_value_is_read_and_updated_in_order_on_every_machine() {
+fn value_is_read_and_updated_in_order_on_every_machine() {
     for_each_mix(|rt| {
         let (list, drops) = counted();
         let list = rt.value(list);
@@ -46,11 +47,11 @@ fn a_value_is_read_and_updated_in_order_on_every_machine() {
 }
 
 #[test]
-fn regions_come_home_to_a_task_with_a_value() {
+fn regions_are_copied_home_for_a_task_with_a_value() {
     for_each_mix(|rt| {
         let (x, table) = (rt.data(vec![1u64; 100]), rt.value(vec![10u64, 20]));
         for part in blocks(100, 10) {
-            // On devices where there are some.
+            // On devices, if there are any.
             rt.task("add", x.slice(part.clone()).inout())
                 .cpu(|_, x| x.iter_mut().for_each(|x| *x += 1))
                 .submit()
@@ -66,7 +67,7 @@ fn regions_come_home_to_a_task_with_a_value() {
         assert_eq!(rt.take(x).unwrap(), [20; 100]);
         assert_eq!(rt.take(table).unwrap(), [10, 20]);
         let links = rt.statistics().links;
-        assert!(links.iter().all(|link| link.bytes <= 2 * 100 * 8), "a value is never copied: {links:?}");
+        assert!(links.iter().all(|link| link.bytes <= 2 * 100 * 8), "a value must never be copied: {links:?}");
     });
 }
 
@@ -92,7 +93,7 @@ fn commutative_tasks_update_a_value_one_at_a_time() {
 }
 
 #[test]
-fn concurrent_tasks_share_a_value_between_its_updates() {
+fn concurrent_tasks_share_a_value_between_updates() {
     watched("two at once", || {
         let rt = runtime("2:CPU:1");
         let (count, both) = (rt.value(AtomicUsize::new(0)), Arc::new(Barrier::new(2)));
@@ -113,7 +114,7 @@ fn concurrent_tasks_share_a_value_between_its_updates() {
 }
 
 #[test]
-fn a_released_value_is_dropped_once_behind_its_tasks() {
+fn released_value_is_dropped_once_after_its_tasks() {
     for_each_mix(|rt| {
         let (list, drops) = counted();
         let (open, closed) = gate();
@@ -126,7 +127,7 @@ fn a_released_value_is_dropped_once_behind_its_tasks() {
         let now = before.clone();
         rt.task("last", other.input()).cpu(move |_, _| was.store(now(), Ordering::SeqCst)).submit().unwrap();
         drop(other);
-        assert_eq!(before(), 0, "a task uses it");
+        assert_eq!(before(), 0, "a task still uses the value");
         drop(open);
         rt.wait().unwrap();
         assert_eq!((seen.load(Ordering::SeqCst), before()), (0, 1));
@@ -134,7 +135,7 @@ fn a_released_value_is_dropped_once_behind_its_tasks() {
 }
 
 #[test]
-fn a_value_is_dropped_once_after_a_failure_or_a_panic() {
+fn value_is_dropped_once_after_a_failure_or_panic() {
     for_each_mix(|rt| {
         for panics in [false, true] {
             let (list, drops) = counted();
@@ -153,7 +154,7 @@ fn a_value_is_dropped_once_after_a_failure_or_a_panic() {
             if panics {
                 drop(list);
             } else {
-                // What is there can be taken for good.
+                // The accepted value can be taken.
                 rt.task("accept", list.output()).cpu(|_, _| ()).submit().unwrap();
                 assert_eq!(rt.take(list).map_err(RunError::from).unwrap().0, [1]);
             }
@@ -164,7 +165,7 @@ fn a_value_is_dropped_once_after_a_failure_or_a_panic() {
 }
 
 #[test]
-fn a_value_is_dropped_once_when_the_program_unwinds_or_the_runtime_goes_first() {
+fn value_is_dropped_once_after_unwinding_or_after_its_runtime() {
     for units in MIXES {
         watched(units, move || {
             let (list, drops) = counted();
@@ -184,7 +185,7 @@ fn a_value_is_dropped_once_when_the_program_unwinds_or_the_runtime_goes_first() 
             let list = rt.value(list);
             rt.task("push", list.inout()).cpu(|_, list| list.0.push(1)).submit().unwrap();
             drop(rt);
-            assert_eq!(drops(), 0, "there is a handle");
+            assert_eq!(drops(), 0, "a handle still exists");
             drop(list);
             assert_eq!(drops(), 1);
 
@@ -199,7 +200,7 @@ fn a_value_is_dropped_once_when_the_program_unwinds_or_the_runtime_goes_first() 
 }
 
 #[test]
-fn tasks_of_a_runtime_that_a_body_drops_have_their_values() {
+fn tasks_of_a_runtime_dropped_by_a_body_keep_their_values() {
     for units in MIXES {
         watched(units, move || {
             let (list, drops) = counted();
@@ -221,7 +222,7 @@ fn tasks_of_a_runtime_that_a_body_drops_have_their_values() {
             last.submit().unwrap();
             drop((rt, list));
             drop(open);
-            assert_eq!(told.recv().unwrap(), (0, 0), "the task has found the value alive");
+            assert_eq!(told.recv().unwrap(), (0, 0), "the task must find the value alive");
             while drops() == 0 {
                 std::thread::yield_now();
             }
@@ -230,7 +231,7 @@ fn tasks_of_a_runtime_that_a_body_drops_have_their_values() {
 }
 
 #[test]
-fn a_destructor_may_panic_submit_and_hold_other_handles() {
+fn destructor_of_a_value_may_panic_submit_and_hold_handles() {
     struct Testament(Option<Box<dyn FnOnce() + Send + Sync>>);
     impl Drop for Testament {
         fn drop(&mut self) {
@@ -246,7 +247,7 @@ fn a_destructor_may_panic_submit_and_hold_other_handles() {
                 let (held, drops) = (rt.value(vec![n]), ran.clone());
                 let last = move || {
                     let _held = held;
-                    let rt = inner.upgrade().expect("it is waited for");
+                    let rt = inner.upgrade().expect("the runtime's owner is waiting");
                     assert!(matches!(rt.wait(), Err(RunError::Refused(SubmitError::InsideTask { .. }))));
                     rt.task("last words", ran.commutative()).cpu(|_, ran| *ran += 1).submit().unwrap();
                     if n % 2 == 0 {
@@ -258,14 +259,14 @@ fn a_destructor_may_panic_submit_and_hold_other_handles() {
                 rt.task("use", value.input()).cpu(|_, _| ()).submit().unwrap();
             }
             rt.wait().unwrap();
-            rt.wait().unwrap(); // what was submitted by the last destructors
+            rt.wait().unwrap(); // for tasks submitted by the last destructors
             assert_eq!(rt.read_value(&ran, |ran| *ran).unwrap(), 20);
         });
     }
 }
 
 #[test]
-fn what_is_wrong_with_a_value_is_said() {
+fn misuse_of_a_value_is_refused_with_a_reason() {
     let (rt, other) = (runtime("1:CPU:1,1:EMU:1"), runtime("1:CPU:1"));
     let mesh = rt.value(vec![1]).named("mesh");
     let text = |error: SubmitError| words(&error);
@@ -293,7 +294,7 @@ fn what_is_wrong_with_a_value_is_said() {
     );
     let on_device = other.task("t", other.value(1).input()).gpu(|_, _| Ok::<(), DeviceError>(())).submit().unwrap_err();
     assert!(matches!(on_device, SubmitError::ValueOnDevice { .. }));
-    // Who only comes after has nothing to see.
+    // A task with only an `after` access gets no view, so it may run anywhere.
     rt.task("t", mesh.after()).emulated(|_, ()| ()).submit().unwrap();
 
     let copy = mesh.clone();
@@ -308,7 +309,7 @@ fn what_is_wrong_with_a_value_is_said() {
 }
 
 #[test]
-fn a_child_leaves_its_parents_value_alone() {
+fn nested_task_on_a_value_its_parent_holds_is_refused() {
     let rt = Arc::new(runtime("1:CPU:1"));
     let list = rt.value(vec![1]).named("list");
     let (inner, held) = (rt.clone(), list.clone());
@@ -350,7 +351,7 @@ fn values_may_have_any_size_and_alignment() {
 }
 
 #[test]
-fn what_looks_at_a_value_may_panic() {
+fn closure_of_read_value_may_panic() {
     let rt = runtime("2:CPU:1");
     let list = rt.value(vec![1]);
     let looked = catch_unwind(AssertUnwindSafe(|| rt.read_value(&list, |_| -> usize { resume_unwind(Box::new(7u8)) })));
@@ -360,7 +361,7 @@ fn what_looks_at_a_value_may_panic() {
 }
 
 #[test]
-fn a_token_orders_tasks_on_all_units() {
+fn token_orders_tasks_on_all_units() {
     for_each_mix(|rt| {
         let (token, log) = (rt.token(), Arc::new(std::sync::Mutex::new(vec![])));
         for n in 0..30 {
@@ -382,7 +383,7 @@ fn a_token_orders_tasks_on_all_units() {
 }
 
 #[test]
-fn a_token_carries_failures_and_ends_them() {
+fn token_passes_failures_on_until_it_is_overwritten() {
     let rt = runtime("1:CPU:1,1:EMU:1");
     let (token, ran) = (rt.token(), rt.value(vec![]));
     let note = |name: &'static str| move |_: &Context, (ran, ()): (&mut Vec<&'static str>, ())| ran.push(name);
@@ -397,7 +398,7 @@ fn a_token_carries_failures_and_ends_them() {
 }
 
 #[test]
-fn values_work_under_every_scheduler_with_hints() {
+fn values_work_with_hints_under_every_scheduler() {
     for scheduler in SCHEDULERS {
         watched(scheduler, move || {
             let rt = Runtime::builder().compute_units("2:CPU:1,1:EMU:1").scheduler(scheduler).build().unwrap();
@@ -418,12 +419,12 @@ fn values_work_under_every_scheduler_with_hints() {
 }
 
 #[test]
-fn a_simulation_keeps_values_as_they_are() {
+fn simulation_does_not_change_values() {
     let rt = Runtime::builder().simulate(SimulatedMachine::from_file("machines/laptop.toml").unwrap()).build().unwrap();
     let (list, drops) = counted();
     let (list, x) = (rt.value(list), rt.zeros(1000));
     rt.task("push", (list.inout(), x.inout())).cpu(|_, (list, _)| list.0.push(1)).submit().unwrap();
-    assert_eq!(rt.read_value(&list, |list| list.0.len()).unwrap(), 0, "no body is run");
+    assert_eq!(rt.read_value(&list, |list| list.0.len()).unwrap(), 0, "a simulation must not run bodies");
     let _: Vec<f64> = rt.take(x).unwrap();
     let (other, others_drops) = counted();
     drop(rt.value(other));
@@ -434,16 +435,16 @@ fn a_simulation_keeps_values_as_they_are() {
 }
 
 #[test]
-fn handles_of_values_are_shared_whatever_is_in_them() {
+fn handles_of_values_are_sync_whatever_the_value() {
     fn is_shared<T: Send + Sync + Clone + 'static>() {}
     is_shared::<Value<Rc<Cell<u8>>>>();
     is_shared::<Value<String>>();
     is_shared::<Token>();
 }
 
-/// Elements of arrays may be any plain type; the user's own derive `Pod`.
+/// Array elements may have any plain type; user-defined types derive `Pod`.
 #[test]
-fn arrays_of_all_plain_types() {
+fn arrays_work_for_all_plain_types() {
     use bytemuck::{Pod, Zeroable};
     use thalweg::memory::Complex;
 

@@ -1,4 +1,5 @@
-//! Bodies that are futures: polled by the units' threads, whoever wakes them, and over when they are ready.
+//! Bodies that are futures: units' threads poll them, any thread may wake them, and the task ends when the future is
+//! ready.
 
 use crate::common::{failed, for_each_free_mix, for_each_mix, runtime, watched};
 use std::future::poll_fn;
@@ -10,10 +11,10 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use thalweg::prelude::*;
 
-/// A future that is ready when its other end says so, with what that says.
+/// A future that becomes ready with the value that its other end sends.
 struct Later<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
 
-/// The other end.
+/// The sending end of a [`Later`].
 struct Say<T>(Arc<Mutex<(Option<T>, Option<Waker>)>>);
 
 fn later<T>() -> (Say<T>, Later<T>) {
@@ -47,7 +48,7 @@ impl<T> Future for Later<T> {
     }
 }
 
-/// Lets others run first.
+/// Lets other tasks run first.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -60,14 +61,14 @@ async fn yield_now() {
     .await;
 }
 
-/// A thread that says what it is told to, one after the other.
+/// Starts a thread that sends the values it is given, one after the other.
 fn speaker() -> (Sender<(Say<u64>, u64)>, thread::JoinHandle<()>) {
     let (send, sayings): (_, Receiver<(Say<u64>, u64)>) = channel();
     (send, thread::spawn(move || sayings.into_iter().for_each(|(say, value)| say.say(value))))
 }
 
 #[test]
-fn a_task_ends_when_its_future_is_ready() {
+fn task_ends_when_its_future_is_ready() {
     for_each_mix(|rt| {
         let (x, y) = (rt.data(vec![1u64, 2]), rt.data(vec![0u64; 2]));
         let (say, heard) = later();
@@ -92,7 +93,7 @@ fn a_task_ends_when_its_future_is_ready() {
 }
 
 #[test]
-fn more_futures_wait_than_there_are_units() {
+fn more_futures_than_units_may_wait() {
     for_each_mix(|rt| {
         const TASKS: usize = 30;
         let sum = rt.scalar(0u64);
@@ -117,7 +118,7 @@ fn more_futures_wait_than_there_are_units() {
 }
 
 #[test]
-fn a_future_that_wakes_itself_lets_others_run() {
+fn future_that_wakes_itself_lets_other_tasks_run() {
     for_each_mix(|rt| {
         let ended = Arc::new(AtomicUsize::new(0));
         let x = rt.scalar(0u64);
@@ -140,7 +141,7 @@ fn a_future_that_wakes_itself_lets_others_run() {
 }
 
 #[test]
-fn waking_counts_whenever_it_comes() {
+fn wake_during_or_after_a_poll_is_handled() {
     watched("wakes", || {
         for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
             let rt = runtime(units);
@@ -153,7 +154,8 @@ fn waking_counts_whenever_it_comes() {
                         wakers.lock().unwrap().push(cx.waker().clone());
                         let polled = count.fetch_add(1, Ordering::SeqCst) + 1;
                         if polled <= 3 {
-                            // During the poll, several times, by several threads: one further poll at least.
+                            // Woken during the poll, several times and by several threads: at least one further poll
+                            // must follow.
                             cx.waker().wake_by_ref();
                             let waker = cx.waker().clone();
                             thread::spawn(move || waker.wake()).join().unwrap();
@@ -165,19 +167,23 @@ fn waking_counts_whenever_it_comes() {
                 .submit()
                 .unwrap();
             rt.wait().unwrap();
-            assert_eq!(polls.load(Ordering::SeqCst), 4, "one poll more than there were rounds of waking");
-            // Afterwards, and after the runtime.
+            assert_eq!(polls.load(Ordering::SeqCst), 4, "one poll must follow each of three rounds of waking");
+            // Woken after the task has ended, and after the runtime has.
             kept.lock().unwrap().iter().for_each(Waker::wake_by_ref);
             rt.wait().unwrap();
             drop(rt);
             kept.lock().unwrap().drain(..).for_each(Waker::wake);
-            assert_eq!((polls.load(Ordering::SeqCst), Arc::strong_count(&polls)), (4, 1), "the future is gone");
+            assert_eq!(
+                (polls.load(Ordering::SeqCst), Arc::strong_count(&polls)),
+                (4, 1),
+                "the future must be dropped and not polled again"
+            );
         }
     });
 }
 
 #[test]
-fn what_goes_wrong_in_a_future_fails_its_task() {
+fn error_or_panic_in_a_future_fails_its_task() {
     for_each_mix(|rt| {
         for (way, reason) in
             ["panicked: at once", "panicked: later", "failed: an error", "failed: given back"].into_iter().enumerate()
@@ -213,7 +219,7 @@ fn what_goes_wrong_in_a_future_fails_its_task() {
 }
 
 #[test]
-fn what_a_future_gives_away_keeps_its_task() {
+fn guard_given_away_by_a_future_keeps_its_task_alive() {
     for_each_mix(|rt| {
         let x = rt.data(vec![0u64; 2]);
         let (send, guards) = channel();
@@ -236,7 +242,7 @@ fn what_a_future_gives_away_keeps_its_task() {
 }
 
 #[test]
-fn a_runtime_that_unwinds_waits_for_futures_that_have_begun() {
+fn unwinding_runtime_waits_for_begun_futures() {
     watched("unwinds", || {
         let (say, heard) = later::<u64>();
         let (begin, begun) = channel();
@@ -261,7 +267,7 @@ fn a_runtime_that_unwinds_waits_for_futures_that_have_begun() {
 }
 
 #[test]
-fn futures_that_never_began_are_dropped() {
+fn future_that_never_began_is_dropped() {
     for_each_mix(|rt| {
         let captured = Arc::new(());
         let x = rt.scalar(0u64);
@@ -274,7 +280,7 @@ fn futures_that_never_began_are_dropped() {
 }
 
 #[test]
-fn a_body_may_submit_children_and_be_told_by_one() {
+fn future_may_wait_for_a_message_from_a_task_it_submitted() {
     watched("children", || {
         for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
             let rt = Arc::new(runtime(units));
@@ -283,7 +289,7 @@ fn a_body_may_submit_children_and_be_told_by_one() {
             rt.task("parent", (x.output(),))
                 .host_async(move |_, (mut x,)| async move {
                     let (say, heard) = later();
-                    // The one unit is free while this waits for its child.
+                    // The only unit is free while the future waits for its child.
                     inner.task("child", (input.input(),)).cpu(move |_, (y,)| say.say(y[0] + 1)).submit()?;
                     x[0] = heard.await;
                     Ok::<(), SubmitError>(())
@@ -297,7 +303,7 @@ fn a_body_may_submit_children_and_be_told_by_one() {
 }
 
 #[test]
-fn many_futures_are_woken_from_many_threads() {
+fn many_futures_may_be_woken_from_many_threads() {
     for_each_mix(|rt| {
         const TASKS: usize = 100;
         let x = rt.data(vec![0u64; 4]);
@@ -324,7 +330,7 @@ fn many_futures_are_woken_from_many_threads() {
     });
 }
 
-/// Says when it is dropped.
+/// Reports its drop on a channel.
 struct Dropped(Sender<&'static str>, &'static str);
 
 impl Drop for Dropped {
@@ -351,9 +357,9 @@ fn cancelled_group_drops_begun_futures_and_ends() {
         let context = begun.recv().unwrap();
         assert!(!context.is_cancelled());
         all.cancel();
-        assert!(context.is_cancelled(), "a clone of the context knows of the group and of those around it");
+        assert!(context.is_cancelled(), "a clone of the context must see the cancellation of an enclosing group");
         assert_eq!(failed(part.wait()), ["waits"]);
-        assert_eq!(drops.try_recv(), Ok("future"), "it is dropped before the group ends");
+        assert_eq!(drops.try_recv(), Ok("future"), "the future must be dropped before the group ends");
         assert!(task.failure().unwrap().to_string().contains("cancelled"));
         rt.accept(&x).unwrap();
         assert_eq!(rt.take(x).unwrap(), [1; 4]);
@@ -385,7 +391,7 @@ fn future_cancelled_during_its_poll_is_dropped_after_the_poll() {
 }
 
 #[test]
-fn cancelled_future_ends_when_its_guards_are_back() {
+fn cancelled_future_ends_when_its_guards_are_returned() {
     for_each_free_mix(|rt| {
         let (x, group, (lend, lent)) = (rt.data(vec![1u64; 4]), rt.group(), channel());
         let body = group.task("lends", (x.inout(),)).host_async(move |_, (x,)| async move {
@@ -434,8 +440,8 @@ fn future_of_a_scope_borrows_until_it_is_dropped() {
         });
         assert_eq!((dropped.load(Ordering::SeqCst), &x[..2]), (2, &[1, 14][..]));
         assert_eq!(failed(scoped), ["three"]);
-        assert_eq!(x[3], 16, "a lost value stays as the body has left it");
-        // A cancelled scope drops its futures: nobody wakes this one.
+        assert_eq!(x[3], 16, "a failed body's partial write must stay");
+        // A cancelled scope drops its futures, even one that is never woken.
         let scoped = rt.scope(|s| {
             let tells = Tells(&dropped);
             s.task("waits", ())

@@ -1,4 +1,4 @@
-//! Bodies that wait: for values, for tasks, for what others do, as deeply nested as memory allows.
+//! Bodies that wait: for values, for tasks, and for other threads, nested as deeply as memory allows.
 
 use crate::common::{MIXES, SCHEDULERS, builder, gate, watched};
 use std::sync::mpsc::channel;
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Runs `test` on machines with CPU units, under all schedulers, with each kind of host.
+/// Runs `test` on machines with CPU units, under all schedulers, with and without a unit hosted by the submitter.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,2:EMU:1"] {
         for scheduler in SCHEDULERS {
@@ -21,7 +21,7 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
 }
 
 #[test]
-fn a_body_reads_what_it_has_submitted() {
+fn body_may_read_data_written_by_tasks_it_submitted() {
     on_each(|rt| {
         let (x, y) = (rt.data(vec![1u64; 10]), rt.data(vec![0u64; 10]));
         let (inner, held) = (rt.clone(), y.clone());
@@ -40,8 +40,8 @@ fn a_body_reads_what_it_has_submitted() {
 }
 
 #[test]
-fn what_a_body_waits_for_may_come_after_tasks_that_wait_themselves() {
-    // Each waits for the next, which is submitted outside: none is another's child.
+fn body_may_wait_for_a_task_that_itself_waits() {
+    // Each task waits for the next one. All are submitted outside, so none is a child of another.
     on_each(|rt| {
         const N: usize = 20;
         let handles: Arc<Mutex<Vec<Option<TaskHandle>>>> = Arc::new(Mutex::new(vec![None; N + 1]));
@@ -73,7 +73,7 @@ fn descend(rt: &Arc<Runtime>, levels: u32) -> Result<TaskHandle, SubmitError> {
 }
 
 #[test]
-fn bodies_that_wait_are_nested_a_thousand_deep_on_one_unit() {
+fn thousand_nested_waits_end_on_one_unit() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "eft")] {
         for hosts in [false, true] {
             watched(&format!("{units} {scheduler} {hosts}"), move || {
@@ -87,7 +87,7 @@ fn bodies_that_wait_are_nested_a_thousand_deep_on_one_unit() {
 }
 
 #[test]
-fn a_failure_comes_to_the_body_that_waits() {
+fn failure_reaches_the_waiting_body() {
     on_each(|rt| {
         let (x, inner) = (rt.data(vec![0u64; 1]), rt.clone());
         let body = move |_: &Context, ()| {
@@ -103,8 +103,8 @@ fn a_failure_comes_to_the_body_that_waits() {
 }
 
 #[test]
-fn a_body_that_waits_for_another_thread_leaves_the_unit_to_others() {
-    // One unit: the body waits for a task that waits for what the main thread does when others have run meanwhile.
+fn waiting_body_leaves_its_unit_to_other_tasks() {
+    // One unit: the body waits for a task, and the main thread waits for another task to run in the meantime.
     watched("one unit", || {
         let rt = Arc::new(builder("1:CPU:1", false).build().unwrap());
         let ((open, wait), (did, done)) = (gate(), channel());
@@ -123,7 +123,7 @@ fn a_body_that_waits_for_another_thread_leaves_the_unit_to_others() {
 }
 
 #[test]
-fn two_runtimes_wait_in_each_other() {
+fn bodies_of_two_runtimes_may_wait_for_each_other() {
     watched("two", || {
         let [one, other] = ["1:CPU:1"; 2].map(|units| Arc::new(builder(units, true).build().unwrap()));
         let (inner, innermost) = (other.clone(), one.clone());
@@ -134,7 +134,10 @@ fn two_runtimes_wait_in_each_other() {
             let z = y.clone();
             let nested = move |_: &Context, ()| {
                 again.task("sum", (x.input(), y.output())).host(|_, (x, y)| y[0] = x.iter().sum()).submit()?;
-                assert!(innermost.read(&innermost.scalar(0u8)).is_err(), "it is inside a body of that one too");
+                assert!(
+                    innermost.read(&innermost.scalar(0u8)).is_err(),
+                    "the wait is inside a body of that runtime, too"
+                );
                 assert_eq!(again.read(&y)?, [4]);
                 Ok::<_, RunError>(())
             };
@@ -150,7 +153,7 @@ fn two_runtimes_wait_in_each_other() {
 }
 
 #[test]
-fn bodies_on_devices_do_not_wait() {
+fn wait_in_a_device_body_is_refused() {
     for units in MIXES.into_iter().filter(|units| units.contains("EMU")) {
         watched(units, move || {
             let rt = Arc::new(builder(units, false).build().unwrap());
@@ -159,7 +162,7 @@ fn bodies_on_devices_do_not_wait() {
                 assert!(!at.is_cpu());
                 let refused = inner.read(&x).unwrap_err();
                 assert!(matches!(refused, RunError::Refused(SubmitError::Unsuspended { call: "read" })), "{refused}");
-                assert!(refused.to_string().contains("`host`"), "says how it may: {refused}");
+                assert!(refused.to_string().contains("`host`"), "the refusal must name the alternative: {refused}");
                 let refused = at.wait().unwrap_err();
                 assert!(matches!(refused, RunError::Refused(SubmitError::Unsuspended { call: "Context::wait" })));
             };
@@ -169,14 +172,14 @@ fn bodies_on_devices_do_not_wait() {
     }
 }
 
-/// How many bodies have begun and not ended, and how many there were at most.
+/// The number of bodies that have begun and not ended, and its maximum.
 #[derive(Default)]
 struct Begun {
     now: usize,
     most: usize,
 }
 
-/// Splits into a child and itself, again and again, and waits for the child: how often.
+/// Splits repeatedly into a child and itself, and waits for the child. Returns the number of leaves.
 fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, RunError> {
     if depth < 2 {
         return Ok(1);
@@ -196,9 +199,10 @@ fn split(at: &Context, depth: u32, begun: &Arc<Mutex<Begun>>) -> Result<u64, Run
     Ok(child.get()? + rest)
 }
 
-/// Whoever goes on with something else begins ever more bodies, each with a stack, before any of them ends.
+/// A body that continued with another task instead would begin more and more bodies, each with a stack, before any of
+/// them ends.
 #[test]
-fn a_body_that_waits_for_its_child_runs_it_first() {
+fn body_that_waits_for_its_child_runs_it_first() {
     const DEPTH: u32 = 10;
     for hosts in [false, true] {
         watched(&format!("hosts={hosts}"), move || {

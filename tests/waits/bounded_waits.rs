@@ -1,4 +1,5 @@
-//! Bounded waits: a thread that hosts a unit returns from its wait while bodies that it has begun wait for something else.
+//! Bounded waits: a thread that hosts a unit returns from its wait while bodies that it has begun wait for something
+//! else.
 
 use crate::common::{SCHEDULERS, builder, gate, watched};
 use std::cell::RefCell;
@@ -10,7 +11,7 @@ use thalweg::prelude::*;
 
 const HOSTED: [&str; 2] = ["1:CPU:1", "1:CPU:1,1:EMU:1"];
 
-/// Runs `test` where the submitter hosts the only CPU unit.
+/// Runs `test` on machines whose only CPU unit is hosted by the submitter.
 fn on_each_host(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in HOSTED {
         for scheduler in SCHEDULERS {
@@ -22,7 +23,7 @@ fn on_each_host(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// A task that lends `x` out until the returned guard goes, and a body that waits for that task.
+/// Submits a task that lends `x` out until the returned guard is returned, and a body that waits for that task.
 fn waiting_body(rt: &Arc<Runtime>) -> (Lent<[u64]>, TaskHandle) {
     let x = rt.data(vec![0u64; 1]);
     let (lend, lent) = channel();
@@ -74,7 +75,7 @@ fn wait_for_a_finished_task_returns_while_a_body_on_the_thread_waits() {
 }
 
 #[test]
-fn many_waiting_bodies_are_left_behind_and_resumed_in_any_order() {
+fn waiting_bodies_can_be_resumed_in_any_order() {
     on_each_host(|rt| {
         let all: Vec<_> = (0..20).map(|_| waiting_body(&rt)).collect();
         let (mut odd, mut even) = (vec![], vec![]);
@@ -111,7 +112,7 @@ fn host_takes_its_seat_back_from_a_guest_to_resume_a_body() {
 }
 
 #[test]
-fn shutdown_ends_the_bodies_that_were_left_behind() {
+fn shutdown_ends_suspended_bodies() {
     on_each_host(|rt| {
         let (guard, waits) = waiting_body(&rt);
         let helper = std::thread::spawn(move || guard.finish());
@@ -121,7 +122,7 @@ fn shutdown_ends_the_bodies_that_were_left_behind() {
     });
 }
 
-/// Waits when its thread ends, after the runtime's own notes of that thread are gone.
+/// Waits in a destructor of its thread, after the runtime's own thread-local state is gone.
 struct WaitsAtTheEnd(Option<Box<dyn FnOnce()>>);
 
 impl Drop for WaitsAtTheEnd {
@@ -131,7 +132,7 @@ impl Drop for WaitsAtTheEnd {
 }
 
 #[test]
-fn waits_in_destructors_of_a_thread_are_woken() {
+fn wait_in_a_thread_local_destructor_is_woken() {
     thread_local! {
         static LATE: RefCell<WaitsAtTheEnd> = const { RefCell::new(WaitsAtTheEnd(None)) };
     }
@@ -156,7 +157,7 @@ fn waits_in_destructors_of_a_thread_are_woken() {
                         .unwrap();
                     assert_eq!(lent, [3; 4]);
                 };
-                // The thread registers the runtime's notes when it waits here. They are destroyed before `LATE`.
+                // This wait registers the runtime's thread-local state, which is then destroyed before `LATE`.
                 LATE.with_borrow_mut(|late| late.0 = Some(Box::new(at_the_end)));
                 here.wait_on(&here.scalar(0u64)).unwrap();
             });
@@ -167,7 +168,7 @@ fn waits_in_destructors_of_a_thread_are_woken() {
 }
 
 #[test]
-fn ending_thread_ends_the_bodies_that_it_has_left_behind() {
+fn ending_thread_ends_the_bodies_it_has_suspended() {
     watched("ends", || {
         let (send, sent) = channel();
         let owner = std::thread::spawn(move || {
@@ -184,7 +185,7 @@ fn ending_thread_ends_the_bodies_that_it_has_left_behind() {
 }
 
 #[test]
-fn host_without_memory_for_stacks_executes_tasks_on_its_own() {
+fn host_without_memory_for_stacks_executes_tasks_on_its_own_stack() {
     for scheduler in SCHEDULERS {
         watched(scheduler, move || {
             let no_address_space_has_such_a_stack = 1 << 47;

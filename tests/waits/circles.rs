@@ -1,4 +1,4 @@
-//! Waits that would never end: found at once, refused with the way named, and nobody else is.
+//! Circular waits: they are found at once and refused with the path, and other waits are not affected.
 
 use crate::common::{SCHEDULERS, builder, watched};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Runs `test` on machines with CPU units, under all schedulers, with each kind of host.
+/// Runs `test` on machines with CPU units, under all schedulers, with and without a unit hosted by the submitter.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         for scheduler in SCHEDULERS {
@@ -20,7 +20,8 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits a task whose body waits as `act` does, with what comes by the channel; what that says, once it has ended.
+/// Submits a task whose body waits by `act` for the object sent on the channel. The receiver gets the result of the
+/// wait.
 fn waits<A: thalweg::task::Accesses, T: Send + 'static>(
     rt: &Runtime,
     accesses: A,
@@ -34,7 +35,7 @@ fn waits<A: thalweg::task::Accesses, T: Send + 'static>(
     (task, send, hear)
 }
 
-/// The words of a refusal for ever.
+/// Returns the text of the refusal of a circular wait.
 #[track_caller]
 fn words(refused: Result<(), RunError>) -> String {
     match refused {
@@ -44,7 +45,7 @@ fn words(refused: Result<(), RunError>) -> String {
 }
 
 #[test]
-fn a_body_does_not_wait_for_its_own_task() {
+fn body_cannot_wait_for_its_own_task() {
     on_each(|rt| {
         let inner = rt.clone();
         let (task, send, said) = waits(&rt, (), move |_, own: TaskHandle| inner.wait_for(&own));
@@ -57,7 +58,7 @@ fn a_body_does_not_wait_for_its_own_task() {
 }
 
 #[test]
-fn what_comes_behind_a_body_is_not_waited_for_in_it() {
+fn body_cannot_wait_for_its_successor() {
     on_each(|rt| {
         let (x, y) = (rt.data(vec![0u64; 8]).named("x"), rt.data(vec![0u64; 8]).named("y"));
         let (inner, result) = (rt.clone(), y.clone());
@@ -69,7 +70,7 @@ fn what_comes_behind_a_body_is_not_waited_for_in_it() {
             assert!(by_handle.contains(way) && by_handle.contains(rest), "{by_handle}");
             let by_value = words(inner.read(&result).map(drop));
             assert!(by_value.contains("what `read` asks for comes after `last` by its access to"), "{by_value}");
-            assert_eq!(inner.read(result.slice(..0))?, [0; 0], "nothing comes after all");
+            assert_eq!(inner.read(result.slice(..0))?, [0; 0], "an empty region depends on no task");
             inner.wait_for(&last)
         });
         rt.task("first", (x.slice(4..).input(), y.output())).host(|_, _| ()).submit().unwrap();
@@ -80,13 +81,13 @@ fn what_comes_behind_a_body_is_not_waited_for_in_it() {
 }
 
 #[test]
-fn many_may_lie_between() {
+fn circular_wait_over_many_tasks_is_refused() {
     on_each(|rt| {
         let (x, order) = (rt.data(vec![0u64; 8]).named("x"), rt.token().named("order"));
         let inner = rt.clone();
         let (_, send, said) = waits(&rt, x.input(), move |_, result: Pending<u64>| result.get().map(drop));
         for _ in 0..40 {
-            rt.task("reads", x.input()).host(|_, _| ()).submit().unwrap(); // they get a join
+            rt.task("reads", x.input()).host(|_, _| ()).submit().unwrap(); // so many readers get a join
         }
         rt.task("writes", (x.inout(), order.inout())).host(|_, _| ()).submit().unwrap();
         for _ in 0..200 {
@@ -104,7 +105,7 @@ fn many_may_lie_between() {
 }
 
 #[test]
-fn of_two_that_wait_for_each_other_one_is_refused() {
+fn mutual_wait_is_refused_for_one_task() {
     on_each(|rt| {
         let ends: Arc<Mutex<Vec<bool>>> = Arc::default();
         let (first, second) = (rt.clone(), rt.clone());
@@ -127,9 +128,10 @@ fn of_two_that_wait_for_each_other_one_is_refused() {
 }
 
 #[test]
-fn children_and_their_parent_do_not_wait_for_each_other() {
+fn grandchild_cannot_wait_for_its_waiting_ancestor() {
     on_each(|rt| {
-        // For the parent itself, which waits for its children, and for what comes behind the parent.
+        // The grandchild waits either for a task that waits for the parent's children, or for a reader after the
+        // parent.
         for behind in [false, true] {
             let x = rt.data(vec![0u64; 4]).named("x");
             let ((said, hear), inner) = (channel(), rt.clone());
@@ -158,7 +160,7 @@ fn children_and_their_parent_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn a_group_that_comes_behind_a_body_is_not_waited_for_in_it() {
+fn body_may_wait_for_a_group_independent_of_its_held_data() {
     on_each(|rt| {
         let x = rt.data(vec![0u64; 4]).named("x");
         let (send, given) = channel::<()>();
@@ -182,7 +184,7 @@ fn a_group_that_comes_behind_a_body_is_not_waited_for_in_it() {
 }
 
 #[test]
-fn a_take_that_is_refused_takes_nothing() {
+fn refused_take_leaves_the_data_in_place() {
     on_each(|rt| {
         let (order, y, list) = (rt.token(), rt.data(vec![7u64; 4]).named("y"), rt.value(vec![7u64]));
         let (inner, kept) = (rt.clone(), (y.clone(), list.clone()));

@@ -1,4 +1,4 @@
-//! Tasks that end from outside: when what their bodies lent out is back, whoever gives it back, and not before.
+//! Detached tasks: they end when everything that their bodies lent out is returned, by any thread, and not before.
 
 use crate::common::{MIXES, SCHEDULERS, failed, for_each_mix, gate, poison, runtime, watched};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ use thalweg::ndarray::{ArrayRef, array};
 use thalweg::prelude::*;
 use thalweg::sched::{Policy, ReadyTask, View};
 
-/// Submits a task that lends all of `x` out, to whoever has the other end.
+/// Submits a task that lends all of `x` out. The receiver gets the guard.
 fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
     let (send, lent) = channel();
     rt.task("lend", (x.inout(),)).host_detached_until_event(move |_, (x,)| send.send(x).unwrap()).submit().unwrap();
@@ -23,7 +23,7 @@ fn lend(rt: &Runtime, x: &Data<u64>) -> std::sync::mpsc::Receiver<Lent<[u64]>> {
 }
 
 #[test]
-fn a_task_ends_when_its_guard_is_given_back_and_not_before() {
+fn task_ends_only_when_its_guard_is_returned() {
     for_each_mix(|rt| {
         let x = rt.data(vec![1u64, 2, 3]);
         let lent = lend(rt, &x);
@@ -37,14 +37,14 @@ fn a_task_ends_when_its_guard_is_given_back_and_not_before() {
             rt.wait().unwrap();
         });
         assert_eq!(rt.read(&x).unwrap(), [22, 4, 6]);
-        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 2, "both are counted");
+        assert_eq!(rt.statistics().tasks.iter().map(|(_, tasks)| tasks).sum::<u64>(), 2, "both tasks must be counted");
     });
 }
 
 #[test]
-fn a_unit_goes_on_while_its_tasks_are_outside() {
+fn unit_continues_while_its_tasks_are_detached() {
     for_each_mix(|rt| {
-        // More than any unit is given at once, and they are given back in the opposite order.
+        // More tasks than any unit is given at once; their guards are returned in the opposite order.
         const TASKS: usize = 20;
         let data: Vec<_> = (0..TASKS).map(|_| rt.scalar(0u64)).collect();
         let (send, guards) = channel();
@@ -73,7 +73,7 @@ fn a_unit_goes_on_while_its_tasks_are_outside() {
 }
 
 #[test]
-fn every_kind_of_access_can_be_lent_but_concurrent() {
+fn every_kind_of_access_except_concurrent_can_be_lent() {
     for_each_mix(|rt| {
         let [read, written, updated, turns] = [1u64, 2, 3, 4].map(|x| rt.data(vec![x; 4]));
         let [sum, count] = [10u64, 20].map(|x| rt.data(vec![x; 4]));
@@ -125,7 +125,7 @@ fn every_kind_of_access_can_be_lent_but_concurrent() {
 }
 
 #[test]
-fn what_goes_wrong_outside_fails_the_task_when_all_is_back() {
+fn failure_or_drop_of_a_guard_fails_the_task_once_all_are_returned() {
     for_each_mix(|rt| {
         let ways: [(&str, fn(Lent<[u64]>, Completion)); 5] = [
             ("failed: lost", |x, done| {
@@ -172,7 +172,7 @@ fn what_goes_wrong_outside_fails_the_task_when_all_is_back() {
 }
 
 #[test]
-fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
+fn failing_body_keeps_its_task_open_until_its_guards_are_returned() {
     for_each_mix(|rt| {
         for panics in [false, true] {
             let x = rt.data(vec![7u64; 2]);
@@ -189,7 +189,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
             let behind = ended.clone();
             rt.task("behind", (x.output(),))
                 .cpu(move |_, (x,)| {
-                    assert_eq!(behind.load(Ordering::SeqCst), 1, "the guard is back");
+                    assert_eq!(behind.load(Ordering::SeqCst), 1, "the guard must have been returned");
                     x.fill(1);
                 })
                 .submit()
@@ -197,7 +197,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
             thread::scope(|scope| {
                 scope.spawn(move || {
                     let mut lent = lent.recv().unwrap();
-                    lent[0] = 3; // still ours
+                    lent[0] = 3; // the guard is still valid
                     ended.fetch_add(1, Ordering::SeqCst);
                     lent.finish();
                 });
@@ -213,7 +213,7 @@ fn a_body_that_panics_or_fails_waits_for_what_it_has_lent_out() {
 }
 
 #[test]
-fn without_anything_out_the_task_ends_with_its_body() {
+fn task_without_guards_ends_with_its_body() {
     for_each_mix(|rt| {
         rt.task("nothing", ()).host_detached_until_event(|cx, ()| assert!(cx.inner_cores() > 0)).submit().unwrap();
         let x = rt.scalar(1u64);
@@ -232,7 +232,7 @@ fn without_anything_out_the_task_ends_with_its_body() {
 }
 
 #[test]
-fn a_detached_body_may_stand_beside_one_for_devices() {
+fn task_may_have_a_detached_body_and_a_device_body() {
     watched("beside devices", || {
         let rt = runtime("1:CPU:1,1:EMU:1");
         let x = rt.scalar(0u64);
@@ -249,7 +249,7 @@ fn a_detached_body_may_stand_beside_one_for_devices() {
                 .unwrap();
         }
         assert_eq!(rt.read_scalar(&x).unwrap(), 10);
-        // Without one for devices it runs where its guards can be used.
+        // On a machine without CPU units, a detached body still runs where its guards can be used.
         let rt = runtime("1:EMU:1");
         let y = rt.scalar(1u64);
         rt.task("on the device", (y.inout(),)).emulated(|_, (y,)| y[0] *= 2).submit().unwrap();
@@ -265,7 +265,7 @@ fn a_detached_body_may_stand_beside_one_for_devices() {
 }
 
 #[test]
-fn a_guard_may_go_back_inside_a_body_a_destructor_or_a_thread_that_ends() {
+fn guard_may_be_returned_in_a_body_destructor_or_ending_thread() {
     struct Finishes(Option<Lent<[u64]>>);
     impl Drop for Finishes {
         fn drop(&mut self) {
@@ -301,8 +301,8 @@ fn a_guard_may_go_back_inside_a_body_a_destructor_or_a_thread_that_ends() {
 }
 
 #[test]
-fn a_policy_may_drop_a_guard() {
-    /// Drops what it was given before it gives anything out.
+fn guard_may_be_dropped_in_a_policy() {
+    /// Drops the guards that it was given before it returns a task.
     struct Drops(Vec<ReadyTask>, Arc<Mutex<Vec<Lent<[u64]>>>>);
     impl Policy for Drops {
         fn name(&self) -> &'static str {
@@ -330,7 +330,7 @@ fn a_policy_may_drop_a_guard() {
 }
 
 #[test]
-fn a_stall_names_the_task_that_is_outside() {
+fn stall_report_names_the_detached_task() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1,1:EMU:1", "eft")] {
         watched(units, move || {
             let (report, reports) = channel();
@@ -357,7 +357,7 @@ fn a_stall_names_the_task_that_is_outside() {
 }
 
 #[test]
-fn the_end_of_a_runtime_waits_for_what_is_lent_out() {
+fn drop_of_a_runtime_waits_for_returned_guards() {
     for units in crate::common::MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -383,7 +383,7 @@ fn the_end_of_a_runtime_waits_for_what_is_lent_out() {
 }
 
 #[test]
-fn a_forgotten_guard_keeps_the_memory_of_a_runtime_that_is_forgotten_too() {
+fn forgotten_guard_keeps_the_memory_of_a_forgotten_runtime() {
     watched("forgotten", || {
         let rt = std::mem::ManuallyDrop::new(runtime("1:CPU:1"));
         let x = rt.data(vec![3u64; 1000]);
@@ -394,7 +394,7 @@ fn a_forgotten_guard_keeps_the_memory_of_a_runtime_that_is_forgotten_too() {
 }
 
 #[test]
-fn tasks_that_are_skipped_or_cancelled_lend_nothing_out() {
+fn skipped_task_does_not_lend_and_drops_its_body() {
     for_each_mix(|rt| {
         let x = rt.scalar(0u64);
         let lent = Arc::new(AtomicUsize::new(0));
@@ -408,12 +408,16 @@ fn tasks_that_are_skipped_or_cancelled_lend_nothing_out() {
             .submit()
             .unwrap();
         assert_eq!(failed(rt.wait()), ["fails"]);
-        assert_eq!((lent.load(Ordering::SeqCst), Arc::strong_count(&lent)), (0, 1), "the body is gone");
+        assert_eq!(
+            (lent.load(Ordering::SeqCst), Arc::strong_count(&lent)),
+            (0, 1),
+            "the body must be dropped without running"
+        );
     });
 }
 
 #[test]
-fn a_handle_and_children_work_as_for_any_task() {
+fn detached_task_supports_handles_and_nested_submission() {
     watched("handles", || {
         let rt = Arc::new(runtime("2:CPU:1"));
         let (x, y) = (rt.scalar(1u64), rt.scalar(0u64));
@@ -437,16 +441,16 @@ fn a_handle_and_children_work_as_for_any_task() {
 }
 
 #[test]
-fn failures_say_that_a_guard_was_dropped() {
+fn dropped_guard_fails_the_task_as_abandoned() {
     let rt = runtime("1:CPU:1");
     rt.task("drops", ()).host_detached_until_event(|cx, ()| drop(cx.completion())).submit().unwrap();
-    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("it should have failed") };
+    let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the task should have failed") };
     assert!(matches!(failures[0].reason(), FailureReason::Abandoned));
     assert!(failures.to_string().contains("try `finish` or `fail` on each"), "{failures}");
 }
 
 #[test]
-fn guards_go_back_from_many_threads_at_once() {
+fn guards_may_be_returned_by_many_threads_at_once() {
     for_each_mix(|rt| {
         const TASKS: usize = 60;
         let x = rt.data(vec![0u64; 8]);
@@ -491,7 +495,7 @@ fn guards_go_back_from_many_threads_at_once() {
 }
 
 #[test]
-fn values_and_results_are_lent_as_regions_are() {
+fn values_and_results_can_be_lent_like_regions() {
     for_each_mix(|rt| {
         if rt.machine().num_cpu_units() == 0 {
             return;
@@ -526,7 +530,7 @@ fn values_and_results_are_lent_as_regions_are() {
             });
             assert_eq!(waiting.get().unwrap(), 1 + 10 + 11 + 12);
         });
-        assert_eq!(ten.get().unwrap(), 10, "nobody reads it any more");
+        assert_eq!(ten.get().unwrap(), 10, "the result must have no readers left");
         let mut log = rt.take(log).unwrap().into_inner().unwrap();
         log.sort_unstable();
         assert_eq!(log, [0, 1, 2]);
@@ -534,7 +538,7 @@ fn values_and_results_are_lent_as_regions_are() {
 }
 
 #[test]
-fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
+fn dropped_or_failed_guard_of_a_value_poisons_it() {
     for_each_mix(|rt| {
         if rt.machine().num_cpu_units() == 0 {
             return;
@@ -548,11 +552,11 @@ fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
             .host_detached_until_event(|_, two: LentValue<String>| two.fail("no"))
             .submit()
             .unwrap();
-        let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("it runs")).submit_handle();
+        let skipped = rt.task("skipped", (one.input(), two.input())).cpu(|_, _| panic!("the task ran")).submit_handle();
         let mut failures = failed(rt.wait_for(&skipped.unwrap())); // the failure that happened first
         rt.task("mends", (one.output(), two.output())).cpu(|_, (one, two)| one.push_str(two)).submit().unwrap();
         failures.extend(failed(rt.wait())); // and the other one
-        failures.sort_unstable(); // they ran side by side
+        failures.sort_unstable(); // they ran concurrently
         assert_eq!(failures, ["dropped", "failed"]);
         assert_eq!(rt.take(one).unwrap(), "");
     });
@@ -562,7 +566,7 @@ fn a_lent_value_that_is_dropped_or_failed_poisons_it() {
 fn detached_body_of_a_scope_borrows_until_its_guards_are_back() {
     for_each_mix(|rt| {
         let (send, guards) = channel::<Lent<[u64]>>();
-        // It outlives the scope, and has guards of memory that the scope borrows.
+        // The thread outlives the scope, and gets guards of memory that the scope borrows.
         let transport = thread::spawn(move || {
             for mut guard in guards {
                 guard[0] += 1;
@@ -590,7 +594,7 @@ fn detached_body_of_a_scope_borrows_until_its_guards_are_back() {
             assert_eq!(begun.into_inner(), 3);
             for (part, message) in blocks(12, 4).zip(messages) {
                 let expected = [message + 1, message, message, message];
-                assert_eq!(ghosts[part], expected, "the scope has waited for the guard");
+                assert_eq!(ghosts[part], expected, "the scope must wait for the guard");
             }
         }
         drop(send);

@@ -1,4 +1,4 @@
-//! Runtimes as parts of programs: inside other pools and executors, in a `static`, beside each other.
+//! Runtimes embedded in programs: inside other pools and executors, in a `static`, and several at once.
 
 use crate::common::{runtime, watched};
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ fn is_shared<T: Send + Sync + Debug>() {}
 fn is_sent<T: Send + Debug>() {}
 
 #[test]
-fn handles_are_send_sync_and_debug() {
+fn public_handles_are_send_sync_and_debug() {
     is_shared::<Runtime>();
     is_shared::<Data<f64>>();
     is_shared::<Data<f64, Ix3>>();
@@ -47,7 +47,7 @@ fn check_squares(rt: &Runtime, data: &[Data<u64>]) {
 }
 
 #[test]
-fn a_runtime_is_used_from_all_threads_of_a_rayon_pool() {
+fn runtime_can_be_used_from_all_threads_of_a_rayon_pool() {
     watched("rayon", || {
         for (units, hosts) in crate::common::MIXES.into_iter().flat_map(|units| [(units, false), (units, true)]) {
             let runtime = |units| crate::common::builder(units, hosts).build().unwrap();
@@ -60,7 +60,7 @@ fn a_runtime_is_used_from_all_threads_of_a_rayon_pool() {
                     check_squares(&rt, &data);
                 });
             });
-            // And built there.
+            // Built inside the pool, and used outside.
             let (rt, data) = pool.install(|| {
                 let rt = runtime(units);
                 let data = submit_squares(&rt, 20);
@@ -72,7 +72,7 @@ fn a_runtime_is_used_from_all_threads_of_a_rayon_pool() {
 }
 
 #[test]
-fn a_runtime_is_used_from_the_threads_of_tokio() {
+fn runtime_can_be_used_from_the_threads_of_tokio() {
     watched("tokio", || {
         let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
         let rt = Arc::new(runtime("2:CPU:1"));
@@ -86,7 +86,7 @@ fn a_runtime_is_used_from_the_threads_of_tokio() {
                         for (x, n) in data.iter().zip(0..) {
                             assert_eq!(rt.read_async(x).await.unwrap(), [n * n]);
                         }
-                        // A thread of its own may block.
+                        // A thread for blocking work may block.
                         tokio::task::spawn_blocking(move || check_squares(&rt, &data)).await.unwrap();
                     })
                 })
@@ -101,7 +101,7 @@ fn a_runtime_is_used_from_the_threads_of_tokio() {
 static SHARED: LazyLock<Runtime> = LazyLock::new(|| runtime("2:CPU:1"));
 
 #[test]
-fn a_runtime_in_a_static_serves_all_threads_until_it_is_shut_down() {
+fn runtime_in_a_static_serves_all_threads_until_shutdown() {
     watched("static", || {
         std::thread::scope(|scope| {
             for n in 0..4 {
@@ -118,12 +118,12 @@ fn a_runtime_in_a_static_serves_all_threads_until_it_is_shut_down() {
 }
 
 #[test]
-fn runtimes_live_beside_and_inside_each_other() {
+fn several_runtimes_may_be_used_together() {
     watched("several", || {
         let runtimes: Vec<_> =
             ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"].map(runtime).into_iter().map(Arc::new).collect();
         let data: Vec<_> = runtimes.iter().map(|rt| submit_squares(rt, 30)).collect();
-        // Bodies of the one submit to the next, and are ended by it from outside.
+        // A body of the first runtime submits to the next, which ends its detached task.
         let x = runtimes[0].scalar(0u64);
         let next = runtimes[1].clone();
         runtimes[0]

@@ -1,4 +1,4 @@
-//! Waiting as a future, under executors that know nothing of the runtime.
+//! Waits as futures, under executors that are independent of the runtime.
 
 use crate::common::{failed, gate, poison, runtime, watched};
 use std::future::poll_fn;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use thalweg::prelude::*;
 
-/// Wakes a thread that is parked.
+/// Wakes a parked thread.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -18,7 +18,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest executor.
+/// A minimal executor.
 fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut future = pin!(future);
@@ -31,7 +31,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 #[test]
-fn values_are_those_of_the_moment_of_the_call() {
+fn read_async_returns_the_value_at_the_time_of_the_call() {
     for units in crate::common::MIXES {
         for scheduler in crate::common::SCHEDULERS {
             watched(&format!("{units} {scheduler}"), move || {
@@ -52,7 +52,7 @@ fn values_are_those_of_the_moment_of_the_call() {
 }
 
 #[test]
-fn waiting_covers_what_was_submitted_and_what_its_bodies_submit() {
+fn wait_async_covers_tasks_submitted_by_bodies() {
     for units in ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = Arc::new(runtime(units));
@@ -83,7 +83,7 @@ fn waiting_covers_what_was_submitted_and_what_its_bodies_submit() {
 }
 
 #[test]
-fn what_is_submitted_later_is_not_waited_for() {
+fn wait_async_does_not_cover_tasks_submitted_later() {
     watched("later", || {
         let rt = runtime("2:CPU:1");
         rt.task("before", ()).cpu(|_, ()| ()).submit().unwrap();
@@ -96,7 +96,7 @@ fn what_is_submitted_later_is_not_waited_for() {
 }
 
 #[test]
-fn failures_are_told_as_to_a_thread() {
+fn futures_report_failures_like_blocking_waits() {
     for units in crate::common::MIXES {
         watched(units, move || {
             let rt = runtime(units);
@@ -120,7 +120,7 @@ fn failures_are_told_as_to_a_thread() {
 }
 
 #[test]
-fn a_future_that_is_polled_by_one_and_then_by_another_wakes_the_last() {
+fn future_moved_to_another_executor_wakes_the_last_one() {
     watched("moves", || {
         let rt = runtime("1:CPU:1");
         let (open, opened) = gate();
@@ -139,7 +139,7 @@ fn a_future_that_is_polled_by_one_and_then_by_another_wakes_the_last() {
             assert!(all.as_mut().poll(&mut nobody).is_pending());
         }
         let other = thread::spawn(move || block_on(async { (value.await, all.await) }));
-        drop(rt.read_async(&x)); // whoever lost interest
+        drop(rt.read_async(&x)); // a future that is never polled
         open.send(()).unwrap();
         let (value, all) = other.join().unwrap();
         assert_eq!(value.unwrap(), [7]);
@@ -148,7 +148,7 @@ fn a_future_that_is_polled_by_one_and_then_by_another_wakes_the_last() {
 }
 
 #[test]
-fn inside_a_body_nobody_waits_for_itself() {
+fn future_that_waits_for_its_own_task_is_refused() {
     watched("inside", || {
         for units in ["1:CPU:1", "1:CPU:1,1:EMU:1"] {
             let rt = Arc::new(runtime(units));
@@ -173,7 +173,7 @@ fn inside_a_body_nobody_waits_for_itself() {
 }
 
 #[test]
-fn wakers_that_panic_do_no_harm() {
+fn panicking_waker_is_contained() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -197,7 +197,7 @@ fn wakers_that_panic_do_no_harm() {
 }
 
 #[test]
-fn futures_outlive_their_runtime() {
+fn future_outlives_its_runtime() {
     watched("outlive", || {
         let rt = runtime("1:CPU:1");
         let x = rt.scalar(5u64);
@@ -209,7 +209,7 @@ fn futures_outlive_their_runtime() {
 }
 
 #[test]
-fn under_tokio_futures_wait_beside_each_other() {
+fn futures_and_tokio_timers_work_together() {
     watched("tokio", || {
         let executor = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         executor.block_on(async {
@@ -223,7 +223,7 @@ fn under_tokio_futures_wait_beside_each_other() {
             for (n, value) in waits.into_iter().enumerate() {
                 assert_eq!(value.await.unwrap().unwrap(), [(n * n) as u64]);
             }
-            // Tokio's own timers inside a body.
+            // A body uses tokio's own timers.
             let handle = tokio::runtime::Handle::current();
             rt.task("sleeps", (data[3].inout(),))
                 .host_async(move |_, (mut x,)| async move {

@@ -1,4 +1,4 @@
-//! Waits in bodies that hold a lock: the thread runs nothing meanwhile that may want it.
+//! Waits in bodies that hold a lock: in the meantime, their thread runs nothing that may want the lock.
 
 use crate::common::{SCHEDULERS, builder, watched};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex};
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Of a parent: three children, each with two, each with two more.
+/// The number of leaves of a parent: it has three children, each with two, each with two more.
 const LEAVES: u64 = 2 * 3 * (1 + 2 + 4);
 const UNITS: [&str; 4] = ["1:CPU:1", "2:CPU:1", "1:CPU:1,1:EMU:1", "2:EMU:1"];
 
-/// Runs `test` on machines with and without placement, under all schedulers, with each kind of host.
+/// Runs `test` on machines with and without placement, under all schedulers, with and without a unit hosted by the
+/// submitter.
 fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     for units in UNITS {
         for scheduler in SCHEDULERS {
@@ -24,19 +25,19 @@ fn on_each(test: impl FnOnce(Arc<Runtime>) + Clone + Send + 'static) {
     }
 }
 
-/// Submits `children` that count, and each waits for further children if it is to be `deep`. None comes after another.
+/// Submits `children` independent children that count. While `deep` is not 0, each also waits for further children.
 fn children(cx: &Context, count: &Arc<AtomicU64>, children: usize, deep: usize) -> Result<(), SubmitError> {
     for _ in 0..children {
         let inner = count.clone();
         let body = move |cx: &Context, ()| -> Result<(), RunError> {
             if deep > 0 {
                 self::children(cx, &inner, 2, deep - 1)?;
-                cx.wait_isolated()?; // another thread that runs it may not begin what wants the lock, either
+                cx.wait_isolated()?; // nor may another thread that runs it begin a task that wants the lock
             }
             let (x, count) = (cx.token(), inner.clone());
             let leaf = move |_: &Context, ()| _ = count.fetch_add(1, Ordering::Relaxed);
             cx.task("first", x.inout()).host(leaf.clone()).submit()?;
-            cx.task("second", x.inout()).host(leaf).submit()?; // becomes ready on whichever thread runs the first
+            cx.task("second", x.inout()).host(leaf).submit()?; // becomes ready on the thread that runs the first
             Ok(())
         };
         cx.task("child", ()).host(body).submit()?;
@@ -60,7 +61,8 @@ fn lock_is_held_over_a_wait_for_children_while_others_want_it() {
                 Ok(())
             };
             rt.task("parent", ()).host(body).submit().unwrap();
-            // Others that want the lock, before and after: they are stolen with children, and found in their way.
+            // Other tasks want the lock, before and after: threads steal them along with children, and find them in
+            // their queues.
             for _ in 0..4 {
                 let lock = lock.clone();
                 rt.task("other", ()).host(move |_, ()| *lock.lock().unwrap() += 1).submit().unwrap();
@@ -75,7 +77,7 @@ fn lock_is_held_over_a_wait_for_children_while_others_want_it() {
 }
 
 #[test]
-fn failures_of_children_come_from_an_isolated_wait() {
+fn isolated_wait_returns_failures_of_children() {
     on_each(|rt| {
         let body = |cx: &Context, ()| {
             cx.task("fails", ()).host(|_, ()| Err("no")).submit()?;
@@ -89,7 +91,7 @@ fn failures_of_children_come_from_an_isolated_wait() {
 }
 
 #[test]
-fn isolated_wait_that_waits_for_its_own_body_is_refused() {
+fn circular_wait_through_an_isolated_wait_is_refused() {
     on_each(|rt| {
         let (handle, inner) = (Arc::new(std::sync::OnceLock::<TaskHandle>::new()), rt.clone());
         let own = handle.clone();

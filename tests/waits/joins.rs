@@ -1,4 +1,4 @@
-//! Forks inside bodies: what both calls return, see and leave behind, wherever they run.
+//! Fork-join inside bodies: the results, effects and failures of both calls, wherever they run.
 
 use crate::common::watched;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,10 +6,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thalweg::prelude::*;
 
-/// Machines on which calls run in different ways: one after the other, on other units, in a unit's own pool, on devices.
+/// Machines on which calls run in different ways: sequentially, on other units, in a unit's own pool, and with
+/// devices.
 const MACHINES: [&str; 5] = ["1:CPU:1", "2:CPU:1", "4:CPU:1", "1:CPU:2,1:CPU:1", "2:CPU:1,1:EMU:1"];
 
-/// Runs `test` on each machine, whose unit 0 the test's thread hosts or does not.
+/// Runs `test` on each machine, with and without unit 0 hosted by the test's thread.
 fn on_each(machines: &[&'static str], test: fn(&str, &Runtime)) {
     for &units in machines {
         for hosts in [false, true] {
@@ -20,7 +21,7 @@ fn on_each(machines: &[&'static str], test: fn(&str, &Runtime)) {
     }
 }
 
-/// Sorts by halves that are sorted side by side.
+/// Sorts the two halves in parallel.
 fn sort(at: &Context, x: &mut [u32]) {
     if x.len() <= 4 {
         return x.sort_unstable();
@@ -30,13 +31,13 @@ fn sort(at: &Context, x: &mut [u32]) {
     x.sort();
 }
 
-/// Numbers in no order, from a seed.
+/// Returns numbers in no order, derived from a seed.
 fn shuffled(n: u32, seed: u32) -> Vec<u32> {
     (0..n).map(|i| (i.wrapping_add(seed)).wrapping_mul(2_654_435_761) >> 7).collect()
 }
 
 #[test]
-fn calls_work_on_parts_of_a_view() {
+fn joined_calls_may_work_on_parts_of_a_view() {
     on_each(&MACHINES, |units, rt| {
         let all: Vec<_> = (0..20).map(|seed| rt.data(shuffled(1000, seed))).collect();
         for x in &all {
@@ -50,9 +51,9 @@ fn calls_work_on_parts_of_a_view() {
     });
 }
 
-/// The second call runs on another unit's thread: the first waits for it, which only that can end.
+/// The second call must run on another unit's thread: the first call waits for it.
 #[test]
-fn an_idle_unit_makes_the_second_call() {
+fn idle_unit_makes_the_second_call() {
     on_each(&["2:CPU:1", "2:CPU:1,1:EMU:1"], |units, rt| {
         for _ in 0..200 {
             let of_both = rt.task("meet", ()).returns(|at, ()| {
@@ -66,9 +67,9 @@ fn an_idle_unit_makes_the_second_call() {
     });
 }
 
-/// Whose calls both fork again, all at once: each waits for the end of another, which a thread that waits has to make.
+/// Calls that fork again, all at once: a thread that waits for its second call has to make other calls.
 #[test]
-fn who_waits_for_its_call_makes_others() {
+fn thread_that_waits_for_its_call_makes_other_calls() {
     let rt = Runtime::builder().compute_units("4:CPU:1").build().unwrap();
     let ran = AtomicUsize::new(0);
     rt.scope(|s| {
@@ -91,7 +92,7 @@ fn tree(at: &Context, levels: u32, ran: &AtomicUsize) {
 }
 
 #[test]
-fn a_panic_of_either_call_is_the_bodys() {
+fn panic_of_either_call_is_resumed_in_the_body() {
     on_each(&MACHINES, |units, rt| {
         for (first, second, expected) in [(true, false, "first"), (false, true, "second"), (true, true, "first")] {
             let ended = rt.task("panics", ()).returns(move |at, ()| {
@@ -112,7 +113,7 @@ fn a_panic_of_either_call_is_the_bodys() {
     });
 }
 
-/// Counts what is dropped.
+/// Counts its drops.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl Drop for Counted<'_> {
@@ -122,7 +123,7 @@ impl Drop for Counted<'_> {
 }
 
 #[test]
-fn captures_and_results_are_dropped_once() {
+fn captures_and_results_of_calls_are_dropped_once() {
     on_each(&MACHINES, |units, rt| {
         for panics in [false, true] {
             let dropped = AtomicUsize::new(0);
@@ -144,16 +145,16 @@ fn captures_and_results_are_dropped_once() {
             })
             .unwrap()
             .unwrap();
-            // A second call that nobody has come for is dropped, and makes no result.
+            // A second call that no thread has taken is dropped if the first panics, and makes no result.
             let count = dropped.into_inner();
             assert!(count == 4 - usize::from(panics) || panics && count == 2, "{count} on {units}");
         }
     });
 }
 
-/// What both calls submit are children of the task, which ends behind them.
+/// Tasks submitted by both calls are children of the task, and tasks after it wait for them.
 #[test]
-fn calls_submit_children() {
+fn joined_calls_may_submit_children() {
     on_each(&MACHINES, |units, rt| {
         let x = rt.data(vec![0; 64]);
         let inner = x.clone();
@@ -175,14 +176,14 @@ fn calls_submit_children() {
     });
 }
 
-/// The same whoever makes a call: neither may wait, as who has come for the second could not leave it.
+/// Neither call may wait, on whichever thread it runs: a thread that has taken the second call could not leave it.
 #[test]
-fn calls_do_not_wait_for_tasks() {
+fn wait_inside_a_joined_call_is_refused() {
     on_each(&MACHINES, |_, rt| {
         for _ in 0..50 {
             let refused = rt.task("waits", ()).returns(|at, ()| {
                 let (first, second) = at.join(|at| at.wait(), |at| at.wait());
-                assert!(at.inner_cores() > 1 || at.wait().is_ok(), "the body itself may, unless a pool runs it");
+                assert!(at.inner_cores() > 1 || at.wait().is_ok(), "the body itself may wait, unless a pool runs it");
                 [first, second].map(|waited| waited.unwrap_err())
             });
             for error in refused.submit().unwrap().get().unwrap() {
@@ -195,9 +196,9 @@ fn calls_do_not_wait_for_tasks() {
     });
 }
 
-/// Bodies that wait lie aside while others fork on the same thread, so offers come back in another order.
+/// Bodies are suspended while others fork on the same thread, so offers are taken back in another order.
 #[test]
-fn bodies_that_wait_and_bodies_that_fork_share_threads() {
+fn waiting_and_forking_bodies_may_share_threads() {
     on_each(&["1:CPU:1", "2:CPU:1", "3:CPU:1"], |units, rt| {
         let ran = AtomicUsize::new(0);
         rt.scope(|s| {
@@ -223,7 +224,7 @@ fn bodies_that_wait_and_bodies_that_fork_share_threads() {
 }
 
 #[test]
-fn a_context_that_was_left_behind_calls_one_after_the_other() {
+fn context_that_outlives_its_body_makes_calls_sequentially() {
     let rt = Runtime::builder().compute_units("2:CPU:1").build().unwrap();
     let context = rt.task("leaves", ()).returns(|at, ()| at.clone()).submit().unwrap().get().unwrap();
     assert_eq!(context.join(|_| 1, |_| 2), (1, 2));

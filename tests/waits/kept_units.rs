@@ -1,5 +1,5 @@
-//! Runtimes that wait for each other with all of their units, in code that keeps its unit: one of the waits is refused, and
-//! none is as long as a unit is free or something proceeds without one.
+//! Runtimes that wait for each other with all of their units, in code that keeps its unit. One of the waits is
+//! refused, but none as long as a unit is free or something proceeds without a unit.
 
 use crate::common::{builder, gate, watched};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use thalweg::Context;
 use thalweg::ids::TaskId;
 use thalweg::prelude::*;
 
-/// A wait of a body for a runtime: for what this task writes there, or for all of it.
+/// A wait of a body for a runtime: for the task, for the data that it writes, or for everything.
 type Way = fn(&Runtime, &Data<u64>, &TaskHandle) -> Result<(), RunError>;
 
 const READ: Way = |rt, x, _| rt.read(x).map(drop);
@@ -27,7 +27,7 @@ const WAYS: [Way; 6] = [
     },
 ];
 
-/// A body, or a destructor, that says that it runs and then waits for what it is given.
+/// A body, or a destructor, that reports that it runs and then waits for the object it is given.
 struct Waits {
     begin: Sender<()>,
     given: Receiver<(Arc<Runtime>, Data<u64>, TaskHandle)>,
@@ -40,7 +40,7 @@ impl Waits {
         self.begin.send(()).unwrap();
         let (rt, x, task) = self.given.recv().unwrap();
         let said = (self.way)(&rt, &x, &task);
-        drop((rt, x, task)); // here it ends no runtime
+        drop((rt, x, task)); // this drop does not end a runtime
         self.say.send(said).unwrap();
     }
 }
@@ -54,12 +54,12 @@ impl Drop for WaitsAtLast {
     }
 }
 
-/// How code that waits comes to run.
+/// A way to make waiting code run.
 type Keeps = fn(&Runtime, Waits) -> TaskId;
 
 const BODY: Keeps = |rt, waits| rt.task("waits", ()).cpu(move |_, ()| waits.wait()).submit().unwrap();
 
-/// As a destructor, of what a body has captured that is skipped.
+/// Waits in the destructor of a capture of a skipped body.
 const DESTRUCTOR: Keeps = |rt, waits| {
     let (z, at_last) = (rt.data(vec![0u64]), WaitsAtLast(waits));
     let (open, wait) = gate();
@@ -80,13 +80,13 @@ fn build((units, hosts): (&str, bool)) -> Arc<Runtime> {
     Arc::new(builder(units, hosts).build().unwrap())
 }
 
-/// What a thread has of code that waits.
+/// The ends of the channels to waiting code.
 struct Begun {
     give: Sender<(Arc<Runtime>, Data<u64>, TaskHandle)>,
     says: Receiver<Result<(), RunError>>,
 }
 
-/// Submits code that waits, and returns when it has begun; `hosts` runs tasks meanwhile.
+/// Submits code that waits, and returns when it has begun. `hosts` runs tasks in the meantime.
 fn begin(rt: &Runtime, keeps: Keeps, way: Way, hosts: impl FnOnce()) -> Begun {
     let ((begin, begins), (give, given), (say, says)) = (channel(), channel(), channel());
     keeps(rt, Waits { begin, given, way, say });
@@ -95,14 +95,15 @@ fn begin(rt: &Runtime, keeps: Keeps, way: Way, hosts: impl FnOnce()) -> Begun {
     Begun { give, says }
 }
 
-/// Submits a task that any unit may run, and which others wait for.
+/// Submits a task that any unit may run and that others wait for.
 fn needed(rt: &Arc<Runtime>) -> (Arc<Runtime>, Data<u64>, TaskHandle) {
     let x = rt.data(vec![0u64]);
     let task = rt.task("needed", (x.inout(),)).cpu(|_, (x,)| x[0] = 7).submit_handle().unwrap();
     (rt.clone(), x, task)
 }
 
-/// Lets code in each runtime wait for a task of the next, which comes after that code there; what each wait says.
+/// Makes code in each runtime wait for a task of the next runtime, which comes after the waiting code there. Returns
+/// the result of each wait.
 fn ring(runtimes: &[Arc<Runtime>], keeps: Keeps, way: Way) -> Vec<Result<(), RunError>> {
     std::thread::scope(|scope| {
         let host = |rt| _ = scope.spawn(move || Runtime::wait(rt));
@@ -114,7 +115,7 @@ fn ring(runtimes: &[Arc<Runtime>], keeps: Keeps, way: Way) -> Vec<Result<(), Run
     })
 }
 
-/// One wait is refused, with the tasks whose code waits, and all others end.
+/// Checks that one wait is refused, with the tasks that wait, and that all others succeed.
 #[track_caller]
 fn one_is_refused(said: Vec<Result<(), RunError>>) {
     let all = said.len();
@@ -129,7 +130,7 @@ fn one_is_refused(said: Vec<Result<(), RunError>>) {
 }
 
 #[test]
-fn one_of_two_runtimes_that_wait_for_each_other_is_refused() {
+fn mutual_wait_of_two_runtimes_is_refused_for_one() {
     for (first, second) in KEEPING.into_iter().flat_map(|first| KEEPING.map(|second| (first, second))) {
         for (n, way) in WAYS.into_iter().enumerate() {
             watched(&format!("{first:?} {second:?} way {n}"), move || {
@@ -140,7 +141,7 @@ fn one_of_two_runtimes_that_wait_for_each_other_is_refused() {
 }
 
 #[test]
-fn one_of_three_runtimes_in_a_ring_is_refused() {
+fn circular_wait_of_three_runtimes_is_refused_for_one() {
     for units in KEEPING {
         watched(&format!("{units:?}"), move || {
             one_is_refused(ring(&[units, KEEPING[0], units].map(build), BODY, READ));
@@ -149,7 +150,7 @@ fn one_of_three_runtimes_in_a_ring_is_refused() {
 }
 
 #[test]
-fn one_of_two_destructors_is_refused() {
+fn mutual_wait_of_two_destructors_is_refused_for_one() {
     for units in ["1:CPU:1", "1:EMU:1"] {
         watched(units, move || {
             let runtimes = [(units, false); 2].map(build);
@@ -159,7 +160,7 @@ fn one_of_two_destructors_is_refused() {
 }
 
 #[test]
-fn a_thread_that_hosts_both_runtimes_is_refused_one_wait() {
+fn circular_wait_on_one_thread_that_hosts_both_runtimes_is_refused() {
     watched("one thread", || {
         let [own, other] = [("1:CPU:2", true); 2].map(build);
         let (x, y) = (own.data(vec![0u64]), other.data(vec![0u64]));
@@ -169,7 +170,7 @@ fn a_thread_that_hosts_both_runtimes_is_refused_one_wait() {
         let (again, there) = (own.clone(), other.clone());
         let body = move |_: &Context, ()| {
             again.task("needed", (x.inout(),)).cpu(|_, (x,)| x[0] = 7).submit().unwrap();
-            // No thread but this one runs it: it is a guest while it waits.
+            // No other thread can run this task: this thread is a guest there while it waits.
             there.task("waits", (y.inout(),)).cpu(inner).submit().unwrap();
             say.send(there.read(&y).map(drop)).unwrap();
         };
@@ -180,8 +181,8 @@ fn a_thread_that_hosts_both_runtimes_is_refused_one_wait() {
     });
 }
 
-/// The first waits for `x` of the other runtime, and the second, which is a body there, for a task that comes after the first.
-/// Neither is refused, although `x` is written only when `write` has been called.
+/// The first body waits for `x` of the other runtime. The second, a body of that runtime, waits for a task that comes
+/// after the first body. Neither wait may be refused, although `x` is written only when `write` is called.
 fn both_end(
     own: &Arc<Runtime>,
     first: &Begun,
@@ -191,7 +192,7 @@ fn both_end(
 ) {
     first.give.send(x).unwrap();
     second.give.send(needed(own)).unwrap();
-    std::thread::sleep(Duration::from_millis(20)); // as a rule both wait
+    std::thread::sleep(Duration::from_millis(20)); // usually both wait by now
     write();
     [first, second].iter().for_each(|begun| begun.says.recv().unwrap().unwrap());
 }
@@ -212,7 +213,7 @@ fn no_wait_is_refused_while_a_unit_is_free() {
 }
 
 #[test]
-fn no_wait_is_refused_while_a_task_is_outside() {
+fn no_wait_is_refused_while_a_task_is_detached() {
     watched("detached", || {
         let [own, other] = [KEEPING[0]; 2].map(build);
         let ((send, lent), x) = (channel(), other.data(vec![0u64]));
@@ -225,7 +226,7 @@ fn no_wait_is_refused_while_a_task_is_outside() {
 }
 
 #[test]
-fn no_wait_is_refused_while_a_copy_is_under_way() {
+fn no_wait_is_refused_while_a_copy_is_in_flight() {
     watched("copy", || {
         let slow = EmulatedDevice::new().copy_delay(Duration::from_millis(50), f64::INFINITY);
         let emulated = builder("1:EMU:1", false).emulated_devices(move |_| slow.clone());
@@ -238,7 +239,7 @@ fn no_wait_is_refused_while_a_copy_is_under_way() {
 }
 
 #[test]
-fn no_wait_is_refused_for_one_with_a_limit() {
+fn no_wait_is_refused_because_of_one_with_a_timeout() {
     watched("limit", || {
         let [own, other] = [KEEPING[0]; 2].map(build);
         let limited: Way = |rt, _, _| rt.wait_timeout(Duration::from_millis(40)).map(drop);
@@ -249,7 +250,7 @@ fn no_wait_is_refused_for_one_with_a_limit() {
 }
 
 #[test]
-fn no_wait_is_refused_for_one_that_is_over() {
+fn no_wait_is_refused_because_of_one_that_has_ended() {
     watched("over", || {
         let [own, other] = [KEEPING[0]; 2].map(build);
         for _ in 0..500 {
@@ -271,7 +272,7 @@ fn no_wait_is_refused_for_one_that_is_over() {
 }
 
 #[test]
-fn a_body_that_keeps_its_unit_may_use_a_runtime_of_its_own() {
+fn body_that_keeps_its_unit_may_use_its_own_runtime() {
     for (outer, inner) in KEEPING.into_iter().flat_map(|outer| KEEPING.map(|inner| (outer, inner))) {
         watched(&format!("{outer:?} {inner:?}"), move || {
             let rt = build(outer);

@@ -1,4 +1,4 @@
-//! Waits, inside bodies and outside, of threads and of futures, and the end of a runtime.
+//! Tests of waits, inside and outside bodies, by threads and by futures, and of the end of a runtime.
 
 #[path = "../common/mod.rs"]
 mod common;

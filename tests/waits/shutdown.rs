@@ -1,4 +1,4 @@
-//! How a runtime ends: what is done before, what is refused after, and what is left behind.
+//! The shutdown of a runtime: pending tasks complete, later submissions are refused, and nothing is left behind.
 
 use crate::common::{MIXES, builder, failed, gate, watched};
 use std::sync::Arc;
@@ -7,23 +7,23 @@ use std::sync::mpsc::channel;
 use thalweg::Context;
 use thalweg::prelude::*;
 
-/// Threads of this process by what the system calls them.
+/// Returns the number of threads of this process with this system name.
 fn threads(name: &str) -> usize {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     tasks.filter(|task| std::fs::read_to_string(task.path().join("comm")).is_ok_and(|comm| comm.trim() == name)).count()
 }
 
 #[test]
-fn a_runtime_that_ends_on_another_thread_leaves_no_thread_behind() {
+fn runtime_dropped_on_another_thread_leaves_no_thread_behind() {
     watched("elsewhere", || {
         for _ in 0..20 {
-            // No other test here has units of three cores, so the third thread of a pool is this one's.
+            // No other test here has units of three cores, so the third thread of a pool belongs to this test.
             let rt = builder("1:CPU:3", true).build().unwrap();
             let x = rt.scalar(0u64);
             rt.task("t", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
             std::thread::spawn(move || drop((x, rt))).join().unwrap();
         }
-        // Pool threads end by themselves soon after their pool is dropped, if it is.
+        // The threads of a pool end soon after the pool is dropped, if it is.
         while threads("thalweg-0.2") > 0 {
             std::thread::yield_now();
         }
@@ -48,7 +48,7 @@ fn handles_may_be_dropped_while_the_runtime_ends() {
 }
 
 #[test]
-fn handles_that_outlive_a_runtime_dropped_in_a_body_wait_for_its_tasks() {
+fn release_of_a_value_after_its_runtime_waits_for_its_tasks() {
     struct Told(Arc<AtomicUsize>);
     impl Drop for Told {
         fn drop(&mut self) {
@@ -77,7 +77,7 @@ fn handles_that_outlive_a_runtime_dropped_in_a_body_wait_for_its_tasks() {
             is_dropped.recv().unwrap();
             drop((value, order));
             drop(open);
-            assert_eq!(hear.recv().unwrap(), 0, "the value is there while a task uses it");
+            assert_eq!(hear.recv().unwrap(), 0, "the value must live while a task uses it");
             while drops.load(Ordering::SeqCst) == 0 {
                 std::thread::yield_now();
             }
@@ -86,7 +86,7 @@ fn handles_that_outlive_a_runtime_dropped_in_a_body_wait_for_its_tasks() {
 }
 
 #[test]
-fn a_runtime_that_was_shut_down_has_run_everything_and_refuses_more() {
+fn shutdown_runs_everything_and_refuses_later_submissions() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
@@ -106,7 +106,7 @@ fn a_runtime_that_was_shut_down_has_run_everything_and_refuses_more() {
                 rt.task("fails", ()).host(|_, ()| Err::<(), _>(std::io::Error::other("on purpose"))).submit().unwrap();
                 assert_eq!(failed(rt.shutdown()), ["fails"]);
                 assert_eq!(ran.load(Ordering::Relaxed), 10);
-                assert_eq!(Arc::strong_count(&rt), 1, "bodies are gone with what they captured");
+                assert_eq!(Arc::strong_count(&rt), 1, "bodies and their captures must be dropped");
                 let refused = rt.task("late", ()).cpu(|_, ()| ()).submit().unwrap_err();
                 assert_eq!(refused, SubmitError::ShutDown);
                 assert!(refused.to_string().contains("shut down"), "{refused}");
@@ -120,7 +120,7 @@ fn a_runtime_that_was_shut_down_has_run_everything_and_refuses_more() {
 }
 
 #[test]
-fn a_shutdown_in_a_body_is_refused() {
+fn shutdown_in_a_body_is_refused() {
     watched("inside", || {
         let rt = Arc::new(builder("1:CPU:1", false).build().unwrap());
         let inner = rt.clone();
@@ -134,7 +134,7 @@ fn a_shutdown_in_a_body_is_refused() {
 }
 
 #[test]
-fn others_may_submit_without_end_during_a_shutdown() {
+fn shutdown_ends_although_other_threads_keep_submitting() {
     watched("submitters", || {
         let rt = Arc::new(builder("2:CPU:1", false).max_pending_tasks(64).build().unwrap());
         let submitters: Vec<_> = (0..3)

@@ -1,5 +1,5 @@
-//! Bodies that wait where the system gives memory for a few of their stacks only. Each test starts itself as a child process
-//! with a limit.
+//! Bodies that wait while the system only has memory for a few of their stacks. Each test runs itself as a child
+//! process with a limit.
 
 use crate::common::{again, again_within, builder, watched};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 
 const PROGRAM: &str = "THALWEG_TEST_STACKS";
 
-/// Runs `program` in a child process that may map this many KiB, or any number. It has to end by itself.
+/// Runs `program` in a child process that may map this many KiB, or without a limit. It has to end by itself.
 fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static) {
     if std::env::var(PROGRAM).is_ok_and(|name| name == test) {
         return watched(test, program);
@@ -22,7 +22,7 @@ fn limited(test: &str, kib: Option<u64>, program: impl FnOnce() + Send + 'static
     };
 }
 
-/// Has `count` bodies wait for a task that is opened last, while others are ready; all have to end.
+/// Has `count` bodies wait for a task that ends last, while other tasks are ready. All have to end.
 fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
     let rt =
         Arc::new(builder("2:CPU:1", hosts).stack_bytes(stack_bytes).max_pending_tasks(10 * count).build().unwrap());
@@ -41,7 +41,7 @@ fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
         rt.task("waits", ()).host(body).submit().unwrap();
         rt.task("other", ()).host(move |_, ()| _ = others.fetch_add(1, Ordering::Relaxed)).submit().unwrap();
     }
-    // The guard goes back when the others have run: whatever waits must not keep them from that.
+    // The guard is returned once the other tasks have run, so waiting bodies must not keep them from running.
     let seen = others.clone();
     let helper = std::thread::spawn(move || {
         let guard = guards.recv().unwrap();
@@ -56,8 +56,8 @@ fn many_wait(count: usize, hosts: bool, stack_bytes: usize) {
 }
 
 #[test]
-fn thousand_waiting_bodies_leave_ready_tasks_their_turn_under_a_limit() {
-    limited("thousand_waiting_bodies_leave_ready_tasks_their_turn_under_a_limit", Some(2 << 20), || {
+fn thousand_waiting_bodies_do_not_block_ready_tasks_under_a_limit() {
+    limited("thousand_waiting_bodies_do_not_block_ready_tasks_under_a_limit", Some(2 << 20), || {
         for hosts in [false, true] {
             many_wait(1_000, hosts, 8 << 20);
         }
@@ -70,19 +70,20 @@ fn small_stacks_leave_memory_for_other_allocations() {
 }
 
 #[test]
-fn ten_thousand_bodies_share_the_stacks_there_are() {
-    limited("ten_thousand_bodies_share_the_stacks_there_are", Some(2 << 20), || many_wait(10_000, false, 8 << 20));
+fn ten_thousand_waiting_bodies_share_few_stacks() {
+    limited("ten_thousand_waiting_bodies_share_few_stacks", Some(2 << 20), || many_wait(10_000, false, 8 << 20));
 }
 
 #[test]
-fn forty_thousand_bodies_wait_with_fewer_mappings() {
-    limited("forty_thousand_bodies_wait_with_fewer_mappings", None, || many_wait(40_000, false, 64 << 10));
+fn forty_thousand_waiting_bodies_stay_within_the_mapping_limit() {
+    limited("forty_thousand_waiting_bodies_stay_within_the_mapping_limit", None, || many_wait(40_000, false, 64 << 10));
 }
 
 #[test]
 fn wait_without_room_for_another_stack_is_refused() {
     limited("wait_without_room_for_another_stack_is_refused", Some(512 << 10), || {
-        // Each body submits the next one and waits for it: no stack is left in the end, nor room on top of those there are.
+        // Each body submits the next one and waits for it: in the end there is neither a stack nor room on top of an
+        // existing one.
         fn descend(rt: &Arc<Runtime>, refused: &Arc<AtomicUsize>) -> Result<TaskHandle, SubmitError> {
             let (inner, count) = (rt.clone(), refused.clone());
             let body = move |_: &Context, ()| match descend(&inner, &count).map_err(RunError::from) {

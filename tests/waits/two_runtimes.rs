@@ -1,4 +1,4 @@
-//! Bodies of two runtimes that wait for each other's tasks, where each runtime has fewer units than bodies that wait.
+//! Bodies of two runtimes that wait for each other's tasks. Each runtime has fewer units than waiting bodies.
 
 use crate::common::{SCHEDULERS, builder, gate, watched};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use thalweg::Context;
 use thalweg::prelude::*;
 use thalweg::sched::{Policy, ReadyTask, Sample, View};
 
-/// Runs `test` on two runtimes with all sorts of machines, of which the submitter hosts a unit of the first or of none.
+/// Runs `test` on two runtimes with different machines, with and without a unit of the first hosted by the submitter.
 fn on_each_two(test: impl FnOnce([Arc<Runtime>; 2]) + Clone + Send + 'static) {
     for units in [["1:CPU:1"; 2], ["2:CPU:1", "1:CPU:1"], ["1:CPU:1,1:EMU:1", "1:CPU:1"]] {
         for scheduler in SCHEDULERS {
@@ -23,7 +23,7 @@ fn on_each_two(test: impl FnOnce([Arc<Runtime>; 2]) + Clone + Send + 'static) {
     }
 }
 
-/// How many tasks there are from this one on, each of which waits for the next in the other runtime.
+/// Returns the number of tasks from this one on. Each waits for the next, in the other runtime.
 fn count([own, other]: [Arc<Runtime>; 2], more: usize) -> Result<usize, RunError> {
     if more == 0 {
         return Ok(0);
@@ -34,7 +34,7 @@ fn count([own, other]: [Arc<Runtime>; 2], more: usize) -> Result<usize, RunError
 }
 
 #[test]
-fn bodies_wait_for_each_other_in_turns() {
+fn bodies_of_two_runtimes_may_wait_in_alternation() {
     on_each_two(|both| {
         let [first, _] = both.clone();
         let begun = first.task("count", ()).try_returns(move |_, ()| count(both, 200)).submit().unwrap();
@@ -43,7 +43,7 @@ fn bodies_wait_for_each_other_in_turns() {
 }
 
 #[test]
-fn whatever_a_body_waits_for_its_unit_goes_on() {
+fn unit_continues_while_its_body_waits_for_another_runtime() {
     on_each_two(|[own, other]| {
         let ways: [fn(&Runtime, Data<u64>, TaskHandle); 7] = [
             |rt, _, task| rt.wait_for(&task).unwrap(),
@@ -59,7 +59,7 @@ fn whatever_a_body_waits_for_its_unit_goes_on() {
             |rt, x, _| rt.scope(|s| _ = s.task("behind", (x.after(),)).host(|_, _| ()).submit().unwrap()).unwrap(),
         ];
         for way in ways {
-            // What the body waits for comes behind a task of its own runtime that has no unit but the body's.
+            // The body waits for a task that depends on a task of the body's runtime, whose only unit runs the body.
             let x = other.data(vec![0u64]);
             let (open, wait) = gate();
             let held = x.clone();
@@ -81,7 +81,7 @@ fn whatever_a_body_waits_for_its_unit_goes_on() {
 }
 
 #[test]
-fn a_runtime_that_ends_in_a_body_of_another_lets_that_go_on() {
+fn runtime_dropped_in_a_body_of_another_does_not_block_it() {
     on_each_two(|[own, other]| {
         let (ended, seen) = (Arc::new(AtomicUsize::new(0)), own.clone());
         let counted = ended.clone();
@@ -103,7 +103,7 @@ fn a_runtime_that_ends_in_a_body_of_another_lets_that_go_on() {
     });
 }
 
-/// Panics when its first task has run.
+/// A policy that panics when its first task has run.
 struct Breaks(Vec<ReadyTask>);
 
 impl Policy for Breaks {
@@ -122,7 +122,7 @@ impl Policy for Breaks {
 }
 
 #[test]
-fn a_runtime_that_breaks_lets_go_of_bodies_of_others() {
+fn body_waiting_for_a_broken_runtime_gets_an_error() {
     for units in ["1:CPU:1", "2:CPU:1"] {
         watched(units, move || {
             let own = Arc::new(builder(units, false).build().unwrap());

@@ -1,5 +1,5 @@
-//! Waiting, and being woken: what a wait waits for and what it reports, what is said of a wait that has no end, and who is
-//! woken by what.
+//! Waits and wake-ups: the tasks that a wait covers, the errors it returns, the reports of waits that do not end, and
+//! the threads that are woken.
 
 use crate::common::{MIXES, again, builder, failed, gate, watched};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use thalweg::prelude::*;
 use thalweg::{Context, RunningTask, Stall};
 
 #[test]
-fn a_wait_ends_while_others_go_on_submitting() {
+fn wait_ends_while_other_threads_keep_submitting() {
     for units in MIXES {
         for hosts in [false, true] {
             watched(&format!("{units} hosts={hosts}"), move || {
@@ -21,7 +21,7 @@ fn a_wait_ends_while_others_go_on_submitting() {
                         let (rt, stop) = (rt.clone(), stop.clone());
                         std::thread::spawn(move || {
                             let x = rt.scalar(0u64);
-                            // A chain without end: something is pending all the time.
+                            // An endless chain, so that something is always pending.
                             while !stop.load(Ordering::Relaxed) {
                                 rt.task("endless", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
                             }
@@ -34,7 +34,7 @@ fn a_wait_ends_while_others_go_on_submitting() {
                     let body = move |_: &Context, ()| _ = counter.fetch_add(1, Ordering::Relaxed);
                     rt.task("counted", ()).cpu(body).submit().unwrap();
                     rt.wait().unwrap();
-                    assert_eq!(count.load(Ordering::Relaxed), round, "what was submitted before is done");
+                    assert_eq!(count.load(Ordering::Relaxed), round, "tasks submitted before the wait must have ended");
                 }
                 stop.store(true, Ordering::Relaxed);
                 submitters.into_iter().for_each(|submitter| submitter.join().unwrap());
@@ -44,7 +44,7 @@ fn a_wait_ends_while_others_go_on_submitting() {
     }
 }
 
-/// Returns when so many threads wait for the runtime.
+/// Returns when `threads` threads are waiting for the runtime.
 fn until_waiting(rt: &Runtime, threads: usize) {
     while !format!("{rt:?}").contains(&format!("waiting: {threads},")) {
         std::thread::yield_now();
@@ -52,7 +52,7 @@ fn until_waiting(rt: &Runtime, threads: usize) {
 }
 
 #[test]
-fn a_wait_waits_for_nothing_that_was_submitted_later() {
+fn wait_does_not_cover_tasks_submitted_later() {
     for units in ["2:CPU:1", "1:CPU:1,1:EMU:1"] {
         watched(units, move || {
             let rt = Arc::new(builder(units, false).build().unwrap());
@@ -73,7 +73,7 @@ fn a_wait_waits_for_nothing_that_was_submitted_later() {
 }
 
 #[test]
-fn more_threads_may_wait_one_after_the_other_than_epochs_can_be_open() {
+fn more_threads_than_open_epochs_may_wait() {
     watched("epochs", || {
         let rt = Arc::new(builder("2:CPU:1", false).build().unwrap());
         let (x, (open, opened)) = (rt.scalar(0u64), gate());
@@ -87,20 +87,23 @@ fn more_threads_may_wait_one_after_the_other_than_epochs_can_be_open() {
                 let (other, count) = (rt.clone(), count.clone());
                 let waiter = std::thread::spawn(move || {
                     other.wait().unwrap();
-                    assert!(count.load(Ordering::SeqCst) >= submitted, "what was submitted before has finished");
+                    assert!(
+                        count.load(Ordering::SeqCst) >= submitted,
+                        "tasks submitted before the wait must have finished"
+                    );
                 });
                 until_waiting(&rt, submitted);
                 waiter
             })
             .collect();
-        assert_eq!(count.load(Ordering::SeqCst), 0, "the gate is closed");
+        assert_eq!(count.load(Ordering::SeqCst), 0, "no task may run before the gate opens");
         drop(open);
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
     });
 }
 
 #[test]
-fn every_waiting_thread_is_told_of_the_failures_among_the_tasks_it_waits_for() {
+fn failure_is_reported_to_every_thread_that_waits_for_the_task() {
     for units in ["2:CPU:1", "1:CPU:1,2:EMU:1"] {
         watched(units, move || {
             let rt = Arc::new(builder(units, false).build().unwrap());
@@ -128,13 +131,13 @@ fn every_waiting_thread_is_told_of_the_failures_among_the_tasks_it_waits_for() {
             for waiter in waiters {
                 assert_eq!(failed(waiter.join().unwrap()), ["fails"]);
             }
-            rt.wait().unwrap(); // reported is reported
+            rt.wait().unwrap(); // the failure has been reported
         });
     }
 }
 
 #[test]
-fn a_failure_of_a_later_task_is_left_for_a_later_wait() {
+fn failure_of_a_later_task_is_reported_by_a_later_wait() {
     watched("later", || {
         let rt = Arc::new(builder("2:CPU:1", false).build().unwrap());
         let (open, opened) = gate();
@@ -155,7 +158,7 @@ fn a_failure_of_a_later_task_is_left_for_a_later_wait() {
 }
 
 #[test]
-fn a_body_that_waits_for_another_task_is_reported() {
+fn blocked_body_is_reported_as_a_stall() {
     for units in ["1:CPU:1", "1:EMU:1"] {
         watched(units, move || {
             let (report, reports) = channel();
@@ -188,12 +191,15 @@ fn a_body_that_waits_for_another_task_is_reported() {
                     && text.starts_with("runtime `mesh`: 2 tasks are pending"),
                 "{text}"
             );
-            assert!(reports.try_iter().count() <= 1, "once a stall; another may have been at the end");
+            assert!(
+                reports.try_iter().count() <= 1,
+                "each stall is reported once; there may be another one at the end"
+            );
         });
     }
 }
 
-/// The stall that is reported while a body of `blocks` waits for the program, which acts on the report.
+/// Returns the stall that is reported while a body of `blocks` waits for the program, which acts on the report.
 fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box<dyn FnOnce() + Send>)) -> Stall {
     let (report, reports) = channel();
     let builder = builder("1:CPU:1", hosts).scheduler(scheduler).report_stalls_after(Duration::from_millis(20));
@@ -201,7 +207,7 @@ fn stall_of(hosts: bool, scheduler: &str, submit: impl FnOnce(&Arc<Runtime>, Box
     let (open, opened) = gate();
     submit(&rt, Box::new(opened));
     let inner = rt.clone();
-    let waiter = std::thread::spawn(move || inner.wait().unwrap()); // looks at the clock
+    let waiter = std::thread::spawn(move || inner.wait().unwrap()); // a waiting thread watches for stalls
     let helper = std::thread::spawn(move || (reports.recv().unwrap(), open).0);
     rt.wait().unwrap();
     waiter.join().unwrap();
@@ -213,7 +219,7 @@ fn names(tasks: &[RunningTask]) -> Vec<&str> {
 }
 
 #[test]
-fn stall_report_names_bodies_that_wait_and_the_calls_they_wait_in() {
+fn stall_report_names_waiting_bodies_and_their_calls() {
     for (scheduler, hosts) in ["stealing", "dynamic"].into_iter().flat_map(|name| [(name, false), (name, true)]) {
         watched(&format!("{scheduler} hosts={hosts}"), move || {
             let calls = line!() + 6;
@@ -259,14 +265,14 @@ fn stall_report_names_a_parent_whose_child_blocks_on_top_of_it() {
 }
 
 #[test]
-fn a_wait_on_a_thread_that_a_body_joins_is_reported() {
+fn wait_on_a_thread_joined_by_a_body_is_reported_as_a_stall() {
     watched("joined", || {
         let (report, reports) = channel();
         let builder = builder("2:CPU:1", false).report_stalls_after(Duration::from_millis(20));
         let rt = Arc::new(builder.on_stall(move |stall| _ = report.send(stall.to_string())).build().unwrap());
         let (inner, (begun, begins)) = (rt.clone(), channel());
         let body = move |_: &Context, ()| {
-            // It waits for the very task that joins it.
+            // The thread waits for the very task that joins it.
             let waiter = std::thread::spawn(move || inner.wait());
             begun.send(waiter).unwrap();
             let () = reports.iter().take(1).for_each(|text| assert!(text.contains("`joins`"), "{text}"));
@@ -278,7 +284,7 @@ fn a_wait_on_a_thread_that_a_body_joins_is_reported() {
 }
 
 #[test]
-fn reports_of_stalls_can_be_turned_off_and_may_panic() {
+fn stall_reports_can_be_turned_off_and_may_panic() {
     watched("off", || {
         let off = builder("1:CPU:1", false).report_stalls_after(None).on_stall(|stall| panic!("{stall}"));
         let rt = off.build().unwrap();
@@ -298,7 +304,7 @@ fn reports_of_stalls_can_be_turned_off_and_may_panic() {
 }
 
 #[test]
-fn a_value_is_returned_before_a_chain_of_others_ends() {
+fn read_returns_before_an_unrelated_chain_ends() {
     for hosts in [1, 2] {
         watched("chain", move || {
             let rt = builder(&format!("{hosts}:CPU:1"), true).build().unwrap();
@@ -306,8 +312,9 @@ fn a_value_is_returned_before_a_chain_of_others_ends() {
             rt.task("b", (b.inout(),)).cpu(|_, (b,)| b[0] = 1).submit().unwrap();
             let (open, opened) = gate();
             let ran = Arc::new(AtomicUsize::new(0));
-            // Early in the chain is a gate that opens when `b` has been read. Where another thread may have `b`, who waits for it may run
-            // the chain meanwhile, and is not held up: nobody else would open.
+            // Early in the chain is a gate that opens when `b` has been read. If another thread may have run `b`, the
+            // waiting thread may run the chain in the meantime, and must not block at the gate, because nothing else
+            // would open it.
             let waiter = std::thread::current().id();
             let mut opened = Some(opened);
             for link in 0..100 {
@@ -328,7 +335,7 @@ fn a_value_is_returned_before_a_chain_of_others_ends() {
     }
 }
 
-/// Runs one of these tests again, alone in a process of its own; whether this is that process.
+/// Runs one of these tests again, alone in a separate process. Returns whether this is that process.
 fn is_alone(test: &str) -> bool {
     const ALONE: &str = "THALWEG_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
@@ -338,7 +345,7 @@ fn is_alone(test: &str) -> bool {
     false
 }
 
-/// How often the units' threads fell asleep.
+/// Returns how often the units' threads fell asleep.
 #[cfg(target_os = "linux")]
 fn sleeps() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -352,8 +359,8 @@ fn sleeps() -> u64 {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_launch_and_a_release_wake_whom_they_concern() {
-    if !is_alone("a_launch_and_a_release_wake_whom_they_concern") {
+fn launch_and_release_wake_only_few_threads() {
+    if !is_alone("launch_and_release_wake_only_few_threads") {
         return;
     }
     const N: u64 = 300;
@@ -372,7 +379,7 @@ fn a_launch_and_a_release_wake_whom_they_concern() {
                 rt.task("chain", (x.inout(),)).cpu(body).submit().unwrap();
             }
             rt.wait().unwrap();
-            // The body sleeps once; a thread or two may be woken for it, and copied for on devices.
+            // The body sleeps once. One or two threads may be woken for it, and some for copies to and from devices.
             let per_task = (sleeps() - before) as f64 / N as f64;
             assert!(per_task < 8.0, "{per_task} sleeps for a task");
             let before = sleeps();

@@ -1,4 +1,4 @@
-//! The accesses of a task, as lists by mode and number of dimensions: one type for all tasks.
+//! The accesses of a task, as lists by mode and number of dimensions, so that all tasks have one type.
 
 use crate::log::Living;
 use crate::program::{Kind, Mode, Object, Task};
@@ -14,14 +14,14 @@ use thalweg::task::{
     TokenAccess, ValueAccess, WeakInout, WeakInput,
 };
 
-/// What is in a value.
+/// The content of a value.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) value: AtomicU64,
     pub(crate) _living: Living,
 }
 
-/// What a task returns.
+/// The result of a task.
 #[derive(Debug)]
 pub(crate) struct Returned(pub(crate) u64, #[allow(dead_code)] pub(crate) Living);
 
@@ -40,7 +40,7 @@ pub(crate) enum Handle<'s> {
 }
 
 impl Handle<'_> {
-    /// The same for those who cannot borrow.
+    /// Returns the same handle for code that cannot borrow.
     pub(crate) fn owned<'o>(&self) -> Option<Handle<'o>> {
         Some(match self {
             Self::Line(x) => Handle::Line(x.clone()),
@@ -125,7 +125,7 @@ type Tokens<'a> = (
     OfToken<'a, Shares>,
 );
 
-/// Accesses that can be lent out of a body.
+/// Accesses that a body can lend out.
 pub(crate) type Lendable<'a> = (Arrays<'a>, (Values<'a>, Tokens<'a>, Vec<ResultInput<'a, Returned>>));
 
 /// All other accesses.
@@ -168,20 +168,20 @@ macro_rules! sort_whole {
             Mode::Concurrent => $lists.5.push($object.concurrent()),
             Mode::WeakIn => $weak.0.push($object.weak_input()),
             Mode::WeakInout => $weak.1.push($object.weak_inout()),
-            Mode::Sum | Mode::Accumulate => unreachable!("of arrays alone"),
+            Mode::Sum | Mode::Accumulate => unreachable!("only arrays are reduced"),
         }
     };
 }
 
-/// The lists of a task's accesses, as far as what they name is there.
+/// Returns the lists of a task's accesses to objects that are present.
 pub(crate) fn lists<'a>(handles: &'a Handles<'_>, task: &Task) -> (Lendable<'a>, Others<'a>) {
     let ((mut arrays, mut whole), mut others) = <(Lendable<'a>, Others<'a>)>::default();
     for access in &task.accesses {
         let (Some(handle), mode) = (handles.get(&access.part.data), access.mode) else { continue };
         match (handle, handle.part(&access.part)) {
             (_, Some(Place::Line(x))) => sort!(x, mode, arrays, others, 0, others.2.push(x.concurrent())),
-            (_, Some(Place::Square(x))) => sort!(x, mode, arrays, others, 1, unreachable!("of lines alone")),
-            (_, Some(Place::Cube(x))) => sort!(x, mode, arrays, others, 2, unreachable!("of lines alone")),
+            (_, Some(Place::Square(x))) => sort!(x, mode, arrays, others, 1, unreachable!("only lines")),
+            (_, Some(Place::Cube(x))) => sort!(x, mode, arrays, others, 2, unreachable!("only lines")),
             (Handle::Value(x), _) => sort_whole!(x, mode, whole.0, others.3, others.5.1),
             (Handle::Token(x), _) => sort_whole!(x, mode, whole.1, others.4, others.5.2),
             _ => unreachable!("results are not among a task's regions"),

@@ -1,37 +1,37 @@
-//! Draws programs: which follows from a seed alone.
+//! Generator of programs: a seed determines the program.
 //!
-//! Whoever draws a body knows what its task has declared, so that everything in a program is allowed, and no wait is for
-//! something that comes later.
+//! The generator of a body knows the accesses that its task has declared. So everything in a program is allowed, and
+//! no task waits for something that comes later.
 
 use crate::program::{Access, Act, Body, Kind, Loop, Machine, Mode, Object, Program, Task, Units};
 use crate::random::Random;
 use crate::steps::{End, Part};
 
-/// What can be accessed somewhere.
+/// An object that can be accessed at some place.
 #[derive(Clone)]
 struct Known {
     part: Part,
     kind: Kind,
     may: May,
-    /// Memory of a scope, which bodies of children cannot name.
+    /// Whether it is memory of a scope, which bodies of children cannot name.
     is_lent: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum May {
     Read,
-    /// Anything but to accumulate: a parent holds it for its children.
+    /// Everything except accumulation: a parent holds the object for its children.
     Update,
     All,
 }
 
-/// Where acts are drawn for.
+/// The place for which acts are drawn.
 #[derive(Clone)]
 struct Place {
     at: At,
     depth: usize,
     known: Vec<Known>,
-    /// Results that can be read, and those that can be taken.
+    /// Results that can be read, and results that can be taken.
     results: Vec<Object>,
     own_results: Vec<Object>,
 }
@@ -39,7 +39,7 @@ struct Place {
 #[derive(Clone, Copy, PartialEq)]
 enum At {
     Outside,
-    /// As outside, in a thread that does not wait.
+    /// Like `Outside`, on a thread that does not wait.
     Aside,
     Body,
     Scope,
@@ -51,7 +51,7 @@ struct Draw {
     fails: bool,
     has_devices: bool,
     groups: usize,
-    /// Whether there is little but arrays, children and waiting for them.
+    /// Whether there is little besides arrays, children and waits for them.
     is_plain: bool,
 }
 
@@ -189,7 +189,7 @@ impl Draw {
         }
     }
 
-    /// Something that is there as a whole, and not only for children.
+    /// Returns an object that is present as a whole, and not only for children.
     fn own(&mut self, place: &Place) -> Option<usize> {
         let is_own = |known: &Known| known.may == May::All && (!known.is_lent || place.at == At::Scope);
         let own: Vec<_> = (0..place.known.len()).filter(|at| is_own(&place.known[*at])).collect();
@@ -199,7 +199,7 @@ impl Draw {
     fn part(&mut self, known: &Known) -> Part {
         match known.kind.is_array() {
             true => {
-                // Those that the array has; it may itself be empty there.
+                // The dimensions that the array has; the part itself may be empty there.
                 let first = known.kind.extents().iter().position(|extent| *extent > 1).unwrap_or(2);
                 let along = |d: usize| if d < first { 0..1 } else { self.random.within(&known.part.ranges[d]) };
                 Part { ranges: [0, 1, 2].map(along), ..known.part }
@@ -219,7 +219,7 @@ impl Draw {
             lent.push((object, kind));
             inner.known.push(Known { part: kind.all_of(object), kind, may: May::All, is_lent: true });
         }
-        // What is the program's own stays: it may be needed after the scope.
+        // The program's own objects stay, because they may be needed after the scope.
         inner
             .known
             .iter_mut()
@@ -329,7 +329,7 @@ impl Draw {
             let is_in_the_way = |(other, _): &(Access, Known)| {
                 other.part.overlaps(&access.part) && (other.mode.writes() || access.mode.writes())
             };
-            // Names of lent memory do not reach children.
+            // Children cannot name lent memory.
             let is_in_vain = known.is_lent && access.mode.is_weak();
             if !is_in_vain && !accesses.iter().any(is_in_the_way) {
                 accesses.push((access, known));
@@ -371,7 +371,7 @@ impl Draw {
             .then(|| self.random.below(self.groups));
         task.urgent = place.at != At::Scope && self.random.one_in(6);
         task.watched = task.body != Body::Returns && self.random.one_in(4);
-        // A body that is commutative keeps its turn: what it waits for may wait for that.
+        // A commutative body keeps its turn, so it must not wait: the task it waits for may need that turn.
         let keeps_turn = task.accesses.iter().any(|access| access.mode == Mode::Commutative);
         let has_acts = (is_parent || self.random.one_in(8)) && !keeps_turn;
         if has_acts {
@@ -384,7 +384,7 @@ impl Draw {
         task
     }
 
-    /// What the body of a task with these accesses does.
+    /// Draws the acts in the body of a task with these accesses.
     fn body(&mut self, place: &Place, accesses: &[(Access, Known)]) -> Vec<Act> {
         let inside = |(access, known): &(Access, Known)| {
             let may = match access.mode {
@@ -407,7 +407,7 @@ impl Draw {
     }
 }
 
-/// Bodies are refused accesses to nothing of what is taken meanwhile: those are left out.
+/// Removes empty accesses to objects that are taken in the meantime: bodies would be refused them.
 fn leave_what_is_taken(acts: &mut [Act]) {
     let taken = |act: &Act| if let Act::Take(_, object) = act { Some(*object) } else { None };
     let taken: Vec<_> = acts.iter().filter_map(taken).collect();

@@ -1,24 +1,24 @@
-//! What a run of a program tells: what was seen of the data, how often bodies ran, what lives.
+//! Log of a run: the data that was read, the number of times that bodies ran, and the objects that were dropped.
 
 use crate::program::Machine;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use thalweg::prelude::*;
 
-/// What an act has seen.
+/// The observation of an act.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Seen {
-    /// Elements, as far as they are good.
+    /// Elements; `None` for poisoned ones.
     Elements(Vec<Option<u64>>),
-    /// There was nothing to be taken.
+    /// There was nothing to take.
     Nothing,
-    /// There was no result, because this task has failed: `get` reports that, and `wait` does not repeat it.
+    /// There was no result, because this task has failed. `get` reports that, and `wait` does not repeat it.
     NoResult(usize),
-    /// Somebody else has it still.
+    /// Another owner still has the object.
     Missing,
     /// The tasks that have failed.
     Failures(BTreeSet<usize>),
-    /// The same of a scope, and what is in the memory that it was lent.
+    /// The failed tasks of a scope, and the content of the memory lent to it.
     Scope(BTreeSet<usize>, Vec<Vec<u64>>),
     /// Bodies may not wait there.
     Refused,
@@ -29,13 +29,13 @@ pub(crate) enum Seen {
 pub(crate) struct Log {
     seen: HashMap<usize, Seen>,
     runs: HashMap<usize, u32>,
-    /// Tasks with a run that has come to its end.
+    /// Tasks with a run that has reached its end.
     ended: HashSet<usize>,
     /// The failures that bodies were given instead of values.
     outcomes: HashMap<usize, BTreeSet<usize>>,
     refused: HashSet<usize>,
     errors: Vec<String>,
-    /// How often each of those that live has died.
+    /// The number of times that each counted object was dropped.
     lives: Vec<u32>,
     may_refuse: bool,
 }
@@ -45,22 +45,22 @@ impl Log {
         self.seen.get(&n)
     }
 
-    /// How often the body of a task has begun.
+    /// Returns how often the body of a task has begun.
     pub(crate) fn runs(&self, n: usize) -> u32 {
         self.runs.get(&n).copied().unwrap_or(0)
     }
 
-    /// Whether a run of the task's body has come to its end. A future may be dropped before.
+    /// Returns whether a run of the task's body has reached its end. A future may be dropped before.
     pub(crate) fn has_ended(&self, n: usize) -> bool {
         self.ended.contains(&n)
     }
 
-    /// The failed tasks that left the body of a task without a value.
+    /// Returns the failed tasks that left the body of a task without a value.
     pub(crate) fn outcomes(&self, n: usize) -> BTreeSet<usize> {
         self.outcomes.get(&n).cloned().unwrap_or_default()
     }
 
-    /// Whether a task came too late for its group.
+    /// Returns whether a task was submitted after its group was cancelled.
     pub(crate) fn is_refused(&self, n: usize) -> bool {
         self.refused.contains(&n)
     }
@@ -69,18 +69,18 @@ impl Log {
         &self.errors
     }
 
-    /// Who has not died once, and how often instead.
+    /// Returns the objects that were not dropped exactly once, and how often they were dropped.
     pub(crate) fn lives(&self) -> Vec<(usize, u32)> {
         self.lives.iter().copied().enumerate().filter(|(_, deaths)| *deaths != 1).collect()
     }
 
-    /// Whether there are units whose bodies may not wait.
+    /// Returns whether there are units whose bodies may not wait.
     pub(crate) fn may_refuse(&self) -> bool {
         self.may_refuse
     }
 }
 
-/// Where a run writes its log.
+/// Recorder of the log of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder(Arc<Mutex<Log>>);
 
@@ -94,17 +94,17 @@ impl Recorder {
         self.0.lock().unwrap().seen.insert(n, seen);
     }
 
-    /// A body begins.
+    /// Notes that a body begins.
     pub(crate) fn begin(&self, n: usize) {
         *self.0.lock().unwrap().runs.entry(n).or_default() += 1;
     }
 
-    /// A body comes to its end.
+    /// Notes that a body reaches its end.
     pub(crate) fn end(&self, n: usize) {
         self.0.lock().unwrap().ended.insert(n);
     }
 
-    /// A body is given the failure of the task with this name.
+    /// Notes that a body is given the failure of the task with this name.
     pub(crate) fn outcome(&self, n: usize, name: &str) {
         match name.parse() {
             Ok(name) => _ = self.0.lock().unwrap().outcomes.entry(n).or_default().insert(name),
@@ -124,7 +124,7 @@ impl Recorder {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// Something whose end is looked for.
+    /// Returns a new object whose drops are counted.
     pub(crate) fn living(&self) -> Living {
         let mut log = self.0.lock().unwrap();
         log.lives.push(0);
@@ -138,14 +138,14 @@ pub(crate) struct Living(Recorder, usize);
 
 impl Drop for Living {
     fn drop(&mut self) {
-        // After the run nobody counts.
+        // After the run, drops are not counted.
         if let Some(deaths) = self.0.0.lock().unwrap().lives.get_mut(self.1) {
             *deaths += 1;
         }
     }
 }
 
-/// What a wait tells.
+/// Returns the observation for the result of a wait.
 pub(crate) fn told(result: Result<(), RunError>) -> Seen {
     match result {
         Ok(()) => Seen::Failures(BTreeSet::new()),
@@ -160,7 +160,7 @@ pub(crate) fn told(result: Result<(), RunError>) -> Seen {
     }
 }
 
-/// What it means that something cannot be had.
+/// Returns the observation for an error that replaces a value.
 pub(crate) fn missing(error: &RunError) -> Seen {
     match error {
         RunError::Poisoned(_) => Seen::Nothing,

@@ -1,4 +1,4 @@
-//! Submits the loops of a program: tasks on the tiles of an array, in one call.
+//! Submission of a program's loops: tasks on the tiles of an array, in one call.
 
 use crate::access::{Handles, Inputs, Place};
 use crate::program::{Loop, Mode};
@@ -8,7 +8,7 @@ use crate::submit::{Work, change, fold};
 use std::sync::Arc;
 use thalweg::prelude::*;
 
-/// What each iteration reads, all of them the same.
+/// Returns the inputs of each iteration; they are the same for all.
 fn inputs<'a>(handles: &'a Handles<'_>, all: &Loop) -> Inputs<'a> {
     let mut inputs = Inputs::default();
     for part in &all.reads {
@@ -22,8 +22,8 @@ fn inputs<'a>(handles: &'a Handles<'_>, all: &Loop) -> Inputs<'a> {
     inputs
 }
 
-/// Submits a loop; how many iterations it has.
-#[allow(unused_mut)] // array views must be mutable to be iterated so, slices must not
+/// Submits a loop. Returns the number of its iterations.
+#[allow(unused_mut)] // array views must be mutable to be iterated, slices need not
 pub(crate) fn submit(run: &Run, at: &At<'_, '_, '_>, handles: &Handles<'_>, all: &Loop) -> Result<usize, SubmitError> {
     let Some(handle) = handles.get(&all.whole.data) else { return Ok(0) };
     let tasks = all.tasks();

@@ -1,29 +1,29 @@
-//! Random programs of everything that the model has, against a sequential oracle.
+//! Random programs with everything in the programming model, compared with a sequential oracle.
 //!
-//! Tasks access arrays of one to three dimensions, values, tokens and results, in all modes, in regions that overlap partly
-//! or are empty. They are submitted by several threads. They submit children, which may do so in their turn, wait for them or leave them behind. Some are loops
-//! over partitions, some are those of scopes with memory of the program's own; bodies end by themselves, by another thread
-//! or as futures, are run again, fail, panic; groups are cancelled at any time; between the tasks data are read, taken and
-//! dropped. Whatever happens, on whatever units, under any policy:
+//! Tasks access arrays of one to three dimensions, values, tokens and results, in all modes, in regions that overlap
+//! partly or are empty. Several threads submit them. Tasks submit children, which may do the same, and wait for them
+//! or not. Some tasks are loops over partitions, some belong to scopes with the program's own memory. Bodies end by
+//! themselves, by another thread or as futures, are run again, fail, or panic. Groups are cancelled at any time.
+//! Between the tasks, data is read, taken and dropped. In every case, on any units, under any policy:
 //!
-//! - what can be read is what the tasks would have written one after the other, each with its children in its place;
-//! - what a task that has failed should have written cannot be read, nor what was computed from it; all else can;
-//! - who waits for tasks sees them complete, and is told what has failed;
-//! - every body runs as often as it should, every value and capture dies once;
+//! - a value that can be read is the one that the tasks would have written one after the other, with children in place;
+//! - the output of a failed task cannot be read, nor anything computed from it; everything else can;
+//! - a wait returns when its tasks are complete, and reports the failures;
+//! - every body runs as often as it should, and every value and capture is dropped once;
 //! - nothing hangs.
 //!
-//! | file | what it has |
+//! | file | contents |
 //! | --- | --- |
-//! | `program.rs` | what programs consist of |
-//! | `draw.rs` | which programs there are |
-//! | `oracle.rs` | what they must leave |
-//! | `run.rs` | how they are run; `access.rs`, `submit.rs`, `loops.rs`: how their tasks are submitted |
-//! | `log.rs` | what is seen of a run |
-//! | `shrink.rs` | what else is tried when one fails |
+//! | `program.rs` | the acts that programs consist of |
+//! | `draw.rs` | the generator of programs |
+//! | `oracle.rs` | the expected results |
+//! | `run.rs` | the execution of programs; `access.rs`, `submit.rs`, `loops.rs`: the submission of their tasks |
+//! | `log.rs` | the observations of a run |
+//! | `shrink.rs` | smaller programs to try when one fails |
 //!
-//! `THALWEG_CASES` sets the number of programs (2000), `THALWEG_SEED` the first one's seed. A program that fails says its
-//! seed, and is made as small as it can be and still fail; with `THALWEG_CASES=1` it is run alone. Nothing has hung before
-//! `THALWEG_PATIENCE` seconds (60) are over.
+//! `THALWEG_CASES` sets the number of programs (2000), `THALWEG_SEED` the seed of the first one. A failing program
+//! prints its seed, and is reduced as far as it still fails; with `THALWEG_CASES=1` it runs alone. A program counts as
+//! hanging after `THALWEG_PATIENCE` seconds (60).
 
 mod access;
 mod draw;
@@ -47,7 +47,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// What is wrong with a program, if anything is. One that hangs keeps its threads.
+/// Returns the defect of a program's run, if any. A program that hangs keeps its threads.
 fn failure(program: &Program) -> Option<String> {
     let (judge, judged) = channel();
     let (own, patience) = (program.clone(), Duration::from_secs(variable("THALWEG_PATIENCE", 60)));
@@ -60,14 +60,15 @@ fn failure(program: &Program) -> Option<String> {
 }
 
 #[test]
-fn programs_end_as_if_their_tasks_had_run_one_after_the_other() {
+fn programs_match_sequential_execution() {
     let (cases, first) = (variable("THALWEG_CASES", 2000), variable("THALWEG_SEED", 1));
     for seed in first..first + cases {
         let mut program = Program::new(seed);
         let Some(mut why) = failure(&program) else { continue };
-        // Past the capture of tests' output: what follows may take long.
+        // Written directly to standard error, not to the captured output of the test, because the reduction may take
+        // long.
         let _ = writeln!(std::io::stderr(), "THALWEG_SEED={seed}: {why}");
-        // What takes a certain timing fails now and then; and what fails in another way is another matter.
+        // A failure that depends on timing may need several attempts. A different kind of failure does not count.
         let kind = |why: &str| why.split(':').next().unwrap().replace(|c: char| !c.is_alphabetic(), "");
         while let Some((smaller, difference)) = program.smaller().into_iter().find_map(|program| {
             let alike = (0..8).find_map(|_| failure(&program).filter(|other| kind(other) == kind(&why)))?;

@@ -1,13 +1,15 @@
-//! What a program leaves, found by doing its acts one after the other, on elements that are good or poisoned.
+//! The oracle: applies the acts of a program one after the other, to elements that are valid or poisoned.
 //!
-//! Only one thing is not known before: which tasks of a group that was cancelled had begun. The run tells ([`Log`]).
+//! Only one thing is not known in advance: which tasks of a cancelled group had begun. That is taken from the run
+//! ([`Log`]).
 
 use crate::log::{Log, Seen};
 use crate::program::{Access, Act, Body, Kind, Loop, Mode, Object, Program, Task};
 use crate::steps::{End, Part, mix};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What a body in this mode makes of the `k`-th element of a region, if all that it has read comes to `h`.
+/// Returns the new value of the `k`-th element of a region after a body in this mode. `h` is the hash of the body's
+/// inputs.
 pub(crate) fn updated(mode: Mode, x: u64, h: u64, k: usize) -> u64 {
     match mode {
         Mode::Out => mix(h, k as u64),
@@ -16,7 +18,7 @@ pub(crate) fn updated(mode: Mode, x: u64, h: u64, k: usize) -> u64 {
     }
 }
 
-/// What a body takes from the `k`-th element of a region that it reads.
+/// Returns what a body adds to its hash for the `k`-th element of a region that it reads.
 pub(crate) fn taken(x: u64, k: usize) -> u64 {
     mix(x, k as u64)
 }
@@ -24,7 +26,7 @@ pub(crate) fn taken(x: u64, k: usize) -> u64 {
 /// The input of a body for a region without a value.
 pub(crate) const MISSING: u64 = 0x5eed;
 
-/// What the elements of a new object are.
+/// Returns the initial value of an element of a new object.
 pub(crate) fn start(object: Object, e: usize) -> u64 {
     mix(object as u64, e as u64)
 }
@@ -33,12 +35,12 @@ pub(crate) fn start(object: Object, e: usize) -> u64 {
 struct Element {
     value: u64,
     is_poisoned: bool,
-    /// The mode of the tasks that the next one may join, and whether there was poison before them.
+    /// The mode of the group that the next task may join, and whether the element was poisoned before the group.
     group: Option<(Mode, bool)>,
-    /// Whether a task has held it for its children since it was written last.
+    /// Whether a task has held the element for its children since the last write.
     is_weak: bool,
-    /// Whether the first of its group came behind poison in what was held weakly: then those that join it elsewhere may be
-    /// skipped with it, for they wait for what it has waited for.
+    /// Whether the group's first task came after poison in a weakly held region. Tasks that join the group elsewhere
+    /// may then be skipped with it, because they wait for the same predecessors.
     is_unsure: bool,
 }
 
@@ -50,23 +52,24 @@ pub(crate) struct Oracle<'a> {
     objects: HashMap<Object, (Kind, Vec<Element>)>,
     /// Tasks that have failed, by their names.
     failures: BTreeSet<usize>,
-    /// Of which the program was told.
+    /// Failures that were reported to the program.
     told: BTreeSet<usize>,
-    /// Of which a body was told; a wait that had begun before may tell of them again.
+    /// Failures that were reported to a body; a wait that had begun before may report them again.
     told_inside: BTreeSet<usize>,
-    /// Those that other threads have submitted, and those that may have been skipped: who is told of them follows from nothing.
+    /// Failures of tasks submitted by other threads, and of tasks that may have been skipped: nothing determines which
+    /// wait reports them.
     aside: BTreeSet<usize>,
     given_up: HashSet<usize>,
 }
 
 type Judgement = Result<(), String>;
 
-/// Where acts are done.
+/// The place where acts are performed.
 struct Place {
     at: At,
     /// Whether it is in a body, perhaps in a scope there.
     is_inside: bool,
-    /// Failures of tasks submitted here that the body was not told of.
+    /// Failures of tasks submitted here that were not reported to the body.
     untold: BTreeSet<usize>,
 }
 
@@ -88,7 +91,7 @@ fn expect<T: PartialEq + std::fmt::Debug>(what: std::fmt::Arguments<'_>, found: 
 }
 
 impl<'a> Oracle<'a> {
-    /// What is wrong with what a run has left.
+    /// Returns the defect in the observations of a run, if any.
     pub(crate) fn judge(program: &Program, log: &'a Log) -> Judgement {
         if let Some(error) = log.errors().first() {
             return Err(error.clone());
@@ -102,11 +105,11 @@ impl<'a> Oracle<'a> {
             }
         }
         oracle.acts(&program.acts, &mut Place::new(At::Outside, false))?;
-        expect(format_args!("what lives still or has died twice"), log.lives(), vec![])
+        expect(format_args!("objects that were not dropped once"), log.lives(), vec![])
     }
 
     fn log(&self) -> &'a Log {
-        self.log.expect("there is one")
+        self.log.expect("`judge` has set the log")
     }
 
     fn acts(&mut self, acts: &[Act], place: &mut Place) -> Judgement {
@@ -151,7 +154,7 @@ impl<'a> Oracle<'a> {
                     self.tell(&name, place);
                 }
                 Some(Seen::Nothing | Seen::NoResult(_)) => {
-                    return Err(format!("{n} cannot take {object}, which is good"));
+                    return Err(format!("{n} cannot take {object}, which is valid"));
                 }
                 None if !self.objects.contains_key(object) => {}
                 Some(Seen::Missing) => {}
@@ -190,11 +193,11 @@ impl<'a> Oracle<'a> {
         self.objects.get(&object).is_some_and(|(_, elements)| elements.iter().any(|x| x.is_poisoned))
     }
 
-    /// Who waits for tasks submitted here is told of `names`.
+    /// Checks that a wait for tasks submitted here reported `names`, which must be complete.
     fn tells(&self, n: usize, names: &BTreeSet<usize>, place: &Place) -> Judgement {
         self.are_failures(n, names)?;
         match place.untold.difference(names).next() {
-            Some(missing) => Err(format!("{n} tells of {names:?}, and not of {missing}")),
+            Some(missing) => Err(format!("{n} reports {names:?}, but not {missing}")),
             None => Ok(()),
         }
     }
@@ -205,22 +208,22 @@ impl<'a> Oracle<'a> {
 
     fn are_failures(&self, n: usize, names: &BTreeSet<usize>) -> Judgement {
         match names.difference(&self.failures).next() {
-            Some(name) => Err(format!("{n} tells of {name}, which has not failed")),
+            Some(name) => Err(format!("{n} reports {name}, which has not failed")),
             None => Ok(()),
         }
     }
 
-    /// What only bodies that may not wait are told.
+    /// Checks that an act was refused, and in a body that may not wait.
     fn is_refused(&self, n: usize, seen: Option<&Seen>, place: &Place) -> Judgement {
         match seen {
             Some(Seen::Refused) if place.at == At::Body && self.log().may_refuse() => Ok(()),
-            other => Err(format!("act {n} was not to end by {other:?}")),
+            other => Err(format!("act {n} must not end with {other:?}")),
         }
     }
 
     fn compare(&mut self, n: usize, object: Object, found: &[Option<u64>]) -> Judgement {
         let Some((kind, elements)) = self.objects.get_mut(&object) else {
-            return Err(format!("act {n} has found {object}, which is not there"));
+            return Err(format!("act {n} has found {object}, which is not present"));
         };
         if *kind != Kind::Token {
             for (e, (found, x)) in found.iter().zip(&*elements).enumerate() {
@@ -260,7 +263,7 @@ impl<'a> Oracle<'a> {
                 let mut is_missing = false;
                 self.each(part, |x, _| is_missing |= x.is_poisoned);
                 if is_missing {
-                    h = h.wrapping_add(MISSING); // an outcome: what reads it otherwise is skipped
+                    h = h.wrapping_add(MISSING); // an outcome: tasks with other reads of it are skipped
                     continue;
                 }
                 let is_token = self.objects.get(&part.data).is_some_and(|(kind, _)| *kind == Kind::Token);
@@ -279,7 +282,7 @@ impl<'a> Oracle<'a> {
             self.failures.insert(task.name);
             place.untold.insert(task.name);
         } else if is_unsure && is_given_up && !begins {
-            // Skipped, or given up before: the one is no failure of its own, the other is.
+            // It was skipped, or cancelled before it began. A skipped task is no failure, a cancelled one is.
             self.failures.insert(task.name);
             self.aside.insert(task.name);
         }
@@ -293,7 +296,7 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    /// Whether a task with this access joins a group that may be skipped as a whole.
+    /// Returns whether a task with this access joins a group that may be skipped as a whole.
     fn joins_unsure(&mut self, access: &Access) -> bool {
         let mut is_unsure = false;
         self.each(&access.part, |x, _| {
@@ -302,12 +305,13 @@ impl<'a> Oracle<'a> {
         is_unsure
     }
 
-    /// Whether a task with this access is skipped.
+    /// Returns whether a task with this access is skipped.
     fn enter(&mut self, access: &Access) -> bool {
         let (mode, mut is_skipped, mut is_behind_weak) = (access.mode, false, false);
         self.each(&access.part, |x, _| match mode {
             Mode::WeakIn => {}
-            // Children join no reductions from before their parent; what is accumulated is combined before they come.
+            // Children join no reductions from before their parent; accumulations are combined before the children
+            // run.
             Mode::WeakInout => x.group = x.group.filter(|(mode, _)| !matches!(mode, Mode::Accumulate | Mode::Sum)),
             Mode::After | Mode::Outcome | Mode::Out => x.group = None,
             Mode::In | Mode::Inout => {
@@ -344,14 +348,14 @@ impl<'a> Oracle<'a> {
         for ((object, _), memory) in lent.iter().zip(memory) {
             let Some((_, elements)) = self.objects.remove(object) else { continue };
             for (e, (found, x)) in memory.iter().zip(elements).enumerate().filter(|(_, (_, x))| !x.is_poisoned) {
-                expect(format_args!("element {e} of {object}, which scope {n} was lent"), *found, x.value)?;
+                expect(format_args!("element {e} of {object}, lent to scope {n}"), *found, x.value)?;
             }
         }
         Ok(())
     }
 }
 
-/// What an access leaves of an element.
+/// Updates an element after an access.
 fn leave(mode: Mode, x: &mut Element, h: u64, k: usize, is_lost: bool) {
     match mode {
         Mode::In | Mode::Outcome | Mode::After => {}

@@ -1,8 +1,8 @@
-//! What a random program does: a tree of acts, of which most are tasks, and the machine that it runs on.
+//! Random programs: a tree of acts, mostly tasks, and the machine that the program runs on.
 //!
-//! Everything has a number of its own: tasks, data objects, and whatever is looked at. A result is a data object with the
-//! number of its task. What is not there is left alone: an access to a result that was taken is none. So a program from
-//! which something is removed is a program.
+//! Everything has its own number: tasks, data objects, and every observation. A result is a data object with the
+//! number of its task. Accesses to objects that are not present are left out, such as those to a result that was
+//! taken. So a program from which something is removed is still a program.
 
 use crate::steps::{End, Part};
 use std::collections::HashSet;
@@ -13,7 +13,7 @@ pub(crate) type Object = usize;
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
     pub(crate) acts: Vec<Act>,
-    /// How many groups there are; each but the first may be a part of the one before.
+    /// The groups; each but the first may be a part of the one before.
     pub(crate) groups: Vec<bool>,
     pub(crate) machine: Machine,
 }
@@ -23,11 +23,11 @@ pub(crate) struct Machine {
     pub(crate) units: &'static str,
     pub(crate) scheduler: &'static str,
     pub(crate) hosted: bool,
-    /// How much memory each device has beyond what the largest task needs.
+    /// The memory of each device beyond the needs of the largest task.
     pub(crate) spare_bytes: [u64; 2],
 }
 
-/// What can be accessed, and its extents.
+/// The kinds of data objects, and their extents.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {
     Line(usize),
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// A new data object, for whoever acts here.
+    /// Makes a new data object, which belongs to the place of the act.
     Make(Object, Kind),
     Task(Task),
     Loop(Loop),
@@ -58,9 +58,9 @@ pub(crate) enum Act {
         lent: Vec<(Object, Kind)>,
         acts: Vec<Act>,
     },
-    /// Done by a thread of its own meanwhile, on objects of its own.
+    /// Performs these acts on another thread in the meantime, on separate objects.
     Aside(Vec<Act>),
-    /// Gives a group up, at once or some time later.
+    /// Cancels a group, at once or some time later.
     Cancel(usize, bool),
     WaitForGroup(usize, usize),
 }
@@ -68,19 +68,19 @@ pub(crate) enum Act {
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) n: usize,
-    /// In messages: its number, or that of its loop.
+    /// The name in messages: the task's number, or that of its loop.
     pub(crate) name: usize,
     pub(crate) accesses: Vec<Access>,
-    /// Whose results it reads.
+    /// The tasks whose results it reads.
     pub(crate) results: Vec<Object>,
     pub(crate) body: Body,
     pub(crate) end: End,
     pub(crate) units: Units,
     pub(crate) group: Option<usize>,
     pub(crate) urgent: bool,
-    /// Whether its end is looked for by a handle.
+    /// Whether a handle observes its end.
     pub(crate) watched: bool,
-    /// What its body does before it changes anything.
+    /// The acts of its body, before it changes anything.
     pub(crate) acts: Vec<Act>,
 }
 
@@ -111,11 +111,11 @@ pub(crate) enum Body {
     Returns,
     /// Ended by another thread.
     Detached,
-    /// A future, which waits so many times.
+    /// A future that waits this many times.
     Async(u32),
 }
 
-/// Which units have a body.
+/// The units that have a body.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Units {
     Any,
@@ -130,11 +130,11 @@ pub(crate) struct Loop {
     pub(crate) reads: Vec<Part>,
     pub(crate) whole: Part,
     pub(crate) tile: [usize; 3],
-    /// Where it is weak, each iteration has a child that updates the tile.
+    /// If it is weak, each iteration has a child that updates the tile.
     pub(crate) mode: Mode,
-    /// Which iteration fails, if any.
+    /// The iteration that fails, if any.
     pub(crate) fails: Option<usize>,
-    /// Whether its iterations are those of an iteration space.
+    /// Whether the iterations belong to an iteration space.
     pub(crate) in_space: bool,
 }
 
@@ -166,14 +166,14 @@ impl Mode {
         matches!(self, Self::WeakIn | Self::WeakInout)
     }
 
-    /// Whether tasks side by side in this mode do not mind each other.
+    /// Returns whether concurrent tasks in this mode do not conflict.
     pub(crate) fn joins(self) -> bool {
         matches!(self, Self::Commutative | Self::Concurrent | Self::Sum | Self::Accumulate)
     }
 }
 
 impl Task {
-    /// One that only computes.
+    /// Returns a task that only computes.
     pub(crate) fn new(n: usize, accesses: Vec<Access>) -> Self {
         Self {
             n,
@@ -207,7 +207,7 @@ impl Loop {
         tiles
     }
 
-    /// The tasks that it stands for.
+    /// Returns the tasks of the loop.
     pub(crate) fn tasks(&self) -> Vec<Task> {
         let tiles = self.tiles();
         let count = tiles.len();
@@ -227,14 +227,14 @@ impl Loop {
         tiles.into_iter().enumerate().map(task).collect()
     }
 
-    /// As many numbers as it needs.
+    /// Returns how many numbers the loop needs.
     pub(crate) fn numbers(&self) -> usize {
         1 + 2 * self.tiles().len()
     }
 }
 
 impl Program {
-    /// What the regions of the largest task take.
+    /// Returns the size of the regions of the largest task.
     pub(crate) fn largest_task_bytes(&self) -> u64 {
         let mut bytes = 8;
         each_task(&self.acts, &mut |task| {
@@ -263,7 +263,7 @@ fn each_task(acts: &[Act], visit: &mut impl FnMut(&Task)) {
 }
 
 impl Task {
-    /// The objects that its acts may touch.
+    /// Returns the objects that the task's acts may touch.
     pub(crate) fn mentioned(&self) -> HashSet<Object> {
         let mut all = HashSet::new();
         each_task(&self.acts, &mut |task| {

@@ -1,4 +1,4 @@
-//! Runs a program on a runtime.
+//! Execution of a program on a runtime.
 
 use crate::access::{Content, Handle, Handles, Place, array, make};
 use crate::log::{Log, Recorder, Seen, missing, told};
@@ -15,14 +15,14 @@ use std::thread;
 use thalweg::prelude::*;
 use thalweg::{Scope, TaskGroup};
 
-/// What all acts of a run have.
+/// The state that all acts of a run share.
 #[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) rt: Arc<Runtime>,
     pub(crate) log: Recorder,
 }
 
-/// Where acts are done.
+/// The place where acts are performed.
 pub(crate) enum At<'a, 's, 'e> {
     Outside(&'a Outside<'a>),
     Body(&'a Context),
@@ -35,7 +35,7 @@ pub(crate) struct Outside<'a> {
     pub(crate) groups: &'a [TaskGroup],
     /// Cancels a group some time later.
     later: Sender<usize>,
-    /// Has acts done by another thread.
+    /// Performs acts on another thread.
     aside: &'a dyn Fn(&[Act]),
 }
 
@@ -51,7 +51,7 @@ fn build(machine: &Machine, needed_bytes: u64) -> Runtime {
         .unwrap()
 }
 
-/// Runs the program.
+/// Runs the program. Returns its log.
 pub(crate) fn run(program: &Program) -> Log {
     let log = Recorder::new(&program.machine);
     let rt = Arc::new(build(&program.machine, program.largest_task_bytes()));
@@ -75,28 +75,29 @@ pub(crate) fn run(program: &Program) -> Log {
         let aside = |acts: &[Act]| {
             let (run, later, acts) = (run.clone(), later.clone(), acts.to_vec());
             others.borrow_mut().push(threads.spawn(move || {
-                let outside = Outside { rt: &run.rt, groups: &[], later, aside: &|_| unreachable!("it has none") };
+                let outside =
+                    Outside { rt: &run.rt, groups: &[], later, aside: &|_| unreachable!("nested threads have none") };
                 perform(&run, &At::Outside(&outside), &mut Handles::new(), &acts);
             }));
         };
         let outside = Outside { rt: &rt, groups: &groups, later: later.clone(), aside: &aside };
         perform(&run, &At::Outside(&outside), &mut Handles::new(), &program.acts);
-        // Their tasks may have nobody to run them but this thread.
+        // Perhaps only this thread can run the tasks of the other threads.
         while others.borrow().iter().any(|thread| !thread.is_finished()) {
             let _ = rt.wait();
             thread::yield_now();
         }
     });
-    let _ = rt.wait(); // a program that was made smaller may leave tasks behind
+    let _ = rt.wait(); // a reduced program may leave tasks pending
     drop((groups, run));
     rt.conflicts().into_iter().for_each(|conflict| log.error(conflict));
     if Arc::into_inner(rt).is_none() {
-        log.error("a body is left when all tasks have ended".to_owned());
+        log.error("a body was not dropped when all tasks had ended".to_owned());
     }
     log.finish()
 }
 
-/// Does acts one after the other.
+/// Performs acts one after the other.
 pub(crate) fn perform<'s>(run: &Run, at: &At<'_, 's, '_>, handles: &mut Handles<'s>, acts: &[Act]) {
     let mut watched = Vec::new();
     for act in acts {
@@ -170,7 +171,7 @@ pub(crate) fn perform<'s>(run: &Run, at: &At<'_, 's, '_>, handles: &mut Handles<
     }
 }
 
-/// Reads all elements: in one piece, or by themselves.
+/// Reads all elements, in one piece or one by one.
 fn read(rt: &Runtime, handle: &Handle<'_>, object: Object, by_element: bool) -> Seen {
     let read = |ranges: [std::ops::Range<usize>; 3]| match handle.part(&Part { data: object, ranges }) {
         Some(Place::Line(x)) => rt.read(x),
@@ -232,7 +233,7 @@ fn take(rt: &Runtime, handle: Handle<'_>) -> Seen {
     }
 }
 
-/// Memory of the program's own.
+/// Memory that the program owns.
 enum Memory {
     Line(Vec<u64>),
     Square(Array2<u64>),

@@ -1,10 +1,10 @@
-//! Programs that are a little smaller than one that fails.
+//! Reduction of programs: variants that are a little smaller than one that fails.
 
 use crate::program::{Act, Body, Program, Task};
 use crate::steps::End;
 
 impl Program {
-    /// Programs with some acts less, or with simpler ones.
+    /// Returns programs with fewer acts, or with simpler ones.
     pub(crate) fn smaller(&self) -> Vec<Self> {
         smaller(&self.acts, true).into_iter().map(|acts| Self { acts, ..self.clone() }).collect()
     }

@@ -1,4 +1,4 @@
-//! Submits a task of a program: the body that computes what the oracle does, in any of its forms.
+//! Submission of a program's task: its body computes the same as the oracle, in any of its forms.
 
 use crate::access::{Content, Handles, Returned, lists};
 use crate::log::Living;
@@ -13,7 +13,7 @@ use thalweg::error::TaskFailure;
 use thalweg::memory::ReadOnly;
 use thalweg::prelude::*;
 
-/// What a body needs; it goes with the body.
+/// The state of a body; it is dropped with the body.
 pub(crate) struct Work {
     pub(crate) run: Run,
     pub(crate) handles: Handles<'static>,
@@ -29,13 +29,13 @@ impl Work {
         Self { run: run.clone(), handles, task: task.clone(), _living: run.log.living() }
     }
 
-    /// What the body computes with, before it has read anything.
+    /// Begins the body. Returns its initial hash.
     pub(crate) fn begin(&self) -> u64 {
         self.run.log.begin(self.task.n);
         self.task.n as u64
     }
 
-    /// Children, and whatever else the body does.
+    /// Performs the body's acts, such as submitting children.
     pub(crate) fn act(&self, at: &Context) {
         if !self.task.acts.is_empty() {
             perform(&self.run, &At::Body(at), &mut self.handles.clone(), &self.task.acts);
@@ -47,7 +47,7 @@ impl Work {
         end(self.task.end)
     }
 
-    /// Takes from a region what `fold` does, or notes why there is nothing.
+    /// Folds the value of an outcome into the hash, or notes the failure.
     fn look<T>(&self, h: &mut u64, outcome: Result<T, &TaskFailure>, fold: impl FnOnce(&mut u64, T)) {
         match outcome {
             Ok(x) => fold(h, x),
@@ -71,7 +71,7 @@ pub(crate) fn change<'a>(mode: Mode, h: u64, region: impl IntoIterator<Item = &'
     region.into_iter().enumerate().for_each(|(k, x)| *x = updated(mode, *x, h, k));
 }
 
-/// What comes of the arrays that are read.
+/// Folds the input arrays into the hash.
 macro_rules! read {
     ($h:ident, $inputs:expr) => {
         $inputs.0.iter().for_each(|x| fold(&mut $h, x.iter()));
@@ -92,7 +92,7 @@ macro_rules! write {
     };
 }
 
-/// Gives all guards back.
+/// Returns all guards.
 macro_rules! finish {
     ($arrays:ident: $($list:tt)*) => {$(
         $arrays.$list.0.into_iter().for_each(|guard| guard.finish());
@@ -116,7 +116,7 @@ macro_rules! finish_whole {
 type OfValues<'a> =
     (Vec<&'a Content>, Vec<()>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a mut Content>, Vec<&'a Content>);
 
-/// The same, as guards.
+/// Guards of values, by mode.
 type OfLentValues = (
     Vec<LentValue<Content, ReadOnly>>,
     Vec<Completion>,
@@ -126,7 +126,7 @@ type OfLentValues = (
     Vec<LentValue<Content, ReadOnly>>,
 );
 
-/// What comes of the values and results that are read.
+/// Folds the input values and results into the hash.
 macro_rules! read_whole {
     ($h:ident, $values:ident, $results:ident) => {
         $values.0.iter().for_each(|x| $h = $h.wrapping_add(taken(x.value.load(Ordering::Relaxed), 0)));
@@ -134,7 +134,7 @@ macro_rules! read_whole {
     };
 }
 
-/// The outcome of an access that may lack a value.
+/// Folds accesses that may lack a value into the hash.
 macro_rules! read_outcomes {
     ($h:ident, $outcomes:ident, $work:ident) => {
         let (arrays, values, tokens) = $outcomes;
@@ -174,7 +174,7 @@ fn renew(content: &mut Content, mode: Mode, h: u64, work: &Work) {
     }
 }
 
-/// A body that gets all its views; `$end` is what it returns of what it has computed.
+/// A body that gets all its views. `$end` is its result, computed from its hash.
 macro_rules! body {
     ($work:ident, |$computed:ident| $end:expr) => {
         move |at: &Context, ((mut arrays, (values, _, results)), (_, _, concurrent, _, _, outcomes))| {
@@ -212,7 +212,7 @@ async fn elsewhere(delay: u64) {
     .await;
 }
 
-/// Submits a task outside of scopes; what it returns, or its handle.
+/// Submits a task. Returns its result or its handle, if it has one.
 pub(crate) fn submit(
     run: &Run,
     at: &At<'_, '_, '_>,
@@ -245,7 +245,7 @@ pub(crate) fn submit(
             let begun = match at {
                 At::Outside(outside) => outside.rt.task(name, $accesses),
                 At::Body(at) => at.task(name, $accesses),
-                At::Scope(_) => unreachable!("scopes have tasks of their own kind"),
+                At::Scope(_) => unreachable!("tasks of scopes are submitted above"),
             };
             let begun = if task.urgent { begun.priority(1) } else { begun };
             match (task.group, at) {
@@ -279,7 +279,7 @@ pub(crate) fn submit(
                         finish_whole!(values, tokens);
                         results.into_iter().for_each(|guard| guard.finish());
                         let ended = if work.task.end == End::Panics { None } else { Some(work.end()) };
-                        drop(work); // when the task has ended, nothing of its body is left
+                        drop(work); // nothing of the body may be left when the task has ended
                         match ended {
                             Some(Ok(())) => done.finish(),
                             Some(Err(error)) => done.fail(error),
@@ -307,7 +307,7 @@ pub(crate) fn submit(
     }
 }
 
-/// What is left of a task that was submitted.
+/// The result or the handle of a submitted task.
 #[derive(Default)]
 pub(crate) struct Submitted {
     pub(crate) handle: Option<TaskHandle>,

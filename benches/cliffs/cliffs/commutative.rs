@@ -1,4 +1,4 @@
-//! Turns: a finished commutative task looks for the one that is next, not at all that wait.
+//! Turns: a finished commutative task finds the next one without looking at all that wait.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 
@@ -10,7 +10,8 @@ pub(super) fn regions(n: usize) -> Result<f64> {
     turns(n, |task| task)
 }
 
-/// Nanoseconds to run one of n tasks that become ready together; `element` is the one that a task takes turns on.
+/// Returns the nanoseconds to run one of n tasks that become ready together; `element` returns the element that a
+/// task takes turns on.
 fn turns(n: usize, element: fn(usize) -> usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u64; n]);

@@ -1,4 +1,4 @@
-//! Devices: many replicas, many queued tasks, and evictions, each beside events that do not concern them.
+//! Devices: many replicas, many queued tasks, and evictions, during events that do not concern them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use thalweg::prelude::*;
 /// Elements of a block.
 const BLOCK: usize = 8;
 
-/// Nanoseconds for one of n tasks, each on a block of its own that is on the device already.
+/// Returns the nanoseconds for one of n tasks, each on its own block, which is already on the device.
 pub(super) fn many_blocks(n: usize) -> Result<f64> {
     let rt = runtime("1:EMU:1")?;
     let x = rt.data(vec![0u64; n * BLOCK]);
@@ -22,7 +22,8 @@ pub(super) fn many_blocks(n: usize) -> Result<f64> {
     nanoseconds_each(n, sweep)
 }
 
-/// Nanoseconds for one of n regions in the list of a task: of the first on the device, and of one behind it.
+/// Returns the nanoseconds for one of n regions in the list of a task: of the first task on the device and of one
+/// after it.
 pub(super) fn long_list(n: usize) -> Result<f64> {
     let rt = runtime("1:EMU:1")?;
     let x = rt.data(vec![0u64; n * BLOCK]);
@@ -35,7 +36,7 @@ pub(super) fn long_list(n: usize) -> Result<f64> {
     })
 }
 
-/// Nanoseconds for one of n ready tasks that only the device can run.
+/// Returns the nanoseconds for one of n ready tasks that only the device can run.
 pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1,1:EMU:1")?;
     let x: Vec<_> = (0..16).map(|_| rt.scalar(0u64)).collect();
@@ -51,12 +52,12 @@ pub(super) fn queue_beside_an_idle_unit(n: usize) -> Result<f64> {
 
 /// Replicas that fill the device.
 const REPLICAS: usize = 64;
-/// Doubles of one.
+/// Doubles per replica.
 const DOUBLES: usize = 1024;
 
-/// Replicas evicted to make room for one more, while n tasks end on the CPU unit.
+/// Returns the number of replicas evicted to make room for one more while n tasks end on the CPU unit.
 pub(super) fn evictions_for_one(n: usize) -> Result<f64> {
-    // Slow enough that all those tasks end while the room is made.
+    // Slow enough that all those tasks end while room is made.
     let capacity_bytes = (REPLICAS * DOUBLES * size_of::<f64>()) as u64;
     let device = EmulatedDevice::new().capacity_bytes(capacity_bytes);
     let device = device.copy_delay(Duration::from_millis(20), f64::INFINITY);

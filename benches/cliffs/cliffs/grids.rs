@@ -1,4 +1,4 @@
-//! Regions of arrays of several dimensions: what a task pays for the cells that others have cut.
+//! Regions of multi-dimensional arrays: what a task pays for cells that others have cut.
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, runtime, without_window};
 use thalweg::prelude::*;
@@ -8,7 +8,7 @@ const TILE: usize = 4;
 /// Tiles along the shorter side of the array.
 const ROWS: usize = 25;
 
-/// One task on one element of an array of about n elements.
+/// Returns the nanoseconds to submit one task on one element of an array of about n elements.
 pub(super) fn one_element(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let side = 8;
@@ -22,7 +22,7 @@ pub(super) fn one_element(n: usize) -> Result<f64> {
     Ok(cost)
 }
 
-/// The rows and columns of a tile.
+/// The row and the column of a tile.
 type Tile = (usize, usize);
 
 fn by_rows(n: usize) -> Vec<Tile> {
@@ -40,7 +40,7 @@ pub(super) fn tiles_by_columns(n: usize) -> Result<f64> {
 
 pub(super) fn tiles_in_random_order(n: usize) -> Result<f64> {
     let mut order = by_rows(n);
-    // Fisher and Yates's shuffle, with draws of Knuth's generator.
+    // Fisher-Yates shuffle, with draws of Knuth's generator.
     let mut state = 1u64;
     for at in (1..order.len()).rev() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -53,7 +53,7 @@ pub(super) fn tiles_after_halves(n: usize) -> Result<f64> {
     tiles(n, &by_rows(n), true)
 }
 
-/// Nanoseconds to submit one task of a sweep over all tiles, two sweeps in all, while everything is pending.
+/// Returns the nanoseconds to submit one task of two sweeps over all tiles, while everything is pending.
 fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (rows, columns) = (ROWS * TILE, n / ROWS * TILE);
@@ -76,23 +76,23 @@ fn tiles(n: usize, order: &[Tile], halves: bool) -> Result<f64> {
     Ok(cost)
 }
 
-/// Nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the tile of another, as
-/// sweeps of a stencil do; two sweeps, forth and back.
+/// Returns the nanoseconds to submit a task that reads a tile of one array with a halo around it and writes the
+/// tile of another, as sweeps of a stencil do; two sweeps, back and forth.
 pub(super) fn halos(n: usize) -> Result<f64> {
     stencil(n, &Before::Nothing)
 }
 
-/// The same, when two tasks have added to the first rows of each array.
+/// Measures the same after two tasks have added to the first rows of each array.
 pub(super) fn halos_after_a_group(n: usize) -> Result<f64> {
     stencil(n, &Before::Group)
 }
 
-/// The same, when a task is pending that writes the first row of each array.
+/// Measures the same while a task is pending that writes the first row of each array.
 pub(super) fn halos_after_a_row(n: usize) -> Result<f64> {
     stencil(n, &Before::Row)
 }
 
-/// What a stencil comes after.
+/// The tasks before a stencil.
 #[derive(PartialEq)]
 enum Before {
     Nothing,

@@ -1,9 +1,9 @@
-//! Many against many: where n tasks come after n others, edges must not be n².
+//! Many against many: if n tasks come after n others, edges must not be n².
 
 use crate::meter::{Result, closed_gate, nanoseconds_each, without_window};
 use thalweg::prelude::*;
 
-/// Parts of an array that a reader of all of it comes after.
+/// Parts of an array; a reader of all of it comes after a writer of each.
 const PARTS: usize = 64;
 
 pub(super) fn reduction(n: usize) -> Result<f64> {
@@ -26,7 +26,7 @@ pub(super) fn concurrent(n: usize) -> Result<f64> {
     readers(&rt, &x, n, open)
 }
 
-/// Nanoseconds to submit one of n tasks that read `x`, each for a part of its own of something else.
+/// Returns the nanoseconds to submit one of n tasks that read `x`, each to update its own part of another array.
 fn readers(rt: &Runtime, x: &Data<u64>, n: usize, open: std::sync::mpsc::Sender<()>) -> Result<f64> {
     let y = rt.data(vec![0u64; n]);
     let cost = nanoseconds_each(n, || {
@@ -58,7 +58,7 @@ pub(super) fn readers_first(n: usize) -> Result<f64> {
     Ok(cost)
 }
 
-/// Writers of all parts, and n readers of the whole.
+/// Measures n readers of the whole array, after writers of all parts.
 pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
@@ -77,7 +77,7 @@ pub(super) fn readers_of_parts(n: usize) -> Result<f64> {
     Ok(cost)
 }
 
-/// The one task that comes after n readers, each of which stands in the history of each of n parts.
+/// Measures the one task that comes after n readers; every reader is in the history of each of n parts.
 pub(super) fn writer_of_parts(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;

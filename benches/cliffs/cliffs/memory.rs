@@ -1,4 +1,4 @@
-//! Memory that stays behind, or piles up, when it need not.
+//! Memory that is kept, or piles up, without need.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,7 +8,8 @@ use thalweg::prelude::*;
 /// Elements that tasks reduce into: 1 MiB.
 const BINS: usize = 1 << 17;
 
-/// KiB kept by n tasks that have reduced into an array, one after the other, while nobody writes what they read.
+/// Returns the KiB kept by n tasks that reduced into an array, one after the other, while nothing writes the data
+/// that they read.
 pub(super) fn kept_by_reductions(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (points, histogram) = (rt.data(vec![1u64; n]), rt.data(vec![0u64; BINS]));
@@ -25,7 +26,8 @@ pub(super) fn kept_by_reductions(n: usize) -> Result<f64> {
 /// Bytes that a task captures.
 const CAPTURED: usize = 4096;
 
-/// KiB at the peak, of a program that submits n tasks faster than they run, from a thread that hosts nothing.
+/// Returns the peak in KiB of a program that submits n tasks faster than they run, from a thread that hosts no
+/// unit.
 pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").max_pending_tasks(64).build()?;
     let before = resident_kib()?;
@@ -41,12 +43,12 @@ pub(super) fn peak_under_a_window(n: usize) -> Result<f64> {
     Ok((peak_kib()? - before).max(0.0))
 }
 
-/// Parts that have had their readers before memory is looked at, so that what is used again is there.
+/// Parts that have had their readers before memory is measured, so that reused memory is already there.
 const WARM: usize = 4;
-/// Parts that have theirs afterwards.
+/// Parts that have their readers afterwards.
 const PARTS: usize = 16;
 
-/// KiB kept for every part of an array that has had n readers at a time and been written since.
+/// Returns the KiB kept for every part of an array that has had n readers at a time and has been written since.
 pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
     let rt = without_window("1:CPU:1")?;
     let x = rt.data(vec![0u8; WARM + PARTS]);
@@ -67,11 +69,11 @@ pub(super) fn kept_by_readers(n: usize) -> Result<f64> {
     Ok((resident_kib()? - before).max(0.0) / PARTS as f64)
 }
 
-/// Tasks of a recording, on a part each.
+/// Tasks of a recording, each on its own part.
 const RECORDED: usize = 4096;
 
-/// KiB at the peak, of a program that replays a recording n times while another thread submits tasks, each of which reads one
-/// of its parts: so most replays begin and end among others' tasks, part by part.
+/// Returns the peak in KiB of a program that replays a recording n times while another thread submits tasks that
+/// each read one of its parts. So most replays begin and end among others' tasks, part by part.
 pub(super) fn peak_of_replays_among_others(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(false).max_pending_tasks(64).build()?;
     let x = rt.data(vec![0u64; RECORDED]);

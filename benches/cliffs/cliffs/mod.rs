@@ -1,4 +1,4 @@
-//! The cliffs: a file for each cause, a function from a size to a cost for each cliff.
+//! All cliffs: one file for each cause, and one function for each cliff, from a size to a cost.
 
 mod commutative;
 mod devices;
@@ -17,38 +17,38 @@ use crate::meter::Result;
 
 /// One cost that must not grow.
 pub(crate) struct Cliff {
-    /// On the command line, in the table and in JSON.
+    /// Name on the command line, in the table and in JSON.
     pub(crate) name: &'static str,
     /// What the size counts, and what is measured.
     pub(crate) what: &'static str,
-    /// Of the cost.
+    /// Unit of the cost.
     pub(crate) unit: &'static str,
     /// The smaller size.
     pub(crate) size: usize,
-    /// What is still accepted.
+    /// Limit of the cost.
     pub(crate) bound: Bound,
-    /// The cost at a size.
+    /// Returns the cost at a size.
     pub(crate) measure: fn(usize) -> Result<f64>,
 }
 
-/// What is accepted of a cost.
+/// Limit of a cost.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
-    /// That it grows by this factor from n to 8n.
+    /// Largest growth of the cost from n to 8n, as a factor.
     Growth(f64),
-    /// That it is this at 8n, however little it may be at n: of what is counted, and should hardly be there at all.
+    /// Largest cost at 8n, however small it is at n: for costs that are counted and should hardly exist at all.
     Most(f64),
 }
 
-/// The growth of a cost in time that noise on a shared machine explains.
+/// The growth of a time that noise on a shared machine explains.
 const NOISE: Bound = Bound::Growth(2.0);
 
-/// Of a cost per task in nanoseconds.
+/// A cost per task in nanoseconds.
 const fn time(name: &'static str, size: usize, what: &'static str, measure: fn(usize) -> Result<f64>) -> Cliff {
     Cliff { name, what, unit: "ns", size, bound: NOISE, measure }
 }
 
-/// Of a cost that is counted.
+/// A cost that is counted.
 const fn count(
     name: &'static str,
     size: usize,
@@ -60,7 +60,7 @@ const fn count(
     Cliff { name, what, unit, size, bound: Bound::Most(most), measure }
 }
 
-/// All, by cause.
+/// All cliffs, by cause.
 pub(crate) const ALL: &[Cliff] = &[
     time("commutative-one", 1000, "n commutative tasks on one region: running one", commutative::one_region),
     time("commutative-each", 1000, "n commutative tasks on a region each: running one", commutative::regions),
@@ -81,7 +81,7 @@ pub(crate) const ALL: &[Cliff] = &[
     ),
     time("tiles-halos", 1250, "n tiles with the halo around each: submitting a task", grids::halos),
     time("tiles-group", 1250, "the same after a group: submitting a task", grids::halos_after_a_group),
-    time("tiles-row", 1250, "the same while a row is to be written: submitting a task", grids::halos_after_a_row),
+    time("tiles-row", 1250, "the same while a writer of a row is pending: submitting a task", grids::halos_after_a_row),
     count(
         "join-combining",
         1 << 18,
@@ -103,7 +103,7 @@ pub(crate) const ALL: &[Cliff] = &[
         50,
         "x by hand",
         1.5,
-        "n tasks that accumulate into 4 MiB: their time over that of a loop that does",
+        "n tasks that accumulate into 4 MiB: their time over that of a loop that does the same",
         reductions::accumulating_over_loop,
     ),
     count(
@@ -162,7 +162,7 @@ pub(crate) const ALL: &[Cliff] = &[
         50,
         "tasks",
         2.0,
-        "a chain of n tasks beside: how many run before a read of other data returns",
+        "a pending chain of n tasks: how many run before a read of other data returns",
         waiting::behind_a_chain,
     ),
     time("submit-hosting", 25_000, "n pending tasks: submitting one from a hosting thread", submission::hosting),
@@ -181,7 +181,7 @@ pub(crate) const ALL: &[Cliff] = &[
         12_500,
         "ms",
         1000.0,
-        "n tasks behind a gate of the submitter's own, under the window: submitting them all",
+        "n tasks after a gate that the submitter opens later, under the window: submitting all",
         submission::behind_own_gate,
     ),
     count(

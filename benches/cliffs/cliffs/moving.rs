@@ -1,25 +1,25 @@
-//! Blocks that never recur: ended tasks cost neither time nor memory.
+//! Blocks that never recur: ended tasks must cost neither time nor memory.
 
 use crate::meter::{Result, nanoseconds_each, resident_kib, runtime};
 use thalweg::prelude::*;
 
 /// Tasks between two waits.
 const STEP: usize = 1000;
-/// Elements of the array, and rows and columns where it has two dimensions.
+/// Elements of the array; a two-dimensional one has [`ROWS`] rows and columns.
 const ELEMENTS: usize = 1 << 20;
 const ROWS: usize = 1000;
-/// Row blocks in one step whose borders move.
+/// Row blocks with moving borders, per step.
 const BLOCKS: usize = 50;
 
 /// Submits the task with this number.
 type Submit<'a> = Box<dyn FnMut(usize) -> Result<()> + 'a>;
 
-/// Numbers that look random.
+/// Returns a number that looks random.
 fn random(seed: usize, below: usize) -> usize {
     (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % below
 }
 
-/// Submits n tasks, with a wait after each step of them.
+/// Submits n tasks, and waits after each step of them.
 fn run(rt: &Runtime, n: usize, mut submit: Submit<'_>) -> Result<()> {
     for number in 0..n {
         submit(number)?;
@@ -30,7 +30,7 @@ fn run(rt: &Runtime, n: usize, mut submit: Submit<'_>) -> Result<()> {
     Ok(rt.wait()?)
 }
 
-/// Nanoseconds per task, after a step that is not counted.
+/// Returns the nanoseconds per task, after a step that is not counted.
 fn time(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Result<f64> {
     let rt = runtime(units)?;
     let mut submit = program(&rt);
@@ -38,7 +38,7 @@ fn time(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Resu
     nanoseconds_each(n, || run(&rt, n, Box::new(|number| submit(STEP + number))))
 }
 
-/// KiB kept after n tasks, once as many tasks have warmed all caches of memory.
+/// Returns the KiB kept after n tasks, once 20 steps have warmed all caches of memory.
 fn memory(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Result<f64> {
     const WARM: usize = 20 * STEP;
     let rt = runtime(units)?;
@@ -49,7 +49,7 @@ fn memory(units: &str, n: usize, program: impl Fn(&Runtime) -> Submit<'_>) -> Re
     Ok((resident_kib()? - before).max(0.0))
 }
 
-/// Reads of 1000 elements at random places.
+/// Submits reads of 1000 elements at random places.
 fn reads(rt: &Runtime) -> Submit<'_> {
     let x = rt.data(vec![0u64; ELEMENTS]);
     Box::new(move |n| {
@@ -58,7 +58,7 @@ fn reads(rt: &Runtime) -> Submit<'_> {
     })
 }
 
-/// Updates of row blocks whose borders move a little each step.
+/// Submits updates of row blocks whose borders move a little in each step.
 fn writes(rt: &Runtime) -> Submit<'_> {
     let x = rt.data(vec![0u64; ELEMENTS]);
     Box::new(move |n| {
@@ -73,25 +73,25 @@ fn writes(rt: &Runtime) -> Submit<'_> {
     })
 }
 
-/// Random boxes, each of up to a hundredth of the array.
+/// Returns a random box of up to a hundredth of the array.
 fn random_box(n: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let (i, j) = (random(n, ROWS - 100), random(n + 77, ROWS - 100));
     (i..i + 1 + n % 99, j..j + 1 + n % 97)
 }
 
-/// Updates of random boxes.
+/// Submits updates of random boxes.
 fn boxes(rt: &Runtime) -> Submit<'_> {
     let x = rt.zeros::<f32, _>((ROWS, ROWS));
     Box::new(move |n| Ok(rt.task("update", (x.block(random_box(n)).inout(),)).cpu(|_, _| ()).submit().map(|_| ())?))
 }
 
-/// Parents that hold 1000 elements at random places weakly, with a child on some of them.
+/// Submits parents that weakly hold 1000 elements at random places, with a child on some of them.
 fn parents(rt: &Runtime) -> Submit<'_> {
     let x = rt.data(vec![0u64; ELEMENTS]);
     Box::new(move |n| {
         let (at, inner) = (random(n, ELEMENTS - 1000), x.clone());
         let body = move |cx: &Context, _: ((),)| {
-            cx.task("child", (inner.slice(at + 10..at + 20).inout(),)).cpu(|_, _| ()).submit().expect("it is covered");
+            cx.task("child", (inner.slice(at + 10..at + 20).inout(),)).cpu(|_, _| ()).submit().expect("is covered");
         };
         Ok(rt.task("parent", (x.slice(at..at + 1000).weak_inout(),)).cpu(body).submit().map(|_| ())?)
     })

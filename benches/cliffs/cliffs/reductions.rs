@@ -1,4 +1,4 @@
-//! Reductions: combining must not hold up submission, nor cost more than adding the arrays by hand.
+//! Reductions: combining must neither hold up submission nor cost more than adding the arrays by hand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +9,12 @@ use thalweg::prelude::*;
 
 /// Members of the group that run while others join it.
 const MEMBERS: usize = 8;
-/// Tasks that join at least, at intervals of [`PAUSE`].
+/// Minimum number of tasks that join, at intervals of [`PAUSE`].
 const JOINS: usize = 40;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Microseconds to submit a task that joins the group, until all its first members have run and been combined.
+/// Returns the mean microseconds to submit a task that joins the group, until all its first members have run and
+/// been combined.
 pub(super) fn join_while_combining(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (x, ran) = (rt.data(vec![0.0f64; n]), Arc::new(AtomicUsize::new(0)));
@@ -43,7 +44,8 @@ pub(super) fn join_while_combining(n: usize) -> Result<f64> {
 /// Doubles that tasks reduce into: 4 MiB.
 const DOUBLES: usize = 1 << 19;
 
-/// The time of n tasks that accumulate into an array, over that of a plain loop that does so in one of its own and adds it.
+/// Returns the time of n tasks that accumulate into an array, relative to a plain loop that accumulates into its
+/// own array and then adds it.
 pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let x = rt.data(vec![0.0f64; DOUBLES]);
@@ -66,7 +68,8 @@ pub(super) fn accumulating_over_loop(n: usize) -> Result<f64> {
     Ok(tasks.as_secs_f64() / by_hand.as_secs_f64())
 }
 
-/// The time of n tasks that fill and reduce an array each, over that of a plain loop that fills one and adds it.
+/// Returns the time of n tasks that each fill and reduce an array, relative to a plain loop that fills one and adds
+/// it.
 pub(super) fn tasks_over_loop(n: usize) -> Result<f64> {
     let rt = Runtime::builder().compute_units("1:CPU:1").use_current_thread(true).build()?;
     let x = rt.data(vec![0.0f64; DOUBLES]);

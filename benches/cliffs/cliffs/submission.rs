@@ -14,7 +14,8 @@ pub(super) fn foreign(n: usize) -> Result<f64> {
     submit(&rt, n)
 }
 
-/// Milliseconds that n submissions take behind a gate that the submitter opens afterwards, under the default window.
+/// Returns the milliseconds of n submissions under the default window, after a gate that the submitter opens only
+/// afterwards.
 pub(super) fn behind_own_gate(n: usize) -> Result<f64> {
     let rt = runtime("1:CPU:1")?;
     let (open, gate) = closed_gate(&rt)?;
@@ -29,8 +30,8 @@ pub(super) fn behind_own_gate(n: usize) -> Result<f64> {
     Ok(cost / 1e6)
 }
 
-/// Nanoseconds to submit one of n tasks, each on a data object of its own, while none can run. The second pass counts:
-/// then memory is there.
+/// Returns the nanoseconds to submit one of n tasks, each on its own data object, while none can run. The second
+/// pass counts, when memory is already allocated.
 fn submit(rt: &Runtime, n: usize) -> Result<f64> {
     let data: Vec<_> = (0..n).map(|_| rt.scalar(0u64)).collect();
     let pass = || {

@@ -1,18 +1,18 @@
-//! Sleeping threads: an event wakes those whom it concerns.
+//! Sleeping threads: an event must wake only the threads that it concerns.
 
 use std::time::Duration;
 
 use crate::meter::{Result, context_switches, runtime};
 use thalweg::prelude::*;
 
-/// Data objects that are dropped.
+/// Number of data objects dropped.
 const DROPPED: usize = 500;
-/// Tasks of the chain.
+/// Tasks in the chain.
 const CHAIN: usize = 500;
 /// Long enough for idle threads to fall asleep.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// Context switches for each data object that is dropped while all units sleep.
+/// Returns the context switches per data object dropped while all units sleep.
 pub(super) fn by_release(units: usize) -> Result<f64> {
     let rt = runtime(&format!("{units}:CPU:1"))?;
     std::thread::sleep(Duration::from_millis(50));
@@ -33,7 +33,7 @@ pub(super) fn by_chain_dynamic(units: usize) -> Result<f64> {
     by_chain(units, "dynamic")
 }
 
-/// Context switches for each task of a chain, which one unit at a time can work on.
+/// Returns the context switches per task of a chain, which only one unit at a time can work on.
 fn by_chain(units: usize, scheduler: &str) -> Result<f64> {
     let rt = Runtime::builder().compute_units(format!("{units}:CPU:1")).scheduler(scheduler).build()?;
     let x = rt.scalar(0u64);

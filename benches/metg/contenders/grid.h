@@ -1,9 +1,9 @@
-/* What the contenders in C share: the patterns, the kernel, the cells and their check, the sweep.
+/* Shared parts of the contenders in C: the patterns, the kernel, the cells and their check, the sweep.
  *
  * `PROGRAM list PATTERN WIDTH STEPS` prints the inputs of every task;
  * `PROGRAM PATTERN WIDTH STEPS FIELDS WORKERS PEAK` sweeps over kernel sizes and prints the times. The number
  * of workers reaches the runtimes through their own environment variables, set by the bench.
- * `patterns.rs`, `kernel.rs` and `efficiency.rs` state the same and give the sources; the bench
+ * `patterns.rs`, `kernel.rs` and `efficiency.rs` define the same and give the sources; the bench
  * compares the patterns of both at its start. */
 
 #ifndef GRID_H
@@ -27,7 +27,7 @@ struct inputs {
     int point[MOST_INPUTS];
 };
 
-/* What a task leaves behind; `step` counts over all passes. Each on a cache line of its own. */
+/* The output of a task; `step` counts over all passes. Each cell has its own cache line. */
 struct cell {
     _Alignas(64) uint64_t step;
     uint64_t point;
@@ -134,7 +134,7 @@ static void list_inputs(const struct grid *g)
         }
 }
 
-/* Reads the grid, or lists its inputs and exits, or complains and exits. */
+/* Reads the grid; or lists its inputs and exits; or prints the usage and exits. */
 static struct grid grid_from(int argc, char **argv)
 {
     int list = argc == 5 && !strcmp(argv[1], "list");
@@ -220,8 +220,8 @@ static int last_steps(const struct grid *g)
     return g->steps > g->fields ? g->steps - g->fields : 0;
 }
 
-/* The sweep, the same for all: kernels grow by a factor of two until 60% of the peak is reached; of
- * two passes over the grid the faster counts. `pass` submits all tasks and waits. */
+/* The sweep, the same for all contenders: kernels grow by a factor of two until 60% of the peak is
+ * reached; the faster of two passes over the grid counts. `pass` submits all tasks and waits. */
 static void sweep(const struct grid *g,
                   void (*pass)(const struct grid *, uint64_t iterations, uint64_t first_step))
 {

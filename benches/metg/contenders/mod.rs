@@ -1,8 +1,8 @@
-//! The contenders of METG: a file each; those in Rust run in a child of the bench.
+//! The contenders of METG, one file each; those in Rust run in a child process of the bench.
 //!
-//! All follow one rule, stated in [`sweep`] and, for those in C, in `grid.h`: inputs and cells are set
-//! up first; the time of a pass runs from the first submission to the end of the wait; every task checks
-//! its inputs, and the cells that are left are checked after each pass.
+//! All follow one rule, defined by [`sweep`] and, for those in C, by `grid.h`: inputs and cells are set up first;
+//! the time of a pass runs from the first submission to the end of the wait; every task checks its inputs, and the
+//! last cells are checked after each pass.
 
 mod serial;
 mod thalweg;
@@ -24,16 +24,16 @@ trait Runner {
     /// Runs every task once, with kernels of `iterations`; steps are counted from `first_step`.
     fn pass(&mut self, iterations: u64, first_step: u64) -> Result<(), Box<dyn Error>>;
 
-    /// What the cell of this number holds.
+    /// Returns the content of the cell of this number.
     fn cell(&self, number: usize) -> Result<Cell, Box<dyn Error>>;
 }
 
 /// Sweeps with a contender written in Rust, in this process.
 ///
 /// # Errors
-/// An unknown name, a broken dependence, or the runtime's own error.
+/// If the name is unknown, a dependence is broken, or the runtime fails.
 pub(crate) fn run(name: &str, grid: Grid, workers: usize, peak: f64) -> Result<Sweep, Box<dyn Error>> {
-    // Bodies must own what they refer to or borrow it for ever; the process ends with the sweep.
+    // Bodies must own their data or borrow it for ever; the process ends with the sweep.
     let grid: &'static Grid = Box::leak(Box::new(grid));
     match name {
         THALWEG => sweep(grid, peak, &mut thalweg::Tasks::new(grid, workers)?),
@@ -67,7 +67,7 @@ fn sweep(grid: &Grid, peak: f64, runner: &mut impl Runner) -> Result<Sweep, Box<
     Ok(sweep)
 }
 
-/// Checks that the cells hold what the last tasks to write them left.
+/// Checks that the cells hold the output of the last tasks that wrote them.
 fn check(grid: &Grid, first_step: u64, runner: &impl Runner) -> Result<(), Box<dyn Error>> {
     for step in grid.last_steps() {
         for point in 0..grid.width {

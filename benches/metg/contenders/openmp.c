@@ -1,7 +1,7 @@
 /* OpenMP tasks with `depend`: built with GCC this measures libgomp, with Clang libomp.
  *
- * A datum is a cell's `step`; a task names at most five, so each number of inputs is a case of its own,
- * which costs less than `depend(iterator(...))`. */
+ * The dependences are on a cell's `step`. A task has at most five inputs, so each number of inputs is a
+ * separate case, which costs less than `depend(iterator(...))`. */
 
 #include "grid.h"
 

@@ -13,7 +13,7 @@ static uint64_t pass_iterations, pass_first_step; /* constant while a pass runs 
 
 static void run(void *buffers[], void *argument)
 {
-    /* The argument is the task's number itself, so that it needs no memory of its own. */
+    /* The argument is the task's number itself, so that it needs no memory. */
     int number = (int)(intptr_t)argument;
     int t = number / grid->width, i = number % grid->width;
     const struct inputs *inputs = &grid->inputs[number];

@@ -1,6 +1,6 @@
 //! Thalweg: a task for each cell of the grid, through the public API.
 //!
-//! A cell is a datum of its own. The submitting thread hosts one of the units while it waits.
+//! Each cell is a data object. The submitting thread hosts one of the units while it waits.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use super::Runner;
 use crate::kernel::{Cell, body};
 use crate::patterns::Grid;
 
-/// A task's place: its step in the grid, its step counted over all passes, its point.
+/// Position of a task: its step in the grid, its step counted over all passes, its point.
 #[derive(Clone, Copy)]
 struct Place {
     step: usize,
@@ -18,7 +18,7 @@ struct Place {
     point: usize,
 }
 
-/// Submits the task of `$place` with its inputs of the numbers `$k` as views `$view`.
+/// Submits the task at `$place`, with its inputs numbered `$k` as views `$view`.
 macro_rules! submit {
     ($tasks:expr, $place:expr, $iterations:expr; $($view:ident = $k:literal),*) => {{
         let (grid, place, iterations): (&'static Grid, Place, u64) = ($tasks.grid, $place, $iterations);
@@ -39,7 +39,7 @@ macro_rules! submit {
     }};
 }
 
-/// The runtime, and a datum for each cell.
+/// The runtime, and a data object for each cell.
 pub(super) struct Tasks {
     grid: &'static Grid,
     rt: Runtime,
@@ -71,8 +71,8 @@ impl Runner for Tasks {
 }
 
 impl Tasks {
-    /// Submits one task. A tuple of accesses has its length in its type, so every number of inputs is
-    /// a case of its own.
+    /// Submits one task. A tuple of accesses has its length in its type, so every number of inputs is a separate
+    /// case.
     fn submit(&self, place: Place, iterations: u64) -> Result<(), Box<dyn Error>> {
         match self.grid.inputs(place.step, place.point).len() {
             0 => submit!(self, place, iterations;),

@@ -1,8 +1,8 @@
-//! The contenders of the overhead bench: a file each, and which of them offers what.
+//! The contenders of the overhead bench, one file each, and the problems that each offers.
 //!
-//! Those in Rust run in a child of the bench ([`run`]), those in C are built by the harness. All
-//! follow one rule: data and runtime are set up first; the time runs from the first submission to the
-//! end of the wait; after a pass to warm up, the fastest of several passes counts.
+//! Those in Rust run in a child process of the bench ([`run`]), those in C are built by the harness. All follow one
+//! rule: data and runtime are set up first; the time runs from the first submission to the end of the wait; after a
+//! pass to warm up, the fastest of several passes counts.
 
 mod rayon_scope;
 mod thalweg;
@@ -18,31 +18,38 @@ use crate::problems::Problem;
 
 /// The name of the runtime this bench is for.
 pub(crate) const THALWEG: &str = "thalweg";
+/// The same runtime while it writes a trace.
+pub(crate) const TRACED: &str = "thalweg, traced";
 /// The name of the floor: a work-stealing pool without dependences.
 pub(crate) const RAYON: &str = "rayon";
 
-/// What a contender's process prints, as JSON.
+/// Answer of a contender's process, printed as JSON.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct Answer {
-    /// How many tasks a pass had.
+    /// Number of tasks in a pass.
     pub(crate) tasks: usize,
-    /// Time of a pass to tasks; in memory, of the submission alone.
+    /// Time of a pass per task; in `memory`, of the submission alone.
     pub(crate) ns_per_task: f64,
-    /// Growth of the resident memory to pending tasks; in memory only.
+    /// Growth of the resident memory per pending task; in `memory` only.
     pub(crate) bytes_per_task: Option<f64>,
 }
 
-/// Why `contender` has no figure for `problem` on `workers` workers; `Ok` if it has.
+/// Returns `Ok` if `contender` has a figure for `problem` on `workers` workers, else the reason why not.
 pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Result<(), &'static str> {
     match (contender, problem) {
         (THALWEG, _) => Ok(()),
+        (
+            TRACED,
+            Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom,
+        ) => Err("a trace has recorded tasks submitted for each replay"),
+        (TRACED, _) => Ok(()),
         (_, Problem::ReplayIndependent | Problem::ReplayChain | Problem::ReplayWavefront | Problem::ReplayRandom) => {
-            Err("to be held against the same tasks, submitted")
+            Err("to be compared with the same tasks, submitted")
         }
-        (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be held against indep1dep and independent"),
+        (_, Problem::Value | Problem::Token | Problem::Result) => Err("to be compared with indep1dep and independent"),
         (RAYON, Problem::Independent | Problem::Fib | Problem::FibJoin | Problem::FlatFib) => Ok(()),
         (_, Problem::Fib | Problem::FibJoin | Problem::FlatFib) => {
-            Err("to be held against Rayon, which has no dependences either")
+            Err("to be compared with Rayon, which has no dependences either")
         }
         (RAYON, _) => Err("a scope has no data dependences"),
         (_, Problem::Regions | Problem::Blocks | Problem::ForEach | Problem::Axpy | Problem::ForEachAxpy) => {
@@ -58,15 +65,15 @@ pub(crate) fn offers(contender: &str, problem: Problem, workers: usize) -> Resul
     }
 }
 
-/// Whether Thalweg's goals are held against `contender`: it orders tasks by their data.
+/// Returns whether Thalweg's goals refer to `contender`: whether it orders tasks by their data.
 pub(crate) fn is_rival(contender: &str, workers: usize) -> bool {
-    ![THALWEG, RAYON].contains(&contender) && tracks_dependences(contender, workers)
+    ![THALWEG, TRACED, RAYON].contains(&contender) && tracks_dependences(contender, workers)
 }
 
 /// Runs a contender written in Rust in this process.
 ///
 /// # Errors
-/// An unknown name, a problem that the contender does not offer, or the runtime's own error.
+/// If the name is unknown, the contender does not offer the problem, or the runtime fails.
 pub(crate) fn run(
     name: &str,
     problem: Problem,
@@ -76,13 +83,19 @@ pub(crate) fn run(
 ) -> Result<Answer, Box<dyn Error>> {
     offers(name, problem, workers)?;
     match name {
-        THALWEG => thalweg::run(problem, tasks, workers, passes),
+        THALWEG => thalweg::run(problem, tasks, workers, passes, None),
+        TRACED => {
+            let file = std::env::temp_dir().join(format!("thalweg-overhead-{}.thw", std::process::id()));
+            let answer = thalweg::run(problem, tasks, workers, passes, Some(&file));
+            std::fs::remove_file(file)?;
+            answer
+        }
         RAYON => rayon_scope::run(problem, tasks, workers, passes),
         _ => Err(format!("no contender {name:?} in this program").into()),
     }
 }
 
-/// The measurement: `pass` submits `tasks` tasks and waits for them.
+/// Measures passes: `pass` submits `tasks` tasks and waits for them.
 fn measure<E>(tasks: usize, passes: usize, mut pass: impl FnMut() -> Result<(), E>) -> Result<Answer, E> {
     pass()?;
     let mut least = Duration::MAX;
@@ -94,7 +107,7 @@ fn measure<E>(tasks: usize, passes: usize, mut pass: impl FnMut() -> Result<(), 
     Ok(answer(tasks, least, None))
 }
 
-/// The measurement of memory: `submit` submits `tasks` tasks that stay pending.
+/// Measures memory: `submit` submits `tasks` tasks that stay pending.
 fn measure_memory<E>(tasks: usize, submit: impl FnOnce() -> Result<(), E>) -> Result<Answer, E> {
     let before = resident_bytes();
     let start = Instant::now();
@@ -112,7 +125,7 @@ fn answer(tasks: usize, elapsed: Duration, growth: Option<u64>) -> Answer {
     }
 }
 
-/// Bytes of this process in physical memory; `None` where the system has no `/proc/self/status`.
+/// Returns the bytes of this process in physical memory; `None` if the system has no `/proc/self/status`.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -1,13 +1,12 @@
 /* OpenMP tasks with `depend`: built with GCC this measures libgomp, with Clang libomp.
  *
- * One thread of the team submits inside `single`; the others execute from the region's end on, and
- * the submitting thread joins them in `taskwait`. A datum is an element of `data`, one byte each.
+ * One thread of the team submits inside `single`. The others execute from the end of the region on, and
+ * the submitting thread joins them in `taskwait`. Dependences are on elements of `data`, one byte each.
  *
- * Three habits of the runtimes to know when reading the figures: libgomp runs a task that is ready at
- * once in the submitting thread when more than 64 a thread are; its tasks walk the list of their
- * datum's pending readers, so a million readers in `memory` would take hours; libomp runs each task at
+ * Three properties of the runtimes matter for the figures. libgomp runs a ready task at once in the
+ * submitting thread when more than 64 tasks per thread are ready. Its tasks walk the list of pending
+ * readers of an element, so a million readers in `memory` would take hours. libomp runs each task at
  * once in a team of one and tracks no dependences. `contenders/mod.rs` leaves the last two cases out. */
-
 #include "problem.h"
 
 #include <omp.h>

@@ -1,9 +1,9 @@
-/* What the contenders in C share: the problem read from the command line, its random draws, the
+/* Shared parts of the contenders in C: the problem read from the command line, its random draws, the
  * clock, the resident memory, and the answer.
  *
  * `PROGRAM list TASKS` prints the draws; `PROGRAM PROBLEM TASKS WORKERS PASSES` measures. The number
  * of workers reaches the runtimes through their own environment variables, set by the bench.
- * `problems.rs` states the same problems; the bench compares the draws of both at its start. */
+ * `problems.rs` defines the same problems; the bench compares the draws of both at its start. */
 
 #ifndef PROBLEM_H
 #define PROBLEM_H
@@ -22,7 +22,7 @@ static const char *const shape_names[SHAPES] = {"independent", "indep1dep", "cha
 
 enum { RANDOM_DATA = 1024 };
 
-/* Two data to read, one to write, all different. */
+/* Two data objects to read and one to write, all different. */
 struct draw {
     int first, second, written;
 };
@@ -31,7 +31,7 @@ struct problem {
     enum shape shape;
     long tasks;
     long side; /* of the wavefront's square: side * side == tasks */
-    long data; /* how many distinct data the tasks name */
+    long data; /* number of distinct data objects that the tasks name */
     int passes;
     struct draw *draws;
 };
@@ -79,7 +79,7 @@ static long isqrt_of_square(long square)
     return side;
 }
 
-/* Reads the problem, or lists the draws and exits, or complains and exits. */
+/* Reads the problem; or lists the draws and exits; or prints the usage and exits. */
 static struct problem problem_from(int argc, char **argv)
 {
     if (argc == 3 && !strcmp(argv[1], "list")) {
@@ -123,7 +123,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Bytes of this process in physical memory; a negative number where /proc does not say. */
+/* Bytes of this process in physical memory; negative if /proc does not report them. */
 static double resident_bytes(void)
 {
     long pages = 0, resident = -1;
@@ -136,13 +136,13 @@ static double resident_bytes(void)
     return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* The body of all tasks but the gate. The empty assembly keeps compilers from removing the task. */
+/* The body of all tasks except the gate. The empty assembly keeps compilers from removing the task. */
 static inline void empty_body(void)
 {
     __asm__ volatile("");
 }
 
-/* The body of the gate of `memory`: it holds the tasks behind it back until the process ends. */
+/* The body of the gate of `memory`: it holds back the tasks after it until the process ends. */
 static void gate_body(void)
 {
     for (;;)
@@ -160,9 +160,9 @@ static void answer(long tasks, double elapsed, double growth)
     fflush(stdout);
 }
 
-/* The measurement, the same for all: `pass` submits all tasks and waits for them; of the passes after
- * one to warm up the fastest counts. In `memory` it only submits, once, in a fresh process, which then
- * ends with its tasks pending. */
+/* The measurement, the same for all contenders: `pass` submits all tasks and waits for them; after one pass
+ * to warm up, the fastest counts. In `memory` it only submits, once, in a fresh process, which then ends
+ * with its tasks pending. */
 static void measure(const struct problem *p, void (*pass)(const struct problem *))
 {
     if (p->shape == MEMORY) {

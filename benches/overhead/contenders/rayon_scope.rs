@@ -1,7 +1,7 @@
-//! Rayon's scope: what spawning a task costs on a work-stealing pool that knows no dependences.
+//! Rayon's scope: the cost of spawning a task on a work-stealing pool that knows no dependences.
 //!
-//! The floor, not a rival: it offers independent tasks only, and `join` for those that split in two. Tasks are spawned from a
-//! worker, where Rayon is fastest.
+//! It is the floor, not a rival: it offers only independent tasks, and `join` for tasks that split in two. Tasks
+//! are spawned from a worker, where Rayon is fastest.
 
 use std::error::Error;
 use std::hint::black_box;

@@ -1,10 +1,11 @@
 //! Thalweg: every problem through the public API.
 //!
-//! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in
-//! memory it only submits. Data are made once, before the time runs.
+//! The submitting thread hosts one of the units, so `workers` threads run in all, as with OpenMP; in `memory` it
+//! only submits. Data are created once, before the timed part.
 
 use std::error::Error;
 use std::hint::black_box;
+use std::path::Path;
 
 use thalweg::prelude::*;
 
@@ -13,11 +14,21 @@ use crate::problems::{self, BLOCK_ELEMENTS, FLAT_INDEX, Problem, REGION_ELEMENTS
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// Runs `problem` on `workers` CPU units of one core.
-pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize) -> Result<Answer, Box<dyn Error>> {
-    let builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
+/// Runs `problem` on `workers` CPU units of one core, and writes a trace to a file if one is given.
+pub(super) fn run(
+    problem: Problem,
+    tasks: usize,
+    workers: usize,
+    passes: usize,
+    trace: Option<&Path>,
+) -> Result<Answer, Box<dyn Error>> {
+    let mut builder = Runtime::builder().compute_units(format!("{workers}:CPU:1"));
+    if let Some(trace) = trace {
+        builder = builder.trace(trace);
+    }
     let rt = match problem {
-        // A hosting submitter could take the gate, which never ends, itself; and nobody is to wait for what is behind it.
+        // A hosting submitter could itself run the gate, which never ends; and the window must not hold up the
+        // tasks after it.
         Problem::Memory => builder.use_current_thread(false).max_pending_tasks(usize::MAX).build()?,
         _ => builder.use_current_thread(true).build()?,
     };
@@ -186,7 +197,7 @@ pub(super) fn run(problem: Problem, tasks: usize, workers: usize, passes: usize)
     }
 }
 
-/// A pass is one replay and a wait.
+/// Measures replays: a pass is one replay and a wait.
 fn replay(
     rt: &Runtime,
     tasks: usize,
@@ -205,7 +216,7 @@ fn scalars(rt: &Runtime, count: usize) -> Vec<Data<u64>> {
     (0..count).map(|_| rt.scalar(0)).collect()
 }
 
-/// As Rayon's `join`: one term by a child, the other here.
+/// Computes one term in a child and the other here, as Rayon's `join` does.
 fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
     if index < 2 {
         return Ok(index.into());
@@ -215,7 +226,7 @@ fn fibonacci(at: &Context, index: u32) -> Result<u64, RunError> {
     Ok(left.get()? + right)
 }
 
-/// As Rayon's `join`, without a task for each call.
+/// Computes the terms as Rayon's `join` does, without a task for each call.
 fn fork(at: &Context, index: u32) -> u64 {
     if index < 2 {
         return index.into();
@@ -224,7 +235,7 @@ fn fork(at: &Context, index: u32) -> u64 {
     left + right
 }
 
-/// One pass over a square of tasks; `data` holds one datum for each, row by row.
+/// Submits one pass over a square of tasks, and waits; `data` holds one data object for each, row by row.
 fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
     let side = data.len().isqrt();
     for i in 0..side {
@@ -246,8 +257,8 @@ fn wavefront(rt: &Runtime, data: &[Data<u64>]) -> Outcome {
     Ok(rt.wait()?)
 }
 
-/// Submits a gate that never opens and `tasks` tasks behind it, and leaves them pending: the runtime
-/// is forgotten, since dropping it would wait for them. The process ends with the answer.
+/// Submits a gate that never opens and `tasks` tasks after it, and leaves them pending: the runtime is forgotten,
+/// since dropping it would wait for them. The process ends with the answer.
 fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
     let gate = rt.scalar(0_u64);
     let answer = measure_memory(tasks, || -> Outcome {
@@ -261,7 +272,7 @@ fn memory(rt: Runtime, tasks: usize) -> Result<Answer, Box<dyn Error>> {
     Ok(answer)
 }
 
-/// The gate's body: it holds the tasks behind it back until the process ends.
+/// The gate's body: it holds back the tasks after it until the process ends.
 fn hold() {
     loop {
         std::thread::park();

@@ -1,4 +1,4 @@
-// A Cholesky factorization in tiles by OpenMP's tasks, as a library: the tiles' kernels are the bench's own.
+// A tiled Cholesky factorization by OpenMP tasks, as a library; the bench provides the tiles' kernels.
 
 #include <omp.h>
 
@@ -8,7 +8,7 @@ typedef struct {
     void (*gemm)(const double *a, const double *b, double *c);
 } Kernels;
 
-// Factors a matrix whose tile (i, j), on or below the diagonal, is tiles[i * (i + 1) / 2 + j]; how many seconds that took. The
+// Factors a matrix whose tile (i, j), on or below the diagonal, is tiles[i * (i + 1) / 2 + j]. Returns the seconds. The
 // number of threads is OMP_NUM_THREADS.
 double factor(double *const *tiles, int n, const Kernels *kernels) {
 #define AT(i, j) tiles[(i) * ((i) + 1) / 2 + (j)]

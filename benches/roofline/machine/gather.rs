@@ -1,17 +1,17 @@
-//! Numbers gathered per second: from places at random, through indices that are read one after the other, as in a sparse
-//! matrix times a vector.
+//! Numbers gathered per second: from random places, through indices that are read in sequence, as in the product of
+//! a sparse matrix and a vector.
 
 use std::hint::black_box;
 
 use super::memory::Numbers;
 use crate::crew::Crew;
 
-/// Sums that do not wait for one another.
+/// Number of independent sums.
 const SUMS: usize = 8;
-/// Indices at most: four bytes each of them are read from memory too.
+/// Maximum number of indices: they are read from memory, too, four bytes each.
 const MOST: usize = 1 << 23;
 
-/// Numbers per second of all threads together, each from `bytes` of its own, the indices included.
+/// Returns numbers per second of all threads together; each gathers from its own `bytes`, including the indices.
 pub(super) fn rate(crew: &Crew, bytes: usize, quick: bool) -> f64 {
     let len = (bytes / (size_of::<f64>() + size_of::<u32>())).max(64);
     let indices = len.min(MOST) / SUMS * SUMS;
@@ -26,7 +26,7 @@ pub(super) fn rate(crew: &Crew, bytes: usize, quick: bool) -> f64 {
     (passes * indices * crew.units()) as f64 / seconds
 }
 
-/// Indices at random, from a linear congruence (Knuth, The Art of Computer Programming 2, section 3.3.4).
+/// Returns random indices, from a linear congruence (Knuth, The Art of Computer Programming 2, section 3.3.4).
 fn places(indices: usize, len: usize) -> Numbers<u32> {
     let mut state = 1u64;
     let mut places = Numbers::new(indices, 0);

@@ -1,9 +1,9 @@
-//! Numbers that begin at a cache line, in pages as large as the system has where it tells it to.
+//! Arrays of numbers that begin at a cache line, in large pages if the system can provide them.
 
-/// What a cache brings at once.
+/// Size of a cache line.
 const LINE: usize = 64;
 
-/// The pages of most systems.
+/// Page size of most systems.
 const PAGE: usize = 1 << 12;
 
 /// An array of numbers.
@@ -14,13 +14,13 @@ pub(crate) struct Numbers<T> {
 }
 
 impl<T: Copy> Numbers<T> {
-    /// So many, all of one value.
+    /// Allocates `len` numbers, all of one value.
     pub(crate) fn new(len: usize, value: T) -> Self {
         Self::apart(0, len, value)
     }
 
-    /// The same, of array `number` of several that are read together: they begin at different lines of their pages, as the
-    /// runtime's large arrays do, so that equal places do not compete for the same set of a cache.
+    /// Allocates array `number` of several that are read together: they begin at different lines of their pages, as
+    /// the runtime's large arrays do, so that equal indices do not compete for the same set of a cache.
     pub(crate) fn apart(number: usize, len: usize, value: T) -> Self {
         let (line, skipped) = (LINE / size_of::<T>(), 17 * number % (PAGE / LINE));
         let mut memory = Vec::with_capacity(len + (skipped + 1) * line);
@@ -39,8 +39,8 @@ impl<T: Copy> Numbers<T> {
     }
 }
 
-/// Asks for large pages behind the memory of a vector that nobody has touched yet. Whether it gets them is no matter of being
-/// right.
+/// Requests large pages for a vector whose memory has not been touched yet. Correctness does not depend on getting
+/// them.
 #[cfg(target_os = "linux")]
 #[allow(unsafe_code)]
 fn in_large_pages<T>(memory: &Vec<T>) {
@@ -48,7 +48,7 @@ fn in_large_pages<T>(memory: &Vec<T>) {
     let end = (memory.as_ptr().addr() + memory.capacity() * size_of::<T>()) / PAGE * PAGE;
     if end > begin {
         let address = memory.as_ptr().with_addr(begin).cast_mut().cast();
-        // SAFETY: whole pages of an allocation of ours; the advice changes nothing of what they hold.
+        // SAFETY: these are whole pages of our own allocation; the advice does not change their contents.
         unsafe { libc::madvise(address, end - begin, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,12 +1,14 @@
-//! What the machine allows on so many cores, measured now: bandwidths, operations, gathered numbers.
+//! The limits of the machine on a number of cores, measured in the same run: bandwidths, operations, gathered
+//! numbers.
 //!
-//! All figures are of all cores together, each core on memory of its own: bytes per second of the triad a = b + s·c of the
-//! benchmark STREAM, counted as STREAM does (24 bytes per element: what a store reads before it writes is not counted), from
-//! each level of the caches and from memory; fused multiply-adds of the widest vectors, two operations each; and numbers
-//! that are gathered one by one through a table of indices. A cache that cores share is measured at several sizes.
+//! All figures are of all cores together, each core on its own memory: bytes per second of the triad a = b + s·c of
+//! the benchmark STREAM, counted as STREAM does (24 bytes per element: reads caused by stores are not counted),
+//! from each level of the caches and from memory; fused multiply-adds of the widest vectors, two operations each;
+//! and numbers that are gathered one by one through a table of indices. A cache that cores share is measured at
+//! several sizes.
 //!
-//! Memory is in large pages, where the system gives them. Invariant: a figure is the best of several, since whatever else
-//! runs can only make it less.
+//! Memory is in large pages, if the system provides them. Invariant: a figure is the best of several, since
+//! whatever else runs can only make it less.
 
 #[path = "../../../examples/common/caches.rs"]
 pub(crate) mod caches;
@@ -19,17 +21,17 @@ use serde::Serialize;
 
 use crate::crew::Crew;
 
-/// Bytes of memory that are streamed from beyond all caches: so many times the largest cache.
+/// Bytes that are streamed from memory, as a multiple of the largest cache.
 const BEYOND: usize = 4;
-/// The least, where there is no cache that is known.
+/// Minimum of these bytes, also if no cache is known.
 const LEAST_BEYOND: usize = 64 << 20;
 
-/// A level of the memory.
+/// A level of the memory hierarchy.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Level {
     /// L1, L2, L3 or memory.
     pub(crate) name: String,
-    /// Bytes that all cores together have there; none: no end.
+    /// Bytes that all cores together have there; `None`: without limit.
     pub(crate) bytes: Option<usize>,
     /// Bytes per second of the triad.
     pub(crate) triad: f64,
@@ -37,23 +39,23 @@ pub(crate) struct Level {
     pub(crate) gathers: f64,
 }
 
-/// What a number of cores allows.
+/// The limits of a number of cores.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     /// Cores at work.
     pub(crate) units: usize,
-    /// Numbers in a vector.
+    /// Numbers per vector.
     pub(crate) lanes: usize,
-    /// Operations per second, a fused multiply-add being two.
+    /// Operations per second; a fused multiply-add counts as two.
     pub(crate) peak: f64,
-    /// The same with a vector stored for every two multiply-adds.
+    /// The same, with a vector stored for every two multiply-adds.
     pub(crate) peak_storing: f64,
-    /// From the nearest to the farthest, which is memory.
+    /// From the nearest level to the farthest, which is memory.
     pub(crate) levels: Vec<Level>,
 }
 
 impl Machine {
-    /// Measures the cores of a crew; `quick`: to see that it works.
+    /// Measures the cores of a crew; `quick` only checks that it works.
     pub(crate) fn measure(crew: &Crew, quick: bool) -> Self {
         let units = crew.units();
         let caches = caches::data_caches();
@@ -66,7 +68,7 @@ impl Machine {
             let nearer = levels.last().and_then(|level: &Level| level.bytes);
             let rooms = if shared && !quick { steps(nearer, total) } else { vec![total] };
             for &room in &rooms {
-                // Half of it leaves room for what else there is. What cores share, they share in equal parts.
+                // Half of the room is left for everything else. Cores divide a shared cache equally.
                 let own = if shared { room / units.min(cache.cores) } else { cache.bytes };
                 let each = if quick { own.min(1 << 20) } else { own } / 2;
                 let stores = [false, true].map(|past_caches| triad::rate(crew, each, past_caches, quick));
@@ -91,8 +93,8 @@ impl Machine {
         Self { units, lanes: multiply_add::lanes(), peak, peak_storing, levels }
     }
 
-    /// The better of every figure of this and of another measurement of the same; what is nearer is no slower than what is
-    /// farther, since nothing keeps a program from going through less memory in the way it goes through more.
+    /// Returns the better of each figure of this and another measurement of the same cores. A nearer level is never
+    /// slower than a farther one, since a program can go through less memory in the way it goes through more.
     pub(crate) fn or(mut self, other: &Self) -> Self {
         self.peak = self.peak.max(other.peak);
         self.peak_storing = self.peak_storing.max(other.peak_storing);
@@ -108,16 +110,17 @@ impl Machine {
         self
     }
 
-    /// The nearest level that has room for so many bytes.
+    /// Returns the nearest level that has room for `bytes`.
     pub(crate) fn level_of(&self, bytes: f64) -> &Level {
         let fits = |level: &&Level| level.bytes.is_none_or(|room| bytes <= room as f64);
         self.levels.iter().find(fits).expect("memory has no end")
     }
 }
 
-/// The sizes at which a cache that cores share is measured: from four times what lies nearer, each four times the one before,
-/// to all of it. How much of it is a program's own, nobody can say: other programs, and other guests of a virtual machine,
-/// are in it too, so a figure at half of it tells nothing of a program that needs a tenth.
+/// Returns the sizes at which a cache shared by cores is measured: four times the nearer level, then four times the
+/// previous size, up to all of it. How much of the cache a program gets is unknown: other programs, and other
+/// guests of a virtual machine, use it, too, so a figure at half of its size says nothing about a program that
+/// needs a tenth.
 fn steps(nearer: Option<usize>, total: usize) -> Vec<usize> {
     let first = nearer.map_or(total, |bytes| 4 * bytes);
     let mut rooms: Vec<usize> =

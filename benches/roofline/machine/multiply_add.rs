@@ -1,5 +1,5 @@
-//! Fused multiply-adds per second: sums in registers, more of them than one takes cycles, in the widest vectors. And the same
-//! beside stores, for which some processors use the same pipes.
+//! Fused multiply-adds per second, in the widest vectors: sums in registers, more of them than a multiply-add takes
+//! cycles. Also the same with stores, for which some processors use the same pipes.
 
 use std::hint::black_box;
 
@@ -7,15 +7,16 @@ use pulp::{Arch, Simd, WithSimd};
 
 use crate::crew::Crew;
 
-/// Sums that do not wait for one another. With two factors they fit into sixteen registers.
+/// Number of independent sums. With two factors they fit into sixteen registers.
 const SUMS: usize = 12;
 
-/// Numbers of a vector.
+/// Returns the numbers per vector.
 pub(super) fn lanes() -> usize {
     Arch::new().dispatch(Lanes)
 }
 
-/// Operations per second of all threads together; `STORING`: with a vector stored for every two multiply-adds.
+/// Returns operations per second of all threads together; with `STORING`, a vector is stored for every two
+/// multiply-adds.
 pub(super) fn peak<const STORING: bool>(crew: &Crew, quick: bool) -> f64 {
     let (times, rounds) = if quick { (2, 10_000) } else { (9, 2_000_000) };
     let pass = |(): &mut ()| {
@@ -45,7 +46,7 @@ impl<const STORING: bool> WithSimd for MultiplyAdds<STORING> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> f64 {
-        // They tend to 2: no number is ever too small or too large.
+        // The sums tend to 2: no number is ever too small or too large.
         let (factor, summand) = (simd.splat_f64s(black_box(0.5)), simd.splat_f64s(black_box(1.0)));
         let mut sums = [simd.splat_f64s(black_box(0.0)); SUMS];
         for _ in 0..self.rounds {

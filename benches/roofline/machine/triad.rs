@@ -1,5 +1,5 @@
-//! The triad a = b + s·c of STREAM (McCalpin, "Memory bandwidth and machine balance in current high performance computers",
-//! IEEE TCCA Newsletter, 1995), over arrays of a given size.
+//! The triad a = b + s·c of STREAM (McCalpin, "Memory bandwidth and machine balance in current high performance
+//! computers", IEEE TCCA Newsletter, 1995), over arrays of a given size.
 
 use std::hint::black_box;
 
@@ -8,11 +8,11 @@ use pulp::{Arch, Simd, WithSimd};
 use super::memory::Numbers;
 use crate::crew::Crew;
 
-/// Bytes that count per element: two numbers are read, one is written.
+/// Bytes counted per element: two numbers are read, one is written.
 const BYTES: usize = 3 * size_of::<f64>();
 
-/// Bytes per second of all threads together, each on three arrays that together have `bytes`; `past_caches`: stored with
-/// instructions that do not bring into the cache what they write, where the processor has them.
+/// Returns bytes per second of all threads together, each on three arrays of `bytes` in total. With `past_caches`,
+/// it uses streaming stores, which do not bring the written lines into the cache, if the processor has them.
 pub(super) fn rate(crew: &Crew, bytes: usize, past_caches: bool, quick: bool) -> f64 {
     let len = (bytes / BYTES).max(64);
     let at_once = if quick { 1 << 16 } else { 1 << 26 };
@@ -52,20 +52,20 @@ impl WithSimd for Triad<'_> {
     }
 }
 
-/// The triad with stores past the caches.
+/// The triad with streaming stores.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code)]
 fn stream(a: &mut [f64], b: &[f64], c: &[f64]) {
     use std::arch::x86_64::{_mm_set_pd, _mm_sfence, _mm_stream_pd};
 
-    assert!(a.as_ptr().addr().is_multiple_of(16), "stores past the caches are of sixteen bytes");
+    assert!(a.as_ptr().addr().is_multiple_of(16), "streaming stores are of sixteen bytes");
     let (pairs, _) = a.as_chunks_mut::<2>();
     for ((a, b), c) in pairs.iter_mut().zip(b.as_chunks::<2>().0).zip(c.as_chunks::<2>().0) {
-        // SAFETY: SSE2 is part of x86-64; `a` is two numbers that are ours to write, at a multiple of sixteen bytes, since
-        // the first pair is.
+        // SAFETY: SSE2 is part of x86-64; `a` is two numbers that are ours to write, at a multiple of sixteen
+        // bytes, since the first pair is.
         unsafe { _mm_stream_pd(a.as_mut_ptr(), _mm_set_pd(b[1] + 3.0 * c[1], b[0] + 3.0 * c[0])) }
     }
-    // SAFETY: SSE is part of x86-64. Whoever reads `a` next, on whatever core, finds what was stored.
+    // SAFETY: SSE is part of x86-64. Any later read of `a`, on any core, sees the stores.
     unsafe { _mm_sfence() }
 }
 

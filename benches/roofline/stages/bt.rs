@@ -7,22 +7,22 @@ use npb::mz::Shape;
 use super::Work;
 use super::mz::{FIELD, add, exchange, interior, points, residual};
 
-/// A sweep, in whatever direction, per interior point:
+/// A sweep, in any direction, per interior point:
 ///
 /// | operations | for |
 /// | --- | --- |
 /// | 92 | the three 5 × 5 blocks, from the state: 10 velocities and squares, 18 the inviscid Jacobian, 16 the viscous one, 48 their sums by entries that differ |
 /// | 75 | the triangular factors of the diagonal block: 5 inverses, 10 scaled entries, 30 multiply-adds |
 /// | 178 | solutions with them for the five columns of a block, zeros at the top left out: 45 + 35 + 29 + 45 + 24 |
-/// | 180 | what these take away from the next diagonal block: five times a block of 18 entries |
+/// | 180 | what these subtract from the next diagonal block: five times a block of 18 entries |
 /// | 36 + 45 | the same, and the solution, for the right-hand side |
-/// | 50 | the way back: a dense block times the solution |
+/// | 50 | back substitution: a dense block times the solution |
 ///
-/// The state and the right-hand side are read, the latter is written.
+/// The state and the right-hand side are read, and the right-hand side is written.
 const SWEEP: Work = Work::new(656.0, 3.0 * FIELD);
 
-/// A whole step, the exchange included, whose bytes are few: the stages' operations; state and forcing are read, the state is
-/// written. What lies between is as large as a zone, and can stay in the cache.
+/// A whole step, including the exchange, whose bytes are few: the stages' operations; state and forcing are read,
+/// and the state is written. Intermediate results are as large as a zone, and can stay in the cache.
 fn step(shape: Shape) -> Work {
     let operations: f64 = ["residual", "x sweep", "y sweep", "z sweep", "add"]
         .into_iter()
@@ -31,7 +31,7 @@ fn step(shape: Shape) -> Work {
     Work::new(operations, FIELD * (points(shape) + 2.0 * interior(shape)))
 }
 
-/// That of a stage on a zone.
+/// Returns the work of a stage on a zone.
 pub(super) fn work(stage: &str, shape: Shape) -> Work {
     match stage {
         "exchange" => exchange(shape),

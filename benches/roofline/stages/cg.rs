@@ -1,6 +1,6 @@
-//! CG's stages: operations, least bytes, and how they are measured, with the matrix stored as the program does by itself: as rows,
-//! as slices, or as one triangle of a large one, where each block of rows has a share of the product. There is one block for each
-//! unit, as the program has by default.
+//! CG's stages: operations, least bytes, and their measurement. The matrix is stored as the program does by
+//! default: as rows, as slices, or as one triangle of a large one, where each block of rows has a share of the
+//! product. There is one block for each unit, which is the program's default as well.
 
 use std::error::Error;
 use std::ops::Range;
@@ -19,18 +19,19 @@ use crate::crew::Crew;
 /// Iterations of conjugate gradients in a step of the power iteration.
 const ITERATIONS: usize = 25;
 
-/// What the stages' work follows from.
+/// Sizes that determine the stages' work.
 struct Sizes {
     rows: f64,
     entries: f64,
     storage: Storage,
-    /// Numbers of the product: as many as rows, or of all shares.
+    /// Numbers in the product: as many as rows, or as many as all shares have.
     product: f64,
 }
 
 impl Sizes {
-    /// q = A p and p · q: for each entry a multiply-add, for each row another; what is stored of the matrix and p are read, q is
-    /// written. For each entry a number is gathered; the triangle's stand for two each, and gather one of p and one of q.
+    /// q = A p and p · q: a multiply-add for each entry, and another for each row; the stored matrix and p are
+    /// read, q is written. Each entry gathers one number; an entry of the triangle counts as two, and gathers one
+    /// of p and one of q.
     fn product(&self) -> Work {
         let Self { rows, entries, product, storage } = *self;
         let gathers = if storage == Storage::Symmetric { entries - rows } else { entries };
@@ -38,7 +39,8 @@ impl Sizes {
         Work { operations: 2.0 * entries + 2.0 * rows, bytes, gathers }
     }
 
-    /// A value and its column for each entry, and where a row's entries are; or half of the entries beside the diagonal, and that.
+    /// A value and its column for each entry, and where each row's entries are; or half of the off-diagonal
+    /// entries, and the diagonal.
     fn matrix_bytes(&self) -> f64 {
         match self.storage {
             Storage::Rows => 12.0 * self.entries + 4.0 * self.rows,
@@ -47,12 +49,12 @@ impl Sizes {
         }
     }
 
-    /// r ← r − α q and r · r: two multiply-adds; q is read, all shares of it are added up, r is read and written.
+    /// r ← r − α q and r · r: two multiply-adds; q is read, all its shares are added up, r is read and written.
     fn update_residual(&self) -> Work {
         Work::new(4.0, 16.0) * self.rows + Work::new(0.0, 8.0) * self.product + self.adding_up()
     }
 
-    /// What is added where a number of the product has several shares.
+    /// Additions for the numbers of the product that have several shares.
     fn adding_up(&self) -> Work {
         Work::new(1.0, 0.0) * (self.product - self.rows)
     }
@@ -63,7 +65,7 @@ impl Sizes {
         self.product() + Work::new(5.0, 8.0) * self.rows + Work::new(0.0, 8.0) * read + self.adding_up()
     }
 
-    /// The work of a stage.
+    /// Returns the work of a stage.
     fn work(&self, stage: &str) -> Work {
         match stage {
             "sparse product" => self.product(),
@@ -116,11 +118,11 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
     Ok(passes.into_iter().map(measured).collect())
 }
 
-/// The program's kernels in a plain loop, a thread for each unit's blocks of rows.
+/// The program's kernels in a plain loop, with a thread for each unit's blocks of rows.
 struct Plain {
     matrix: Stored,
     blocks: Vec<Range<usize>>,
-    /// The rows that each block has something of the product for.
+    /// The rows for which each block has a part of the product.
     shares: Vec<Range<usize>>,
     x: Vec<f64>,
     z: Vec<f64>,
@@ -135,7 +137,7 @@ struct Plain {
 enum Stored {
     Rows(Matrix),
     Sliced(Sliced, Vec<Part>),
-    /// With the rows of each block, whose share ends with the last of them.
+    /// With the rows of each block; its share ends with the last of them.
     Symmetric(Symmetric, Vec<(Range<usize>, Part)>),
 }
 
@@ -166,7 +168,7 @@ impl Plain {
         Self { blocks, shares, matrix, x, z, r, p, q, next }
     }
 
-    /// A block's share of the product of the matrix and a vector.
+    /// Computes a block's share of the product of the matrix and a vector.
     fn times(&self, block: usize, vector: &[f64], share: &mut [f64]) {
         match &self.matrix {
             Stored::Rows(matrix) => matrix.block(&self.blocks[block]).times(vector, share),
@@ -178,7 +180,7 @@ impl Plain {
         }
     }
 
-    /// Seconds of each stage, and of whole steps.
+    /// Returns the seconds of each stage, and of whole steps.
     fn passes(&mut self, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
         let first = timed(|| self.step());
         let mut seconds =
@@ -189,14 +191,14 @@ impl Plain {
         for _ in 0..effort.times(effort.passes, first / ITERATIONS as f64) {
             let mut p_dot_q = 0.0;
             seconds[0].1.push(timed(|| p_dot_q = self.multiply()));
-            // With factors that leave the vectors as they are, however often.
+            // The factors leave the vectors unchanged, however often.
             seconds[1].1.push(timed(|| p_dot_q = self.update_residual(0.0 * p_dot_q)));
             seconds[2].1.push(timed(|| self.advance(0.0, 0.5)));
         }
         seconds
     }
 
-    /// One step of the power iteration.
+    /// Does one step of the power iteration.
     fn step(&mut self) {
         let Self { blocks, x, z, r, p, .. } = self;
         let parts = split(z, blocks).into_iter().zip(split(r, blocks)).zip(split(p, blocks)).zip(blocks.iter());
@@ -277,17 +279,17 @@ impl Plain {
     }
 }
 
-/// The parts of numbers that lie one after the other and are as long as these ranges.
+/// Splits numbers into consecutive parts that are as long as these ranges.
 fn split<'a>(mut numbers: &'a mut [f64], ranges: &[Range<usize>]) -> Vec<&'a mut [f64]> {
     ranges.iter().map(|range| numbers.split_off_mut(..range.len()).expect("as long as all of them")).collect()
 }
 
-/// As [`split`], to read.
+/// Does the same as [`split`], to read.
 fn cut<'a>(mut numbers: &'a [f64], ranges: &[Range<usize>]) -> Vec<&'a [f64]> {
     ranges.iter().map(|range| numbers.split_off(..range.len()).expect("as long as all of them")).collect()
 }
 
-/// What the shares of a product, for these rows each, have for `rows`.
+/// Returns the parts of a product's shares, given the rows of each, that belong to `rows`.
 fn within<'a>(
     product: &[&'a [f64]],
     shares: &[Range<usize>],
@@ -297,7 +299,7 @@ fn within<'a>(
     parts.map(|(part, own)| &part[rows.start - own.start..own.end.min(rows.end) - own.start])
 }
 
-/// Steps as a plain loop and as tasks, by turns.
+/// Measures steps in a plain loop and as tasks, interleaved.
 fn shares(
     crew: &Crew,
     rt: &Runtime,

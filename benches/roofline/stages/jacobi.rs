@@ -1,4 +1,4 @@
-//! Jacobi's sweep, alone and sixteen at once: operations, least bytes, and how they are measured.
+//! Jacobi's sweep, alone and sixteen at once: operations, least bytes, and their measurement.
 
 use std::error::Error;
 use std::mem;
@@ -15,22 +15,22 @@ use crate::machine::memory::Numbers;
 
 #[path = "../../../examples/jacobi/reach.rs"]
 mod reach;
-#[allow(dead_code, reason = "sweeps that are measured for their change are the program's")]
+#[allow(dead_code, reason = "only the program measures the change of a sweep")]
 #[path = "../../../examples/jacobi/sweep.rs"]
 mod sweep;
 
 use reach::Reach;
 use sweep::{before, relax, relax_often};
 
-/// Bands of rows for each unit: one to work on, and others that wait for different neighbours.
+/// Bands of rows per unit: one to work on, and others that wait for different neighbours.
 const BANDS: usize = 4;
 
-/// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are read while
-/// they are in a cache. Of several sweeps at once it is that many times as much, though the numbers come and go once: so they may
-/// pass the bound of memory, which is what they are for.
+/// A sweep at a point: three additions and a product; one number is read, one is written. The neighbours' rows are
+/// read while they are in a cache. Several sweeps at once count that many times, although the numbers are read and
+/// written only once: so they can exceed the bound of memory, which is their purpose.
 const SWEEP: Work = Work::new(4.0, 16.0);
 
-/// So many sweeps at once: three rows of each, of a thousand columns, fit into a cache of half a megabyte.
+/// Number of sweeps at once: three rows of each, of a thousand columns, fit into a cache of half a megabyte.
 const AT_ONCE: usize = 16;
 const COLUMNS: usize = 1024;
 
@@ -42,7 +42,7 @@ pub(crate) fn measure(crew: &Crew, class: Class, effort: Effort) -> Result<Vec<M
         .collect()
 }
 
-/// Measures passes of so many sweeps at once.
+/// Measures passes of `sweeps` sweeps at once.
 fn measure_pass(
     crew: &Crew,
     class: Class,
@@ -72,7 +72,7 @@ fn measure_pass(
     })
 }
 
-/// Why numbers have the shape.
+/// Why numbers have this shape.
 const SQUARE: &str = "there are as many numbers as the square has points";
 
 /// Sweeps over a square of `side` points by blocks of `rows` and `columns`.
@@ -85,22 +85,22 @@ struct Pass {
 }
 
 impl Pass {
-    /// The blocks of an array.
+    /// Returns the blocks of an array.
     fn blocks(self, u: &Data<f64, Ix2>) -> Partition<'_, f64, Ix2> {
         u.block((1..=self.side, 1..=self.side)).tiles([self.rows, self.columns])
     }
 
-    /// How many cells of its halo a block has above and to the left.
+    /// Returns how many cells of its halo a block has above and to the left.
     fn before(self, [row, column]: [usize; 2]) -> [usize; 2] {
         [before(row, self.rows, self.sweeps), before(column, self.columns, self.sweeps)]
     }
 
-    /// Bytes of both arrays.
+    /// Returns the bytes of both arrays.
     fn resident(self) -> usize {
         2 * (self.side + 2).pow(2) * size_of::<f64>()
     }
 
-    /// All of its sweeps over the block of `new` whose halo is all of `old`.
+    /// Does all of its sweeps over the block of `new` whose halo is all of `old`.
     fn relax(self, block: [usize; 2], old: &ArrayView2<'_, f64>, new: &mut ArrayViewMut2<'_, f64>) {
         match self.sweeps {
             1 => relax(old, new, Reach::of(self.resident())),
@@ -109,7 +109,8 @@ impl Pass {
     }
 }
 
-/// The same functions in a plain loop, a thread for each unit's blocks. The arrays lie as the runtime's do.
+/// The same functions in a plain loop, with a thread for each unit's blocks. The arrays are placed like the
+/// runtime's.
 struct Plain {
     old: Numbers<f64>,
     new: Numbers<f64>,
@@ -147,12 +148,12 @@ impl Plain {
     }
 }
 
-/// An array with its boundary.
+/// Returns an array with its boundary.
 fn array_mut(numbers: &mut Numbers<f64>, side: usize) -> ArrayViewMut2<'_, f64> {
     ArrayViewMut2::from_shape([side + 2; 2], numbers.slice_mut()).expect(SQUARE)
 }
 
-/// Passes as a plain loop and as tasks, by turns, in time per pass.
+/// Measures passes in a plain loop and as tasks, interleaved, in time per pass.
 fn shares(crew: &Crew, pass: Pass, plain: &mut Plain, effort: Effort) -> Result<Shares, Box<dyn Error>> {
     let units = crew.units();
     let rt = runtime(crew)?;

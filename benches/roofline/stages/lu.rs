@@ -1,41 +1,41 @@
 //! LU's stages: operations and least bytes.
 //!
-//! All arrays hold five numbers per point, 40 bytes. Interior points are those that are solved for. Lanes that a wavefront
-//! leaves idle at the ends of rows are not counted.
+//! All arrays hold five numbers per point, 40 bytes. Interior points are those that are solved for. Lanes that a
+//! wavefront leaves idle at the ends of rows are not counted.
 
 use npb::mz::Shape;
 
 use super::Work;
 use super::mz::{FIELD, exchange, interior, points, residual};
 
-/// What both sweeps do at a point:
+/// Work of both sweeps at a point:
 ///
 /// | operations | for |
 /// | --- | --- |
 /// | 13 | 1/ρ, velocities, energy and pressure per mass |
-/// | 10 | the sum of what three neighbours contribute |
-/// | 14 + 14 | what a vector changes, and the vector of a change |
+/// | 10 | the sum of three neighbours' contributions |
+/// | 14 + 14 | the change that a vector causes, and the vector of a change |
 /// | 13 | the diagonal block: four entries that depend on the flow, five quotients |
-/// | 107 | what the point contributes to three neighbours: 5 in common, 34 in each direction |
+/// | 107 | the point's contributions to three neighbours: 5 in common, 34 in each direction |
 const SWEEP: f64 = 13.0 + 10.0 + 14.0 + 14.0 + 13.0 + 107.0;
 
-/// And the forward one: a multiply-add of each number of the right-hand side.
+/// The forward sweep: additionally a multiply-add of each number of the right-hand side.
 const FORWARD: f64 = SWEEP + 10.0;
 
-/// And the backward one: what the forward one's w changes, added to the correction.
+/// The backward sweep: additionally the change that the forward sweep's w causes, added to the correction.
 const BACKWARD: f64 = SWEEP + 14.0 + 5.0;
 
 /// u ← u + w / ω(2 − ω): a multiply-add for each of five numbers.
 const ADD: f64 = 10.0;
 
-/// A whole step, the exchange included, whose bytes are few: both sweeps, the update, and the residual of the next step, which is
-/// kept until then. Residual and state are read and written, the forcing is read.
+/// A whole step, including the exchange, whose bytes are few: both sweeps, the update, and the residual of the next
+/// step, which is kept until then. Residual and state are read and written, the forcing is read.
 fn step(shape: Shape) -> Work {
     let operations = residual(shape).operations + (FORWARD + BACKWARD + ADD) * interior(shape);
     Work::new(operations, FIELD * (points(shape) + 4.0 * interior(shape)))
 }
 
-/// That of a stage on a zone. Every stage but the step reads two arrays and writes one.
+/// Returns the work of a stage on a zone. Every stage but the step reads two arrays and writes one.
 pub(super) fn work(stage: &str, shape: Shape) -> Work {
     let bytes = 3.0 * FIELD;
     match stage {

@@ -1,9 +1,10 @@
-//! The stages: what each does at least, and how long it takes.
+//! The stages: the least work of each, and the time that it takes.
 //!
-//! Operations are those that a stage does at the points it has to do them at, counted by hand from its formulas, a fused
-//! multiply-add being two, and division and square root one. Bytes are the least that any program would have to move for it
-//! once: every number that the stage needs from elsewhere is read once, every one that it leaves is written once, and
-//! nothing is read before it is written. So a stage that moves more, or does more than its formulas, falls behind its bound.
+//! Operations are those that a stage must do at the points where it must do them. They are counted by hand from its
+//! formulas, a fused multiply-add as two, division and square root as one. Bytes are the least that any program
+//! would have to move for the stage once: every number that the stage needs from outside is read once, every number
+//! that it leaves is written once, and nothing is read before it is written. So a stage that moves more, or does
+//! more than its formulas, misses its bound.
 
 pub(crate) mod bt;
 pub(crate) mod cg;
@@ -24,19 +25,19 @@ use thalweg::error::BuildError;
 use crate::crew::Crew;
 use crate::statistics::median;
 
-/// What a stage does in a pass over all of a problem.
+/// Work of a stage in a pass over all of a problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Work {
     /// Floating-point operations.
     pub(crate) operations: f64,
-    /// Bytes that are read or written at least.
+    /// Bytes that must be read or written.
     pub(crate) bytes: f64,
     /// Numbers that are gathered through indices.
     pub(crate) gathers: f64,
 }
 
 impl Work {
-    /// So many operations and bytes.
+    /// Returns work of these operations and bytes.
     pub(crate) const fn new(operations: f64, bytes: f64) -> Self {
         Self { operations, bytes, gathers: 0.0 }
     }
@@ -76,13 +77,14 @@ pub(crate) struct Measured {
     pub(crate) class: char,
     pub(crate) units: usize,
     pub(crate) stage: &'static str,
-    /// Of a pass over the whole problem.
+    /// Work of a pass over the whole problem.
     pub(crate) work: Work,
-    /// Bytes of all that the program goes through from one such pass to the next.
+    /// Bytes that the program goes through from one such pass to the next.
     pub(crate) resident: f64,
     /// Bytes that numbers are gathered from.
     pub(crate) gathered: f64,
-    /// Seconds of each pass over the whole problem by itself, every stage going through all of it before the next begins.
+    /// Seconds of each pass over the whole problem by this stage alone: every stage goes through all of it before
+    /// the next begins.
     #[serde(skip)]
     pub(crate) passes: Vec<f64>,
     /// Seconds of the stage in a step, summed over the units: in a plain loop, and as tasks.
@@ -90,13 +92,13 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The fastest pass.
+    /// Returns the time of the fastest pass.
     pub(crate) fn seconds(&self) -> f64 {
         self.passes.iter().copied().fold(f64::INFINITY, f64::min)
     }
 }
 
-/// Unit seconds per step, without and with the runtime: medians over repetitions by turns.
+/// Unit seconds per step, without and with the runtime: medians over interleaved repetitions.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Shares {
     pub(crate) plain: f64,
@@ -109,12 +111,12 @@ pub(crate) struct Shares {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Timed {
     pub(crate) seconds: f64,
-    /// What the runtime takes of them: the median over the repetitions.
+    /// The runtime's fraction of them: the median over the repetitions.
     pub(crate) runtime: f64,
 }
 
 impl Shares {
-    /// Of repetitions, each in a plain loop and as tasks.
+    /// Returns the shares of repetitions, each in a plain loop and as tasks.
     pub(crate) fn of(repetitions: &[(f64, f64)]) -> Self {
         Self {
             plain: middle(repetitions.iter().map(|(plain, _)| *plain)),
@@ -123,7 +125,7 @@ impl Shares {
         }
     }
 
-    /// Of repetitions, each in a plain loop, as tasks, and as tasks that are replayed.
+    /// Returns the shares of repetitions, each in a plain loop, as tasks, and as tasks that are replayed.
     pub(crate) fn with_replays(repetitions: &[[f64; 3]]) -> Self {
         let beside = |kind: usize| repetitions.iter().map(|times| (times[0], times[kind])).collect::<Vec<_>>();
         Self { replayed: Some(Timed::of(&beside(2))), ..Self::of(&beside(1)) }
@@ -139,33 +141,35 @@ impl Timed {
     }
 }
 
-/// The median, which of nothing is no number.
+/// Returns the median, NaN if there are no values.
 fn middle(values: impl Iterator<Item = f64>) -> f64 {
     median(&values.collect::<Vec<_>>()).unwrap_or(f64::NAN)
 }
 
 /// How much is measured.
 ///
-/// What else happens on a machine comes and goes within seconds: a repetition is some short turns rather than a long one.
+/// Disturbances on a machine come and go within seconds, so a repetition is several short turns instead of a long
+/// one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
-    /// Passes of each stage at least.
+    /// Minimum number of passes of each stage.
     pub(crate) passes: usize,
-    /// Repetitions of a plain loop and of tasks, by turns.
+    /// Interleaved repetitions of a plain loop and of tasks.
     pub(crate) repetitions: usize,
-    /// Seconds that the passes of a program, and each repetition, should take at least.
+    /// Minimum seconds of all passes of a program, and of each repetition.
     pub(crate) seconds: f64,
 }
 
 impl Effort {
-    /// How many passes, or steps, of which one takes `seconds`.
+    /// Returns the number of passes, or of steps, if one takes `seconds`.
     pub(crate) fn times(&self, least: usize, seconds: f64) -> usize {
         ((self.seconds / seconds) as usize).clamp(least, 2000)
     }
 
-    /// How many turns there are beside a plain loop, and how many steps each has, of which one takes `seconds`.
+    /// Returns the number of turns, each with a plain loop, and the number of steps in each, if a step takes
+    /// `seconds`.
     pub(crate) fn turns(&self, seconds: f64) -> (usize, usize) {
-        /// With fewer steps in a turn, its beginning and its end would count.
+        /// With fewer steps in a turn, its beginning and its end would matter.
         const LEAST: usize = 20;
         const MOST_TURNS: usize = 5;
         let steps = self.times(1, seconds);
@@ -174,13 +178,13 @@ impl Effort {
     }
 }
 
-/// A runtime with a unit of one core for each of the crew's threads, and else as users have it.
+/// Builds a runtime with a one-core unit for each of the crew's threads, and otherwise as users have it.
 fn runtime(crew: &Crew) -> Result<Runtime, BuildError> {
     let units = crew.units();
     Runtime::builder().compute_units(format!("{units}:CPU:1")).use_current_thread(true).build()
 }
 
-/// The seconds until so many steps of tasks have ended, of which `submit` submits one.
+/// Returns the seconds until `steps` steps of tasks have ended; `submit` submits one step.
 fn timed_tasks(
     rt: &Runtime,
     steps: usize,
@@ -192,7 +196,7 @@ fn timed_tasks(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// The seconds that `work` takes.
+/// Returns the seconds that `work` takes.
 fn timed(work: impl FnOnce()) -> f64 {
     let start = Instant::now();
     work();

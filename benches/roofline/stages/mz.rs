@@ -1,4 +1,4 @@
-//! What BT, SP and LU have in common: the stages that are the same in all, and how they are measured.
+//! Common parts of BT, SP and LU: the stages that are the same in all, and their measurement.
 
 use std::error::Error;
 
@@ -13,26 +13,26 @@ use crate::crew::Crew;
 /// Bytes of an array per point: five numbers.
 pub(super) const FIELD: f64 = 40.0;
 
-/// All points of a zone.
+/// Returns the number of points of a zone.
 pub(super) fn points(Shape { nx, ny, nz }: Shape) -> f64 {
     (nx * ny * nz) as f64
 }
 
-/// Those that are solved for.
+/// Returns the number of points that are solved for.
 pub(super) fn interior(Shape { nx, ny, nz }: Shape) -> f64 {
     ((nx - 2) * (ny - 2) * (nz - 2)) as f64
 }
 
-/// The spatial operator, where a point's fluxes are found once for all sums that they belong to.
+/// The spatial operator. A point's fluxes are computed once for all sums that they belong to.
 ///
 /// | operations | at | for |
 /// | --- | --- | --- |
 /// | 16 | every point | 1/ρ, velocities, pressure, and the energy whose second difference conducts heat |
-/// | 28 | interior points | what the point contributes to its own sums: 11 dissipation, 14 viscosity, 3 heat |
-/// | 10 | and each direction | what its neighbours get alike: 3 of the flux, 3 viscosity, 4 heat |
-/// | 2 · 12 | and each direction | each neighbour's part of its own: 1 density, 7 momenta, 3 energy, 1 of their common factor |
+/// | 28 | interior points | the point's contribution to its own sums: 11 dissipation, 14 viscosity, 3 heat |
+/// | 10 | and each direction | the same contribution to both neighbours: 3 of the flux, 3 viscosity, 4 heat |
+/// | 2 · 12 | and each direction | each neighbour's own part: 1 density, 7 momenta, 3 energy, 1 their common factor |
 /// | 20 + 25 | interior points | dissipation of the points two away, in x and in y and z |
-/// | 25 | interior points | six neighbours' parts joined |
+/// | 25 | interior points | adding up six neighbours' parts |
 /// | 10 | interior points | the forcing, and the factor |
 ///
 /// The state is read everywhere, the forcing inside; the result is written inside.
@@ -52,7 +52,7 @@ pub(super) fn exchange(Shape { nx, ny, nz }: Shape) -> Work {
     Work::new(0.0, 2.0 * FIELD * (2 * (nx - 2 + ny - 2) * (nz - 2)) as f64)
 }
 
-/// The work of a stage in all zones.
+/// Returns the work of a stage in all zones.
 fn work(benchmark: Benchmark, stage: &str, zones: &Zones) -> Work {
     let of_zone = |shape| match benchmark {
         Benchmark::Bt => bt::work(stage, shape),
@@ -99,7 +99,7 @@ pub(crate) fn measure(
     Ok(passes.into_iter().map(measured).collect())
 }
 
-/// Seconds of passes of each stage through all zones, and of whole steps.
+/// Returns the seconds of passes of each stage through all zones, and of whole steps.
 fn passes(benchmark: Benchmark, mut zones: PlainLoop<'_>, effort: Effort) -> Vec<(&'static str, Vec<f64>)> {
     let stages = plain_stages(benchmark, Fuse::Stages);
     let mut seconds = vec![("exchange", Vec::new())];
@@ -130,7 +130,7 @@ impl OfStep {
     }
 }
 
-/// Steps as a plain loop and as tasks, by turns, on the same arrays.
+/// Measures steps in a plain loop and as tasks, interleaved, on the same arrays.
 fn shares(
     crew: &Crew,
     benchmark: Benchmark,

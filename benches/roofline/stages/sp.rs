@@ -1,7 +1,7 @@
 //! SP's stages: operations and least bytes.
 //!
-//! All arrays hold five numbers per point, 40 bytes. Interior points are those that are solved for; planes of constant z are
-//! transformed as a whole, since their boundary fills vectors.
+//! All arrays hold five numbers per point, 40 bytes. Interior points are those that are solved for; planes of
+//! constant z are transformed as a whole, since their boundary fills vectors.
 
 use npb::mz::Shape;
 
@@ -10,25 +10,25 @@ use super::mz::{FIELD, add, exchange, interior, points, residual};
 
 /// 1/ρ, velocities (4), kinetic and internal energy (8), the speed of sound (3), at a point.
 const FLOW: f64 = 15.0;
-/// Of the flow, what the sweeps in planes need: the kinetic energy per mass is left out.
+/// The part of the flow that the sweeps in planes need: all but the kinetic energy per mass.
 const FLOW_OF_SWEEPS: f64 = 14.0;
-/// Into waves: the compressibility 2, energy 8, the three products of it 6, momenta 8, sums 2.
+/// Transform into waves: the compressibility 2, energy 8, its three products 6, momenta 8, sums 2.
 const ENTER: f64 = 26.0;
-/// Waves in one direction from those in another: a rotation.
+/// Transform of waves in one direction into another: a rotation.
 const ROTATE: f64 = 7.0;
-/// Back from waves: the flow anew 11, density 10, momenta 8, energy 8.
+/// Transform back from waves: the flow again 11, density 10, momenta 8, energy 8.
 const LEAVE: f64 = 11.0 + 26.0;
-/// Three pentadiagonal matrices at a point: the entries 14; elimination 2 for the diagonal, 11 for each matrix, 5 for each of
-/// the five right-hand sides; 4 for each on the way back.
+/// Three pentadiagonal matrices at a point: the entries 14; elimination 2 for the diagonal, 11 for each matrix, 5
+/// for each of the five right-hand sides; 4 for each in back substitution.
 const SOLVE: f64 = 14.0 + 2.0 + 3.0 * 11.0 + 5.0 * 5.0 + 5.0 * 4.0;
 
-/// Whole planes, all but the first and the last.
+/// Returns the points of whole planes, all but the first and the last.
 fn planes(Shape { nx, ny, nz }: Shape) -> f64 {
     (nx * ny * (nz - 2)) as f64
 }
 
-/// A whole step, the exchange included, whose bytes are few: the stages' operations, but that the flow of a plane is found once;
-/// state and forcing are read, the state is written.
+/// A whole step, including the exchange, whose bytes are few: the stages' operations, except that the flow of a
+/// plane is computed only once; state and forcing are read, and the state is written.
 fn step(shape: Shape) -> Work {
     let operations: f64 = ["residual", "txinvr", "x sweep", "y sweep", "z sweep", "add"]
         .into_iter()
@@ -38,7 +38,7 @@ fn step(shape: Shape) -> Work {
     Work::new(once, FIELD * (points(shape) + 2.0 * interior(shape)))
 }
 
-/// That of a stage on a zone. Of every stage's arrays the state is read, and the right-hand side is read and written.
+/// Returns the work of a stage on a zone. Every stage reads the state, and reads and writes the right-hand side.
 pub(super) fn work(stage: &str, shape: Shape) -> Work {
     let bytes = 3.0 * FIELD * interior(shape);
     match stage {

@@ -3,6 +3,7 @@
 mod doctor;
 mod kernel;
 mod topo;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -23,6 +24,8 @@ enum Command {
     Kernel(kernel::Options),
     /// Shows physical and logical cores, NUMA nodes and accelerators, and the cores that units would get
     Topo(topo::Options),
+    /// Shows a trace: a summary of where the time went, comparisons, conditions, and files for other programs
+    Trace(Box<trace::Options>),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Command::Doctor(options) => doctor::run(&options).map_err(Into::into),
         Command::Kernel(options) => kernel::run(&options),
         Command::Topo(options) => topo::run(&options),
+        Command::Trace(options) => trace::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! What the attributes say: `target`'s options, and how a loop is shared out.
+//! Parsing of the attributes: `target`'s options, and how a loop is shared out.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
@@ -12,52 +12,52 @@ pub(crate) struct Options {
     /// Parameters whose elements several iterations may touch.
     pub(crate) shared: Vec<Ident>,
     pub(crate) split: Option<Split>,
-    /// Its two loops become one.
+    /// Whether its two loops are fused.
     pub(crate) fuse: bool,
 }
 
 /// The option `split`: tasks for parts of the outermost loop.
 pub(crate) struct Split {
     pub(crate) span: Span,
-    /// How many; two for each unit, if that is not said.
+    /// The number of tasks; two per unit if not given.
     pub(crate) pieces: Option<syn::Expr>,
 }
 
 /// The clause `teams`.
 pub(crate) struct Teams {
-    /// Teams at most.
+    /// Maximum number of teams.
     pub(crate) num: Option<LitInt>,
-    /// Threads of a team at most.
+    /// Maximum number of threads of a team.
     pub(crate) thread_limit: u32,
     pub(crate) private: Vec<Sized>,
     pub(crate) firstprivate: Vec<Sized>,
 }
 
-/// An array, and how many of its elements a team has.
+/// An array, with the number of its elements that a team has.
 #[derive(Clone)]
 pub(crate) struct Sized {
     pub(crate) name: Ident,
     pub(crate) len: syn::Expr,
 }
 
-/// Optimizations that are switched off.
+/// Optimizations that are disabled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Off {
-    /// Arrays that clauses name stay where they are.
+    /// Arrays named by clauses are not copied to team memory.
     pub(crate) team_memory: bool,
-    /// Loops stay loops where one iteration is all that a thread gets.
+    /// Loops stay loops even if a thread gets only one iteration.
     pub(crate) once: bool,
-    /// The first nested loop gets a team's first dimension, not the innermost one.
+    /// The first nested loop gets a team's first dimension, instead of the innermost one.
     pub(crate) innermost_first: bool,
 }
 
-/// The largest team that the interfaces know.
+/// The largest team that the interfaces support.
 const MOST_THREADS: u32 = 1024;
 
-/// Threads of a team, unless that is said.
+/// Default number of threads of a team.
 pub(crate) const DEFAULT_THREADS: u32 = 256;
 
-/// How a loop is shared out.
+/// The sharing out of a loop.
 #[derive(Default)]
 pub(crate) struct Share {
     /// Over teams.
@@ -74,7 +74,7 @@ pub(crate) struct Distribute {
 }
 
 impl Distribute {
-    /// The arrays of which each team has a chunk in its memory.
+    /// Returns the arrays whose chunks teams hold in their memory.
     pub(crate) fn chunked(&self) -> impl Iterator<Item = &Sized> {
         self.private.iter().chain(&self.firstprivate).chain(&self.lastprivate)
     }
@@ -83,11 +83,11 @@ impl Distribute {
 pub(crate) struct Parallel {
     pub(crate) span: Span,
     pub(crate) reductions: Vec<(Reduction, Ident)>,
-    /// Running sums, and what else runs along.
+    /// Running sums, and other running reductions.
     pub(crate) scans: Vec<(Reduction, Ident)>,
 }
 
-/// How the parts of a reduction are combined.
+/// The operation of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
     Sum,
@@ -97,12 +97,12 @@ pub(crate) enum Reduction {
 }
 
 impl Share {
-    /// Whether the loop is shared out at all.
+    /// Returns whether the loop is shared out at all.
     pub(crate) fn is_shared(&self) -> bool {
         self.distribute.is_some() || self.parallel.is_some()
     }
 
-    /// Over teams and threads at once.
+    /// Returns whether it is shared out over teams and threads at once.
     pub(crate) fn is_combined(&self) -> bool {
         self.distribute.is_some() && self.parallel.is_some()
     }
@@ -115,7 +115,7 @@ impl Share {
         self.parallel.as_ref().map_or(&[], |parallel| &parallel.scans)
     }
 
-    /// What the attributes of a loop say.
+    /// Parses the attributes of a loop.
     pub(crate) fn parse(attributes: &[Attribute]) -> Result<Self> {
         let mut share = Self::default();
         for attribute in attributes {
@@ -146,7 +146,7 @@ impl Share {
     }
 }
 
-/// Calls `clause` for each clause of a list: with its name, and what stands in its brackets.
+/// Calls `clause` for each clause of a list, with its name and the input after it.
 fn clauses(input: ParseStream<'_>, mut clause: impl FnMut(&Ident, ParseStream<'_>) -> Result<()>) -> Result<()> {
     while !input.is_empty() {
         let name: Ident = input.parse()?;
@@ -171,7 +171,7 @@ fn in_brackets<T>(input: ParseStream<'_>, parse: impl Fn(ParseStream<'_>) -> Res
     Ok(items)
 }
 
-/// `name: LEN`
+/// Parses `name: LEN`.
 fn with_length(input: ParseStream<'_>) -> Result<Sized> {
     let name: Ident = input.parse()?;
     if !input.peek(Token![:]) {
@@ -182,7 +182,7 @@ fn with_length(input: ParseStream<'_>) -> Result<Sized> {
     Ok(Sized { name, len: input.parse()? })
 }
 
-/// `[CHUNK] name`
+/// Parses `[CHUNK] name`.
 fn with_chunk(input: ParseStream<'_>) -> Result<Sized> {
     if !input.peek(syn::token::Bracket) {
         return Err(input.error("how many elements has a team's chunk? write `[CHUNK] name`"));
@@ -302,7 +302,7 @@ impl Teams {
                     input.parse::<Token![=]>()?;
                     let number: LitInt = input.parse()?;
                     if number.base10_parse::<u32>()? == 0 {
-                        return Err(Error::new(number.span(), "no team at all computes nothing; write 1 or more"));
+                        return Err(Error::new(number.span(), "zero teams compute nothing; write 1 or more"));
                     }
                     self.num = Some(number);
                 }

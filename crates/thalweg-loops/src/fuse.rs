@@ -1,8 +1,9 @@
-//! The option `fuse`: two loops that follow each other become one, whose iterations do what both do.
+//! The option `fuse`: merges two consecutive loops into one whose iterations do the work of both.
 //!
-//! Made of the source, before it is read for the kernel: so cores and kernels get the same loop. It is allowed where iteration
-//! i of the second loop touches, of all that the first one writes, element i alone, and writes nothing else that the first one
-//! touches; then no iteration can tell the difference. What is refused here would be a race, or another result.
+//! The merge happens on the source, before it is parsed for the kernel; so cores and kernels get the same loop. It is
+//! allowed if iteration i of the second loop touches only element i of everything that the first loop writes, and
+//! writes nothing else that the first one touches; then no iteration can tell the difference. Code refused here would
+//! have a race or a different result.
 
 use crate::ir::{Array, Element, Expr, ExprKind, Function, Loop, ParamId, Place, VarId};
 use crate::parse::refuse;
@@ -12,8 +13,8 @@ use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{ItemFn, Result, Stmt, parse_quote};
 
-/// The function with one loop in the place of its two, and the parameters whose elements the second one finds where the first
-/// one has just left them.
+/// Returns the function with its two loops replaced by one, and the parameters whose elements the second loop finds
+/// where the first has just left them.
 pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<ParamId>)> {
     let [first, second] = function.kernels.as_slice() else {
         let span = function.kernels.last().map_or_else(|| function.name.span(), |one| one.span);
@@ -25,7 +26,7 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     refuse_hidden_names(item)?;
     if let Some((var, _)) = function.lets.iter().find(|(var, _)| function.variables[*var].is_mutable) {
         let name = &function.variables[*var].name;
-        return refuse(name.span(), format!("`{name}` runs along in one loop, which stays one; leave `fuse` out"));
+        return refuse(name.span(), format!("a loop with the running sum `{name}` cannot be fused; leave `fuse` out"));
     }
     let tokens = |tokens: &dyn Fn(&syn::ExprForLoop) -> String| [tokens(&first.source), tokens(&second.source)];
     let [range, other] = tokens(&|source| source.expr.to_token_stream().to_string());
@@ -66,7 +67,8 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     Ok((merged(item, first, second), again))
 }
 
-/// Refuses names behind the first loop that hide others: in front of it they would hide them there as well.
+/// Refuses names declared after the first loop that hide others: moved before it, they would hide them in the first
+/// loop as well.
 fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
     let name = |pattern: &syn::Pat| match pattern {
         syn::Pat::Type(typed) => typed.pat.to_token_stream().to_string(),
@@ -78,7 +80,7 @@ fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
             Stmt::Expr(syn::Expr::ForLoop(_), _) => is_behind = true,
             Stmt::Local(local) if !known.insert(name(&local.pat)) && is_behind => {
                 let message = format!(
-                    "fused, the loop before would meet this `{}`, too; give it another name, or leave `fuse` out",
+                    "fused, the previous loop would meet this `{}` as well; give it another name, or leave `fuse` out",
                     name(&local.pat)
                 );
                 return refuse(local.pat.span(), message);
@@ -89,7 +91,7 @@ fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
     Ok(())
 }
 
-/// The loops in one, with all that stands between them in front.
+/// Returns the function with the merged loop; everything between the loops comes before it.
 fn merged(item: &ItemFn, first: &Loop, second: &Loop) -> ItemFn {
     let mut item = item.clone();
     let is_loop = |statement: &Stmt| matches!(statement, Stmt::Expr(syn::Expr::ForLoop(_), _));
@@ -105,12 +107,12 @@ fn merged(item: &ItemFn, first: &Loop, second: &Loop) -> ItemFn {
     item
 }
 
-/// Whether iterations of the loop have elements of their own: the first index is the loop's variable.
+/// Returns whether iterations of the loop have separate elements: the first index is the loop's variable.
 fn is_own(element: &Element, var: VarId) -> bool {
     matches!(element.indices.first().map(|index| &index.kind), Some(ExprKind::Var(index)) if *index == var)
 }
 
-/// What a loop touches.
+/// Everything that a loop touches.
 struct Touched<'a> {
     elements: Vec<(ParamId, &'a Element)>,
     params: BTreeSet<ParamId>,

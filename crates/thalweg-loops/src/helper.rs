@@ -1,7 +1,7 @@
 //! Functions that loops call: `#[device]`.
 //!
-//! Numbers in, a number out; a body of `let`s, assignments and loops over numbers, and one value at its end. The text stands
-//! in front of those kernels that call the function.
+//! They take and return numbers; the body consists of `let`s, assignments and loops over numbers, and a final value.
+//! Their text precedes the kernels that call them.
 
 use crate::parse::{self, refuse, text_name};
 use proc_macro2::TokenStream;
@@ -9,7 +9,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{FnArg, ItemFn, Pat, Result, ReturnType};
 
-/// The function, and its text as a constant of a type with its name.
+/// Returns the function, with its text as a constant of a type with the same name.
 pub(crate) fn expand(item: &ItemFn) -> Result<TokenStream> {
     let text = text(item)?;
     let (name, vis) = (&item.sig.ident, &item.vis);
@@ -27,7 +27,7 @@ pub(crate) fn expand(item: &ItemFn) -> Result<TokenStream> {
     })
 }
 
-/// The text of a function with the attribute `device`.
+/// Returns the text of a function with the attribute `device`.
 pub(crate) fn text(item: &ItemFn) -> Result<String> {
     let signature = &item.sig;
     if let Some(generic) = signature.generics.params.first() {
@@ -42,7 +42,7 @@ pub(crate) fn text(item: &ItemFn) -> Result<String> {
     let mut params = Vec::new();
     for argument in &signature.inputs {
         let FnArg::Typed(argument) = argument else {
-            return refuse(argument.span(), "a kernel's function has no `self`; make it a function of its own");
+            return refuse(argument.span(), "a kernel's function has no `self`; make it a free function");
         };
         let (Pat::Ident(name), Some(ty)) = (&*argument.pat, parse::scalar(&argument.ty)) else {
             return refuse(

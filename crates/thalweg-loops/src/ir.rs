@@ -1,7 +1,7 @@
-//! What is left of a function of loops when its syntax is gone: numbers, arrays, loops and how they are shared out.
+//! The representation of a function of loops without its syntax: numbers, arrays, loops and how they are shared out.
 //!
-//! Every node keeps its place in the source, since all that is wrong with it is said there. Variables are numbers: names
-//! serve messages and the text alone. Types are numbers of [`crate::types`] until a lowering asks for them.
+//! Every node keeps its position in the source, for error messages. Variables are numbers; names serve messages and
+//! the text only. Types are ids of [`crate::types`] until a lowering resolves them.
 
 use crate::clauses::Share;
 use crate::types::{Scalar, TypeId};
@@ -11,22 +11,22 @@ use proc_macro2::{Ident, Span};
 pub(crate) struct Function {
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
-    /// All variables of all kernels: what `let` and `for` declare.
+    /// All variables of all kernels, declared by `let` and `for`.
     pub(crate) variables: Vec<Variable>,
-    /// What stands before, between and behind the loops: computed on the host. In the order of the source.
+    /// The `let`s before, between and after the loops, which are computed on the host. In source order.
     pub(crate) lets: Vec<(VarId, Option<Expr>)>,
-    /// The outermost loops: a kernel each.
+    /// The outermost loops, one kernel each.
     pub(crate) kernels: Vec<Loop>,
-    /// Names in capitals: numbers that the compiler knows.
+    /// Names in capitals: numbers known to the compiler.
     pub(crate) constants: Vec<Constant>,
     /// Functions that the loops call.
     pub(crate) helpers: Vec<Helper>,
-    /// Its outermost loop may run in pieces, each with windows of the arrays.
+    /// Whether its outermost loop may run in pieces, each with windows of the arrays.
     pub(crate) is_split: bool,
 }
 
 impl Function {
-    /// Whether pieces of the loop have windows of this parameter.
+    /// Returns whether pieces of the loop have windows of this parameter.
     pub(crate) fn is_windowed(&self, id: ParamId) -> bool {
         let param = &self.params[id];
         self.is_split && matches!(param.kind, ParamKind::Array(..)) && param.team.is_none()
@@ -46,11 +46,11 @@ pub(crate) enum Direction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParamKind {
-    /// A number, given by value.
+    /// A number passed by value.
     Number,
     /// A reference to one number.
     Cell(Direction),
-    /// A slice, or one of ndarray's arrays, of so many dimensions.
+    /// A slice, or an ndarray array, with this many dimensions.
     Array(Direction, usize),
 }
 
@@ -59,18 +59,18 @@ pub(crate) struct Param {
     pub(crate) kind: ParamKind,
     pub(crate) element: Scalar,
     pub(crate) ty: TypeId,
-    /// Each team's own, as a clause of `teams` says.
+    /// The copy that each team has, by a clause of `teams`.
     pub(crate) team: Option<TeamCopy>,
-    /// Iterations may touch the same elements.
+    /// Whether iterations may touch the same elements.
     pub(crate) is_shared: bool,
 }
 
-/// A small array that each team has a copy of.
+/// A small array that is copied for each team.
 #[derive(Clone)]
 pub(crate) struct TeamCopy {
-    /// Whether it begins with what the array holds.
+    /// Whether the copy begins with the contents of the array.
     pub(crate) is_first: bool,
-    /// How many elements it has at most.
+    /// Its maximum number of elements.
     pub(crate) len: syn::Expr,
 }
 
@@ -82,12 +82,13 @@ impl Param {
         }
     }
 
-    /// Whether the task accesses it: what is each team's own, and begins with nothing, is no data object at all.
+    /// Returns whether the task accesses it: an array that is private to each team and begins without contents is no
+    /// data object at all.
     pub(crate) fn is_access(&self) -> bool {
         self.direction().is_some() && self.team.as_ref().is_none_or(|team| team.is_first)
     }
 
-    /// Whether the task writes it.
+    /// Returns whether the task writes it.
     pub(crate) fn is_written(&self) -> bool {
         matches!(self.direction(), Some(Direction::Inout | Direction::Out)) && self.team.is_none()
     }
@@ -105,11 +106,11 @@ pub(crate) type ParamId = usize;
 
 pub(crate) struct Variable {
     pub(crate) name: Ident,
-    /// What the text calls it: no other variable has that name.
+    /// Its name in the text, which no other variable has.
     pub(crate) text: String,
     pub(crate) ty: TypeId,
     pub(crate) is_mutable: bool,
-    /// How many elements it has, if it is an array.
+    /// Its number of elements, if it is an array.
     pub(crate) array: Option<syn::Expr>,
 }
 
@@ -121,7 +122,7 @@ pub(crate) struct Constant {
 
 pub(crate) struct Helper {
     pub(crate) path: syn::Path,
-    /// Types of the arguments and of the result.
+    /// The types of the arguments and of the result.
     pub(crate) arguments: Vec<TypeId>,
     pub(crate) result: TypeId,
 }
@@ -144,7 +145,7 @@ pub(crate) enum Stmt {
         var: VarId,
         init: Option<Expr>,
     },
-    /// An array of one value.
+    /// An array filled with one value.
     LetArray {
         var: VarId,
         value: Expr,
@@ -203,7 +204,7 @@ pub(crate) enum ExprKind {
     Number(ParamId),
     Constant(usize),
     Cell(ParamId),
-    /// Elements of an array along a dimension; all, without one.
+    /// The number of elements along a dimension, or of all elements.
     Len(ParamId, Option<usize>),
     Element(Box<Element>),
     Minus(Box<Expr>),
@@ -270,10 +271,10 @@ impl Binary {
     }
 }
 
-/// A method of numbers that kernels have as well.
+/// A method of numbers that kernels also support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Math {
-    /// Of one number.
+    /// Methods of one number.
     Sqrt,
     Abs,
     Exp,
@@ -284,13 +285,13 @@ pub(crate) enum Math {
     Tanh,
     Floor,
     Ceil,
-    /// Of two.
+    /// Methods of two numbers.
     Min,
     Max,
     Powf,
     Atan2,
     Hypot,
-    /// Of three.
+    /// Methods of three numbers.
     MulAdd,
 }
 
@@ -314,7 +315,7 @@ impl Math {
         ("mul_add", Self::MulAdd, "fma"),
     ];
 
-    /// How many arguments the method has beside the number it is called on.
+    /// Returns the number of arguments in addition to the receiver.
     pub(crate) fn arguments(self) -> usize {
         match self {
             Self::Min | Self::Max | Self::Powf | Self::Atan2 | Self::Hypot => 1,
@@ -323,7 +324,7 @@ impl Math {
         }
     }
 
-    /// Whether integers have it, too.
+    /// Returns whether integers have the method, too.
     pub(crate) fn is_for_integers(self) -> bool {
         matches!(self, Self::Min | Self::Max | Self::Abs)
     }

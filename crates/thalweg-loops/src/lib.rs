@@ -1,22 +1,22 @@
-//! From a function of loops to a task for all units: what `#[thalweg::target]` does.
+//! Translation of functions of loops to tasks for all units: the implementation of `#[thalweg::target]`.
 //!
-//! Made after MACC (Ozen, Ayguadé and Labarta 2014): a loop is written once, annotated with how it is shared out over teams
-//! and their threads, and becomes a task for cores and a kernel for devices. Data move as the task's directions say, which
-//! are the types of the parameters.
+//! Modelled on MACC (Ozen, Ayguadé and Labarta 2014): a loop is written once, annotated with how it is shared out
+//! over teams and their threads, and becomes a task for cores and a kernel for devices. Data move according to the
+//! task's directions, which are given by the types of the parameters.
 //!
-//! One stage per module, each a pure function of what the one before has made:
-//! - [`parse`]: syntax to the representation of [`ir`], of the subset that cores and devices both have;
-//! - [`fuse`]: two loops in one, if that is asked for;
-//! - [`check`]: iterations that run at once leave each other alone; what each kernel consists of;
-//! - [`plan`]: the function that looks at a loop with the numbers of a launch;
+//! One stage per module, each a pure function of the result of the previous one:
+//! - [`parse`]: from syntax to the representation of [`ir`], for the subset that cores and devices share;
+//! - [`fuse`]: fuses two loops, if requested;
+//! - [`check`]: checks that concurrent iterations do not conflict, and collects the facts about each kernel;
+//! - [`plan`]: generates the function that analyses a loop with the numbers of a launch;
 //! - [`cores`]: the body for cores;
 //! - [`kernel`]: the text of the kernel;
-//! - [`task`]: what puts these together;
-//! - [`show`]: a kernel's text for people.
+//! - [`task`]: combines these;
+//! - [`show`]: a kernel's text for human readers.
 //!
-//! Nothing here touches a runtime or a compiler. What it makes calls `thalweg::loops::support` alone.
+//! Nothing here touches a runtime or a compiler. The generated code calls only `thalweg::loops::support`.
 
-/// Tokens of our own: their variables and the user's do not meet, whatever their names are.
+/// Generated tokens: their variables and the user's cannot collide, whatever their names.
 macro_rules! made {
     ($($tokens:tt)*) => {
         quote::quote_spanned!(proc_macro2::Span::mixed_site()=> $($tokens)*)
@@ -46,7 +46,7 @@ use syn::{ItemFn, Result};
 
 pub use show::{kernel_functions, kernel_text};
 
-/// The attribute `target`: the function itself, and beside it its task.
+/// The attribute `target`: returns the function itself, and in addition its task.
 pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
     let made = || {
         let options: Options = syn::parse2(options)?;
@@ -56,7 +56,7 @@ pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
     or_errors(made(), function)
 }
 
-/// The attribute `device`: the function itself, and beside it its text.
+/// The attribute `device`: returns the function itself, and in addition its text.
 pub fn device(options: TokenStream, function: TokenStream) -> TokenStream {
     let made = || {
         if !options.is_empty() {
@@ -67,7 +67,7 @@ pub fn device(options: TokenStream, function: TokenStream) -> TokenStream {
     or_errors(made(), function)
 }
 
-/// Errors, and the function as it is, so that they are not followed by others that say it is missing.
+/// Returns the errors together with the plain function, to avoid follow-up errors that it is missing.
 fn or_errors(made: Result<TokenStream>, function: TokenStream) -> TokenStream {
     made.unwrap_or_else(|errors| {
         let errors = errors.into_compile_error();

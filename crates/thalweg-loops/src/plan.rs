@@ -1,9 +1,9 @@
-//! The function that looks at a loop with the numbers of a launch: which elements it touches, and which iterations touch
-//! the same.
+//! Generation of the plan: the function that analyses a loop with the numbers of a launch. It finds which elements
+//! the loop touches, and which iterations touch the same ones.
 //!
-//! It computes with forms instead of numbers (`thalweg::loops::support::Form`): what an index is made of, and the least and
-//! the largest that it can be. Both bodies call it: the one for cores cuts arrays by what it says, the one for accelerators
-//! chooses the team, and whether the text has to look at indices itself.
+//! It computes with forms instead of numbers (`thalweg::loops::support::Form`): the structure of an index, and its
+//! smallest and largest value. Both bodies call it: the one for cores uses it to cut arrays, the one for accelerators
+//! to choose the team, and to decide whether the text has to check indices itself.
 
 use crate::check::Facts;
 use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt, VarId};
@@ -12,7 +12,7 @@ use crate::walk;
 use proc_macro2::TokenStream;
 use quote::format_ident;
 
-/// The arrays that a kernel writes: what the plan counts arrays by.
+/// Returns the arrays that a kernel writes; the plan numbers arrays by this list.
 pub(crate) fn written(function: &Function, kernel: &Loop) -> Vec<ParamId> {
     let mut written = Vec::new();
     walk::places(&kernel.body, &mut |place| {
@@ -27,7 +27,7 @@ pub(crate) fn written(function: &Function, kernel: &Loop) -> Vec<ParamId> {
     written
 }
 
-/// The arguments of a kernel's plan, as they are declared and as they are given.
+/// Returns the arguments of a kernel's plan, as declared and as passed.
 pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (Vec<TokenStream>, Vec<TokenStream>) {
     let (mut declared, mut given) = (Vec::new(), Vec::new());
     for param in &facts.params {
@@ -59,7 +59,7 @@ pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (V
     (declared, given)
 }
 
-/// The body of the plan.
+/// Returns the body of the plan.
 pub(crate) fn lower(function: &Function, types: &Types, facts: &Facts, kernel: &Loop) -> TokenStream {
     let written = written(function, kernel);
     let count = written.len();
@@ -97,9 +97,9 @@ struct Plan<'a> {
     types: &'a Types,
     facts: &'a Facts,
     written: Vec<ParamId>,
-    /// Loops around that are shared out.
+    /// The number of enclosing shared-out loops.
     level: usize,
-    /// The loop over threads that the walk is in, counted from 1; 0 outside.
+    /// The enclosing loop over threads, counted from 1; 0 outside.
     region: usize,
     regions: usize,
 }
@@ -184,7 +184,7 @@ impl Plan<'_> {
         made!(#first #end { #head #body })
     }
 
-    /// The elements that an expression reads.
+    /// Returns code for the elements that an expression reads.
     fn touches(&self, expr: &Expr) -> TokenStream {
         let mut touches = TokenStream::new();
         walk::expr(expr, &mut |inner| {
@@ -201,7 +201,7 @@ impl Plan<'_> {
             _ => None,
         };
         if !element.indices.iter().all(|index| self.facts.is_predictable(self.types, index)) {
-            // The text looks at it.
+            // The text checks the index.
             return windowed.map(|param| made!(nest.see_all(#param);)).unwrap_or_default();
         }
         let forms: Vec<_> = element.indices.iter().map(|index| self.form(index)).collect();
@@ -232,7 +232,7 @@ impl Plan<'_> {
         }
     }
 
-    /// An integer as a form.
+    /// Returns an integer as a form.
     fn form(&self, expr: &Expr) -> TokenStream {
         let ty = format_ident!("{}", self.types.of(expr.ty).rust());
         match &expr.kind {

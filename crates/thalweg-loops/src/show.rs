@@ -1,7 +1,9 @@
-//! The text of a function's kernels from a source file, for people and for compilers: complete but for the dialect.
+//! The text of a function's kernels from a source file, for human readers and for compilers: complete except for the
+//! dialect.
 //!
-//! Beside the kernels it has what these refer to, as far as that stands in the same file: functions with the attribute
-//! `device`, and constants as macros. A program gets the same from the compiler. Nothing here is part of an expansion.
+//! In addition to the kernels it includes the items they refer to, as far as these are in the same file: functions
+//! with the attribute `device`, and constants as macros. A program gets the same text from the compiler. Nothing here
+//! is part of an expansion.
 
 use crate::clauses::Options;
 use crate::{helper, task};
@@ -9,25 +11,26 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use syn::{ItemFn, Result};
 
-/// The texts of a function's kernels, as devices get them behind the dialect and `loops.h`, from a source file: of the
-/// function of this name with the attribute `target`, with the helpers and the constants of the same file in front.
+/// Returns the texts of a function's kernels from a source file, in the form in which devices get them after the
+/// dialect and `loops.h`. `name` is a function with the attribute `target`; the helpers and constants of the same
+/// file come first.
 ///
 /// # Errors
-/// If the file is no Rust, has no such function, or the function is not in the subset.
+/// If the file is not valid Rust, has no such function, or the function is not in the subset.
 pub fn kernel_text(file: &str, name: &str) -> std::result::Result<String, String> {
     let file = syn::parse_file(file).map_err(located)?;
     let mut items = Items::default();
     items.gather(&file.items);
     let (options, item) = items.targets.get(name).ok_or_else(|| {
-        format!("there is no function `{name}` with the attribute `target`; try the name as it stands behind `fn`")
+        format!("there is no function `{name}` with the attribute `target`; try the name that follows `fn`")
     })?;
     items.text(options.clone(), item).map_err(located)
 }
 
-/// The functions of a source file with the attribute `target`, by name.
+/// Returns the names of the functions of a source file with the attribute `target`.
 ///
 /// # Errors
-/// If the file is no Rust.
+/// If the file is not valid Rust.
 pub fn kernel_functions(file: &str) -> std::result::Result<Vec<String>, String> {
     let file = syn::parse_file(file).map_err(located)?;
     let mut items = Items::default();
@@ -40,7 +43,7 @@ fn located(error: syn::Error) -> String {
     format!("line {}, column {}: {error}", at.line, at.column + 1)
 }
 
-/// What a file has, its modules' included, by name.
+/// The items of a file by name, including those of its modules.
 #[derive(Default)]
 struct Items<'a> {
     targets: BTreeMap<String, (TokenStream, &'a ItemFn)>,
@@ -86,7 +89,7 @@ impl<'a> Items<'a> {
         let mut text = String::new();
         for (name, define) in &texts.defines {
             if let Some(value) = self.value(&quote::quote!(#define)) {
-                // A constant's value has brackets already.
+                // A constant's value is already in brackets.
                 let is_whole = matches!(define, syn::Expr::Path(_));
                 text +=
                     &if is_whole { format!("#define {name} {value}\n") } else { format!("#define {name} ({value})\n") };
@@ -101,13 +104,13 @@ impl<'a> Items<'a> {
         Ok(text + &texts.kernels)
     }
 
-    /// An expression of integers and the file's constants as C has it, if it has.
+    /// Returns an expression of integers and the file's constants in C syntax, if possible.
     fn value(&self, tokens: &TokenStream) -> Option<String> {
         let mut value = String::new();
         for token in tokens.clone() {
             match token {
                 TokenTree::Ident(name) => {
-                    // Its macro has the same name, and is not defined by itself.
+                    // Its macro would have the same name, and cannot be defined by itself.
                     let constant = self.constants.get(&name.to_string())?;
                     value += &format!("({})", self.value(&quote::quote!(#constant))?);
                 }

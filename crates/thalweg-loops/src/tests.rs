@@ -1,4 +1,4 @@
-//! From source to text, and what is refused.
+//! Tests of the generated text, and of refused sources.
 
 use super::{kernel_text, target};
 use proc_macro2::TokenStream;
@@ -17,7 +17,7 @@ fn refused(options: TokenStream, function: TokenStream) -> String {
 }
 
 #[test]
-fn a_line_is_enough() {
+fn plain_loop_becomes_a_kernel() {
     let text =
         text("", "fn vecadd(a: &[f64], b: &[f64], c: Out<'_, [f64]>) { for i in 0..c.len() { c[i] = a[i] + b[i]; } }");
     let expected = "\
@@ -52,7 +52,7 @@ fn no_barrier_follows_another() {
     assert!(lines.windows(2).all(|two| two != ["BARRIER();"; 2]), "{text}");
 }
 
-/// PoCL 3.1 executed the store after the inner loop once for each thread where that loop ran no iteration.
+/// PoCL 3.1 executed the store after the inner loop once for each thread if that loop ran no iteration.
 #[test]
 fn barrier_follows_no_other_around_a_loop_without_iterations() {
     let statements = |body: &str| {
@@ -101,7 +101,7 @@ fn nested_loops_get_dimensions_and_barriers() {
     }";
     let normal = text("", source);
     assert!(normal.contains("PARALLEL_Y(at_y, (INT64)0, (INT64)64)") && normal.contains("PARALLEL_X(at_x"), "{normal}");
-    assert_eq!(normal.matches("BARRIER();").count(), 1, "between the loops, and not behind the last: {normal}");
+    assert_eq!(normal.matches("BARRIER();").count(), 1, "between the loops, and not after the last: {normal}");
     assert!(normal.contains("if (LOCAL_ID(0) == 0)"), "the second nest has one dimension: {normal}");
     let plain = text("(off(innermost_first))", source);
     assert!(plain.find("PARALLEL_X").unwrap() < plain.find("PARALLEL_Y").unwrap(), "{plain}");
@@ -129,7 +129,7 @@ fn team_memory_holds_copies_and_chunks() {
 }
 
 #[test]
-fn indices_that_depend_on_data_are_looked_at() {
+fn data_dependent_indices_are_checked() {
     let text = text(
         "",
         "fn gather(x: &[f64], at: &[u32], y: &mut [f64]) { for i in 0..y.len() { y[i] = x[at[i] as usize]; } }",
@@ -138,7 +138,7 @@ fn indices_that_depend_on_data_are_looked_at() {
 }
 
 #[test]
-fn what_iterations_disturb_is_refused() {
+fn conflicting_iterations_are_refused() {
     let of = |body: TokenStream| {
         refused(quote!(), quote!(fn f(x: &[f64], at: &[u32], y: &mut [f64], s: &mut f64, n: usize) { #body }))
     };
@@ -251,7 +251,7 @@ fn what_iterations_disturb_is_refused() {
 }
 
 #[test]
-fn what_the_subset_lacks_is_named() {
+fn unsupported_syntax_is_named() {
     let of = |body: TokenStream| refused(quote!(), quote!(fn f(x: &[f64], y: &mut [f64], n: usize) { #body }));
     for (body, words) in [
         (quote!(for v in x.iter() {}), "a loop runs over integers"),
@@ -397,7 +397,7 @@ fn pieces_have_windows() {
 }
 
 #[test]
-fn a_kernel_with_too_many_parameters_is_refused() {
+fn kernel_with_too_many_parameters_is_refused() {
     let function = quote!(
         fn f(a: &ArrayRef3<f64>, b: &ArrayRef3<f64>, c: &mut ArrayRef3<f64>) {
             for i in 0..8usize {
@@ -406,11 +406,11 @@ fn a_kernel_with_too_many_parameters_is_refused() {
         }
     );
     let message = refused(quote!(split), function);
-    assert!(message.contains("a kernel has 24 parameters, and this one would need 29"), "{message}");
+    assert!(message.contains("a kernel has at most 24 parameters, and this one would need 29"), "{message}");
 }
 
 #[test]
-fn what_fusing_would_change_is_refused() {
+fn fusion_that_changes_the_result_is_refused() {
     let hidden = quote!(
         fn f(x: &mut [f64], y: &mut [f64], n: usize) {
             let end = n;
@@ -439,7 +439,7 @@ fn what_fusing_would_change_is_refused() {
 }
 
 #[test]
-fn a_running_sum_has_three_kernels() {
+fn running_sum_has_three_kernels() {
     let source = "fn f(x: &[f64], y: &mut [f64], z: &mut [f64]) {
         let mut sum = 0.0;
         for i in 0..x.len() { z[i] = sum; sum += x[i]; y[i] = sum; }
@@ -457,5 +457,5 @@ fn a_running_sum_has_three_kernels() {
         order.iter().map(|part| runs.find(part).unwrap_or_else(|| panic!("no {part} in {runs}"))).collect();
     assert!(places.is_sorted(), "{runs}");
     let declared = source.replace("for i", "#[distribute] #[parallel_for(scan(+: sum))] for i");
-    assert_eq!(text, self::text("", &declared), "the clause says what the loop does");
+    assert_eq!(text, self::text("", &declared), "the clause matches the detected sum");
 }

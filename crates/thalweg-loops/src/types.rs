@@ -1,7 +1,7 @@
-//! Types of numbers, as rustc will find them: by unification, with the defaults that Rust has for literals.
+//! Types of numbers, inferred as rustc will infer them: by unification, with Rust's defaults for literals.
 //!
-//! The text has to name the type of every variable. rustc sees the same function and refuses what does not fit; so what is
-//! found here has to be right for programs that rustc accepts, and no others.
+//! The text has to name the type of every variable. rustc sees the same function and refuses type errors; so the
+//! inference here only has to be right for programs that rustc accepts.
 
 use syn::Ident;
 
@@ -40,12 +40,12 @@ impl Scalar {
         Self::NAMES.iter().find(|(_, scalar, _)| *scalar == self).map_or("f64", |(rust, ..)| rust)
     }
 
-    /// What the dialect calls it.
+    /// Returns its name in the dialect.
     pub(crate) fn text(self) -> &'static str {
         Self::NAMES.iter().find(|(_, scalar, _)| *scalar == self).map_or("double", |(.., text)| text)
     }
 
-    /// The type that a kernel's parameter has for it on the host.
+    /// Returns the type of a kernel's parameter on the host.
     pub(crate) fn parameter(self) -> &'static str {
         match self {
             Self::Bool => "i32",
@@ -67,7 +67,7 @@ impl Scalar {
         if matches!(self, Self::F32 | Self::I32 | Self::U32 | Self::Bool) { 32 } else { 64 }
     }
 
-    /// Whether data objects that kernels share can have elements of it.
+    /// Returns whether data objects that kernels share can have elements of this type.
     pub(crate) fn is_element(self) -> bool {
         !matches!(self, Self::Bool | Self::Isize | Self::Usize)
     }
@@ -79,7 +79,7 @@ pub(crate) type TypeId = usize;
 #[derive(Debug, Clone, Copy)]
 enum Node {
     Known(Scalar),
-    /// Of a literal without a suffix.
+    /// The type of a literal without a suffix.
     Integer,
     Float,
     Any,
@@ -119,7 +119,7 @@ impl Types {
         id
     }
 
-    /// Both are the same type. Where they are not, rustc says so.
+    /// Makes both types equal. If they differ, rustc reports that.
     pub(crate) fn unify(&mut self, a: TypeId, b: TypeId) {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_get_the_type_of_what_they_meet() {
+    fn literals_get_the_type_they_are_unified_with() {
         let mut types = Types::default();
         let (literal, sum, x) = (types.float(), types.any(), types.known(Scalar::F32));
         types.unify(literal, sum);

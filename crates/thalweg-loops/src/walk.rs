@@ -1,4 +1,4 @@
-//! Visits all expressions below a node, in the order of the source.
+//! Visitors of all expressions below a node, in source order.
 
 use crate::ir::{Element, Expr, ExprKind, Loop, Place, Stmt};
 
@@ -30,7 +30,7 @@ pub(crate) fn statements<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a E
     }
 }
 
-/// The same for a loop, its range included.
+/// Does the same for a loop, including its range.
 pub(crate) fn of_loop<'a>(one: &'a Loop, visit: &mut dyn FnMut(&'a Expr)) {
     expr(&one.first, visit);
     expr(&one.end, visit);
@@ -41,7 +41,7 @@ fn element<'a>(at: &'a Element, visit: &mut dyn FnMut(&'a Expr)) {
     at.indices.iter().for_each(|index| expr(index, visit));
 }
 
-/// The same for an expression itself.
+/// Does the same for the expression itself.
 pub(crate) fn expr<'a>(one: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
     visit(one);
     match &one.kind {

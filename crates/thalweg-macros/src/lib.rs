@@ -1,11 +1,11 @@
-//! The attributes `target` and `device`, which `thalweg` re-exports by its feature `macros`; see there.
+//! The attributes `target` and `device`, which `thalweg` re-exports under its feature `macros`; see there.
 //!
-//! A crate of attributes can export nothing else, so all that they do is in `thalweg-loops`, where it is tested and where
-//! the program `thalweg` gets at it.
+//! A proc-macro crate can export nothing else, so the implementation is in `thalweg-loops`, where it is tested and
+//! where the program `thalweg` can use it.
 
 use proc_macro::TokenStream;
 
-/// Makes a task of a function of loops: see `thalweg::loops`.
+/// Turns a function of loops into a task: see `thalweg::loops`.
 #[proc_macro_attribute]
 pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
     thalweg_loops::target(options.into(), function.into()).into()

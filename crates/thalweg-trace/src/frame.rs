@@ -11,11 +11,12 @@
 //! | [`SITES`] | per site: number, line, column, lengths of name and file (`u32` each), name, file |
 //! | [`DATA`] | per data object: number (`u64`), bytes (`u64`), length of name (`u32`), name |
 //! | [`EVENTS`] | thread (`u32`), zero (`u32`), position of the first word in the thread's sequence (`u64`), words |
+//! | [`REGIONS`] | per region: number (`u32`), length of its text (`u32`), data object (`u64`), bytes (`u64`), text |
 //! | [`END`] | ticks at the end of the run (`u64`) |
 //!
-//! A name is written before the first record that refers to it, so a file that ends early, because the program was
-//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions say where
-//! they belong.
+//! A name is written before the first record that refers to it. So a file that ends early, because the program was
+//! killed, is complete up to its last whole frame. Frames of one thread may be out of order: their positions state
+//! where they belong.
 
 /// The first eight bytes of a trace file.
 pub const MAGIC: [u8; 8] = *b"THALWEG\x1a";
@@ -29,10 +30,12 @@ pub const SITES: u32 = 2;
 pub const DATA: u32 = 3;
 /// A frame with records of one thread.
 pub const EVENTS: u32 = 4;
-/// The last frame of a run that ended regularly.
+/// The last frame of a run that ended normally.
 pub const END: u32 = 5;
+/// A frame with regions, in traces that have accesses.
+pub const REGIONS: u32 = 6;
 
-/// The head of a file.
+/// Returns the head of a file.
 pub fn head() -> [u8; 12] {
     let mut head = [0; 12];
     head[..8].copy_from_slice(&MAGIC);
@@ -68,4 +71,13 @@ pub fn push_data(out: &mut Vec<u8>, number: u64, bytes: u64, name: &str) {
     out.extend(bytes.to_le_bytes());
     out.extend((name.len() as u32).to_le_bytes());
     out.extend(name.as_bytes());
+}
+
+/// Appends a region to the payload of a [`REGIONS`] frame.
+pub fn push_region(out: &mut Vec<u8>, number: u32, data: u64, bytes: u64, text: &str) {
+    out.extend(number.to_le_bytes());
+    out.extend((text.len() as u32).to_le_bytes());
+    out.extend(data.to_le_bytes());
+    out.extend(bytes.to_le_bytes());
+    out.extend(text.as_bytes());
 }

@@ -1,17 +1,19 @@
-//! Reading a trace file into tables.
+//! The reader of trace files, which turns them into tables.
 //!
-//! A file that ends early, or is damaged, is read up to there; [`Trace::problem`] says what is wrong at which byte. A
-//! file that is no trace, or of another version, is refused.
+//! A file that ends early, or is damaged, is read up to that point; [`Trace::problem`] states the problem and the
+//! byte. A file that is not a trace, or has another version, is refused.
 //!
-//! Records of several threads are put together by the numbers of tasks: no order between threads is assumed.
+//! Records of several threads are joined by the numbers of tasks: no order between threads is assumed.
 
 use crate::frame::{self, MAGIC, VERSION};
 use crate::record::{self, Between, End, Happened, Stage, UNKNOWN, kind_of, small_of, time_of, unit_of};
-use crate::tables::{Copy, Data, Decision, Dependence, Memory, Note, Site, State, Task, Trace, Unit};
+use crate::tables::{
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, Region, Site, State, Task, Trace, Unit,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// Why a file is refused.
+/// The reason why a file is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -20,15 +22,15 @@ pub enum ReadError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// The file is no trace.
+    /// The file is not a trace.
     #[error("cannot read trace {path}: {problem}")]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, at which byte.
+        /// The problem, and the byte.
         problem: String,
     },
 }
@@ -37,8 +39,8 @@ impl Trace {
     /// Reads a file.
     ///
     /// # Errors
-    /// If the file cannot be read, is no trace, or is of another version. A file that ends early is no error: see
-    /// [`Trace::problem`].
+    /// If the file cannot be read, is not a trace, or has another version. A file that ends early is not an error:
+    /// see [`Trace::problem`].
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         let bytes = std::fs::read(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
         Self::from_bytes(&bytes).map_err(|problem| ReadError::Format { path: path.to_owned(), problem })
@@ -47,19 +49,19 @@ impl Trace {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// What is wrong, if it is no trace or one of another version.
+    /// The problem, if it is not a trace or has another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
         if !bytes.starts_with(&MAGIC) {
-            let problem =
-                "byte 0: it does not begin as a trace does; try a file that was written with THALWEG_TRACE=FILE";
+            let problem = "byte 0: it does not begin like a trace; try a file that was written with THALWEG_TRACE=FILE";
             return Err(problem.to_owned());
         }
         let Some(version) = bytes.get(8..12) else { return Err("byte 8: it ends before the version".to_owned()) };
         let version = u32::from_le_bytes(version.try_into().expect("four bytes"));
         if version != VERSION {
-            let hint = if version > VERSION { "a newer `thalweg trace`" } else { "the `thalweg trace` of that time" };
+            let hint =
+                if version > VERSION { "a newer `thalweg trace`" } else { "the `thalweg trace` of that version" };
             return Err(format!(
-                "byte 8: it has version {version}, and this program reads version {VERSION}; try {hint}"
+                "byte 8: it has version {version}, but this program reads version {VERSION}; try {hint}"
             ));
         }
         let mut reader = Reader::default();
@@ -77,7 +79,7 @@ impl Trace {
     }
 }
 
-/// What was read so far.
+/// The state of reading a file.
 #[derive(Default)]
 struct Reader {
     trace: Trace,
@@ -88,7 +90,7 @@ struct Reader {
     end: Option<u64>,
 }
 
-/// Takes numbers and texts from a payload.
+/// The fields of a payload, taken one after the other.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -112,7 +114,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Reader {
-    /// Reads the frame at a byte; where the next one begins.
+    /// Reads the frame at a byte, and returns where the next one begins.
     fn frame(&mut self, bytes: &[u8], at: usize) -> Result<usize, String> {
         let mut rest = Fields(&bytes[at..]);
         let ends_early = |_| "the file ends in the middle of a frame; was the program killed?".to_owned();
@@ -123,6 +125,7 @@ impl Reader {
             frame::META => self.meta(fields.0),
             frame::SITES => self.read_sites(&mut fields)?,
             frame::DATA => self.data(&mut fields)?,
+            frame::REGIONS => self.regions(&mut fields)?,
             frame::EVENTS => self.events(&mut fields)?,
             frame::END => self.end = Some(fields.u64()?),
             kind => return Err(format!("no frame has kind {kind}")),
@@ -176,6 +179,18 @@ impl Reader {
         Ok(())
     }
 
+    fn regions(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
+        while !fields.0.is_empty() {
+            let (number, length, data, bytes) = (fields.u32()?, fields.u32()?, fields.u64()?, fields.u64()?);
+            let text = fields.text(length)?;
+            if number as usize != self.trace.regions.len() {
+                return Err(format!("region {number} follows {} others", self.trace.regions.len()));
+            }
+            self.trace.regions.push(Region { data, bytes, text });
+        }
+        Ok(())
+    }
+
     fn events(&mut self, fields: &mut Fields<'_>) -> Result<(), String> {
         let (thread, _, position) = (fields.u32()?, fields.u32()?, fields.u64()?);
         let (words, rest) = fields.0.as_chunks::<8>();
@@ -196,7 +211,7 @@ impl Reader {
         }
         let mut events = Events::default();
         for (thread, frames) in threads {
-            // Where frames are missing, because a writer kept the latest ones only, a new sequence begins.
+            // If frames are missing, because a writer kept only the latest ones, a new sequence begins.
             let mut sequences: Vec<(u64, Vec<u64>)> = Vec::new();
             for (position, words) in frames {
                 match sequences.last_mut() {
@@ -220,13 +235,13 @@ impl Reader {
         self.trace.problem.get_or_insert(problem);
     }
 
-    /// Ticks in nanoseconds.
+    /// Converts ticks to nanoseconds.
     fn ns(&self, ticks: u64) -> u64 {
         if self.ticks_per_ns > 0.0 { (ticks as f64 / self.ticks_per_ns).round() as u64 } else { ticks }
     }
 }
 
-/// What is known of a task by its number.
+/// The known facts about a task.
 #[derive(Default, Clone)]
 struct Known {
     submitted: Option<(u64, u32)>,
@@ -241,6 +256,7 @@ struct Known {
 struct Events {
     tasks: HashMap<u64, Known>,
     dependences: Vec<(u64, u64, Option<u64>, bool)>,
+    accesses: Vec<(u64, u32, AccessMode)>,
     notes: Vec<(u64, u64, Happened)>,
     copies: Vec<Copy>,
     states: Vec<State>,
@@ -265,7 +281,13 @@ impl Events {
             let unit = |unit: u32| (unit != record::NO_UNIT).then_some(unit as usize);
             let is_timed = !matches!(
                 kind,
-                record::BASE | record::PARENT | record::DEPENDENT | record::VALUE | record::ORDER | record::FAR
+                record::BASE
+                    | record::PARENT
+                    | record::DEPENDENT
+                    | record::VALUE
+                    | record::ORDER
+                    | record::FAR
+                    | record::ACCESS
             );
             if is_timed {
                 self.end = self.end.max(time);
@@ -275,6 +297,11 @@ impl Events {
                 record::SUBMITTED => {
                     submitted = record[1];
                     self.tasks.entry(submitted).or_default().submitted = Some((time, small));
+                }
+                record::ACCESS => {
+                    use AccessMode::{Commutative, Order, Read, Reduction, Update, Write};
+                    let mode = [Read, Write, Update, Commutative, Reduction, Order][(time_of(first) as usize).min(5)];
+                    self.accesses.push((submitted, small, mode));
                 }
                 record::PARENT => self.tasks.entry(submitted).or_default().parent = Some(first >> 8),
                 record::DEPENDENT => dependent = first >> 8,
@@ -326,7 +353,7 @@ impl Events {
         Ok(())
     }
 
-    /// The tables with what the file says beside the records.
+    /// Returns the tables, together with the facts that the file states outside of the records.
     fn into_trace(mut self, mut trace: Trace) -> Trace {
         let site_of = |site: u32, trace: &Trace| (site as usize).min(trace.sites.len() - 1);
         let mut known: Vec<(u64, Known)> = self.tasks.drain().filter(|(_, known)| known.submitted.is_some()).collect();
@@ -370,6 +397,12 @@ impl Events {
         };
         trace.dependences = self.dependences.drain(..).filter_map(of_numbers).collect();
         trace.dependences.sort_by_key(|dependence| dependence.to);
+        let access = |(task, region, mode): (u64, u32, AccessMode)| {
+            let region = Some(region as usize).filter(|region| *region < trace.regions.len());
+            Some(Access { task: *places.get(&task)?, region, mode })
+        };
+        trace.accesses = self.accesses.drain(..).filter_map(access).collect();
+        trace.accesses.sort_by_key(|access| access.task);
         let note = |(at, task, kind): (u64, u64, Happened)| Some(Note { at, task: *places.get(&task)?, kind });
         trace.notes = self.notes.drain(..).filter_map(note).collect();
         (trace.copies, trace.states, trace.memory, trace.decisions) =

@@ -1,16 +1,16 @@
 //! Binary records of events: sequences of 64-bit words, written by one thread each and read in that order.
 //!
-//! The first word of a record holds its kind in bits 0..8, a small field in bits 8..32 and a time in bits 32..64. Times
-//! are ticks of the trace's clock since the last [`BASE`] record of the same thread, so that they fit 32 bits; a thread
-//! writes a new base when they no longer would. Records that need no time use bits 8..64 for something else.
+//! The first word of a record has its kind in bits 0..8, a small field in bits 8..32 and a time in bits 32..64. Times
+//! are ticks of the trace's clock since the last [`BASE`] record of the same thread, so that they fit 32 bits; a
+//! thread writes a new base when they no longer would. Records without a time use bits 8..64 for something else.
 //!
 //! A task costs 48 bytes ([`SUBMITTED`], [`DEPENDENT`], [`RAN`]) and each dependence 8.
 //!
 //! Invariants:
-//! 1. The number of words of a record follows from its kind alone ([`words`]), so that a reader can skip kinds it does
-//!    not know how to interpret, but not kinds it does not know at all.
-//! 2. [`DEPENDENCE`] records follow the [`DEPENDENT`] record of their successor in the same thread's sequence, and
-//!    [`PARENT`] follows [`SUBMITTED`].
+//! 1. The number of words of a record follows from its kind alone ([`words`]), so a reader can skip kinds that it
+//!    cannot interpret, but not kinds that it does not know at all.
+//! 2. [`VALUE`], [`ORDER`] and [`FAR`] records follow the [`DEPENDENT`] record of their successor in the same
+//!    thread's sequence, and [`PARENT`] follows [`SUBMITTED`].
 
 /// A new base for times. Word 1: ticks since the trace began.
 pub const BASE: u8 = 1;
@@ -35,16 +35,20 @@ pub const STAGE: u8 = 9;
 /// A copy has ended. Small field: the reason. Word 1: duration in ticks. Word 2: ticks that it waited for its link (32
 /// bits), source space (16 bits), destination space (16 bits). Word 3: bytes. Word 4: the data object.
 pub const COPY: u8 = 10;
-/// A thread has ended a state other than running a body. Small field: unit (20 bits) and state (4 bits). Word 1: duration
-/// in ticks.
+/// A thread has ended a state other than running a body. Small field: unit (20 bits) and state (4 bits). Word 1:
+/// duration in ticks.
 pub const STATE: u8 = 11;
 /// The bytes in use in a space have changed. Small field: the space. Word 1: bytes.
 pub const MEMORY: u8 = 12;
-/// Something happened to a task. Small field: what. Word 1: the task's number.
+/// Something happened to a task. Small field: the event ([`Happened`]). Word 1: the task's number.
 pub const NOTE: u8 = 13;
-/// A work distribution has decided on an instance. Small field: the iteration space (a site whose name it is). Word 1: the
-/// instance. Word 2: state (8 bits) and pivot (32 bits).
+/// A work distribution has decided on an instance. Small field: the iteration space (a site with its name). Word 1:
+/// the instance. Word 2: state (8 bits) and pivot (32 bits).
 pub const DECISION: u8 = 14;
+
+/// An access of the task submitted last, in traces that have them. Small field: the region. Bits 32..40: the mode
+/// ([`Mode`]).
+pub const ACCESS: u8 = 15;
 
 /// The site of a task that has none, and the data object of a dependence without one.
 pub const UNKNOWN: u32 = (1 << 24) - 1;
@@ -81,11 +85,11 @@ pub enum Stage {
     Ended = 5,
 }
 
-/// What a thread does between bodies.
+/// The activity of a thread between bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Between {
-    /// It looks for a task and finds none.
+    /// It searches for a task and finds none.
     Search = 0,
     /// It sleeps.
     Sleep = 1,
@@ -95,7 +99,7 @@ pub enum Between {
     Wait = 3,
 }
 
-/// Why a copy was made.
+/// The reason for a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Why {
@@ -105,7 +109,7 @@ pub enum Why {
     Evicted = 1,
 }
 
-/// What happened to a task besides running.
+/// An event of a task besides running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Happened {
@@ -113,16 +117,34 @@ pub enum Happened {
     Poisoned = 0,
     /// Its device had no memory for it.
     Refused = 1,
-    /// It came back from a lost device.
+    /// It was returned from a lost device.
     Returned = 2,
     /// It was cancelled.
     Cancelled = 3,
 }
 
-/// The number of words of a record of this kind, if there is such a kind.
+/// How a task accesses a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mode {
+    /// It reads.
+    Read = 0,
+    /// It overwrites.
+    Write = 1,
+    /// It reads and writes.
+    Update = 2,
+    /// It updates, in any order with others but not together with them.
+    Commutative = 3,
+    /// It adds to a replica that is combined later.
+    Reduction = 4,
+    /// It touches no element: it is only ordered, or declares for its children.
+    Order = 5,
+}
+
+/// Returns the number of words of a record of this kind, if the kind exists.
 pub const fn words(kind: u8) -> Option<usize> {
     match kind {
-        PARENT | DEPENDENT | VALUE | ORDER => Some(1),
+        PARENT | DEPENDENT | VALUE | ORDER | ACCESS => Some(1),
         BASE | SUBMITTED | FAR | STAGE | STATE | MEMORY | NOTE => Some(2),
         RAN | DECISION => Some(3),
         COPY => Some(5),
@@ -130,37 +152,37 @@ pub const fn words(kind: u8) -> Option<usize> {
     }
 }
 
-/// A first word: kind, small field and time.
+/// Returns a first word: kind, small field and time.
 pub const fn first(kind: u8, small: u32, time: u32) -> u64 {
     kind as u64 | ((small & UNKNOWN) as u64) << 8 | (time as u64) << 32
 }
 
-/// A first word without a time.
+/// Returns a first word without a time.
 pub const fn long(kind: u8, payload: u64) -> u64 {
     kind as u64 | payload << 8
 }
 
-/// A small field with a unit and four bits.
+/// Returns a small field with a unit and four bits.
 pub const fn of_unit(unit: u32, bits: u8) -> u32 {
     (if unit < NO_UNIT { unit } else { NO_UNIT }) | (bits as u32 & 15) << 20
 }
 
-/// The kind in a first word.
+/// Returns the kind in a first word.
 pub const fn kind_of(first: u64) -> u8 {
     first as u8
 }
 
-/// The small field of a first word.
+/// Returns the small field of a first word.
 pub const fn small_of(first: u64) -> u32 {
     (first >> 8) as u32 & UNKNOWN
 }
 
-/// The time in a first word.
+/// Returns the time in a first word.
 pub const fn time_of(first: u64) -> u32 {
     (first >> 32) as u32
 }
 
-/// The unit and the four bits in a small field.
+/// Returns the unit and the four bits in a small field.
 pub const fn unit_of(small: u32) -> (u32, u8) {
     (small & NO_UNIT, (small >> 20) as u8)
 }

@@ -1,6 +1,6 @@
-//! A trace in memory: tables of what happened, with all times in nanoseconds since the runtime was built.
+//! A trace in memory: tables of events, with all times in nanoseconds since the runtime was built.
 
-pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind};
+pub use crate::record::{Between as StateKind, End as Outcome, Happened as NoteKind, Mode as AccessMode};
 use std::collections::HashMap;
 
 /// A run.
@@ -31,21 +31,25 @@ pub struct Trace {
     pub data: HashMap<u64, Data>,
     /// The tasks.
     pub tasks: Vec<Task>,
+    /// The regions that tasks access, if the trace was asked for accesses.
+    pub regions: Vec<Region>,
+    /// The accesses, grouped by task, if the trace was asked for them.
+    pub accesses: Vec<Access>,
     /// The dependences, grouped by successor.
     pub dependences: Vec<Dependence>,
     /// The copies, by their ends.
     pub copies: Vec<Copy>,
-    /// What threads did between bodies, by their ends.
+    /// The states of threads between bodies, by their ends.
     pub states: Vec<State>,
     /// Bytes in use in each space, whenever they changed, by time.
     pub memory: Vec<Memory>,
-    /// What happened to tasks besides running, by time.
+    /// The events of tasks besides running, by time.
     pub notes: Vec<Note>,
     /// Decisions of work distributions, by time.
     pub decisions: Vec<Decision>,
-    /// When the run ended; of a file that ends early, the last time in it.
+    /// When the run ended; if the file ends early, the last time in it.
     pub end: u64,
-    /// Why the file could not be read to its end, if so: everything before that is in the tables.
+    /// Why the file could not be read to its end, if it could not: everything before that is in the tables.
     pub problem: Option<String>,
 }
 
@@ -58,7 +62,7 @@ pub struct Unit {
     pub width: usize,
 }
 
-/// Where tasks of a name are submitted.
+/// A place where tasks of a name are submitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// The tasks' name.
@@ -83,9 +87,9 @@ pub struct Data {
 /// A task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    /// Its number in the order of submission in the runtime; numbers of the runtime's own tasks are missing.
+    /// Its number in the order of submission in the runtime; numbers of internal tasks are missing.
     pub number: u64,
-    /// Its place in `sites`.
+    /// Its position in `sites`.
     pub site: usize,
     /// The task whose body submitted it.
     pub parent: Option<usize>,
@@ -103,7 +107,7 @@ pub struct Task {
     pub start: Option<u64>,
     /// When its body ended.
     pub end: Option<u64>,
-    /// When the task ended: later than its body if that detached it.
+    /// When the task ended: later than its body if it was detached.
     pub finished: Option<u64>,
     /// The unit that ran it.
     pub unit: Option<usize>,
@@ -111,6 +115,28 @@ pub struct Task {
     pub device: Option<usize>,
     /// How its body ended.
     pub outcome: Option<Outcome>,
+}
+
+/// A region of a data object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// The data object: a key of [`Trace::data`].
+    pub data: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// Its ranges, as in `[0..10]`.
+    pub text: String,
+}
+
+/// An access of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access {
+    /// The task.
+    pub task: usize,
+    /// The region, in `regions`; `None` if the program has too many to name them all.
+    pub region: Option<usize>,
+    /// How the task accesses it.
+    pub mode: AccessMode,
 }
 
 /// A dependence between tasks.
@@ -122,7 +148,7 @@ pub struct Dependence {
     pub to: usize,
     /// The data object that both access, if it is known: a key of [`Trace::data`].
     pub data: Option<u64>,
-    /// The successor uses what the predecessor wrote; otherwise it only comes later.
+    /// Whether the successor uses a value that the predecessor wrote; otherwise it only comes later.
     pub carries_value: bool,
 }
 
@@ -133,28 +159,28 @@ pub struct Copy {
     pub start: u64,
     /// When it had arrived.
     pub end: u64,
-    /// For how long of that it waited for others on its link.
+    /// The part of this time in which it waited for other copies on its link.
     pub waited: u64,
-    /// From this space.
+    /// The source space.
     pub from: usize,
-    /// To this space.
+    /// The destination space.
     pub to: usize,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// Of this data object.
+    /// The data object.
     pub data: u64,
-    /// It made room for others; otherwise a task needed it.
+    /// Whether it made room for other data; otherwise a task needed it.
     pub evicts: bool,
 }
 
-/// What a thread did between bodies.
+/// A state of a thread between bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct State {
-    /// From then on.
+    /// When it began.
     pub start: u64,
-    /// Until then.
+    /// When it ended.
     pub end: u64,
-    /// What it did.
+    /// The kind of state.
     pub kind: StateKind,
     /// The unit that it leads, if any.
     pub unit: Option<usize>,
@@ -165,29 +191,29 @@ pub struct State {
 /// Bytes in use in a space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
-    /// From then on.
+    /// When the number changed.
     pub at: u64,
-    /// In this space.
+    /// The space.
     pub space: usize,
-    /// So many bytes.
+    /// The bytes in use from then on.
     pub bytes: u64,
 }
 
-/// What happened to a task besides running.
+/// An event of a task besides running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note {
-    /// When.
+    /// When it happened.
     pub at: u64,
-    /// To this task.
+    /// The task.
     pub task: usize,
-    /// What.
+    /// The event.
     pub kind: NoteKind,
 }
 
 /// A decision of a work distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
+    /// When it was made.
     pub at: u64,
     /// The iteration space.
     pub space: String,
@@ -200,12 +226,12 @@ pub struct Decision {
 }
 
 impl Trace {
-    /// The name of a task.
+    /// Returns the name of a task.
     pub fn name(&self, task: usize) -> &str {
         &self.sites[self.tasks[task].site].name
     }
 
-    /// For each task, when it was ready to run: submitted, and its predecessors had ended.
+    /// Returns for each task when it was ready to run: submitted, and its predecessors had ended.
     ///
     /// A predecessor that is not known to have ended counts as ended when the task began.
     pub fn ready(&self) -> Vec<u64> {

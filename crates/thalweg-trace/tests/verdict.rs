@@ -6,7 +6,7 @@ mod common;
 
 use common::{after, copy, data, on_units, stages, state, task};
 use thalweg_trace::analysis::{Analysis, Limit};
-use thalweg_trace::{Copy, Memory, Note, NoteKind, StateKind, Trace};
+use thalweg_trace::{Access, AccessMode, Copy, Memory, Note, NoteKind, Region, StateKind, Trace};
 
 fn check(trace: &Trace, limit: Limit, words: &[&str]) {
     let verdict = Analysis::of(trace).verdict;
@@ -118,8 +118,12 @@ fn chain_of_tasks_is_found_with_its_data() {
         ["takes 99 % of the run in 20 tasks, 75 % of it in `smooth`, and follows data `residual`", "split `smooth`"];
     check(&chain(true), Limit::Dependence, &words);
     let words =
-        ["19 dependences on it carry no value, so narrow the regions of data `residual` or use a second buffer"];
+        ["19 dependences on it carry no value, so use a second buffer or narrow the regions of data `residual`"];
     check(&chain(false), Limit::Dependence, &words);
+    let mut trace = chain(true);
+    trace.regions.push(Region { data: 3, bytes: 600, text: "[25..100]".to_owned() });
+    trace.accesses.extend((0..20).map(|task| Access { task, region: Some(0), mode: AccessMode::Update }));
+    check(&trace, Limit::Dependence, &["the regions of data `residual`, of which they access 75 % on average"]);
 }
 
 /// The program may not submit more, though what is submitted waits for one task after the other.

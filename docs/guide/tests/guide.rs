@@ -1,4 +1,4 @@
-//! The guide as a whole: no chapter is missing from the tests, no link leads nowhere.
+//! Checks of the guide as a whole: every chapter is tested, and every link resolves.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,13 +7,13 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
-/// The chapters that the summary names, in its order, without their extension.
+/// Returns the chapters listed in the summary, in its order, without their extension.
 fn summary() -> Vec<String> {
     let text = fs::read_to_string(source().join("SUMMARY.md")).expect("the summary can be read");
     targets(&text).into_iter().filter_map(|target| target.strip_suffix(".md").map(str::to_owned)).collect()
 }
 
-/// What the links and pictures of a text lead to; code is none.
+/// Returns the targets of the links and pictures in a text, except those in code blocks.
 fn targets(text: &str) -> Vec<&str> {
     let mut code = false;
     let prose = text.lines().filter(|line| {
@@ -24,7 +24,7 @@ fn targets(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_chapter_is_in_the_summary_and_tested() {
+fn summary_and_tests_contain_every_chapter() {
     let library = include_str!("../lib.rs");
     let list =
         library.split("chapters! {").nth(1).and_then(|rest| rest.split('}').next()).expect("the list of chapters");
@@ -45,7 +45,7 @@ fn every_chapter_is_in_the_summary_and_tested() {
     assert_eq!(tested, files, "the list in lib.rs and the files");
 }
 
-/// All Markdown files of a folder and of those in it.
+/// Adds all Markdown files of a folder and its subfolders to `found`.
 fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder can be read") {
         let path = entry.expect("an entry can be read").path();
@@ -58,7 +58,7 @@ fn documents(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn links_lead_somewhere() {
+fn links_resolve() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files: Vec<_> =
         ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)).into();
@@ -76,11 +76,11 @@ fn links_lead_somewhere() {
 }
 
 #[test]
-fn chapters_link_to_nothing_outside_the_book() {
+fn chapters_link_only_within_the_book() {
     for chapter in summary() {
         let text = fs::read_to_string(source().join(&chapter).with_extension("md")).expect("a chapter can be read");
         for target in targets(&text) {
-            assert!(!target.starts_with("../"), "{chapter}: {target} is not in the book");
+            assert!(!target.starts_with("../"), "{chapter}: {target} is outside of the book");
         }
     }
 }

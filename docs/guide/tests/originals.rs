@@ -1,14 +1,14 @@
-//! The programs in C that the chapters on porting begin from: they compile, and print what the chapter says.
+//! The C programs of the porting chapters: they compile and print the documented output.
 //!
-//! The tests of the chapters' Rust code hold the ports to the same output. Where a compiler or a library is not
-//! installed, a program is skipped and named. Compilers that know OmpSs-2 are rare: any other one takes its pragmas for
-//! comments, and the program runs as one thread, with the same output.
+//! The chapters' Rust blocks assert the same output. If a compiler or a library is not installed, the test is skipped
+//! and names it. Compilers for OmpSs-2 are rare: any other compiler ignores its pragmas, and the program runs
+//! single-threaded with the same output.
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A chapter's program, and what it prints: the first block of C with a `main`, and the next block of text.
+/// Returns a chapter's program and its expected output: the first C block with a `main`, and the next text block.
 fn program(chapter: &str) -> (String, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(chapter);
     let text = fs::read_to_string(path).expect("the chapter can be read");
@@ -22,12 +22,12 @@ fn program(chapter: &str) -> (String, String) {
     (program["c\n".len()..].to_owned(), output["text\n".len()..].trim().to_owned())
 }
 
-/// What a command prints, or why it cannot be run.
+/// Runs a command and returns its output, or the reason why it cannot be run.
 fn run(command: &mut Command) -> Result<Output, String> {
     command.stdin(Stdio::null()).output().map_err(|error| format!("{:?}: {error}", command.get_program()))
 }
 
-/// Compiles a chapter's program and compares its output. `package` is asked of pkg-config.
+/// Compiles a chapter's program and compares its output. pkg-config provides the flags for `package`.
 fn check(chapter: &str, flags: &[&str], package: Option<&str>) {
     let (source, expected) = program(chapter);
     let mut libraries = Vec::new();
@@ -60,7 +60,7 @@ fn check(chapter: &str, flags: &[&str], package: Option<&str>) {
     }
     assert!(compiled.status.success(), "{chapter}: {messages}");
     let mut command = Command::new(&binary);
-    // What StarPU learns of the machine stays here; its workers need not be many.
+    // Keep StarPU's performance models in this folder; two workers are enough.
     command.envs([("STARPU_HOME", folder.as_os_str()), ("STARPU_SILENT", "1".as_ref()), ("STARPU_NCPU", "2".as_ref())]);
     let output = run(&mut command).expect("what was compiled can be run");
     assert!(output.status.success(), "{chapter}: {output:?}");
@@ -68,16 +68,16 @@ fn check(chapter: &str, flags: &[&str], package: Option<&str>) {
 }
 
 #[test]
-fn the_openmp_program_prints_what_the_chapter_says() {
+fn openmp_program_prints_the_documented_output() {
     check("porting_openmp.md", &["-fopenmp"], None);
 }
 
 #[test]
-fn the_ompss_program_prints_what_the_chapter_says() {
+fn ompss_program_prints_the_documented_output() {
     check("porting_ompss.md", &[], None);
 }
 
 #[test]
-fn the_starpu_program_prints_what_the_chapter_says() {
+fn starpu_program_prints_the_documented_output() {
     check("porting_starpu.md", &[], Some("starpu-1.3"));
 }

@@ -1,6 +1,6 @@
-//! What programs share that divide one work between CPU and devices: steps that a scheduler learns from, the power of units,
-//! and the comparison of a CPU alone, devices alone and both, best in time and best in energy (Farrelly et al. 2024, figures
-//! 12 and 13).
+//! Shared parts of the programs that divide their work between CPU and devices: steps that a scheduler learns from,
+//! the power of units, and the comparison of the CPU alone, devices alone and both, best in time and best in energy
+//! (Farrelly et al. 2024, figures 12 and 13).
 
 mod chart;
 mod split;
@@ -19,31 +19,31 @@ use thalweg::sched::Distributed;
 use crate::common::{Machine, Outcome, Result, integer};
 use split::Split;
 
-/// The flags of these programs beside those that all have.
+/// Flags of these programs, in addition to the common ones.
 #[derive(Args)]
 pub(crate) struct Hybrid {
     /// Blocks of rows that the work is divided into; each is an index of an iteration space
     #[arg(long, value_name = "N", default_value = "16", value_parser = integer(1..=65_536))]
     pub(crate) blocks: usize,
-    /// How often the work is done: the scheduler learns from one time to the next
+    /// Number of times the work is done; the scheduler learns from each time for the next
     #[arg(long, value_name = "N", default_value = "4", value_parser = integer(1..=1_000_000))]
     pub(crate) steps: usize,
-    /// What a core or device uses, in watts, idle and busy: CPU=0.5:4,EMU=20:150
+    /// Power of a core or device in watts, idle and busy: CPU=0.5:4,EMU=20:150
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = power)]
     power: Vec<(UnitKind, Power)>,
     /// Compare the CPU alone, devices alone and both, by time and by energy
     #[arg(long)]
     compare: bool,
-    /// Write the comparison of these sizes to this folder, as CSV and as a chart
+    /// Write the comparison to this folder, as CSV and as a chart
     #[arg(long, value_name = "FOLDER", requires = "compare")]
     out: Option<PathBuf>,
-    /// Sizes to compare, separated by commas [default: the size]
+    /// Sizes to compare, separated by commas [default: the one given by --size]
     #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "compare", value_parser = integer(1..=1_000_000))]
     sizes: Vec<usize>,
-    /// Also compare all divisions of the blocks between one CPU unit and one device, of which the fastest is shown
+    /// Also compare all divisions of the blocks between one CPU unit and one device, and show the fastest
     #[arg(long, requires = "compare")]
     splits: bool,
-    /// Do it by the crates that the bodies for cores stand on, alone, on the cores of the CPU units
+    /// Run the crates that the CPU bodies call, without the runtime, on the cores of the CPU units
     #[arg(long, conflicts_with_all = ["compare", "simulate", "scheduler"])]
     alone: bool,
     #[command(flatten)]
@@ -60,21 +60,21 @@ fn power(text: &str) -> std::result::Result<(UnitKind, Power), String> {
     parsed().ok_or_else(|| format!("`{text}` is not of the form KIND=IDLE:BUSY, such as CPU=0.5:4"))
 }
 
-/// A program of such steps, of a given size; done on a runtime, verified.
+/// Runs all steps of a program of the given size on a runtime, and verifies the result.
 pub(crate) type Program<'a> = &'a dyn Fn(&Runtime, usize) -> Result<Done>;
-/// The same without a runtime: of this size, on this many cores, so many times.
+/// Does the same without a runtime, given the size, the number of cores and the number of steps.
 pub(crate) type Alone<'a> = &'a dyn Fn(usize, usize, usize) -> Result<Done>;
 
 /// A run of all steps.
 pub(crate) struct Done {
-    /// What each step took.
+    /// Time of each step.
     pub(crate) steps: Vec<Duration>,
     /// Dynamic energy of each step in joules, if it is known.
     pub(crate) joules: Vec<Option<f64>>,
     pub(crate) verified: Option<bool>,
 }
 
-/// Times the steps of a program.
+/// Runs and times the steps of a program.
 pub(crate) fn each_step(rt: &Runtime, steps: usize, mut step: impl FnMut(usize) -> Result<()>) -> Result<Done> {
     let mut done = Done { steps: Vec::new(), joules: Vec::new(), verified: None };
     for n in 0..steps {
@@ -87,7 +87,7 @@ pub(crate) fn each_step(rt: &Runtime, steps: usize, mut step: impl FnMut(usize) 
     Ok(done)
 }
 
-/// Times the steps of what is done without a runtime.
+/// Runs and times the steps of a program without a runtime.
 pub(crate) fn each_step_alone(steps: usize, mut step: impl FnMut(usize)) -> Done {
     let time = |n| {
         let start = Instant::now();
@@ -98,7 +98,8 @@ pub(crate) fn each_step_alone(steps: usize, mut step: impl FnMut(usize)) -> Done
 }
 
 impl Done {
-    /// Time and energy of the step with the median time of the second half: by then the scheduler has learned what it can.
+    /// Returns time and energy of the step with the median time of the second half: by then the scheduler has
+    /// learned all it can.
     fn typical(&self) -> (f64, Option<f64>) {
         let mut late: Vec<usize> = (self.steps.len() / 2..self.steps.len()).collect();
         late.sort_by_key(|step| self.steps[*step]);
@@ -114,7 +115,7 @@ impl Done {
     }
 }
 
-/// What all units whose power or meter is known have used so far; none if that of some is not.
+/// Returns the energy used so far by all units; `None` unless the power or a meter of every unit is known.
 fn dynamic_joules(rt: &Runtime) -> Option<f64> {
     let energy = rt.statistics().energy;
     let all = rt.machine().units().iter().all(|unit| energy.iter().any(|known| known.units.contains(&unit.id)));
@@ -127,7 +128,7 @@ pub(crate) struct Row {
     pub(crate) who: &'static str,
     units: String,
     scheduler: String,
-    /// Of a typical step.
+    /// Time of a typical step.
     pub(crate) seconds: f64,
     pub(crate) joules: Option<f64>,
 }
@@ -167,10 +168,10 @@ impl Hybrid {
     fn compare(&self, name: &str, size: usize, program: Program<'_>) -> Result<ExitCode> {
         let simulated = self.machine.simulated()?;
         let units =
-            self.machine.units().ok_or("a comparison needs --units of CPU and devices, such as 1:CPU:1,1:EMU:1")?;
+            self.machine.units().ok_or("a comparison needs --units with CPU and devices, such as 1:CPU:1,1:EMU:1")?;
         let units: UnitConfig = units.parse()?;
         if self.splits && units.terms().iter().map(|term| term.count).sum::<usize>() != 2 {
-            return Err(format!("all splits between the units of {units} are too many; try 1:CPU:1,1:EMU:1").into());
+            return Err(format!("cannot compare all splits of {units}: needs two units; try 1:CPU:1,1:EMU:1").into());
         }
         let parts = Parts::of(&units)?;
         let sizes = if self.sizes.is_empty() { vec![size] } else { self.sizes.clone() };
@@ -229,7 +230,7 @@ fn refuse(error: Box<dyn std::error::Error>) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// The units of a comparison.
+/// The unit configurations that a comparison runs on.
 struct Parts {
     cpu: String,
     devices: String,
@@ -237,13 +238,14 @@ struct Parts {
 }
 
 impl Parts {
-    /// The CPU alone has the cores that else lead devices, as further units or, where it is one unit, as part of it.
+    /// Splits a configuration. The CPU alone also gets the cores that otherwise host devices: as further units or,
+    /// if there is only one CPU unit, as part of it.
     fn of(config: &UnitConfig) -> Result<Self> {
         let (devices, cpus): (Vec<UnitTerm>, Vec<UnitTerm>) =
             config.terms().iter().partition(|term| term.kind.is_device());
         let hosting: usize = devices.iter().map(|term| term.count).sum();
         if cpus.is_empty() || devices.is_empty() {
-            return Err(format!("{config} has not both CPU and devices to compare; try 1:CPU:1,1:EMU:1").into());
+            return Err(format!("cannot compare {config}: CPU and devices are needed; try 1:CPU:1,1:EMU:1").into());
         }
         let join = |terms: &[UnitTerm]| {
             let term = |UnitTerm { count, kind, size }: &UnitTerm| format!("{count}:{kind}:{size}");

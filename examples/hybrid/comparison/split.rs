@@ -1,4 +1,4 @@
-//! A division that is given: the first blocks to the CPU, the others to the device.
+//! A fixed division: the first blocks go to the CPU, the others to the device.
 
 use thalweg::sched::{Assignment, Distribution, Times, Workload};
 

@@ -1,4 +1,4 @@
-//! The suite as a chart: a group of bars for each case.
+//! Chart of the suite: a group of bars for each case.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use plotters::prelude::*;
 use super::{SCHEDULERS, Took};
 use crate::common::Result;
 
-/// Those that the chart has room for.
+/// Number of schedulers that the chart has room for.
 const CHARTED: usize = 8;
-/// What is longer is cut.
+/// Longer bars are cut here.
 const MOST: f64 = 4.0;
 
-/// Times over the bound.
+/// Draws the times over the bound.
 pub(super) fn draw(rows: &[Took], path: &Path) -> Result<()> {
     let root = SVGBackend::new(path, (1500, 520)).into_drawing_area();
     root.fill(&WHITE)?;

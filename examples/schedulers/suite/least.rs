@@ -1,17 +1,17 @@
-//! What a program of the suite takes at least, on any machine file, under any scheduler.
+//! Lower bound of the time of a program of the suite, on any machine file, under any scheduler.
 //!
-//! Of a graph the larger of two: its longest path, each task where it is fastest; and the time in which all units together can
-//! do all the work, if tasks could be divided and each kind got what it gains most from. Copies are not counted. A benchmark's
-//! zones have the bound of `bound.rs`.
+//! For a graph, it is the larger of two: the longest path, with each task where it is fastest; and the time in
+//! which all units together can do all the work, if tasks could be divided and each kind of unit got the tasks that
+//! gain most from it. Copies are not counted. A benchmark's zones have the bound of `bound.rs`.
 
 use crate::bound::Machine;
 
 use super::programs::{BLOCK, Kind, drawn};
 
-/// Tasks that are alike: what one takes on a CPU core and on a GPU, and how many there are.
+/// Tasks that are alike: the time of one on a CPU core and on a GPU, and their number.
 type Alike = ([f64; 2], f64);
 
-/// Nanoseconds for a time step, or for the graph; none if the machine has no times for it.
+/// Returns nanoseconds for a time step, or for the graph; `None` if the machine has no times for it.
 pub(super) fn least_ns(kind: Kind, machine: &Machine, (units, cores): (usize, usize), gpus: usize) -> Option<f64> {
     let ns = |name: &str, cost: f64| machine.task_ns(name, cost, 0.0, units);
     let fastest = |name: &str, cost: f64| ns(name, cost).0.into_iter().fold(f64::INFINITY, f64::min);
@@ -53,7 +53,8 @@ pub(super) fn least_ns(kind: Kind, machine: &Machine, (units, cores): (usize, us
     Some(path.max(area_ns(tasks, most, gpus as f64)))
 }
 
-/// In what time CPU cores that together do `most` times what one does, and GPUs, can do all of it.
+/// Returns the time in which GPUs, and CPU cores that together do `most` times as much as one, can do all of the
+/// work.
 fn area_ns(mut tasks: Vec<Alike>, most: f64, gpus: f64) -> f64 {
     tasks.sort_by(|(one, _), (other, _)| (other[0] / other[1]).total_cmp(&(one[0] / one[1])));
     let mut left = tasks.iter().map(|(ns, many)| ns[0] * many).sum::<f64>() / most;
@@ -74,8 +75,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_gains_most_goes_to_gpus_until_both_end_together() {
-        // 12 that a GPU does ten times as fast, 12 that it does not.
+    fn gpus_get_the_work_that_gains_most_until_both_kinds_end_together() {
+        // 12 tasks that a GPU does ten times as fast, and 12 that it does not.
         let tasks = vec![([10.0, 1.0], 12.0), ([10.0, 10.0], 12.0)];
         assert!((area_ns(tasks.clone(), 2.0, 1.0) - 44.0).abs() < 1e-9, "12 and 32 on the GPU, 88 on two cores");
         assert!((area_ns(tasks, 1e9, 1.0)) < 1e-3, "cores for all");

@@ -1,7 +1,8 @@
-//! The suite: programs of several kinds on several machines under every scheduler, by their time over a lower bound.
+//! The suite: programs of several kinds on several machines under every scheduler, compared by their time over a
+//! lower bound.
 //!
-//! Programs in time steps run until their map has settled and then count some steps; graphs are run three times on fresh
-//! data, and the last counts: schedulers that learn have learned.
+//! Programs in time steps run until their map has settled, and then some steps count. Graphs run three times on
+//! fresh data, and the last run counts: by then, schedulers that learn have learned.
 
 mod chart;
 mod least;
@@ -38,11 +39,11 @@ pub(crate) const SCHEDULERS: [&str; 16] = [
     "adjacency",
 ];
 
-/// Steps that count.
+/// Number of steps that count.
 const COUNTED: usize = 5;
-/// Steps that a scheduler has at most before.
+/// Maximum number of steps before those that count.
 const MOST: usize = 40;
-/// Runs of a graph.
+/// Number of runs of a graph.
 const RUNS: usize = 3;
 
 /// A program on a machine.
@@ -50,7 +51,7 @@ const RUNS: usize = 3;
 pub(crate) struct Case {
     kind: Kind,
     machine: &'static str,
-    /// CPU units, of so many cores each.
+    /// Number of CPU units, and of cores of each.
     cpu: (usize, usize),
     gpus: usize,
 }
@@ -64,7 +65,7 @@ const DGX: &str = "dgx-like";
 const LAPTOP: &str = "laptop";
 const XEON: &str = "xeon-4xk40";
 
-/// All of the suite.
+/// All cases of the suite.
 pub(crate) const CASES: [Case; 16] = [
     case(Kind::Zones(Benchmark::Bt, Class::D), ARTICLE, (62, 1), 2),
     case(Kind::Zones(Benchmark::Sp, Class::D), ARTICLE, (62, 1), 2),
@@ -95,7 +96,7 @@ impl Case {
     }
 }
 
-/// What a case took under a scheduler.
+/// The result of a case under a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Took {
     program: String,
@@ -104,7 +105,7 @@ pub(crate) struct Took {
     scheduler: String,
     seconds: f64,
     least: f64,
-    /// What `auto` took.
+    /// The policy that `auto` chose.
     chosen: String,
 }
 
@@ -137,12 +138,12 @@ fn measure(case: Case, scheduler: &str, machines: &Path) -> Result<Took> {
         units: case.units(),
         scheduler: scheduler.to_owned(),
         seconds,
-        least: least.ok_or("the machine has no times for it")? / 1e9,
+        least: least.ok_or("the machine has no times for this program")? / 1e9,
         chosen: rt.statistics().choice.map_or_else(String::new, |choice| choice.taken.to_owned()),
     })
 }
 
-/// The mean of some steps, when the map has settled.
+/// Returns the mean time of some steps, once the map has settled.
 fn step(rt: &Runtime, kind: Kind) -> Result<f64> {
     let program = kind.prepare(rt)?;
     let migrations = || rt.statistics().affinity.map_or(0, |counts| counts.migrations);
@@ -165,7 +166,7 @@ fn step(rt: &Runtime, kind: Kind) -> Result<f64> {
     Ok((rt.now() - start).as_secs_f64() / COUNTED as f64)
 }
 
-/// The last of some runs.
+/// Returns the time of the last of several runs.
 fn graph(rt: &Runtime, kind: Kind) -> Result<f64> {
     let mut took = 0.0;
     for _ in 0..RUNS {
@@ -180,7 +181,7 @@ fn graph(rt: &Runtime, kind: Kind) -> Result<f64> {
 
 const HEAD: &str = "program,machine,units,scheduler,seconds,least_s,ratio,chosen";
 
-/// As CSV.
+/// Formats rows as CSV.
 pub(crate) fn to_csv(rows: &[Took]) -> String {
     let mut text = format!("{HEAD}\n");
     for row in rows {
@@ -195,7 +196,7 @@ pub(crate) fn to_csv(rows: &[Took]) -> String {
     text
 }
 
-/// From CSV.
+/// Reads rows from CSV.
 #[cfg(test)]
 fn from_csv(text: &str) -> Result<Vec<Took>> {
     let mut lines = text.lines();
@@ -220,7 +221,7 @@ fn from_csv(text: &str) -> Result<Vec<Took>> {
     lines.map(row).collect()
 }
 
-/// The table of a page: time over the bound; in bold what is within 2 % of the best.
+/// Formats the table of a page: time over the bound, with values within 2 % of the best in bold.
 pub(crate) fn table(rows: &[Took]) -> String {
     let mut text = format!("| program | machine | bound | {} |\n", SCHEDULERS.join(" | "));
     let _ = writeln!(text, "|{}", " --- |".repeat(SCHEDULERS.len() + 3));
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_faster_than_the_bound_and_all_is_there() {
+    fn recorded_suite_is_complete_and_within_the_bound() {
         let rows = measured();
         assert_eq!(rows.len(), CASES.len() * SCHEDULERS.len());
         for row in &rows {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_as_fast_as_those_that_need_nothing_said() {
+    fn auto_is_as_fast_as_schedulers_without_parameters() {
         for of_case in
             measured().chunk_by(|one, other| (&one.program, &one.machine) == (&other.program, &other.machine))
         {

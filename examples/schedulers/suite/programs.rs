@@ -1,4 +1,4 @@
-//! The programs of the suite: what each submits, and what it is beside the NAS benchmarks.
+//! The programs of the suite: their tasks and, except for the NAS benchmarks, their definitions.
 
 use npb::mz::{Benchmark, Class, Exchange, Fuse, Program, Settings};
 use thalweg::prelude::*;
@@ -14,13 +14,13 @@ pub(super) const BLOCK: usize = 4096;
 pub(crate) enum Kind {
     /// A benchmark of several zones.
     Zones(Benchmark, Class),
-    /// A Cholesky factorization of so many tiles a side.
+    /// A Cholesky factorization with this many tiles per side.
     Cholesky(usize),
     /// An LU factorization without pivoting.
     Lu(usize),
-    /// A stencil on so many blocks a side, in time steps.
+    /// A stencil on this many blocks per side, in time steps.
     Stencil(usize),
-    /// A graph that is drawn from this number.
+    /// A graph drawn from this seed.
     Drawn(u64),
 }
 
@@ -47,12 +47,12 @@ pub(crate) enum Prepared<'rt> {
 }
 
 impl Kind {
-    /// Whether it runs in time steps: then one is what is measured, when the schedulers have settled.
+    /// Returns whether it runs in time steps: then one step is measured, once the schedulers have settled.
     pub(crate) fn has_steps(self) -> bool {
         matches!(self, Self::Zones(..) | Self::Stencil(_))
     }
 
-    /// Registers its data.
+    /// Registers the program's data.
     pub(crate) fn prepare(self, rt: &Runtime) -> Result<Prepared<'_>> {
         Ok(match self {
             Self::Zones(benchmark, class) => {
@@ -141,7 +141,7 @@ fn lu(rt: &Runtime, a: &[Vec<Data<f64, Ix2>>]) -> Result<()> {
     Ok(())
 }
 
-/// Borders of the neighbours first, where the block is, then the block.
+/// Submits first the copies of the neighbours' borders, near the block, then the block itself.
 fn stencil(rt: &Runtime, blocks: &[Vec<Data<f64, Ix2>>], space: &thalweg::task::IterationSpace) -> Result<()> {
     let side = blocks.len();
     let (last, inner) = (BLOCK - 1, 1..BLOCK - 1);
@@ -169,7 +169,7 @@ fn stencil(rt: &Runtime, blocks: &[Vec<Data<f64, Ix2>>], space: &thalweg::task::
     Ok(())
 }
 
-/// Layers of tasks, each of which reads what up to four of the two layers before wrote.
+/// Returns layers of tasks; a task reads the output of up to four tasks of the two previous layers.
 pub(super) fn drawn(number: u64) -> Vec<(&'static str, f64, Vec<usize>)> {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     // SplitMix64 (Steele, Lea & Flood 2014).

@@ -4,6 +4,9 @@
 //! from ending through a [`Hold`]. Its driver parks the task here. The thread that gives back the last hold hands the
 //! task to the driver to be ended ([`Reception`]), and the thread that wakes its future hands it over to be resumed.
 //!
+//! The accesses of the task are held until it ends. Its unit has room for other tasks as soon as the body has returned
+//! and has reported that the task continues (`Body::run`, `driver/threads/detached.rs`).
+//!
 //! Invariants:
 //! 1. A task ends when its last hold has been given back, and not before: everything that was lent out of it stays
 //!    valid until then. A hold that is never given back keeps the task from ending for ever.

@@ -7,6 +7,9 @@
 //! A future that has begun is registered in the groups of its task, as a weak reference, so that cancelling a
 //! group finds it. It is then woken, and the unit's thread that would poll it drops it ([`Detachment::cancel`]).
 //!
+//! When a group is cancelled, members that have not begun fail as cancelled and poison the regions that they would have
+//! written: the wrapper of the body checks for this.
+//!
 //! Nothing in this module waits or runs anything on a group's behalf.
 //!
 //! Invariants:

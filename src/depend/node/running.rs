@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
-/// The body that code belongs to which several threads may run; this code must not wait.
+/// The body to which the current code belongs, if several threads may run parts of that body. Such code must not wait.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Part {
     /// The regions that children of that body must leave alone.

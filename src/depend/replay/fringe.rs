@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Fringe {
     known: FxHashMap<DataId, usize>,
     data: Vec<(Block, RegionMap<Cell>)>,
-    /// The task and mode of the first access to an unused part, if that access belongs to a group.
+    /// The task and mode of the earliest access that belongs to a group and is the first to a part.
     first: Option<(u32, Mode)>,
 }
 

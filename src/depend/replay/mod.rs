@@ -13,6 +13,8 @@
 //! that (`driver/replays.rs`). It also begins batches without gates while no other submitter could notice, and has
 //! the gates made when one comes.
 //!
+//! A task of a round ends after its children, and its body can wait only for its descendants.
+//!
 //! This module never runs a body, and never drops a user's value under a lock; it returns them as [`Aftermath`].
 //!
 //! Invariants:

@@ -1,8 +1,9 @@
 //! The common implementation of accelerators: streams and the work in flight on them, compiled kernels, scratch
 //! memory.
 //!
-//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has several streams for kernels and one for copies in
-//! each direction, so that copies overlap kernels and independent small kernels overlap each other.
+//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has 16 streams for kernels, and one for copies in each
+//! direction: to the device, to the host, and between devices. So copies overlap kernels, and independent small
+//! kernels overlap each other. Each kernel is compiled once.
 //!
 //! Invariants:
 //! 1. A stream's flights end in order; the oldest is checked first.

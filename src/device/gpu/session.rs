@@ -1,4 +1,8 @@
 //! One task on its stream: copies private replicas in, launches the body's kernels, copies private replicas out.
+//!
+//! If the body calls the interface itself, the session notifies its backend when the body requests the raw handles
+//! (`raw`) and when the body has returned (`after_raw`). Objects that users keep with a stream are in the stream's
+//! state, and with the task while one is being enqueued.
 
 use super::graph::{Capture, Known};
 use super::staging::Staged;
@@ -32,7 +36,7 @@ pub(super) struct Session<'a, B: Backend> {
     privates: Vec<(usize, *mut u8, usize)>,
     /// The number of threads of its largest launch.
     threads: u64,
-    /// Records the launches, if they are to become a graph.
+    /// Records launches instead of making them, while there is one.
     capture: Option<Capture<B>>,
     /// The graph that the task was launched by.
     graph: Option<Arc<B::Graph>>,

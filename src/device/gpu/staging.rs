@@ -7,6 +7,9 @@
 //! If the interface can't page-lock existing memory (OpenCL), larger copies go the same way, in pieces of that size.
 //! That keeps a thread busy, so a separate thread does it; the device copies one piece while the thread packs
 //! another.
+//!
+//! Copies of at most 1 MiB, and private replicas, go through this memory. Larger arrays are page-locked themselves for
+//! their second copy, and any array on request (`Runtime::pin_memory`).
 
 use super::Backend;
 use crate::depend::Site;
@@ -26,8 +29,8 @@ pub(super) fn is_large(copy: &DeviceCopy) -> bool {
     copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
 }
 
-/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension that does
-/// not fit.
+/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension of which a
+/// single index fits.
 pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + use<> {
     let copy = *copy;
     let inside = |d: usize| copy.extents[d + 1..].iter().product::<usize>() * copy.element_bytes;

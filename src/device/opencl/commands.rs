@@ -145,7 +145,7 @@ impl Commands {
     /// Combines kernels into one command buffer, in this order, which uses these memories.
     ///
     /// # Safety
-    /// Their arguments are set, and are theirs.
+    /// The arguments of each kernel are set, and are that kernel's.
     pub(super) unsafe fn buffer(
         self: &Arc<Self>,
         nodes: Vec<Node>,

@@ -3,6 +3,16 @@
 //! It carries out the engine's commands instead of threads and devices. A waiting thread lets virtual time pass, event
 //! by event and one thread at a time, until its condition holds. Submitting takes no time. No body is run, no data is
 //! copied, no thread is started. [`world`] contains the model.
+//!
+//! Placement, dependences and everything else up to a task's launch is the same code as with threads. `Launch` and
+//! `Copy` become events on the virtual clock. A thread that waits, or has submitted more than the window holds,
+//! advances the clock. Bodies are dropped when their task would have ended. The units that can run a task are
+//! determined at submission (`Side::kinds`): with a portable body, every kind of unit for which the machine file has a
+//! time.
+//!
+//! Data made with `Runtime::zeros` are phantoms: a `DataCell` without memory. Internal tasks (`read`, `take`, releases)
+//! run as usual on other data, and not at all on phantoms. Not simulated are the runtime's own time, the combining of
+//! reductions, and the work of a device's hosting core.
 
 mod links;
 mod progress;

@@ -1,7 +1,8 @@
 //! Batched submission on the fast path: the common work of tasks that are submitted together is done once per batch.
 //!
-//! A batch is numbered by one addition, entered while its data objects' locks are held once, queued, and announced by
-//! one wake-up. Then the submitter checks the window. So tasks of other submitters can come between two batches.
+//! A batch is numbered by one addition, entered while its data objects' locks are held, at most 32 tasks at a time
+//! (`depend/batch.rs`), queued, and announced by one wake-up. Then the submitter checks the window. So tasks of other
+//! submitters can come between two batches.
 
 use super::host::Host;
 use super::state::Threads;

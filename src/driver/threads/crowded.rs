@@ -124,7 +124,8 @@ impl Threads {
         }
     }
 
-    /// Whether a wait has to be refused, because the thread can begin nothing and no other thread finishes a task.
+    /// Whether a wait has to be refused: the thread can begin nothing, no task has finished for a while, and no other
+    /// thread computes.
     pub(super) fn is_hopeless(&self, host: &Host) -> bool {
         let Some((since, finished)) = host.crowd.since.get() else { return false };
         if self.shared.progress.finished() != finished {

@@ -187,7 +187,8 @@ impl Devices {
 
     fn lock_home(&self, home: &Home) {
         home.pin_memory.get_or_init(|| {
-            // SAFETY: the home lives until [`Driver::unregister`](crate::driver::Driver) is called for it.
+            // SAFETY: the home outlives the lock: [`Driver::unregister`](crate::driver::Driver), which undoes the
+            // lock, is called before the home ends.
             self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
         });
     }
@@ -460,8 +461,8 @@ impl Devices {
         };
         let maker = maker.expect("a copy has a device at one end at least");
         let device = |id: DeviceId| &*self.devices[id.index()];
-        // SAFETY: both replicas are pinned by the copy. Until it has arrived, the directory lets no task write its
-        // source or use its target. The boxes are inside the boxes that the replicas hold.
+        // SAFETY: both replicas are pinned by the copy. Until it has arrived, the directory lets nothing else write
+        // its source or use its target. The boxes are inside the boxes that the replicas hold.
         unsafe {
             if let (End::Device(_), Some(source), End::Device(_)) = (copy.from, source, copy.to)
                 && device(source).domain() != device(maker).domain()

@@ -99,11 +99,10 @@ impl Threads {
         let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
         task.expect_body();
         task.expect_end();
-        let since = self.shared.trace_begin();
-        let ran = host.inside(|| self.shared.run_body(&mut task, &env, slot));
-        if let Some(since) = since {
-            self.shared.trace_end(since, &task, (host.context.unit(), None), ran.as_ref().copied());
-        }
+        let ran = match self.shared.tracer {
+            None => host.inside(|| self.shared.run_body(&mut task, &env, slot)),
+            Some(_) => self.run_traced(host, &mut task),
+        };
         task.expect_successors();
         let mut next = None;
         let mut ready = |task| {
@@ -141,6 +140,19 @@ impl Threads {
             }
             next => next,
         }
+    }
+
+    /// Runs the body of a task on the fast path and records it.
+    #[cold]
+    #[inline(never)]
+    fn run_traced(&self, host: &Host, task: &mut OwnedTask) -> Result<(), Ran> {
+        let (env, slot) = (Env { context: &host.context, sites: None }, Some(host.slot()));
+        let since = self.shared.trace_begin();
+        let ran = host.inside(|| self.shared.run_body(task, &env, slot));
+        if let Some(since) = since {
+            self.shared.trace_end(since, task, (host.context.unit(), None), ran.as_ref().copied());
+        }
+        ran
     }
 
     /// Executes one placed task, or checks for ends on the unit's devices. Returns false if there was neither.

@@ -14,7 +14,7 @@
 //! Invariants:
 //! 1. An offer in a thread's own deque belongs to a fork that is under way on that thread, on this stack or on a
 //!    separate one.
-//! 2. A fork does not return before its second call has ended or was taken back.
+//! 2. A fork neither returns nor unwinds before its second call has ended or was taken back.
 //!
 //! Threads of units with several cores use their own pool; they neither fork here nor help.
 

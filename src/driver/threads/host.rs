@@ -52,8 +52,8 @@ pub(super) struct Host {
     pub(super) threads: Weak<Threads>,
     /// The number of submissions until the next check of the window.
     pub(super) until_look: Cell<u32>,
-    /// The number of finished tasks until the next check whether other threads' waits are over, and the last value of
-    /// their attention.
+    /// The number of finished tasks until the next check whether other threads' waits are over, and the value of
+    /// `Waiters::attention` that this host saw last.
     pub(super) until_told: Cell<u64>,
     pub(super) attention: Cell<u64>,
 }

@@ -1,9 +1,9 @@
 //! Bodies that hold a lock while they wait for their children ([`crate::Context::wait_isolated`]).
 //!
-//! If the thread ran other tasks meanwhile, one of them might need the same lock, which the thread itself holds. So in
-//! such a wait the thread runs only descendants of the body, and tasks of the runtime's own. Other threads may be
-//! blocked on the lock, with descendants in their queues. So this thread takes descendants out of all queues, including
-//! those of a policy, and does not rely on being notified of them.
+//! If the thread ran other tasks meanwhile, one of them might need the same lock, which the thread itself holds. So
+//! in such a wait the thread runs only descendants of the body, and tasks of the runtime's own. Other threads may be
+//! blocked on the lock, with descendants in their queues. So this thread takes descendants out of all queues,
+//! including those of a policy (`engine/placement/queue.rs`), and does not rely on being notified of them.
 //!
 //! Invariants:
 //! 1. Isolated waits of a thread are nested: a body in one keeps the thread until it is over, even on a fiber.

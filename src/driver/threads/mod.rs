@@ -1,9 +1,10 @@
 //! The real driver: threads that execute tasks, and the devices that they lead.
 //!
-//! Each compute unit has a pinned thread that takes tasks from its queue and runs them ([`run`], [`execute`]); instead,
-//! the thread that built the runtime may host unit 0. Emulated devices run bodies on the thread that leads them and
-//! have another thread for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). A
-//! waiting thread either becomes one of these threads for a while, or sleeps until it is notified.
+//! Each compute unit has a pinned thread that takes tasks from its queue and runs them ([`run`], [`execute`]);
+//! instead, the thread that built the runtime may host unit 0. While that thread is busy elsewhere, another waiting
+//! thread takes over the unit as a guest. Emulated devices run bodies on the thread that leads them and have another
+//! thread for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). A waiting
+//! thread either becomes one of these threads for a while, or sleeps until it is notified.
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
 //! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`],

@@ -34,7 +34,7 @@ const MOST_WITHOUT_LOOK: u64 = 31;
 pub(super) struct Lookout {
     since: Option<Instant>,
     pauses: u32,
-    /// If there is a trace, its times of the first look and of the latest one.
+    /// The times of the first and of the latest search, if there is a trace.
     traced: Option<(u64, u64)>,
 }
 
@@ -65,8 +65,8 @@ impl Threads {
 
     /// Executes tasks until none is `left` to wait for. Sleeps while there are none, at most as long as `nap` returns.
     ///
-    /// `left` returns the minimum number of tasks that have to finish first. A thread that is `waiting` for something
-    /// is notified of it while it sleeps.
+    /// `left` returns a lower bound of the number of tasks that have to finish first. A thread that is `waiting` for
+    /// something is notified of it while it sleeps.
     pub(super) fn run_until(
         &self,
         host: &Host,
@@ -138,7 +138,7 @@ impl Threads {
         }
     }
 
-    /// Records for how long a thread has looked for a task in vain, if there is a trace.
+    /// Records for how long a thread has searched for a task in vain, if there is a trace.
     #[inline]
     fn trace_search(&self, host: &Host, lookout: &Lookout) {
         if let (Some(tracer), Some((first, latest))) = (&self.shared.tracer, lookout.traced) {

@@ -1,5 +1,6 @@
-//! Backpressure: a submitter that waits while more tasks are pending than the window holds, and what it observes of the
-//! other threads meanwhile.
+//! Backpressure: a submitter that waits while more tasks are pending than the window holds, and what it observes of
+//! the other threads meanwhile. A submitter that hosts no unit sleeps instead of executing tasks; a submission in a
+//! body never waits.
 
 use super::host::Host;
 use super::state::Threads;

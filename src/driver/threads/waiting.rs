@@ -9,6 +9,9 @@
 //!
 //! The size of a stack bounds the depth of bodies on it: beyond [`ON_TOP_BYTES`], descendants run on separate stacks as
 //! well. So only memory bounds how deeply tasks can be nested.
+//!
+//! A body that waits for another runtime is suspended like one that waits for its own ([`super::foreign_wait`]). Code
+//! that keeps its unit instead is in a table of the process ([`super::kept`]).
 
 use super::crowded;
 use super::host::Host;

@@ -1,4 +1,4 @@
-//! Bringing a placed task's data to it, launching it, and letting go of what it had.
+//! Transfers of a placed task's data, its launch, and the release of its resources.
 
 use super::Placement;
 use super::needs::forgotten_by;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 impl Placement {
     /// Plans the copies that a task with memory still needs, and launches it if there are none.
     ///
-    /// Called again when what it waited for has arrived.
+    /// Called again when everything it waited for has arrived.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let Placed { assigned, reserved } = &placed;
         if assigned.task.is_poisoned() {
@@ -47,14 +47,14 @@ impl Placement {
         self.flow.await_ends(placed, &pending, &waited_for);
     }
 
-    /// A copy has ended: its ends may go, and who waited for it.
+    /// Releases the ends of a copy that has ended, and the tasks that waited for it.
     pub(super) fn let_go_of_copy(&mut self, copy: UnderWay, out: &mut Vec<Command>) {
         self.residency.unpin(copy.data, &copy.transfer, out);
         self.one_less(copy.waiters, out);
         self.dispatch(out);
     }
 
-    /// These tasks wait for one thing less.
+    /// Notes that these tasks wait for one thing less.
     pub(super) fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
         for task in waiters {
             if let Some(placed) = self.flow.one_less(task) {
@@ -77,13 +77,13 @@ impl Placement {
         });
     }
 
-    /// Lets go of a task that has its memory but nothing to work on.
+    /// Skips a task that has its memory, but not its input.
     fn skip(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let (task, _) = self.flow.launch(placed, false);
         out.push(Command::Skip(task));
     }
 
-    /// Sends replicas away.
+    /// Evicts replicas.
     pub(super) fn evict(&mut self, leaving: &[(DataId, ReplicaId)], out: &mut Vec<Command>) {
         for (data, id) in leaving {
             for order in self.residency.evict(*data, *id) {
@@ -93,7 +93,7 @@ impl Placement {
         }
     }
 
-    /// Takes from a task that is not running any more what it held; who waited for its end.
+    /// Releases the resources of a task that no longer runs; returns the tasks that waited for its end.
     pub(super) fn let_go(&mut self, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.let_go(&launched, out);
         if let Some(unit) = launched.counted_for() {

@@ -1,11 +1,10 @@
-//! What is under way: tasks whose data are arriving, tasks that were launched, copies; and who waits for which.
+//! Work under way: tasks whose data are arriving, launched tasks and copies, with the tasks that wait for them.
 //!
-//! What never happens here: nothing is decided. Which copies are made, and whether a task is launched, is settled
-//! before it comes here.
+//! This module decides nothing: which copies are made, and whether a task is launched, is settled by its callers.
 //!
 //! Invariants:
-//! 1. A task that is arriving waits for as many ends as copies and launched tasks name it among their waiters: for one at
-//!    least.
+//! 1. An arriving task waits for as many ends as there are copies and launched tasks that name it among their
+//!    waiters: at least one.
 //! 2. Every write-back under way is found by its data object and its block, and no other copy is.
 
 use super::needs::forgotten_by;
@@ -17,19 +16,19 @@ use crate::ids::{DataId, SpaceId, TaskId, UnitId};
 use crate::region::BoxIndex;
 use rustc_hash::FxHashMap;
 
-/// What moved between two address spaces.
+/// Traffic between two address spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Traffic {
-    /// How many copies.
+    /// Number of copies.
     pub(crate) copies: u64,
-    /// How many bytes together.
+    /// Total bytes.
     pub(crate) bytes: u64,
 }
 
-/// See the module.
+/// Tasks and copies under way; see the module documentation.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// With the number of ends that each waits for.
+    /// The tasks whose data are arriving, with the number of ends that each waits for.
     arriving: FxHashMap<TaskId, (Placed, usize)>,
     launched: FxHashMap<TaskId, Launched>,
     copies: FxHashMap<CopyId, UnderWay>,
@@ -38,7 +37,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Has a copy made.
+    /// Orders a copy.
     pub(super) fn begin(&mut self, order: Box<CopyOrder>, write_back: bool, out: &mut Vec<Command>) {
         let CopyOrder { copy, from, to, block, element_bytes, unified } = *order;
         if !unified {
@@ -51,7 +50,7 @@ impl Flow {
         out.push(Command::Copy(order));
     }
 
-    /// A copy is not under way any more; what it was.
+    /// Removes a copy that has ended; returns it.
     pub(super) fn end_copy(&mut self, copy: CopyId) -> Option<UnderWay> {
         let ended = self.copies.remove(&copy)?;
         if let Some(entry) = ended.write_back
@@ -65,8 +64,9 @@ impl Flow {
         Some(ended)
     }
 
-    /// Write-backs under way of what a task accesses. Only they belong to no task, so dependences do not order them:
-    /// a copy to the same place could overtake one, or a task could write where one still arrives.
+    /// Returns the write-backs under way of regions that a task accesses. Write-backs belong to no task, so
+    /// dependences do not order them: a copy to the same place could overtake one, or a task could write where one
+    /// still arrives.
     pub(super) fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
         let mut found = Vec::new();
         if self.write_backs.is_empty() {
@@ -81,7 +81,7 @@ impl Flow {
         found
     }
 
-    /// A task waits for the ends of these copies and tasks, each named once.
+    /// Lets a task wait for the ends of these copies and tasks, each named once.
     pub(super) fn await_ends(&mut self, placed: Placed, copies: &[CopyId], tasks: &[TaskId]) {
         let id = placed.assigned.task.shared().id;
         for task in tasks {
@@ -97,7 +97,7 @@ impl Flow {
         self.arriving.insert(id, (placed, copies.len() + tasks.len()));
     }
 
-    /// A task waits for one end less; it comes back if that was the last.
+    /// Notes that a task waits for one end less; returns the task if that was the last.
     pub(super) fn one_less(&mut self, task: TaskId) -> Option<Placed> {
         let (_, missing) = self.arriving.get_mut(&task)?;
         *missing -= 1;
@@ -107,35 +107,36 @@ impl Flow {
         self.arriving.remove(&task).map(|(placed, _)| placed)
     }
 
-    /// A copy under way.
+    /// Returns a copy under way.
     pub(super) fn copy(&self, copy: CopyId) -> Option<&UnderWay> {
         self.copies.get(&copy)
     }
 
-    /// Whether copies from or to a space are under way.
+    /// Returns whether copies from or to a space are under way.
     pub(super) fn copies_use(&self, space: SpaceId) -> bool {
         self.copies.values().any(|copy| copy.between.0 == space || copy.between.1 == space)
     }
 
-    /// The tasks that wait for a copy, which may have ended, with what they have.
+    /// Returns the tasks that wait for a copy, which may have ended, with their reservations.
     pub(super) fn placed_waiting_for(&mut self, waiters: &[TaskId]) -> impl Iterator<Item = &mut Placed> {
         let arriving = self.arriving.iter_mut();
         arriving.filter(|(task, _)| waiters.contains(task)).map(|(_, (placed, _))| placed)
     }
 
-    /// The tasks that wait for a copy, which may have ended.
+    /// Returns the tasks that wait for a copy, which may have ended.
     pub(super) fn waiting_for(&self, copy: &UnderWay) -> impl Iterator<Item = &OwnedTask> {
         copy.waiters.iter().filter_map(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task)
     }
 
-    /// A task with its memory goes to its unit, perhaps behind others that are in its device's queue.
+    /// Records that a task with its memory goes to its unit, perhaps after others that are in its device's queue.
     pub(super) fn launch(&mut self, placed: Placed, behind: bool) -> (OwnedTask, &Launched) {
         let (task, launched) = Launched::of(placed, behind);
         let launched = self.launched.entry(task.shared().id).insert_entry(launched).into_mut();
         (task, launched)
     }
 
-    /// A launched task is in its device's queue; the unit that it counts for no more.
+    /// Notes that a launched task is in its device's queue; also returns the unit for which it no longer counts, if
+    /// any.
     pub(super) fn issue(&mut self, task: TaskId, share: u32) -> Option<(&Launched, Option<UnitId>)> {
         let launched = self.launched.get_mut(&task)?;
         let counted_for = launched.counted_for();
@@ -144,41 +145,42 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
-    /// The body of a launched task waits, or goes on; the unit that it counts for no more, or again, if that is new.
+    /// Notes that the body of a launched task waits or continues; if that is news, returns the unit whose count
+    /// changes.
     pub(super) fn suspend(&mut self, task: TaskId, suspended: bool) -> Option<UnitId> {
         let launched = self.launched.get_mut(&task)?;
         let before = std::mem::replace(&mut launched.suspended, suspended);
         launched.unit.filter(|_| before != suspended)
     }
 
-    /// What is known of a launched task.
+    /// Returns the state of a launched task.
     pub(super) fn launched(&self, task: TaskId) -> Option<&Launched> {
         self.launched.get(&task)
     }
 
-    /// A launched task has ended, or comes back.
+    /// Removes a launched task that has ended or is returned.
     pub(super) fn end(&mut self, task: TaskId) -> Option<Launched> {
         self.launched.remove(&task)
     }
 
-    /// Whether nothing is under way.
+    /// Returns whether nothing is under way.
     pub(super) fn is_empty(&self) -> bool {
         self.arriving.is_empty() && self.launched.is_empty() && self.copies.is_empty()
     }
 
-    /// How many tasks and copies are on their way to their ends.
+    /// Returns the number of launched tasks and of copies under way.
     pub(super) fn under_way(&self) -> usize {
         self.launched.len() + self.copies.len()
     }
 
-    /// What moved between each two spaces so far.
+    /// Returns the traffic between each pair of spaces so far.
     pub(super) fn traffic(&self) -> Vec<((SpaceId, SpaceId), Traffic)> {
         let mut traffic: Vec<_> = self.traffic.iter().map(|(spaces, moved)| (*spaces, *moved)).collect();
         traffic.sort_unstable_by_key(|(spaces, _)| *spaces);
         traffic
     }
 
-    /// What is under way, in words.
+    /// Describes the work under way in words.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         lines.extend(self.arriving.iter().map(|(task, (_, missing))| format!("{task} waits for {missing} copies")));
         lines.extend(self.launched.iter().map(|(task, launched)| format!("{task} runs in {}", launched.space)));

@@ -1,9 +1,16 @@
-//! When a device is lost: replicas elsewhere serve, its tasks go to other units, what existed only there is poisoned.
+//! Device loss: replicas elsewhere take over, the device's tasks go to other units, and data that existed only there
+//! are poisoned.
 //!
-//! Tasks that the device had begun have failed. Those that were on their way to it come back: from memory queues at once,
-//! from copies when these have ended one way or the other, from the unit's inbox when its hosting thread finds the device
-//! gone. The policy knows nothing of it: it goes on giving tasks to the unit, and whoever has room does them instead.
-//! Where there is no CPU unit, the thread that hosted a device that is gone remains: it runs at home what cores can.
+//! Tasks that the device had begun have failed. Tasks on their way to it are returned: from memory queues at once,
+//! from copies when these have ended one way or the other, from the unit's inbox when its hosting thread finds the
+//! device gone. The policy does not know of the loss: it continues to give tasks to the unit, and units with room run
+//! them instead. If there is no CPU unit, the thread that hosted the lost device remains and runs tasks for cores at
+//! home.
+//!
+//! Regions that an issued task should have written are lost in the directory, not in the dependence graph, which has
+//! already released the task's successors: a task that comes to read them is poisoned there, and a task that was
+//! launched after it and is not yet issued is checked once more (`Event::Issuing`). Data that were valid only on the
+//! lost device stay lost until a task overwrites them.
 
 use super::Placement;
 use super::stages::{Assigned, Launched, Placed};
@@ -15,7 +22,7 @@ use crate::trace::Stage;
 use std::sync::Arc;
 
 impl Placement {
-    /// The device with this memory is gone, as `cause` was the first to find.
+    /// Handles the loss of the device with this memory, which `cause` was the first to reveal.
     pub(in crate::engine) fn device_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, out: &mut Vec<Command>) {
         if !self.residency.lose(space, cause) {
             return;
@@ -30,7 +37,7 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// A task that waits for memory of a device that is gone goes elsewhere.
+    /// Redirects a task that waits for the memory of a lost device.
     pub(super) fn give_up_place(&mut self, Assigned { task, unit, space, .. }: Assigned, out: &mut Vec<Command>) {
         if let Some(unit) = unit {
             self.queue.take_from(unit);
@@ -38,7 +45,7 @@ impl Placement {
         self.redirect(task, space, out);
     }
 
-    /// Why a launched task has nothing to work on any more: those that it was launched behind have failed.
+    /// Returns why a launched task has lost its input, if it has: tasks that it was launched after have failed.
     pub(in crate::engine) fn lost_since_launch(&self, task: &OwnedTask) -> Option<Arc<TaskFailure>> {
         let launched = self.flow.launched(task.shared().id)?;
         if let Some(parts) = task.body().parts() {
@@ -48,7 +55,7 @@ impl Placement {
         self.residency.cause_of_loss(task, &launched.reserved.replicas)
     }
 
-    /// A launched task comes back from a device that is gone; it was not begun.
+    /// Redirects a launched task that a lost device has returned; it was not begun.
     pub(in crate::engine) fn returned(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
         let Some(launched) = self.flow.end(task.shared().id) else { return };
         let space = launched.space;
@@ -58,7 +65,7 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// A task that was on its way to a device that is gone gives its memory back and goes elsewhere.
+    /// Releases the memory of a task that was on its way to a lost device, and redirects the task.
     pub(super) fn turn_back(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let space = placed.assigned.space;
         let (task, launched) = Launched::of(placed, false);
@@ -79,14 +86,14 @@ impl Placement {
         }
     }
 
-    /// Gives a unit a task that the policy means for one that is gone; false if there is none.
+    /// Gives a unit a task that the policy intends for a lost one; returns false if there is none.
     pub(super) fn stand_in(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
         let Some(task) = self.queue.next_for_the_gone(&self.residency) else { return false };
         self.assign_or_redirect(task, unit, out);
         true
     }
 
-    /// Gives a task to this unit, unless that can not run it any more.
+    /// Gives a task to this unit, unless the unit can no longer run it.
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
             self.trace(&task, Some(UnitId(unit as u16)), Stage::Placed);
@@ -96,7 +103,7 @@ impl Placement {
         }
     }
 
-    /// Ends tasks that no unit is left for.
+    /// Skips a task, with the cause, if no unit is left for it; otherwise returns it.
     pub(super) fn poison_if_hopeless(&mut self, task: OwnedTask, out: &mut Vec<Command>) -> Option<OwnedTask> {
         let Some(cause) = self.residency.last_loss() else { return Some(task) };
         if self.queue.suits_any(&task, &self.residency) {

@@ -1,26 +1,35 @@
 //! Placement: from a ready task to a unit, with its data there.
 //!
-//! Three parts, each with a matter and invariants of its own; here is only what happens when, in terms of all three:
-//! - [`queue`]: the policy has charge of ready tasks until a unit with room gets one; then they wait for memory.
+//! It has three parts, each with its own subject and invariants; this module only sequences them:
+//! - [`queue`]: the policy is in charge of ready tasks until a unit with room gets one; then they wait for memory.
 //! - [`residency`]: a task's working set is reserved in the unit's memory in one step.
-//! - [`flow`]: missing parts are copied from the nearest replica, and when the last copy has arrived the task is launched
-//!   ([`bring`]).
+//! - [`flow`]: missing parts are copied from the nearest replica, and when the last copy has arrived the task is
+//!   launched ([`bring`]).
 //!
-//! When it has finished, its written regions are valid where it ran and nowhere else, and its replicas become candidates
-//! for eviction.
+//! When the task has finished, its written regions are valid where it ran and nowhere else, and its replicas become
+//! candidates for eviction.
+//!
+//! A device gets several tasks ahead, so that copies overlap execution ([`units`]). A successor of an issued task on
+//! the same replica is launched on the same stream, or after an event of the issued task. Commutative tasks and
+//! reductions release their successors only when they have ended: turns and combining are work of the host.
+//!
+//! Without CPU units, hosting threads run tasks in host memory that only cores can run, or for which no device has
+//! room, also when their devices are gone. The context of such a task is that of a core, and
+//! `Statistics::tasks_on_hosts` counts these tasks.
 //!
 //! Invariants:
 //! 1. A task is in exactly one of these stages: queued (the policy's), waiting (for memory), arriving (for copies),
 //!    launched.
 //! 2. A task that waits for memory holds none: two tasks cannot starve each other.
-//! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region is
-//!    under way. All other copies belong to tasks, and dependences order those.
-//! 4. A task that a device has in its queue is *issued*: what it writes counts as valid there, and tasks on the same
-//!    replicas are launched behind it. No copy from what it writes, or into what it uses, is planned until it has finished.
-//! 5. Copies that a task waits for have ended before it is launched or let go, also if one of them fails; so when a task
-//!    has finished, nothing that was done for it is under way.
-//! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs, one that updates it when
-//!    it has run: until then, what it started from can still be had elsewhere.
+//! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region
+//!    is under way. All other copies belong to tasks, and dependences order those.
+//! 4. A task that a device has in its queue is *issued*: its writes count as valid there, and tasks on the same
+//!    replicas are launched after it. No copy from regions it writes, or into regions it uses, is planned until it
+//!    has finished.
+//! 5. Copies that a task waits for have ended before it is launched or released, even if one of them fails; so when a
+//!    task has finished, none of its copies is under way.
+//! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs; a task that updates a
+//!    region does so after it has run: until then, the old value remains available elsewhere.
 
 mod bring;
 mod flow;
@@ -60,7 +69,7 @@ use smallvec::SmallVec;
 use stages::{Assigned, Placed, UnderWay};
 use std::sync::Arc;
 
-/// The state between ready and finished.
+/// The state of tasks between ready and finished.
 pub(crate) struct Placement {
     queue: Queue,
     residency: Residency,
@@ -79,13 +88,13 @@ impl Placement {
         }
     }
 
-    /// Has placement recorded.
+    /// Records placement in this trace, if there is one.
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
         self.tracer = tracer;
         self
     }
 
-    /// The name of the policy.
+    /// Returns the name of the policy.
     pub(crate) fn policy_name(&self) -> &'static str {
         self.queue.policy_name()
     }
@@ -104,55 +113,55 @@ impl Placement {
         }
     }
 
-    /// On a machine without CPU units, has the hosting threads of devices run what only cores can, in host memory.
+    /// Lets the hosting threads of devices run tasks for cores, in host memory, if the machine has no CPU units.
     pub(crate) fn with_hosts_at_home(mut self) -> Self {
         self.queue.let_hosts_work_at_home();
         self
     }
 
-    /// What work adds to the power of each unit, in watts, where that is known: so policies learn what tasks use.
+    /// Sets the power in watts that work adds to each unit, if known, so that policies learn the energy of tasks.
     pub(crate) fn with_power(mut self, dynamic_w: Vec<Option<f64>>) -> Self {
         self.queue.know_power(dynamic_w);
         self
     }
 
-    /// Which runtime this is, and where a user's policy that breaks its contract is reported.
+    /// Sets the runtime's id, and where violations of the contract by a user's policy are reported.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
         self.queue.scheduler().belongs_to(runtime, failures);
     }
 
-    /// A name for a new replica.
+    /// Returns a name for a new replica.
     pub(super) fn new_replica(&mut self) -> ReplicaId {
         self.residency.new_replica()
     }
 
-    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
     pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
         self.residency.adopt(datum, replica, space);
         if let Some(cause) = self.residency.cause_of_device_loss(space) {
             let orders = self.residency.lose_replicas(datum.id, space, &cause, out);
-            debug_assert!(orders.is_empty(), "what is new has nothing to write back");
+            debug_assert!(orders.is_empty(), "a new data object has nothing to write back");
         }
     }
 
-    /// Devices use a new data object where it is at home: in a replica of this name each.
+    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
     pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
         self.residency.alias(datum, aliases);
         for (_, space) in aliases {
             if let Some(cause) = self.residency.cause_of_device_loss(*space) {
                 let orders = self.residency.lose_replicas(datum.id, *space, &cause, out);
-                debug_assert!(orders.is_empty(), "what is valid at home has nothing to write back");
+                debug_assert!(orders.is_empty(), "data that are valid at home need no write-back");
             }
         }
     }
 
-    /// Where the regions lie of a task that was launched and has not ended.
+    /// Returns the replicas of a task that was launched and has not ended.
     pub(super) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
         self.flow.launched(task).map(|launched| launched.reserved.replicas.clone())
     }
 
-    /// A task is ready: to the policy, or, if it is bound to a space, straight there. It `follows` a task that has ended, or
-    /// was ready when it was submitted.
+    /// Passes a ready task to the policy or, if it is bound to a space, directly there. `follows` tells whether a
+    /// task that has ended made it ready; otherwise it was ready when it was submitted.
     pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
         if let Some(tracer) = &self.tracer {
@@ -173,17 +182,17 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Whether the policy is to be told of tasks when they are submitted.
+    /// Returns whether the policy wants to be notified of tasks at submission.
     pub(super) fn looks_ahead(&self) -> bool {
         self.queue.looks_ahead()
     }
 
-    /// A task was submitted.
+    /// Notes that a task was submitted.
     pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
         self.queue.scheduler().submitted(task);
     }
 
-    /// A copy has arrived, which took so long, if that is known.
+    /// Handles the arrival of a copy, with its duration if known.
     pub(super) fn copied(&mut self, copy: CopyId, time: Option<CopyTime>, out: &mut Vec<Command>) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
         self.residency.arrived(ended.data, &ended.transfer);
@@ -199,10 +208,11 @@ impl Placement {
         self.let_go_of_copy(ended, out);
     }
 
-    /// A copy could not be made. If a device is gone, the tasks that wait for it look again for what they need; else they
-    /// fail. What was on its way out of an evicted replica is lost.
+    /// Handles a copy that could not be made. If a device is gone, the tasks that wait for the copy search for their
+    /// data again; otherwise they fail. Data on their way out of an evicted replica are lost.
     ///
-    /// A task that fails so is not let go before its other copies have ended: those would overwrite what others write there.
+    /// A task that fails in this way is not released before its other copies have ended: they would overwrite the
+    /// writes of other tasks there.
     pub(super) fn copy_failed(
         &mut self,
         copy: CopyId,
@@ -237,14 +247,14 @@ impl Placement {
         self.let_go_of_copy(ended, out);
     }
 
-    /// A replica's memory was given back.
+    /// Notes that a replica's memory was given back.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
         self.residency.released(space, bytes);
         self.trace_memory(space);
         self.dispatch(out);
     }
 
-    /// A task is in its device's queue.
+    /// Notes that a task is in its device's queue.
     pub(super) fn issued(&mut self, task: &OwnedTask, share: u32, out: &mut Vec<Command>) {
         let Some((launched, counts_no_more)) = self.flow.issue(task.shared().id, share) else { return };
         self.residency.issued(task, &launched.reserved.replicas);
@@ -262,7 +272,7 @@ impl Placement {
         }
     }
 
-    /// A task's body waits: its unit has room for one more.
+    /// Notes that a task's body waits: its unit has room for one more.
     pub(super) fn suspended(&mut self, task: TaskId, out: &mut Vec<Command>) {
         if let Some(unit) = self.flow.suspend(task, true) {
             self.queue.take_from(unit);
@@ -270,16 +280,17 @@ impl Placement {
         }
     }
 
-    /// A task's body goes on, whatever its unit has been given meanwhile.
+    /// Notes that a task's body continues, whatever its unit has been given meanwhile.
     pub(super) fn resumed(&mut self, task: TaskId) {
         if let Some(unit) = self.flow.suspend(task, false) {
             self.queue.give_back_to(unit);
         }
     }
 
-    /// A task has run (for so long), failed, or was skipped before it `began`; perhaps before it was placed.
+    /// Handles the end of a task: it has run (in this time span), failed, or was skipped before it `began`, perhaps
+    /// before it was placed.
     ///
-    /// If its device was lost meanwhile, `device_lost` is the failure that it shows by.
+    /// If its device was lost meanwhile, `device_lost` is the failure that revealed it.
     pub(super) fn finished(
         &mut self,
         task: &OwnedTask,
@@ -293,12 +304,12 @@ impl Placement {
         if let (Some(cause), Some(space)) = (device_lost, space) {
             self.device_lost(space, cause, out);
         }
-        // A take that was skipped has taken nothing.
+        // A skipped take has taken nothing.
         let forgotten = forgotten_by(task).filter(|_| span.is_some());
         if let Some(launched) = self.flow.end(id) {
             if forgotten.is_none() {
                 self.residency.ended(task, began, &launched);
-            } // else what it accessed is gone
+            } // otherwise its data object is gone
             if let Some(unit) = launched.unit {
                 let ran = |span| End::Ran { span, issued: launched.issued.then_some(launched.share) };
                 self.queue.left(task, unit, &span.map_or(End::Failed, ran));
@@ -314,11 +325,12 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Gives work to whoever has room, until nothing moves.
+    /// Gives tasks to units with room, until nothing moves.
     fn dispatch(&mut self, out: &mut Vec<Command>) {
         loop {
             let mut moved = self.serve_waiting(out);
-            // Everybody's first task before anybody's second: nobody idles while another has tasks ahead.
+            // Every unit gets its first task before any unit gets its second: no unit idles while another has tasks
+            // ahead.
             let mut last = None;
             if self.residency.take_moved() {
                 self.queue.scheduler().data_moved();
@@ -334,7 +346,7 @@ impl Placement {
         }
     }
 
-    /// Brings data for tasks whose memory is free now; whether there were any.
+    /// Brings data for waiting tasks whose memory is free now; returns whether there were any.
     fn serve_waiting(&mut self, out: &mut Vec<Command>) -> bool {
         let mut moved = false;
         for space in self.residency.spaces() {
@@ -364,7 +376,7 @@ impl Placement {
         moved
     }
 
-    /// Gives a unit the next task that the policy has for it; false if there is none.
+    /// Gives a unit the next task that the policy has for it; returns false if there is none.
     fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
         match self.queue.next_for(unit, &self.residency) {
             Some(task) => {
@@ -375,62 +387,62 @@ impl Placement {
         }
     }
 
-    /// The spaces where all of a region is valid.
+    /// Returns the spaces in which all of a region is valid.
     pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         self.residency.valid_in(data, block)
     }
 
-    /// What moved between each two spaces so far.
+    /// Returns the traffic between each pair of spaces so far.
     pub(crate) fn traffic(&self) -> Vec<((SpaceId, SpaceId), Traffic)> {
         self.flow.traffic()
     }
 
-    /// How long each unit has run tasks.
+    /// Returns how long each unit has run tasks.
     pub(crate) fn busy_ns(&self) -> &[u64] {
         self.queue.busy_ns()
     }
 
-    /// How well the policy kept indices where their data are, if it keeps count.
+    /// Returns how well the policy kept indices where their data are, if it counts that.
     pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
         self.queue.affinity()
     }
 
-    /// How near the optimum the policy's map is, if it knows.
+    /// Returns how close to the optimum the policy's map is, if known.
     pub(crate) fn bound(&self) -> Option<LowerBound> {
         self.queue.bound()
     }
 
-    /// How the policy shares out by profiles, if it does.
+    /// Returns how the policy shares out by profiles, if it does.
     pub(crate) fn shares(&self) -> Option<SharesInUse> {
         self.queue.shares()
     }
 
-    /// The profiles that the policy has learned, if it learns them.
+    /// Returns the profiles that the policy has learned, if it learns any.
     pub(crate) fn profiles(&self) -> Option<Known> {
         self.queue.profiles()
     }
 
-    /// Which of others the policy chose, if it chooses.
+    /// Returns the policy that this one chose, if it chooses among others.
     pub(crate) fn choice(&self) -> Option<Choice> {
         self.queue.choice()
     }
 
-    /// What the policy has learned of tasks' times, if it learns.
+    /// Returns the model of task times that the policy has learned, if it learns one.
     pub(crate) fn model(&self) -> Option<&Model> {
         self.queue.model()
     }
 
-    /// How many replicas were evicted to make room.
+    /// Returns how many replicas were evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.residency.evictions()
     }
 
-    /// How many tasks are under way to their ends, and copies to their places.
+    /// Returns the number of launched tasks and of copies under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.flow.under_way()
     }
 
-    /// Where every placed task is, in words: what to look at when nothing moves.
+    /// Describes in words where every placed task is, for diagnosis when nothing moves.
     pub(crate) fn stall(&self) -> String {
         let mut lines = Vec::new();
         self.queue.describe(&mut lines);

@@ -1,14 +1,17 @@
 //! Tasks across the devices of their unit: the memory that each part of such a task works in.
 //!
-//! A part is one element of the list of accesses that the task was submitted with. Part `i` goes to device `i` modulo the
-//! number of those that the unit has left when it gets the task; so on a unit of one device, or of cores, all parts are in one
-//! memory, and the task is like any other.
+//! A part is one element of the list of accesses that the task was submitted with. Part `i` goes to device `i` modulo
+//! the number of devices that the unit has left when it gets the task; so on a unit with one device, or of cores, all
+//! parts are in one memory, and the task is like any other.
 //!
-//! What never happens here: nothing is chosen but that, and nothing is reserved. Invariants:
-//! 1. All memories are those of one unit, and each holds the parts that are there at once.
-//! 2. The working set is reserved in all of them in one step, or in none. Until then the task waits in the line of the first, and
-//!    holds nothing: tasks that wait for each other's memory there can't be.
-//! 3. Such a task is never issued: whoever comes behind it waits for its end, and so does it for those that it comes behind.
+//! The hosting thread opens a session on each device, calls the one body, and closes the sessions; the task ends when
+//! the last device has finished. If a part fails, the task fails at once (`Event::PartFailed`).
+//!
+//! This module chooses nothing else, and reserves nothing. Invariants:
+//! 1. All memories are those of one unit, and each holds all of its parts at once.
+//! 2. The working set is reserved in all of them in one step, or in none. Until then the task waits in the queue of
+//!    the first, and holds nothing: such tasks cannot deadlock on each other's memory.
+//! 3. Such a task is never issued: its successors wait for its end, and it waits for the end of its predecessors.
 //!    Streams of several devices have no common order.
 
 use super::residency::Residency;
@@ -16,20 +19,20 @@ use crate::depend::{AccessRecord, OwnedTask};
 use crate::ids::{DeviceId, SpaceId};
 use smallvec::SmallVec;
 
-/// Where the parts of a task are that works in several memories.
+/// The locations of the parts of a task that works in several memories.
 #[derive(Debug)]
 pub(crate) struct Across {
     /// The device of each part.
     pub(crate) parts: Box<[DeviceId]>,
-    /// The devices, each once, the first part's first.
+    /// The devices, each once, starting with that of the first part.
     pub(crate) devices: SmallVec<[DeviceId; 4]>,
     /// The memory of each access.
     accesses: Box<[SpaceId]>,
 }
 
 impl Across {
-    /// Sends parts to these memories, one after the other. The accesses of a part are those before its end; nothing if all are
-    /// in one memory.
+    /// Assigns parts to these memories in rotation. The accesses of a part end before its entry in `ends`. Returns
+    /// `None` if all parts are in one memory.
     pub(super) fn new(ends: &[usize], spaces: &[SpaceId]) -> Option<Self> {
         let devices: SmallVec<[DeviceId; 4]> =
             spaces.iter().take(ends.len()).filter_map(|space| space.device()).collect();
@@ -45,19 +48,19 @@ impl Across {
         Some(Self { parts, devices, accesses })
     }
 
-    /// The memory of an access.
+    /// Returns the memory of an access.
     pub(super) fn space(&self, access: usize) -> SpaceId {
         self.accesses[access]
     }
 
-    /// The memories, each once.
+    /// Returns the memories, each once.
     pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
         self.devices.iter().map(|device| device.space())
     }
 }
 
-/// What the parts of a task, the accesses of which have these ends, need at once of each of these memories of a unit, of which
-/// there are some.
+/// Returns the bytes that the parts of a task need at once in each of these memories of a unit; `ends` are the ends
+/// of the parts' accesses, and `spaces` is not empty.
 pub(crate) fn bytes_in_each(
     ends: &[usize],
     spaces: &[SpaceId],
@@ -76,7 +79,7 @@ pub(crate) fn bytes_in_each(
     bytes
 }
 
-/// Whether the parts of a task, the accesses of which have these ends, fit into these memories of a unit.
+/// Returns whether the parts of a task, whose accesses have these ends, fit into these memories of a unit.
 pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residency: &Residency) -> bool {
     if spaces.is_empty() {
         return false;
@@ -90,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_go_round_the_devices() {
+    fn parts_rotate_over_the_devices() {
         let spaces = [1, 2, 3].map(SpaceId);
         let across = Across::new(&[2, 2, 3, 6], &spaces).unwrap();
         assert_eq!(*across.parts, [0, 1, 2, 0].map(DeviceId));
         assert_eq!(*across.accesses, [1, 1, 3, 1, 1, 1].map(SpaceId));
         assert_eq!(across.spaces().collect::<Vec<_>>(), spaces);
-        // No more devices than parts; one is none.
+        // No more devices than parts; a single device gives `None`.
         assert_eq!(Across::new(&[1, 2], &spaces).unwrap().devices[..], [0, 1].map(DeviceId));
         for (ends, spaces) in
             [(&[][..], &spaces[..]), (&[3], &spaces), (&[1, 2], &spaces[..1]), (&[1, 2], &[SpaceId::HOST])]

@@ -1,26 +1,26 @@
-//! What placement asks of a task: its needs of a unit and a memory, and what it is for.
+//! A task's requirements for a unit and a memory, and its purpose.
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::sched::{Beside, Place};
 
-/// What a task needs of a memory.
+/// A task's requirements for a memory.
 pub(crate) struct Needs {
-    /// The sum of its regions.
+    /// The total size of its regions.
     pub(crate) bytes: u64,
-    /// It must work at home.
+    /// Whether it must work at home.
     pub(crate) home_only: bool,
 }
 
 impl Needs {
-    /// Of these accesses.
+    /// Returns the requirements of these accesses.
     pub(crate) fn of(accesses: &[AccessRecord<'_>]) -> Self {
         let mut needs = Self { bytes: 0, home_only: false };
         accesses.iter().for_each(|access| needs.add(access));
         needs
     }
 
-    /// Of a task.
+    /// Returns the requirements of a task.
     pub(super) fn of_task(task: &OwnedTask) -> Self {
         let mut needs = Self { bytes: 0, home_only: false };
         task.body().accesses(&mut |access| needs.add(&access));
@@ -35,44 +35,44 @@ impl Needs {
     }
 }
 
-/// What a task needs of a memory.
+/// Returns the bytes that a task needs in a memory.
 pub(super) fn bytes_in(task: &OwnedTask, space: SpaceId) -> u64 {
     let mut bytes = 0;
     task.body().accesses(&mut |access| bytes += access.bytes_in(space));
     bytes
 }
 
-/// The kinds of unit that a task can run on.
+/// Returns the kinds of unit that a task can run on.
 pub(super) fn kinds(task: &OwnedTask) -> Kinds {
     task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
 }
 
-/// The device that a task is for, also if that is gone.
+/// Returns the device that a task is for, even if that device is gone.
 pub(super) fn device_of(task: &OwnedTask) -> Option<DeviceId> {
     task.owned().as_ref().and_then(|side| side.device)
 }
 
-/// Of a task across the devices of its unit: where the accesses of each part end.
+/// For a task across the devices of its unit, returns the end of each part's accesses.
 pub(super) fn parts_of(task: &OwnedTask) -> Option<&[usize]> {
     task.owned().as_ref().and_then(|side| side.across.as_deref())
 }
 
-/// The data that is gone when a task has run, if it is a release or a take.
+/// Returns the data object that is gone once a task has run, if the task is a release or a take.
 pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
     task.owned().as_ref().and_then(|side| side.forget)
 }
 
-/// Whether a task lends out what it has of a memory.
+/// Returns whether a task exports its regions of a memory.
 pub(super) fn lends(task: &OwnedTask) -> bool {
     task.owned().as_ref().is_some_and(|side| side.lends)
 }
 
-/// Where a task stands in an iteration space, if it recurs.
+/// Returns a task's place in an iteration space, if it is a recurring task.
 pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
     task.owned().as_ref().and_then(|side| side.place.clone())
 }
 
-/// The index beside which a task runs, if there is one.
+/// Returns the index that a task is near to, if there is one.
 pub(super) fn beside(task: &OwnedTask) -> Option<Beside> {
     task.owned().as_ref().and_then(|side| side.beside)
 }

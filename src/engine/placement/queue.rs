@@ -1,12 +1,16 @@
-//! Ready tasks: the policy's until a unit with room gets them, then first come first served for the unit's memory.
+//! Ready tasks: in the policy's charge until a unit with room gets them, then first come, first served for the unit's
+//! memory.
 //!
-//! The policy names the unit; here is what it is told and asked.
+//! The policy names the unit; this module informs it and asks it. It reserves no memory; it looks up where data are,
+//! and never changes that.
 //!
-//! What never happens here: no memory is reserved. What lies where is looked up, never changed.
+//! The tasks of a loop that is *spread* over devices are each for one device. The policy sees that such a task suits
+//! only that device's unit, and this module chooses the memory. If the device is gone, the task is placed like any
+//! other.
 //!
 //! Invariants:
-//! 1. The policy has charge of exactly the tasks in `queued`, and believes so of those in `past_policy`.
-//! 2. The policy has been told how many tasks every unit has.
+//! 1. The policy is in charge of exactly the tasks in `queued`, and believes so of those in `past_policy`.
+//! 2. The policy has been informed how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
 use super::multi_device::{self, Across};
@@ -29,44 +33,46 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The most tasks in one space; it limits those that are launched behind others, which do not count as given ahead.
+/// Limit of the tasks in one space. It also limits the tasks launched after others, which do not count as given
+/// ahead.
 const MOST_IN_SPACE: usize = 256;
 
-/// Where tasks of a kind can run.
+/// The units on which tasks of a kind can run.
 #[derive(Clone)]
 struct Suited {
-    /// On which units.
+    /// Whether each unit can run them.
     units: Arc<[bool]>,
-    /// In host memory alone, on whichever of the hosting threads.
+    /// Whether they run in host memory alone, on any hosting thread.
     at_home: bool,
 }
 
 /// How a task left its unit.
 pub(super) enum End {
-    /// It has run; an issued one's time says how many to give ahead.
+    /// It has run; the time of an issued task determines how many to give ahead.
     Ran { span: Span, issued: Option<u32> },
     /// It did not run to its end.
     Failed,
 }
 
-/// See the module.
+/// The ready tasks; see the module documentation.
 pub(super) struct Queue {
     policy: Scheduler,
     units: Units,
     queued: FxHashMap<TaskId, OwnedTask>,
     turns: Turns,
-    /// Tasks that went to their units past the policy, which has yet to name them; with their ends. It learns of an end after it
-    /// has named the task, as of any other.
+    /// Tasks that bypassed the policy, which has yet to name them; with their ends. The policy learns of an end only
+    /// after it has named the task, as for any other task.
     past_policy: FxHashMap<TaskId, Option<(Sample, bool)>>,
-    /// Who waits for memory, by space.
+    /// Tasks that wait for memory, by space.
     waiting: Vec<VecDeque<Assigned>>,
-    /// Where a task with these kinds can run, if it is for this device, as far as that decides.
+    /// Known answers of `suited_for`, by kinds, whether the task must work at home, and the memory of its device, if
+    /// that decides.
     suited: FxHashMap<(Kinds, bool, Option<SpaceId>), Suited>,
-    /// A memory is gone.
+    /// Whether a memory is gone.
     has_gone: bool,
-    /// There is no CPU unit, and the hosting threads of devices stand in.
+    /// Whether the hosting threads of devices replace the missing CPU units.
     hosts_at_home: bool,
-    /// What work adds to each unit's power, where that is known.
+    /// The power that work adds to each unit, if known.
     dynamic_w: Vec<Option<f64>>,
 }
 
@@ -86,24 +92,24 @@ impl Queue {
         }
     }
 
-    /// Tells policies what tasks use, from what work adds to the power of each unit.
+    /// Sets the power that work adds to each unit, so that policies learn the energy of tasks.
     pub(super) fn know_power(&mut self, dynamic_w: Vec<Option<f64>>) {
         self.dynamic_w = dynamic_w;
     }
 
-    /// On a machine without CPU units, has the hosting threads of devices run what only cores can.
+    /// Lets the hosting threads of devices run tasks for cores, if the machine has no CPU units.
     pub(super) fn let_hosts_work_at_home(&mut self) {
         self.hosts_at_home = self.units.iter().all(|unit| unit.kind.is_device());
     }
 
-    /// Tells the policy of a ready task.
+    /// Passes a ready task to the policy.
     pub(super) fn enter(&mut self, task: OwnedTask, follows: bool, residency: &Residency) {
         let ready = self.describe_to_policy(&task, residency);
         let ready = ReadyTask { follows: self.turns.enter(ready.id, follows), ..ready };
         let id = ready.id;
         self.queued.insert(id, task);
         let Self { policy, units, queued, .. } = self;
-        // Many units share the host's memory: what a policy asks about this task is computed once per space.
+        // Many units share the host's memory: answers about this task are computed once per space.
         let known: SmallVec<[Cell<Option<u64>>; 4]> = residency.spaces().map(|_| Cell::new(None)).collect();
         let missing = |task, space: SpaceId| {
             let compute = || missing_bytes(queued, residency, task, space);
@@ -130,12 +136,12 @@ impl Queue {
         }
     }
 
-    /// Where a task can run.
+    /// Returns where a task can run.
     fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
         self.suited_for(task, &Needs::of_task(task), residency)
     }
 
-    /// Where a task with these needs can run.
+    /// Returns where a task with these requirements can run.
     fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
         let (kinds, device) = (kinds(task), self.space_for(task, needs, residency));
         let small = residency.fits_anywhere(needs.bytes);
@@ -151,7 +157,7 @@ impl Queue {
             kinds.has(unit.kind) && (unit.kind == UnitKind::Cpu || !needs.home_only) && has_memory(unit)
         };
         let units: Arc<[bool]> = self.units.iter().map(suits).collect();
-        // What suits no device can still run on a device's hosting thread, if cores can run it.
+        // A task that suits no device can still run on a device's hosting thread, if cores can run it.
         let at_home = self.hosts_at_home && kinds.has(UnitKind::Cpu) && !units.contains(&true);
         let units = if at_home { units.iter().map(|_| true).collect() } else { units };
         let suited = Suited { units, at_home };
@@ -161,47 +167,50 @@ impl Queue {
         suited
     }
 
-    /// The memory of the device that a task is for, if that is there and large enough: else it is a task like any other.
+    /// Returns the memory of the device that a task is for, if it exists and is large enough; otherwise the task is
+    /// like any other.
     fn space_for(&self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Option<SpaceId> {
         let space = device_of(task)?.space();
         let is_there = self.units.iter().any(|unit| unit.spaces.contains(&space));
         (is_there && fits(task, needs, space, residency)).then_some(space)
     }
 
-    /// Whether a unit can run a task.
+    /// Returns whether a unit can run a task.
     pub(super) fn suits(&mut self, task: &OwnedTask, unit: usize, residency: &Residency) -> bool {
         self.suited(task, residency).units[unit]
     }
 
-    /// Whether any unit can.
+    /// Returns whether any unit can run a task.
     pub(super) fn suits_any(&mut self, task: &OwnedTask, residency: &Residency) -> bool {
         self.suited(task, residency).units.contains(&true)
     }
 
-    /// The least busy of the units that can.
+    /// Returns the least busy unit that can run a task.
     pub(super) fn least_busy_for(&mut self, task: &OwnedTask, residency: &Residency) -> Option<usize> {
         let units = self.suited(task, residency).units;
         let suited = self.units.iter().filter(|unit| units[unit.id.index()]);
         suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
     }
 
-    /// The first unit with room after `last` for which there may be a task.
+    /// Returns the first unit with room after `last` for which there may be a task.
     pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
         if self.queued.is_empty() {
             return None;
         }
-        // Whoever holds tasks back is asked for all when nothing runs; and what is meant for a unit that is gone, others do.
+        // When nothing runs, the policy is asked for all units, since it may hold tasks back. If a unit is gone,
+        // other units run its tasks.
         let wanted = if self.units.are_idle() || self.has_gone { None } else { self.policy.wanted() };
         self.units.next_with_room(last, wanted.as_ref())
     }
 
-    /// Whether one of a unit's memories may get another task. A hosting thread whose devices are gone works at home.
+    /// Returns whether one of a unit's memories may get another task. A hosting thread whose devices are gone works
+    /// at home.
     pub(super) fn has_room_in_memory(&self, unit: usize, residency: &Residency) -> bool {
         let room = |space: &SpaceId| space.is_host() || residency.tenants(*space) < MOST_IN_SPACE;
         self.units[unit].spaces.iter().any(room) || self.hosts_at_home && self.is_gone(unit)
     }
 
-    /// The task that the policy has next for a unit.
+    /// Returns the next task that the policy has for a unit.
     pub(super) fn next_for(&mut self, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let id = self.units[unit].id;
         loop {
@@ -215,7 +224,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first ready task that is `wanted` on a unit, and that can run there, whatever the policy means to do with it.
+    /// Takes the first ready task that is `wanted` on a unit and can run there, regardless of the policy's plans.
     pub(super) fn take_past_policy(
         &mut self,
         unit: usize,
@@ -236,7 +245,7 @@ impl Queue {
         None
     }
 
-    /// Takes a task that the policy has named for a unit out of its charge, if that unit may have it.
+    /// Removes a task that the policy has named for a unit from its charge, if that unit may have it.
     fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let unit_id = self.units[unit].id;
         let Some(task) = self.queued.remove(&id) else {
@@ -244,7 +253,7 @@ impl Queue {
             self.policy.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
             return None;
         };
-        // For what was meant for a device that is gone, another unit is found.
+        // A task intended for a lost device is redirected later.
         if !self.policy.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
             self.turns.leave(id);
             return Some(task);
@@ -256,10 +265,11 @@ impl Queue {
         None
     }
 
-    /// Dismisses the policy if it has broken its contract; whether it did, so that there is a new one to ask.
+    /// Dismisses the policy if it has broken its contract; returns whether it did, in which case there is a new
+    /// policy to ask.
     ///
-    /// To be called when nothing moves. If nothing is under way either, nobody will ask the policy again: tasks that it
-    /// holds back now would wait for ever.
+    /// To be called when nothing moves. If nothing is under way either, no event will cause the policy to be asked
+    /// again: tasks that it holds back now would wait forever.
     pub(super) fn judge(&mut self, residency: &Residency, nothing_under_way: impl Fn() -> bool) -> bool {
         let is_withheld = || !self.queued.is_empty() && self.waiting.iter().all(VecDeque::is_empty);
         if is_withheld()
@@ -273,7 +283,7 @@ impl Queue {
         if !self.policy.dismiss(self.units.len()) {
             return false;
         }
-        // `stealing` has charge of all tasks that wait for a unit.
+        // `stealing` takes charge of all tasks that wait for a unit.
         self.past_policy.clear();
         (0..self.units.len()).for_each(|unit| self.tell(unit));
         let mut tasks: Vec<_> = self.queued.drain().collect();
@@ -283,33 +293,33 @@ impl Queue {
         true
     }
 
-    /// Whether the policy is to be told of tasks when they are submitted.
+    /// Returns whether the policy wants to be notified of tasks at submission.
     pub(super) fn looks_ahead(&self) -> bool {
         self.policy.looks_ahead()
     }
 
-    /// The policy in charge.
+    /// Returns the name of the policy in charge.
     pub(super) fn policy_name(&self) -> &'static str {
         self.policy.name()
     }
 
-    /// The policy in charge.
+    /// Returns the policy in charge.
     pub(super) fn scheduler(&mut self) -> &mut Scheduler {
         &mut self.policy
     }
 
-    /// A task that the policy means for a unit that is gone.
+    /// Returns a task that the policy intends for a unit that is gone.
     pub(super) fn next_for_the_gone(&mut self, residency: &Residency) -> Option<OwnedTask> {
         let gone: Vec<usize> = (0..self.units.len()).filter(|unit| self.is_gone(*unit)).collect();
         gone.into_iter().find_map(|unit| self.next_for(unit, residency))
     }
 
-    /// Whether a unit has no memory left to work in.
+    /// Returns whether a unit has no memory left to work in.
     fn is_gone(&self, unit: usize) -> bool {
         self.units[unit].spaces.is_empty()
     }
 
-    /// A task has its unit; memory comes next.
+    /// Assigns a task to a unit; next it waits for memory.
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) {
         let at_home = self.hosts_at_home && self.suited(&task, residency).at_home;
         let across = parts_of(&task).filter(|_| !at_home).and_then(|ends| Across::new(ends, &self.units[unit].spaces));
@@ -325,8 +335,8 @@ impl Queue {
         self.wait_for_memory(Assigned { task, unit, space, across });
     }
 
-    /// The one that the task is for; else, among a unit's memories that the task fits into, the one with the most of its
-    /// data, then the least busy.
+    /// Returns the memory that the task is for; otherwise, among the unit's memories that the task fits into, the one
+    /// with most of its data, then the least busy.
     fn choose_space(&self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
         if let [only] = self.units[unit].spaces[..] {
             return only;
@@ -341,28 +351,28 @@ impl Queue {
         spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")
     }
 
-    /// A task waits behind those that wait for memory in its space already.
+    /// Appends a task to those that wait for memory in its space.
     pub(super) fn wait_for_memory(&mut self, assigned: Assigned) {
         self.waiting[assigned.space.index()].push_back(assigned);
     }
 
-    /// Who waits for memory in a space, the first.
+    /// Takes the first task that waits for memory in a space.
     pub(super) fn next_waiting(&mut self, space: SpaceId) -> Option<Assigned> {
         self.waiting[space.index()].pop_front()
     }
 
-    /// Who was first is it again: there was no memory.
+    /// Puts a task back in front, because there was no memory for it.
     pub(super) fn wait_first(&mut self, assigned: Assigned) {
         self.waiting[assigned.space.index()].push_front(assigned);
     }
 
-    /// A unit has one task less.
+    /// Notes that a unit has one task less.
     pub(super) fn take_from(&mut self, unit: UnitId) {
         self.units.take(unit.index());
         self.tell(unit.index());
     }
 
-    /// A unit has a task again that it had before.
+    /// Notes that a unit has a task again that it had before.
     pub(super) fn give_back_to(&mut self, unit: UnitId) {
         self.units.give(unit.index());
         self.tell(unit.index());
@@ -372,7 +382,7 @@ impl Queue {
         self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
     }
 
-    /// A task has left its unit: the policy learns from it.
+    /// Notes that a task has left its unit; the policy learns from it.
     pub(super) fn left(&mut self, task: &OwnedTask, unit: UnitId, end: &End) {
         let sample = |Span { elapsed_ns, ended_ns }| Sample {
             task: task.shared().id,
@@ -401,7 +411,7 @@ impl Queue {
         if failed { self.policy.failed(sample) } else { self.policy.finished(sample) }
     }
 
-    /// A memory is gone; who waited for it.
+    /// Notes that a memory is gone; returns the tasks that waited for it.
     pub(super) fn lose(&mut self, space: SpaceId) -> VecDeque<Assigned> {
         self.units.lose(space);
         self.has_gone = true;
@@ -409,42 +419,42 @@ impl Queue {
         std::mem::take(&mut self.waiting[space.index()])
     }
 
-    /// How long each unit has run tasks.
+    /// Returns how long each unit has run tasks.
     pub(super) fn busy_ns(&self) -> &[u64] {
         self.units.busy_ns()
     }
 
-    /// How well the policy kept indices where their data are, if it keeps count.
+    /// Returns how well the policy kept indices where their data are, if it counts that.
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
     }
 
-    /// How near the optimum the policy's map is, if it knows.
+    /// Returns how close to the optimum the policy's map is, if known.
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.policy.bound()
     }
 
-    /// How the policy shares out by profiles, if it does.
+    /// Returns how the policy shares out by profiles, if it does.
     pub(super) fn shares(&self) -> Option<SharesInUse> {
         self.policy.shares()
     }
 
-    /// The profiles that the policy has learned, if it learns them.
+    /// Returns the profiles that the policy has learned, if it learns any.
     pub(super) fn profiles(&self) -> Option<Known> {
         self.policy.profiles()
     }
 
-    /// Which of others the policy chose, if it chooses.
+    /// Returns the policy that this one chose, if it chooses among others.
     pub(super) fn choice(&self) -> Option<Choice> {
         self.policy.choice()
     }
 
-    /// What the policy has learned of tasks' times, if it learns.
+    /// Returns the model of task times that the policy has learned, if it learns one.
     pub(super) fn model(&self) -> Option<&Model> {
         self.policy.model()
     }
 
-    /// Who waits, in words.
+    /// Describes the waiting tasks in words.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);
         lines.extend(self.waiting.iter().flatten().map(waiting));
@@ -452,7 +462,7 @@ impl Queue {
     }
 }
 
-/// Whether what a task needs of a memory fits into it, with nothing else in it.
+/// Returns whether a task's requirements fit into a memory that holds nothing else.
 fn fits(task: &OwnedTask, needs: &Needs, space: SpaceId, residency: &Residency) -> bool {
     residency.fits(needs.bytes, space) || residency.fits(bytes_in(task, space), space)
 }

@@ -1,15 +1,19 @@
-//! When a device has less memory than it was thought to have: what is idle there goes, and who was refused is placed again.
+//! Memory shortage: a device has less memory than assumed. Idle replicas there are evicted, and the task whose
+//! allocation was refused is placed again.
 //!
-//! How much a device holds is known only from what it says, and others may use it: an allocation can be refused though the
-//! tables say that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back what it
-//! has and waits for memory again, first in line; room is made for it as for any other. A task fails only if it was refused
-//! while the memory had nothing but its own, and was asked for no more than that. What a body asks for while it is enqueued
-//! can't be placed again: for that, [`Placement::make_room`] sends away what is idle, and the driver tries until nothing is
-//! left to come.
+//! A device reports its capacity, but others may use it too: an allocation can be refused although the tables say
+//! that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back its
+//! reservations and waits for memory again, first in the queue; room is made for it as for any other. A task fails
+//! only if it was refused while the memory held nothing but its own reservations, and those were minimal. A body that
+//! requests memory while it is enqueued, for scratch or for the buffers of a kernel, cannot begin again: for it,
+//! [`Placement::make_room`] evicts idle replicas, and its thread waits and retries until no more memory can become
+//! free (`driver/threads/memory_pressure.rs`).
 //!
 //! Invariants:
-//! 1. Each refusal makes the limit lower than what was in use, until a task is alone: so nobody is refused for ever.
-//! 2. What a task that comes back was to overwrite counts as valid at home, where nobody reads it before it is written.
+//! 1. Each refusal makes the limit lower than the bytes that were in use, until a task is alone: so no task is
+//!    refused forever.
+//! 2. The outputs of a task that is placed again count as valid at home, where nothing reads them before they are
+//!    written.
 
 use super::Placement;
 use super::stages::{Assigned, Launched, Placed};
@@ -20,23 +24,23 @@ use crate::error::TaskFailure;
 use crate::ids::{SpaceId, TaskId};
 use std::sync::Arc;
 
-/// What is to be hoped for when a memory is too full.
+/// The prospects of room in a memory that is too full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hope {
-    /// Replicas are leaving, or copies under way that use some.
+    /// Whether replicas are leaving, or copies that use replicas are under way.
     pub(crate) more_to_come: bool,
-    /// By replicas, and by the private ones of reductions.
+    /// Bytes in use by replicas, including the private ones of reductions.
     pub(crate) in_use_bytes: u64,
 }
 
-/// Fails a task that was refused memory, of which so many bytes are in use.
+/// Fails a task that was refused memory; the second argument is the number of bytes in use.
 pub(crate) type FailRefused<'a> = dyn Fn(&OwnedTask, u64) -> Arc<TaskFailure> + 'a;
 
 impl Placement {
-    /// There was no memory for what a copy was to fill: the tasks that it was made for give back what they have and wait
-    /// for memory again, when their other copies have ended.
+    /// Handles a copy whose destination had no memory. The tasks for which it was made give back their reservations
+    /// and wait for memory again, after their other copies have ended.
     ///
-    /// False if what the copy was to bring is to be had nowhere else: then it has failed.
+    /// Returns false if the content of the copy is available nowhere else: then the copy has failed.
     pub(in crate::engine) fn copy_refused(
         &mut self,
         copy: CopyId,
@@ -54,7 +58,7 @@ impl Placement {
         for Placed { assigned, reserved } in self.flow.placed_waiting_for(&ended.waiters) {
             let uses_it = |place: &ReplicaRef| (place.data, place.replica) == (data, transfer.to);
             if !reserved.replicas.iter().any(uses_it) {
-                continue; // it waits for what others bring, and looks for it again
+                continue; // it waits for a copy made for others, and will search again
             }
             if self.residency.has_only(&assigned.task, reserved, space) {
                 assigned.task.set_poison(fail(&assigned.task, in_use));
@@ -67,8 +71,8 @@ impl Placement {
         true
     }
 
-    /// There was no memory for a task that was launched, or, without a refusal, somebody else needs what it has: it
-    /// has not begun, and waits for memory again.
+    /// Handles a launched task for which there was no memory or, without a refusal, whose memory others need: it has
+    /// not begun, and waits for memory again.
     pub(in crate::engine) fn refused(
         &mut self,
         task: OwnedTask,
@@ -92,13 +96,14 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// A task whose copies have ended, and for which there was no memory.
+    /// Lets a task wait for memory again whose copies have ended, and for which there was no memory.
     pub(super) fn retreat(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let (task, launched) = Launched::of(placed, false);
         self.wait_again(task, launched, out);
     }
 
-    /// Takes from a task that has not begun what it has, and lets it wait for memory; who waited for its end.
+    /// Releases the reservations of a task that has not begun, and lets it wait for memory; returns the tasks that
+    /// waited for its end.
     fn wait_again(&mut self, task: OwnedTask, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.take_back(&task, &launched, out);
         let Launched { unit, space, across, waiters, .. } = launched;
@@ -106,7 +111,7 @@ impl Placement {
         waiters
     }
 
-    /// Somebody needs so many bytes beside those that are in use, and was refused: sends away what is idle.
+    /// Evicts idle replicas after this many bytes were refused in addition to those in use.
     pub(in crate::engine) fn make_room(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
         self.residency.refused(space, bytes);
         let leaving = self.residency.beyond_limit(space);

@@ -1,4 +1,4 @@
-//! A task's stages between ready and finished, and a copy's.
+//! The stages of a task between ready and finished, and of a copy.
 
 use super::multi_device::Across;
 use crate::coherence::Transfer;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 pub(super) struct Assigned {
     pub(super) task: OwnedTask,
     pub(super) unit: Option<UnitId>,
-    /// Of several, the first.
+    /// Its memory; if there are several, the first.
     pub(super) space: SpaceId,
-    /// Where its parts go, if it works in several.
+    /// The locations of its parts, if it works in several memories.
     pub(super) across: Option<Arc<Across>>,
 }
 
 impl Assigned {
-    /// The memories that it works in.
+    /// Returns the memories that it works in.
     pub(super) fn spaces(&self) -> Spaces {
         spaces(self.space, self.across.as_deref())
     }
@@ -33,13 +33,13 @@ fn spaces(one: SpaceId, across: Option<&Across>) -> Spaces {
     across.map_or_else(|| SmallVec::from_slice(&[one]), |across| across.spaces().collect())
 }
 
-/// What a task has of a memory.
+/// A task's reservations in memories.
 pub(super) struct Reserved {
-    /// The replica of each access, in their order.
+    /// The replica of each access, in order.
     pub(super) replicas: Arc<[ReplicaRef]>,
-    /// Of its reductions.
+    /// The bytes of its reductions' private buffers.
     pub(super) private_bytes: u64,
-    /// The device had no memory for some of it.
+    /// Whether the device had no memory for some of it.
     pub(super) refused: bool,
 }
 
@@ -49,38 +49,38 @@ pub(super) struct Placed {
     pub(super) reserved: Reserved,
 }
 
-/// What is known of a task that was launched.
+/// The state of a launched task.
 pub(super) struct Launched {
     pub(super) unit: Option<UnitId>,
     pub(super) space: SpaceId,
     pub(super) across: Option<Arc<Across>>,
     pub(super) reserved: Reserved,
-    /// Launched behind another: not counted as given ahead once it is issued.
+    /// Whether it was launched after another: then it does not count as given ahead once it is issued.
     pub(super) behind: bool,
-    /// Its body waits.
+    /// Whether its body waits.
     pub(super) suspended: bool,
-    /// Its device has it in its queue.
+    /// Whether its device has it in its queue.
     pub(super) issued: bool,
-    /// Then how much of the device it takes, in thousandths.
+    /// If so, the fraction of the device that it takes, in thousandths.
     pub(super) share: u32,
-    /// Who waits for its end to plan copies.
+    /// Tasks that wait for its end to plan copies.
     pub(super) waiters: Vec<TaskId>,
 }
 
 impl Launched {
-    /// A task with its memory, launched.
+    /// Turns a task with its memory into a launched one.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space, across }, reserved } = placed;
         let (suspended, issued, share, waiters) = (false, false, 0, Vec::new());
         (task, Self { unit, space, across, reserved, behind, suspended, issued, share, waiters })
     }
 
-    /// The memories that it works in.
+    /// Returns the memories that it works in.
     pub(super) fn spaces(&self) -> Spaces {
         spaces(self.space, self.across.as_deref())
     }
 
-    /// The unit that it counts for.
+    /// Returns the unit that it counts for.
     pub(super) fn counted_for(&self) -> Option<UnitId> {
         self.unit.filter(|_| !(self.suspended || self.issued && self.behind))
     }
@@ -90,7 +90,7 @@ impl Launched {
 pub(super) struct UnderWay {
     pub(super) data: DataId,
     pub(super) transfer: Transfer,
-    /// From which memory, and to which.
+    /// The source and destination memories.
     pub(super) between: (SpaceId, SpaceId),
     pub(super) bytes: u64,
     /// Its entry among the write-backs of the data object, if it is one.
@@ -99,7 +99,7 @@ pub(super) struct UnderWay {
 }
 
 impl UnderWay {
-    /// A copy that is ordered now.
+    /// Creates the state of a copy that is ordered now.
     pub(super) fn of(order: &CopyOrder, write_back: Option<Entry>) -> Self {
         let CopyOrder { copy, from, to, block, element_bytes, .. } = *order;
         let transfer = Transfer { copy, from: from.replica, to: to.replica, block };

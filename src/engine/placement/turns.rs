@@ -1,17 +1,17 @@
 //! The preference for tasks that follow others ([`ReadyTask::follows`](crate::sched::ReadyTask::follows)), and its limit.
 //!
-//! A consumer that runs before further producers lets memory go. But a chain without end would keep all tasks from running
-//! that follow none, so after many that were preferred, one waits its turn.
+//! A consumer that runs before further producers frees memory. But an endless chain would keep all tasks that follow
+//! none from running. So after a number of preferred tasks, one task waits its turn.
 //!
-//! Invariant: of the tasks that the policy has charge of, `waiting` has those that were not preferred.
+//! Invariant: among the tasks in the policy's charge, `waiting` has those that were not preferred.
 
 use crate::ids::TaskId;
 use rustc_hash::FxHashSet;
 
-/// The number of tasks that are preferred to a waiting one.
+/// Number of tasks that may be preferred to a waiting one.
 const MOST_PREFERRED: u32 = 256;
 
-/// See the module.
+/// The state of the preference; see the module documentation.
 #[derive(Default)]
 pub(super) struct Turns {
     waiting: FxHashSet<TaskId>,
@@ -20,7 +20,7 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// A task is ready; whether it is preferred.
+    /// Notes that a task is ready; returns whether it is preferred.
     pub(super) fn enter(&mut self, task: TaskId, follows: bool) -> bool {
         let is_preferred = follows && (self.waiting.is_empty() || self.preferred < MOST_PREFERRED);
         if is_preferred {
@@ -34,7 +34,7 @@ impl Turns {
         is_preferred
     }
 
-    /// The policy has given the task to a unit.
+    /// Notes that the policy has given the task to a unit.
     pub(super) fn leave(&mut self, task: TaskId) {
         if self.waiting.remove(&task) && self.waiting.is_empty() {
             self.preferred = 0;
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn preference_ends_while_others_wait_and_has_no_limit_otherwise() {
+    fn preference_is_limited_only_while_others_wait() {
         let mut turns = Turns::default();
         let all = |turns: &mut Turns, n: u64| (0..n).all(|id| turns.enter(TaskId(id), true));
         assert!(all(&mut turns, 10_000));

@@ -1,7 +1,7 @@
 //! The units, and which of them have room for another task.
 //!
-//! A machine may have hundreds, and most events concern one: so those with room are kept in order, the least busy
-//! first, and an event that finds them all busy looks at none.
+//! A machine may have hundreds of units, and most events concern one. So the units with room are kept in order, the
+//! least busy first, and an event that finds them all busy inspects none.
 //!
 //! Invariant: a unit is in `with_room`, under the number of its tasks, as long as this is less than its depth.
 
@@ -11,30 +11,30 @@ use crate::machine::{ComputeUnit, Machine};
 use crate::sched::{UnitSet, UnitView};
 use std::ops::Deref;
 
-/// Tasks given to a device ahead, so that copies for the next overlap the running one.
+/// Number of tasks given to a device ahead, so that copies for the next overlap the running one.
 const DEVICE_DEPTH: usize = 3;
-/// Of tasks that are issued and shorter than a third of this, more are given ahead: as many as take this long together.
+/// If issued tasks are shorter than a third of this, more are given ahead: as many as take this long together.
 const AHEAD_NS: Nanos = 200_000;
-/// But not more than this.
+/// Maximum number of tasks given ahead.
 const MOST_AHEAD: usize = 64;
-/// As above for a CPU unit beside devices: its data may have to come from there.
+/// Number of tasks given to a CPU unit ahead on a machine with devices: its data may have to come from there.
 const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
 
-/// The units of a machine as policies see them; see the module.
+/// The units of a machine as seen by policies; see the module documentation.
 pub(super) struct Units {
     views: Vec<UnitView>,
     depth: Vec<usize>,
-    /// By the number of their tasks.
+    /// The units with room, by their number of tasks.
     with_room: Vec<UnitSet>,
-    /// Tasks that units have, in all.
+    /// Total number of tasks on all units.
     in_flight: usize,
-    /// How long each has run tasks.
+    /// How long each unit has run tasks.
     busy_ns: Vec<u64>,
-    /// How long issued tasks took each lately, had they had all of the device.
+    /// Recent mean time of an issued task per unit, scaled to the whole device.
     mean_ns: Vec<u64>,
 }
 
-/// A unit with room: how many tasks it has, and which it is.
+/// A unit with room: its number of tasks, and its index.
 pub(super) type Room = (usize, usize);
 
 impl Units {
@@ -63,8 +63,8 @@ impl Units {
         }
     }
 
-    /// The first unit with room after `last`, of those that are wanted if that is said: everybody's first task comes before
-    /// anybody's second.
+    /// Returns the first unit with room after `last`, among the wanted ones if given. Every unit's first task comes
+    /// before any unit's second.
     pub(super) fn next_with_room(&self, last: Option<Room>, wanted: Option<&UnitSet>) -> Option<Room> {
         let (tasks, mut first) = last.map_or((0, 0), |(tasks, unit)| (tasks, unit + 1));
         for (tasks, units) in self.with_room.iter().enumerate().skip(tasks) {
@@ -76,25 +76,25 @@ impl Units {
         None
     }
 
-    /// Whether no unit has anything to do.
+    /// Returns whether no unit has anything to do.
     pub(super) fn are_idle(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// A unit has one task more.
+    /// Notes that a unit has one task more.
     pub(super) fn give(&mut self, unit: usize) {
         self.in_flight += 1;
         self.change(unit, |view, _| view.in_flight += 1);
     }
 
-    /// A unit has one task less.
+    /// Notes that a unit has one task less.
     pub(super) fn take(&mut self, unit: usize) {
         self.in_flight -= 1;
         self.change(unit, |view, _| view.in_flight -= 1);
     }
 
-    /// A unit has run a task for so long. How long issued ones take, and how much of the device meanwhile, decides how many a
-    /// device is given ahead: it runs several at once that do not fill it.
+    /// Notes that a unit has run a task for this long. The duration of issued tasks, and the share of the device they
+    /// take, determine how many a device is given ahead: it runs several at once if they do not fill it.
     pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: Option<u32>) {
         self.busy_ns[unit] += elapsed_ns;
         if let Some(share) = issued {
@@ -104,12 +104,12 @@ impl Units {
         }
     }
 
-    /// How long each unit has run tasks.
+    /// Returns how long each unit has run tasks.
     pub(super) fn busy_ns(&self) -> &[u64] {
         &self.busy_ns
     }
 
-    /// A memory is gone.
+    /// Notes that a memory is gone.
     pub(super) fn lose(&mut self, space: SpaceId) {
         self.views.iter_mut().for_each(|unit| unit.spaces.retain(|other| *other != space));
     }
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::machine::Topology;
 
-    /// How many tasks a device is given that has run such ones.
+    /// Returns how many tasks a device is given after running such tasks.
     fn given(elapsed_ns: Nanos, share: u32) -> usize {
         let (machine, _) = Machine::plan(&"1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let mut units = Units::new(&machine);
@@ -161,10 +161,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_given_as_many_as_fill_it() {
-        assert_eq!(given(1_000_000, 1000), DEVICE_DEPTH, "each of them fills it for long");
-        assert_eq!(given(10_000, 1000), 20, "short ones");
-        assert_eq!(given(1_000_000, 10), 20, "long ones that take a hundredth of it each");
+    fn device_is_given_as_many_tasks_as_fill_it() {
+        assert_eq!(given(1_000_000, 1000), DEVICE_DEPTH, "each of them fills it for a long time");
+        assert_eq!(given(10_000, 1000), 20, "short tasks");
+        assert_eq!(given(1_000_000, 10), 20, "long tasks that take a hundredth of it each");
         assert_eq!(given(1_000_000, 1), MOST_AHEAD);
     }
 }

@@ -1,6 +1,6 @@
-//! Which cores a runtime's units get, and whether their threads are bound to them.
+//! The choice of the cores of a runtime's units, and of whether threads are bound to them.
 //!
-//! The program decides first, then OpenMP's variables; [`CoresTaken::plan`] has the default. The table at
+//! Calls of the program come first, then OpenMP's variables; [`CoresTaken::plan`] has the default. The table at
 //! [`Builder::pin_threads`] is the contract. Nothing here binds a thread.
 
 use super::super::Builder;
@@ -9,21 +9,21 @@ use super::parts::places_error;
 use crate::error::BuildError;
 use crate::machine::{ConfigError, CoresTaken, Granule, Machine, Places, Topology, UnitConfig, Warning};
 
-/// A machine, and where its units' threads are bound.
+/// A machine, and the binding of its units' threads.
 pub(super) struct Bound {
     pub(super) machine: Machine,
     pub(super) warnings: Vec<Warning>,
-    /// The hold on the cores that threads are bound to.
+    /// The claim on the cores that threads are bound to.
     pub(super) cores: Option<CoresTaken>,
     /// The cores that each unit's threads are bound to, if they are bound.
     pub(super) bindings: Option<Vec<Vec<usize>>>,
 }
 
-/// A list of places, or the name of a sort.
+/// A list of places, or an abstract name.
 type Where = (Option<Places>, Granule);
 
 impl Builder {
-    /// The machine on the cores of this process, and where its threads are bound.
+    /// Plans the machine on the cores of this process, and the binding of its threads.
     pub(super) fn bind(&self, config: &UnitConfig, topology: &Topology) -> Result<Bound, BuildError> {
         let mut ignored = Vec::new();
         let asked = self.pin_threads.or(self.places.as_ref().map(|_| true));
@@ -39,7 +39,7 @@ impl Builder {
                 let place = read(&text).map_err(|error| error.to_string());
                 match place.and_then(|place| plan(Some(true), &place).map_err(|error| error.to_string())) {
                     Ok(bound) => bound,
-                    // Written for another program, perhaps.
+                    // The variable may have been set for another program.
                     Err(problem) => {
                         ignored.push(Warning::PlacesIgnored { problem });
                         plan(asked, &nowhere)?
@@ -59,7 +59,8 @@ fn read(text: &str) -> Result<Where, crate::machine::PlacesError> {
     }
 }
 
-/// Whether `OMP_PROC_BIND` asks for threads to be bound. Of a list, one value for each level of nesting, the first counts.
+/// Returns whether `OMP_PROC_BIND` requests binding. A list has one value for each level of nesting; the first
+/// counts.
 fn proc_bind(ignored: &mut Vec<Warning>) -> Option<bool> {
     let value = environment::text("OMP_PROC_BIND")?;
     match &*value.split(',').next()?.trim().to_ascii_lowercase() {

@@ -1,6 +1,6 @@
-//! The variables of the environment that a builder reads. A call of the program always wins over its variable.
+//! The environment variables that a builder reads. A call of the program always overrides its variable.
 //!
-//! `OMP_PLACES` and `OMP_PROC_BIND` are [`binding`](super::binding)'s, and `THALWEG_LOG` is [`log`](crate::log)'s.
+//! [`binding`](super::binding) reads `OMP_PLACES` and `OMP_PROC_BIND`, and [`log`](crate::log) reads `THALWEG_LOG`.
 
 use crate::error::BuildError;
 use crate::trace::{Order, VARIABLE};
@@ -8,12 +8,17 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The units of a runtime that is not given any.
+/// The units of a runtime whose program names none.
 pub(super) const UNITS: &str = "THALWEG_UNITS";
-/// The scheduler of a runtime that is not given any.
+/// The scheduler of a runtime whose program names none.
 pub(super) const SCHEDULER: &str = "THALWEG_SCHEDULER";
 
-/// The file to trace to, if the variable names one; for each further runtime of the process, one of its own.
+/// Whether the variable `THALWEG_TRACE_ACCESSES` asks for accesses in traces: it is set, and not to 0.
+pub(super) fn trace_accesses() -> bool {
+    text("THALWEG_TRACE_ACCESSES").is_some_and(|value| value != "0")
+}
+
+/// Returns the file to trace to, if the variable names one. Each further runtime of the process gets a separate file.
 pub(super) fn trace() -> Option<Order> {
     static TRACED: AtomicU64 = AtomicU64::new(0);
     let path = PathBuf::from(text(VARIABLE)?);
@@ -25,16 +30,16 @@ pub(super) fn trace() -> Option<Order> {
             path.with_file_name(format!("{stem}-{}{}", earlier + 1, extension.unwrap_or_default()))
         }
     };
-    Some(Order { path, latest: None })
+    Some(Order { path, ..Order::default() })
 }
 
-/// The text of a variable; none if it is not set, or empty.
+/// Returns the text of a variable; `None` if it is unset or empty.
 pub(super) fn text(name: &str) -> Option<String> {
     let text = std::env::var_os(name)?.to_string_lossy().trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// The error of a variable that cannot be used.
+/// Returns the error for a variable whose value cannot be used.
 pub(super) fn error(name: &'static str, problem: &dyn Display) -> BuildError {
     BuildError::Argument { argument: name, problem: problem.to_string() }
 }

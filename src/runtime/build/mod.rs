@@ -1,4 +1,4 @@
-//! Building a runtime as described: on this machine, or on one that is simulated.
+//! Building a runtime from its description: on this machine, or on a simulated one.
 
 mod binding;
 mod environment;
@@ -14,13 +14,14 @@ impl Builder {
     /// Starts the runtime.
     ///
     /// # Errors
-    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument or a
-    /// variable of the environment is out of its range, a machine to simulate lacks the units, or the system gives no thread.
+    /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument or
+    /// an environment variable is out of its range, a machine to simulate lacks the units, or the system cannot start
+    /// a thread.
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         crate::log::check()?;
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.contains('\0')) {
-            let problem = "a runtime's name is not empty and has no NUL byte; try another one".to_owned();
+            let problem = "a runtime's name must not be empty or contain a NUL byte; try another one".to_owned();
             return Err(BuildError::Argument { argument: "name", problem });
         }
         #[cfg(feature = "sim")]

@@ -1,4 +1,4 @@
-//! What is built alike for either driver.
+//! The parts of building that are the same for both drivers.
 
 use super::super::{Builder, Runtime};
 use super::environment;
@@ -27,7 +27,7 @@ const WINDOW_PER_UNIT: usize = 512;
 const LEAST_WINDOW: usize = 1024;
 
 impl Builder {
-    /// The scheduler, for this machine.
+    /// Returns the scheduler, for this machine.
     pub(super) fn take_scheduler(&mut self, machine: &Machine, config: &UnitConfig) -> Result<Scheduler, BuildError> {
         let from_environment = || environment::text(environment::SCHEDULER);
         let (name, is_ours) = match self.scheduler.take() {
@@ -56,7 +56,7 @@ impl Builder {
         Ok(Scheduler::built_in(policy))
     }
 
-    /// The power of each unit: the user's figures, or the machine's.
+    /// Returns the power of each unit: the user's figures, or the machine's.
     pub(super) fn powers(
         &self,
         machine: &Machine,
@@ -74,19 +74,18 @@ impl Builder {
         Ok(machine.units().iter().map(power).collect())
     }
 
-    /// The meters, from now on.
+    /// Starts the meters.
     pub(super) fn meters(&mut self, machine: &Machine) -> Result<Vec<Metered>, BuildError> {
         let odd = |static_w: &f64| !static_w.is_finite() || *static_w < 0.0;
         if let Some(static_w) = self.meters.iter().filter_map(|(_, static_w)| *static_w).find(odd) {
-            let problem =
-                format!("nothing uses {static_w} W while it does nothing; try a finite number from 0 upwards");
+            let problem = format!("a static power of {static_w} W is impossible; try a finite number, 0 or more");
             return Err(BuildError::Argument { argument: "energy_meter", problem });
         }
         let given = std::mem::take(&mut self.meters).into_iter();
         Ok(given.map(|(meter, static_w)| Metered::new(meter, static_w, machine)).collect())
     }
 
-    /// What all threads will share.
+    /// Builds the state that all threads will share.
     pub(super) fn shared(
         &mut self,
         machine: Machine,
@@ -113,7 +112,7 @@ impl Builder {
         Ok(Shared::new(id, machine, engine, conflicts, Window::new(window as u64), watch, tracer))
     }
 
-    /// Starts the trace that the program, or the environment, asks for.
+    /// Starts the trace that the program or the environment requests.
     fn start_trace(
         &mut self,
         machine: &Machine,
@@ -146,6 +145,8 @@ impl Builder {
             unit.devices.iter().for_each(|device| _ = writeln!(facts, "space\t{} {}", unit.kind, device.0));
         }
         let path = order.path.clone();
+        let accesses = self.trace_accesses || environment::trace_accesses();
+        let order = trace::Order { accesses, ..order };
         match Tracer::start(order, &facts, is_simulated) {
             Ok(tracer) => Ok(Some(tracer)),
             Err(problem) => {
@@ -155,7 +156,7 @@ impl Builder {
         }
     }
 
-    /// The runtime around a driver.
+    /// Builds the runtime around a driver.
     pub(super) fn finish(
         self,
         driver: AnyDriver,
@@ -180,7 +181,8 @@ impl Builder {
         }
     }
 
-    /// What is known from runs before: of tasks' times, or of units' for a scheduler that goes by profiles.
+    /// Reads the results of earlier runs: the tasks' times, or the units' profiles for a scheduler that uses
+    /// profiles.
     #[cfg(feature = "sim")]
     fn kept(&self, profiles: bool) -> Result<(Model, Known), BuildError> {
         let Some(path) = &self.model_file else { return Ok(Default::default()) };
@@ -202,7 +204,7 @@ impl Builder {
         }
     }
 
-    /// What is known from runs before: nothing.
+    /// Returns no results of earlier runs.
     #[cfg(not(feature = "sim"))]
     fn kept(&self, _: bool) -> Result<(Model, Known), BuildError> {
         Ok(Default::default())
@@ -213,7 +215,7 @@ pub(super) fn places_error(error: crate::machine::PlacesError) -> BuildError {
     BuildError::Argument { argument: "places", problem: error.to_string() }
 }
 
-/// What work adds to the power of each unit.
+/// Returns the power that work adds to each unit.
 pub(super) fn dynamic_w(powers: &[Option<Power>]) -> Vec<Option<f64>> {
     powers.iter().map(|power| power.map(Power::dynamic_w)).collect()
 }

@@ -17,7 +17,8 @@ impl Builder {
             let terms = config.terms().iter().filter(|term| term.kind == kind);
             let asked: usize = terms.map(|term| term.count * term.size).sum();
             let (there, parts) = (model.count(kind), if kind.is_device() { "devices" } else { "cores" });
-            // More units than cores share them, as on a real machine; there is no sharing of what does not exist.
+            // More units than cores share the cores, as on a real machine. A device or core that does not exist
+            // cannot be shared.
             if asked > there && (kind.is_device() || there == 0) {
                 let name = model.name();
                 let problem = format!("{config} asks for {asked} {kind} {parts}, and `{name}` has {there}");

@@ -14,9 +14,9 @@ use crate::machine::{Machine, Topology, UnitConfig, Warning};
 use crate::runtime::any_driver::AnyDriver;
 use std::sync::Once;
 
-/// As much as the main thread has, as a rule. Memory is used only as far as the stack gets.
+/// As a rule, the size of the main thread's stack. Memory is used only as far as the stack grows.
 const STACK_BYTES: usize = 8 << 20;
-/// A thread needs this much for the runtime's own calls beneath a body, also without optimizations.
+/// The stack that the runtime's own calls need beneath a body, including in unoptimized builds.
 const LEAST_STACK_BYTES: usize = 64 << 10;
 
 impl Builder {
@@ -46,7 +46,7 @@ impl Builder {
         let hosts_unit = self.use_current_thread && machine.num_cpu_units() > 0;
         let shared = self.shared(machine, placement, false)?;
         let (threads, unstarted) = Threads::new(shared, (!fast_path).then_some(devices));
-        // From here on the runtime ends what has begun, if something fails.
+        // From here on, dropping the runtime ends what has been started if something fails.
         let runtime = {
             let account = Account::new(powers, None, meters);
             self.finish(AnyDriver::Threads(threads.clone()), &config, capacities_bytes, warnings, account)
@@ -56,7 +56,8 @@ impl Builder {
         Ok(runtime)
     }
 
-    /// The meters that were given, and those that are found if they are to be; if there is none then, a warning.
+    /// Returns the meters that were given and, if requested, those that are found; adds a warning if there are none
+    /// then.
     fn all_meters(
         &mut self,
         machine: &Machine,
@@ -102,7 +103,7 @@ impl Builder {
     }
 }
 
-/// Logs a warning. The first one of cores that two runtimes share is to be seen in any case.
+/// Logs a warning. The first one about cores that two runtimes share is always shown.
 fn tell(warning: &Warning) {
     static SHARED: Once = Once::new();
     let mut told = false;

@@ -1,4 +1,5 @@
-//! From a recording to a graph that stays, where all tasks run anywhere in host memory.
+//! The conversion of a recording into a graph that is kept, possible if every task may run on any thread in host
+//! memory.
 
 use super::step::Step;
 use super::{Obstacle, Recording};
@@ -18,15 +19,15 @@ impl Keeps for Kept {
 
 /// The frozen form of a recording, as far as it is known.
 pub(super) enum Frozen {
-    /// It was not asked for yet.
+    /// No replay has requested it yet.
     Unknown,
-    /// There is none.
+    /// It does not exist, for this reason.
     None(Obstacle),
     Graph(Arc<Replays>),
 }
 
 impl Recording {
-    /// Replays the frozen form, if there is one and it can be replayed here and now.
+    /// Replays the frozen form, if it exists and can be replayed in this call.
     ///
     /// # Errors
     /// As for a replay.
@@ -44,7 +45,7 @@ impl Recording {
         let replays = match &self.frozen {
             Frozen::Graph(replays) => replays,
             Frozen::None(obstacle) => return Ok(Some(obstacle.clone())),
-            Frozen::Unknown => unreachable!("it was just found out"),
+            Frozen::Unknown => unreachable!("it was just determined"),
         };
         let settle: Option<Settle> = (!self.settings.is_empty()).then(|| settle(&self.settings));
         threads.replay(replays, settle).map_err(|error| self.name_task(error))?;
@@ -52,14 +53,14 @@ impl Recording {
         Ok(None)
     }
 
-    /// Names the task that is refused, as nobody knows who looked at all of them together.
+    /// Names the task that is refused, which the check of all tasks together does not know.
     #[cold]
     fn name_task(&self, error: SubmitError) -> SubmitError {
         self.check().err().unwrap_or(error)
     }
 }
 
-/// Tries to make a graph of what was recorded.
+/// Tries to make a graph of the recorded tasks.
 fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
     if let Some(obstacle) = steps.iter().find_map(|step| step.obstacle()) {
         return Frozen::None(obstacle);
@@ -76,7 +77,7 @@ fn freeze(steps: &[Box<dyn Step>], door: &Door) -> Frozen {
     if shared.engine.records_graph() {
         return Frozen::None(Obstacle::Graph);
     }
-    // Their numbers are theirs alone, and nobody waits for them.
+    // Their numbers belong to them alone, and no thread waits for them.
     if tasks.is_empty() {
         return Frozen::None(Obstacle::Nothing);
     }

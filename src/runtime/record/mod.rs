@@ -1,11 +1,11 @@
-//! Recording tasks once, and submitting all of them again and again by one call.
+//! Recordings: tasks that are described once, and submitted again and again by one call.
 //!
-//! A [`Recorder`] takes descriptions of tasks as the runtime does, and submits none: it keeps them ([`step`]). A
-//! [`Recording`] replays them. A replay means the same tasks submitted once more, in the order in which they were recorded,
-//! and nothing else. So whatever a replay does faster than that is an optimisation, and where it does not apply the tasks
-//! are submitted one by one: on every kind of unit, with placement, in simulation.
+//! A [`Recorder`] takes descriptions of tasks like the runtime, but stores them instead of submitting them
+//! ([`step`]). A [`Recording`] replays them. A replay means that the same tasks are submitted once more, in the order
+//! in which they were recorded, and nothing else. Everything that makes a replay faster than that is an optimisation.
+//! If it does not apply, the tasks are submitted one by one: on every kind of unit, with placement, in simulation.
 //!
-//! What never happens here: no task is executed, and no history is looked at.
+//! Nothing here executes a task or looks at a history.
 
 mod freeze;
 mod plan;
@@ -32,17 +32,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 impl Runtime {
-    /// Records tasks, which are submitted by each [replay](Recording::replay) of what is returned, and not before.
+    /// Records tasks. Each [replay](Recording::replay) of the returned recording submits them; the call itself
+    /// submits none.
     ///
-    /// Use it for what a program does many times with the same data: the step of a solver, an iteration, a frame. A replay
-    /// means what submitting the same tasks in the same order would mean. It is ordered with all other tasks by the regions
-    /// they access, its own failures go the same ways, and what it should have left is missing where it fails. Bodies are
-    /// called once in each replay, so they are `Fn`. They find the values of [parameters](Recorder::parameter) that may be
-    /// others each time. In a recording that is replayed as a whole, bodies and their children wait for descendants of
-    /// the same recorded task alone; other waits are refused ([`SubmitError::InsideReplay`]). A recorded task returns
-    /// nothing; what others are to find is left in a [`Value`](crate::task::Value).
+    /// Use it for tasks that a program submits many times with the same data: the step of a solver, an iteration, a
+    /// frame. A replay means the same as submitting the same tasks in the same order. It is ordered with all other
+    /// tasks by the regions that they access, and failures spread as usual: the regions that a failed task should
+    /// have written are missing.
     ///
-    /// The recording keeps the data objects it uses registered as long as it lasts.
+    /// Bodies are called once in each replay, so they are `Fn`. They read values that may change between replays from
+    /// [parameters](Recorder::parameter). In a recording that is replayed as a whole, bodies and their children can
+    /// wait only for descendants of the same recorded task; other waits are refused ([`SubmitError::InsideReplay`]).
+    /// A recorded task returns nothing; it can leave a value for other tasks in a [`Value`](crate::task::Value).
+    ///
+    /// The recording keeps the data objects that it uses registered as long as it exists.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -62,8 +65,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// What `program` returns: that a task is refused. Or that two parameters have the same
-    /// name.
+    /// Those of `program`, which are refusals of tasks. Or two parameters have the same name.
     pub fn record(
         &self,
         program: impl FnOnce(&Recorder<'_>) -> Result<(), SubmitError>,
@@ -87,7 +89,7 @@ impl Runtime {
     }
 }
 
-/// What takes the tasks of a recording; see [`Runtime::record`].
+/// The recipient of a recording's tasks; see [`Runtime::record`].
 pub struct Recorder<'rt> {
     door: &'rt Door,
     id: u64,
@@ -116,8 +118,8 @@ impl Recorder<'_> {
         LoopBuilder::new(EntranceOf::Front(self.door), Kin::None, name.into(), accesses).kept_by(self)
     }
 
-    /// A parameter: a value that recorded tasks read ([`Parameter::input`]), and that may be another in each replay. Its
-    /// name is another than those of the others.
+    /// Adds a parameter: a value that recorded tasks read ([`Parameter::input`]), and that may change between
+    /// replays. Its name must be unique in the recording.
     pub fn parameter<T: Send + Sync + 'static>(&self, name: &str, value: T) -> Parameter<T> {
         let parameter = Parameter::new(name, self.id, value);
         self.settings.borrow_mut().push(parameter.setting.clone());
@@ -158,22 +160,23 @@ pub struct Recording {
     id: u64,
     door: Weak<Door>,
     steps: Vec<Box<dyn Step>>,
-    /// Of which each replay begins an instance.
+    /// The spaces of which each replay begins an instance.
     spaces: Vec<IterationSpace>,
     settings: Vec<Arc<dyn AnySetting>>,
     frozen: Frozen,
-    /// Where the scheduler places tasks: what is submitted together, once it was asked for.
+    /// The units of submission if the scheduler places tasks, once a replay has requested them.
     plan: Option<Plan>,
     explanation: Explanation,
 }
 
 impl Recording {
-    /// Submits all tasks of the recording, in the order in which they were recorded. Like a submission, it waits for none of
-    /// them.
+    /// Submits all tasks of the recording, in the order in which they were recorded. Like a submission, it does not
+    /// wait for them.
     ///
     /// # Errors
-    /// If a data object was taken back, or the runtime is ending; or inside a body, for what a task is refused there. Nothing
-    /// is submitted then, unless another thread takes a data object meanwhile: then those before the refused one are.
+    /// If a data object was taken back, or the runtime is ending; or inside a body, for the reasons for which a task
+    /// is refused there. Then nothing is submitted, unless another thread takes a data object meanwhile: then the
+    /// tasks before the refused one are submitted.
     #[track_caller]
     pub fn replay(&mut self) -> Result<(), SubmitError> {
         let door = self.door.upgrade().ok_or(SubmitError::ShutDown)?;
@@ -201,7 +204,7 @@ impl Recording {
         self.steps.iter().try_for_each(|step| step.resubmit(door))
     }
 
-    /// Replays where the scheduler decides where tasks run: what one device launches as a whole is one task to it.
+    /// Replays if the scheduler places tasks; it treats tasks that one device launches as a whole as one task.
     fn replay_placed(&mut self, door: &Door) -> Result<Explanation, SubmitError> {
         let obstacle = match () {
             () if running::is_inside(door.id) => Some(Obstacle::Body),
@@ -232,12 +235,12 @@ impl Recording {
         })
     }
 
-    /// Refuses what can not be submitted any more.
+    /// Refuses a recording that can no longer be submitted.
     fn check(&self) -> Result<(), SubmitError> {
         self.steps.iter().try_for_each(|step| step.check())
     }
 
-    /// Gives a parameter another value in the replays to come.
+    /// Sets a parameter to another value for subsequent replays.
     ///
     /// # Errors
     /// If it belongs to another recording.
@@ -250,7 +253,7 @@ impl Recording {
         Ok(())
     }
 
-    /// As [`set`](Self::set), of the parameter with this name.
+    /// Like [`set`](Self::set), for the parameter with this name.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -268,7 +271,7 @@ impl Recording {
     /// ```
     ///
     /// # Errors
-    /// If there is none, or its type is another.
+    /// If there is no such parameter, or it has another type.
     pub fn set_by_name<T: Send + Sync + 'static>(&mut self, name: &str, value: T) -> Result<(), SubmitError> {
         let refuse = |problem: String| SubmitError::Parameter { parameter: name.to_owned(), problem };
         let Some(setting) = self.settings.iter().find(|setting| setting.name() == name) else {
@@ -285,17 +288,17 @@ impl Recording {
         Ok(())
     }
 
-    /// How many tasks each replay submits.
+    /// Returns how many tasks each replay submits.
     pub fn len(&self) -> usize {
         self.steps.iter().filter(|step| step.is_task()).count()
     }
 
-    /// Whether there are none.
+    /// Returns whether the recording has no tasks.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How the last replay was submitted, and why not in the fast way.
+    /// Returns how the last replay was submitted, and why not on the fast path.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -312,7 +315,7 @@ impl Recording {
 }
 
 impl Drop for Recording {
-    /// What was replayed runs to its end.
+    /// Lets the replayed tasks run to their ends.
     fn drop(&mut self) {
         if let (Frozen::Graph(replays), Some(door)) = (&self.frozen, self.door.upgrade())
             && let Some(threads) = door.driver.fast_path()
@@ -335,31 +338,32 @@ impl fmt::Debug for Recording {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Explanation {
-    /// There was none yet.
+    /// It was not replayed yet.
     NotReplayed,
-    /// As a whole: the edges of its graph are those that were found once, and nothing is registered but its border, if
-    /// anything else was submitted in between.
+    /// The recording was replayed as a whole: the edges of its graph were found once, and only its border is
+    /// registered, if other tasks were submitted in between.
     Frozen,
-    /// On accelerators: so many of its tasks by as few submissions, each of which a device launches as a whole; by a graph of
-    /// its interface when it comes for the third time, if that has graphs and they are faster than one launch after the other.
-    /// The others one by one, for this reason.
+    /// On accelerators, `tasks` of its tasks were combined into `graphs` submissions, each of which a device launches
+    /// as a whole. From its third launch on, a submission is a graph of the device's interface, if that has graphs
+    /// and they are faster than one launch after the other. The other tasks were submitted one by one, for the reason
+    /// `others`.
     Graphs {
-        /// How many submissions.
+        /// The number of submissions.
         graphs: usize,
-        /// How many tasks they are.
+        /// The number of tasks in them.
         tasks: usize,
-        /// Why the others are none, if there are others.
+        /// The reason why other tasks are not among them, if there are any.
         others: Option<Obstacle>,
     },
-    /// Task by task, as if nothing had been recorded, for this reason.
+    /// The tasks were submitted one by one, as if nothing had been recorded, for this reason.
     Resubmitted(Obstacle),
 }
 
-/// Why tasks of a recording are submitted one by one.
+/// The reason why tasks of a recording are submitted one by one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The scheduler decides where each task runs, since there are devices, or since it is made for that.
+    /// The scheduler decides where each task runs, because there are devices, or because it is made for that.
     Placement,
     /// Time is simulated.
     Simulation,
@@ -367,22 +371,23 @@ pub enum Obstacle {
     Body,
     /// The graph of all tasks is recorded ([`Builder::record_graph`](crate::Builder::record_graph)).
     Graph,
-    /// A task accesses a region in a way that is settled anew each time: weakly, or accumulating.
+    /// A task accesses a region in a way that is resolved again for each replay: weakly, or accumulating.
     Access {
         /// The task's name.
         task: String,
-        /// The way.
+        /// The mode of that access.
         mode: Mode,
     },
-    /// A task shares a region with a group of tasks that goes on before or behind the recording: the first or the last
-    /// accesses to it do not order their tasks among themselves.
+    /// A task shares a region with a group of tasks that begins before the recording or continues after it: the first
+    /// or the last accesses to the region do not order their tasks among themselves.
     Group {
         /// The task's name.
         task: String,
-        /// How it accesses the region.
+        /// The mode of its access to the region.
         mode: Mode,
     },
-    /// A task has no body that any accelerator can launch kernels by: none of that kind, or one that calls an interface itself.
+    /// A task has no body that launches kernels on any accelerator: it has none for accelerators, or one that calls
+    /// an interface directly.
     Kernels {
         /// The task's name.
         task: String,
@@ -397,27 +402,27 @@ pub enum Obstacle {
         /// The task's name.
         task: String,
     },
-    /// Several devices could run some of the tasks that a task depends on, or that depend on it, side by side.
+    /// Several devices could run some of the tasks that a task depends on, or that depend on it, in parallel.
     Parallel {
         /// The task's name.
         task: String,
     },
-    /// A task has no others beside it that could be launched together with it.
+    /// A task has no neighbours that could be launched together with it.
     Alone {
         /// The task's name.
         task: String,
     },
-    /// A task and those beside it take more than half of a device's memory.
+    /// A task and its neighbours take more than half of a device's memory.
     Memory {
         /// The task's name.
         task: String,
     },
-    /// It is not known yet who has left what a task finds: the children of other tasks, or all that accumulate there.
+    /// The writers of a task's inputs are not known yet: they are children of other tasks, or accumulate there.
     Predecessors {
         /// The task's name.
         task: String,
     },
-    /// A task is a member of a group, which counts it anew in each replay.
+    /// A task is a member of a group, which counts it in each replay.
     Member {
         /// The task's name.
         task: String,
@@ -461,16 +466,16 @@ impl fmt::Display for Obstacle {
             Self::Units { task } => write!(f, "CPU units could run task `{task}`"),
             Self::Emulated { task } => write!(f, "task `{task}` could run on an emulated device"),
             Self::Parallel { task } => {
-                write!(f, "several devices could run tasks side by side that belong to task `{task}`")
+                write!(f, "several devices could run predecessors or successors of task `{task}` in parallel")
             }
-            Self::Alone { task } => write!(f, "task `{task}` has none beside it to be launched with"),
+            Self::Alone { task } => write!(f, "task `{task}` has no neighbours to be launched with"),
             Self::Memory { task } => {
-                write!(f, "task `{task}` and those beside it take too much of the device's memory")
+                write!(f, "task `{task}` and its neighbours take too much of the device's memory")
             }
-            Self::Predecessors { task } => write!(f, "it is not known yet what task `{task}` finds"),
+            Self::Predecessors { task } => write!(f, "the writers of the inputs of task `{task}` are not known yet"),
             Self::Member { task } => write!(f, "task `{task}` is a member of a group"),
             Self::Devices { task } => write!(f, "task `{task}` runs across the devices of a unit"),
-            Self::Nothing => f.write_str("there are none"),
+            Self::Nothing => f.write_str("it has no tasks"),
         }
     }
 }

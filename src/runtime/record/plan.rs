@@ -1,20 +1,24 @@
-//! Which tasks of a recording are submitted together, where each of them can run on accelerators alone.
+//! The plan of a recording whose tasks the scheduler places: which of its tasks are submitted together, if all of
+//! them can run only on accelerators.
 //!
-//! A *run* is a list of recorded tasks that are submitted as one: what they launch becomes a graph of the device
-//! ([`super::run`]). Here is decided which tasks make up runs, and what a run accesses.
+//! A *run* is a list of recorded tasks that are submitted as one: their launches become a graph of the device
+//! ([`super::run`]). This file decides which tasks make up runs, and what a run accesses.
 //!
-//! - Tasks that follow each other in the recording and have the same kinds of bodies may be one run, if accelerators are the
-//!   only units for them. What is settled anew each time, or is the business of others than the device, ends a
-//!   run ([`Step::graphable`]).
-//! - Where one device alone comes into question, all of them are, and their indices of iteration spaces say nothing. Where there
-//!   are several, those for one device are, as the iterations of a loop that is spread, and those with one index, which the
-//!   scheduler puts where the index is: until one of another place comes behind them ([`by_place`]). Of those without only those
-//!   are that come one after the other anyway: a run is on one device, and what could be side by side on two is not put there.
+//! - Consecutive tasks of the recording with the same kinds of bodies may be one run, if accelerators are the only
+//!   units for them. A task that must be resolved again for each replay, or that concerns more than the device, ends
+//!   a run ([`Step::graphable`]).
+//! - If only one device is possible, all these tasks are in the run, and their indices of iteration spaces are
+//!   ignored. If there are several, tasks for one device are in a run, such as the iterations of a loop that is
+//!   spread, and tasks with the same index, which the scheduler puts where the index is: until a task of another
+//!   place comes after them ([`by_place`]). Tasks without a device or index are in a run only if they are ordered one
+//!   after the other anyway: a run is on one device, and tasks that could run in parallel on two devices are not put
+//!   on one.
 //! - A run takes at most half of the device's memory; longer ones are cut in two.
 //!
-//! What a run accesses is what its tasks do together, cut at all their borders and joined again where it is used alike: read, or
-//! overwritten first, or updated. No part is in it that no task names, and none is written that no task writes. Blocks that
-//! overlap lie in one piece of memory ([`PlannedAccess::hull`]), since a body sees each as one.
+//! A run accesses the union of its tasks' regions, cut at all their borders and joined again where parts are used in
+//! the same way: read, or overwritten first, or updated. It contains no part that no task names, and writes no part
+//! that no task writes. Overlapping blocks are in one piece of memory ([`PlannedAccess::hull`]), since a body sees
+//! each as one.
 
 use super::Obstacle;
 use super::run::{Member, MemberRegion, PlannedAccess, Run, RunHints};
@@ -27,27 +31,27 @@ use crate::runtime::Door;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// A part of what memory there is that one run may take.
+/// The reciprocal of the part of the memory that one run may take.
 const PART_OF_MEMORY: u64 = 2;
 
-/// How a recording is submitted: in this order.
+/// The submissions of a recording, in this order.
 pub(super) struct Plan {
     pub(super) pieces: Vec<Piece>,
-    /// Why not all tasks are in runs: of the first that is in none.
+    /// The reason why not all tasks are in runs, for the first task that is in none.
     pub(super) obstacle: Option<Obstacle>,
 }
 
 pub(super) enum Piece {
-    /// The step with this number, by itself.
+    /// A single step, by its number.
     Step(usize),
     Run(Arc<Run>),
 }
 
-/// Where the tasks of a run can run.
+/// The devices that can run the tasks of a run.
 struct Place {
-    /// On how many devices.
+    /// The number of devices.
     devices: usize,
-    /// What the smallest of them holds, and at once.
+    /// The capacity of the smallest of them, and its largest single allocation.
     capacity_bytes: u64,
     buffer_bytes: u64,
 }
@@ -77,13 +81,13 @@ impl Plan {
         plan
     }
 
-    /// The step is no part of a run.
+    /// Adds a step that is not part of a run.
     fn leave(&mut self, step: usize, obstacle: Option<Obstacle>) {
         self.pieces.push(Piece::Step(step));
         self.obstacle = self.obstacle.take().or(obstacle);
     }
 
-    /// Adds tasks that follow each other, from the step with this number on.
+    /// Adds consecutive tasks, from the step with this number on.
     fn add(&mut self, first: usize, tasks: &[Graphable<'_>], place: &Place) {
         let before = predecessors(tasks);
         let places: Option<Vec<PlaceOf>> = tasks.iter().map(PlaceOf::task).collect();
@@ -132,7 +136,8 @@ impl Plan {
     }
 }
 
-/// Where the tasks of a run can run that begins with this step, or why there is none. What is no task is no obstacle.
+/// Returns the place of a run that begins with this step, or why it cannot be in a run. A step that is not a task is
+/// no obstacle.
 fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place), Option<Obstacle>> {
     let task = step.graphable()?;
     let Graphable { name, kinds, device, .. } = task;
@@ -154,11 +159,11 @@ fn place_of<'s>(step: &'s dyn Step, door: &Door) -> Result<(Graphable<'s>, Place
     if place.devices == 0 { Err(Some(Obstacle::Placement)) } else { Ok((task, place)) }
 }
 
-/// What says where a task runs, where there are several devices.
+/// The device or index that decides where a task runs, if there are several devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum PlaceOf {
     Device(DeviceId),
-    /// Of an iteration space, and whether the task runs beside it.
+    /// An index of an iteration space, and whether the task only runs near it.
     Index(u64, usize, bool),
 }
 
@@ -172,13 +177,15 @@ impl PlaceOf {
 /// Tasks of one place.
 struct Group {
     tasks: Vec<usize>,
-    /// When it was at its end, by the number of the task that came then.
+    /// The number of the task that ended the group, if it has ended.
     end: Option<usize>,
 }
 
-/// Groups of tasks of one place each, in an order in which none comes before one that it comes behind: a group is at its end
-/// when a task of another place comes behind one of its tasks. It is also when one of its own place comes behind a group of
-/// another that was not at its end when it began: else all of it would wait for that, and places for each other by turns.
+/// Returns groups of tasks of one place each, in an order in which no group comes before one that it depends on.
+///
+/// A group ends when a task of another place depends on one of its tasks. It also ends when a task of its own place
+/// depends on a group of another place that had not ended when this group began: otherwise the whole group would wait
+/// for that one, and places would wait for each other alternately.
 fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let (mut groups, mut ended): (Vec<Group>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut of_task: Vec<usize> = Vec::with_capacity(places.len());
@@ -215,14 +222,14 @@ fn by_place(places: &[PlaceOf], before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     ended.into_iter().chain(rest).map(|group| std::mem::take(&mut groups[group].tasks)).collect()
 }
 
-/// Who of a list of tasks has accessed a part last.
+/// The tasks of a list that have accessed a part last.
 #[derive(Clone, Default)]
 struct Latest {
     writer: Option<usize>,
     readers: Vec<usize>,
 }
 
-/// Those that each task comes behind, by their numbers.
+/// Returns the tasks that each task depends on, by their numbers.
 fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
     let mut latest: FxHashMap<DataId, RegionMap<Latest>> = FxHashMap::default();
     let enter = |(number, task): (usize, &Graphable<'_>)| {
@@ -249,7 +256,7 @@ fn predecessors(tasks: &[Graphable<'_>]) -> Vec<Vec<usize>> {
     tasks.iter().enumerate().map(enter).collect()
 }
 
-/// The groups of tasks that know nothing of each other, each in its order.
+/// Returns the groups of tasks without dependences between groups, each in its order.
 fn connected(before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut group: Vec<usize> = (0..before.len()).collect();
     fn root(group: &mut [usize], mut task: usize) -> usize {
@@ -271,12 +278,12 @@ fn connected(before: &[Vec<usize>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Whether each task comes behind the one before it.
+/// Returns whether each task depends on the one before it.
 fn is_chain(group: &[usize], before: &[Vec<usize>]) -> bool {
     group.windows(2).all(|pair| before[pair[1]].contains(&pair[0]))
 }
 
-/// How a part is used by all tasks of a run together.
+/// The combined use of a part by all tasks of a run.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Use {
     is_read: bool,
@@ -293,9 +300,9 @@ impl Use {
     }
 }
 
-/// The run of a group of tasks, of which the first task is the step with this number.
+/// Returns the run of a group of tasks; `first` is the number of the step of the first task in `tasks`.
 fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<usize>]) -> Run {
-    // The regions of each data object, in the order in which these come.
+    // The regions of each data object, in the order of the data objects' first use.
     let mut by_data: FxHashMap<DataId, Vec<&RecordedRegion>> = FxHashMap::default();
     let mut order = Vec::new();
     for region in group.iter().flat_map(|task| tasks[*task].regions) {
@@ -307,7 +314,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
         of_data.push(region);
     }
     let mut accesses = Vec::new();
-    // Of each data object, where its accesses begin and end.
+    // For each data object, the range of its accesses.
     let mut places: FxHashMap<DataId, std::ops::Range<usize>> = FxHashMap::default();
     for id in order {
         let begin = accesses.len();
@@ -338,7 +345,7 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     Run::new(members, accesses, edges, hints)
 }
 
-/// What a run accesses of one data object, of which its tasks declare these regions.
+/// Returns the accesses of a run to one data object, for which its tasks declare these regions.
 fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     let datum = regions[0].record().datum;
     let hulls = hulls(regions.iter().map(|region| *region.record().block).filter(|block| !block.is_empty()).collect());
@@ -352,7 +359,7 @@ fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     let mut parts = Vec::new();
     uses.peek(&datum.whole(), |block, used| {
         if used.is_read || used.is_written {
-            let hull = hulls.iter().position(|hull| hull.contains(&block)).expect("a hull has all that is in it");
+            let hull = hulls.iter().position(|hull| hull.contains(&block)).expect("every block has a hull");
             parts.push((*used, hull, block));
         }
     });
@@ -364,7 +371,7 @@ fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     };
     let mut accesses: Vec<_> = join(parts).into_iter().map(planned).collect();
     if accesses.is_empty() {
-        // They name the data object and touch none of it: so does the run.
+        // The tasks name the data object and touch none of it, so the run does the same.
         let record = regions[0].record();
         let (block, kept) = (*record.block, regions[0].kept());
         accesses.push(PlannedAccess { kept, block, mode: Mode::In, hull: block });
@@ -372,7 +379,7 @@ fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     accesses
 }
 
-/// Boxes around blocks, as small as they can be if those that overlap are in one, and boxes do not overlap.
+/// Returns the smallest boxes around blocks such that overlapping blocks are in one box, and boxes do not overlap.
 fn hulls(mut blocks: Vec<Block>) -> Vec<Block> {
     let around = |a: &Block, b: &Block| {
         let lo = std::array::from_fn(|d| a.lo()[d].min(b.lo()[d]));
@@ -390,7 +397,7 @@ fn hulls(mut blocks: Vec<Block>) -> Vec<Block> {
     hulls
 }
 
-/// Joins parts that are used alike, lie in the same hull and make up a box together.
+/// Joins parts that have the same use and hull and together form a box.
 fn join(mut parts: Vec<(Use, usize, Block)>) -> Vec<(Use, usize, Block)> {
     loop {
         let before = parts.len();
@@ -421,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_that_are_used_alike_make_up_boxes() {
+    fn parts_with_equal_use_are_joined_into_boxes() {
         let (read, written) = (Use { is_read: true, is_written: false }, Use { is_read: false, is_written: true });
         let cell = |i: usize, j: usize| Block::new(&[i..i + 1, j..j + 1]);
         let inside = |i: usize| (1..4).contains(&i);
@@ -434,25 +441,25 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_is_in_one_hull_and_hulls_do_not_overlap() {
+    fn overlapping_blocks_share_a_hull_and_hulls_do_not_overlap() {
         let line = |range| Block::interval(range);
         assert_eq!(hulls(vec![line(0..4), line(8..12), line(3..6)]), [line(0..6), line(8..12)]);
         let corners = [Block::new(&[0..2, 0..2]), Block::new(&[1..9, 8..9]), Block::new(&[8..9, 0..9])];
-        assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two takes in the third");
+        assert_eq!(hulls(corners.to_vec()), [Block::new(&[0..9, 0..9])], "the box around two contains the third");
     }
 
     #[test]
-    fn places_go_on_until_another_comes_behind_them() {
+    fn group_of_a_place_lasts_until_another_place_depends_on_it() {
         let [a, b] = [0, 1].map(|device| PlaceOf::Device(DeviceId(device)));
         // Two steps of two parts each, without halos and with.
         let apart = [vec![], vec![], vec![0], vec![1]];
         assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
         let halos = [vec![], vec![], vec![0, 1], vec![0, 1]];
         assert_eq!(by_place(&[a, b, a, b], &halos), [[1], [0], [2], [3]]);
-        // Two tasks of each place between two exchanges, and one that comes behind itself.
+        // Two tasks of each place between two exchanges, and one that depends on its own place.
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
         assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
-        // Whatever depends on whatever: who comes behind is in the same group or a later one.
+        // For arbitrary dependences, a successor is in the same group or a later one.
         let places: Vec<_> = (0..60).map(|task| PlaceOf::Device(DeviceId(task * 7 % 11 % 3))).collect();
         let before: Vec<Vec<usize>> =
             (0..60).map(|task| (0..task).filter(|other| (task * 31 + other * 17) % 23 == 0).collect()).collect();
@@ -465,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_and_groups() {
+    fn connected_tasks_are_grouped_and_chains_recognized() {
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 0], vec![1]];
         let groups = connected(&before);
         assert_eq!(groups, [vec![0, 2, 4], vec![1, 3, 5]]);

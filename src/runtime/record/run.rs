@@ -1,16 +1,17 @@
-//! Recorded tasks that are submitted as one, whose launches become a graph of their device.
+//! A run: recorded tasks that are submitted as one, and whose launches become a graph of their device.
 //!
-//! The bodies are called in each replay, as a replay means its tasks submitted once more; what they launch is written down and
-//! compared with what the device knows of the replay before (`device/gpu/graph.rs`). Placement, copies, eviction and loss are
-//! those of any task.
+//! The bodies are called in each replay, since a replay means its tasks submitted once more. Their launches are noted
+//! and compared with the device's graph of the previous replay (`device/gpu/graph.rs`). Placement, copies, eviction
+//! and loss are those of any task.
 //!
-//! Failures stay those of the single tasks. A run takes over no poison as a whole: it knows who has left each part of what it
-//! finds ([`Sources`]), calls the bodies whose inputs are good, one after the other in the order of submission, and drops the
-//! others. A body that fails is a failure of its task, nothing of it is launched, and what it should have written is bad
-//! from there on. What is bad at the end is lost in the directory, with its cause, as what a device has lost: whoever
-//! comes to read it is poisoned there, until it is overwritten or accepted.
+//! Failures remain those of the single tasks, because a run stands for several (`depend/node/parts.rs`). A run takes
+//! over no poison as a whole: it knows the writers of each part of its inputs ([`Sources`], `depend/sources.rs`),
+//! calls the bodies whose inputs are good, one after the other in the order of submission, and drops the others. If a
+//! body fails, that is a failure of its task: none of its launches is issued, and the parts that it should have
+//! written are bad from there on. The parts that are bad at the end are lost in the directory, with their cause, like
+//! parts that a device has lost: a task that reads them is poisoned, until they are overwritten or accepted.
 //!
-//! What never happens here: no task of the recording but those of the run is touched, and no launch is changed.
+//! The run touches no task of the recording except its own, and changes no launch.
 
 use super::super::submit::Index;
 use super::Obstacle;
@@ -32,7 +33,7 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Devices give memory in pieces of at least so many bytes, which counts where a run has many small regions.
+/// Devices allocate memory in pieces of at least this size, which matters if a run has many small regions.
 const GRANULE_BYTES: u64 = 512;
 
 /// Recorded tasks that are submitted as one.
@@ -40,23 +41,23 @@ pub(super) struct Run {
     name: String,
     members: Vec<Member>,
     accesses: Vec<PlannedAccess>,
-    /// Those that each task comes behind.
+    /// The members that each member depends on.
     edges: Vec<Box<[u32]>>,
     hints: RunHints,
     graphs: Mutex<Graphs>,
-    /// A device had no memory for all of it, against what it had said.
+    /// A device lacked memory for all of it, despite its stated capacity.
     is_too_large: AtomicBool,
 }
 
-/// What schedulers see of a run.
+/// The properties of a run that schedulers see.
 pub(super) struct RunHints {
     pub(super) kinds: Kinds,
     pub(super) priority: i32,
-    /// All of theirs, if each has one.
+    /// The sum of its tasks' costs, if each has one.
     pub(super) cost: Option<f64>,
-    /// If all of its tasks have the same.
+    /// The index of all of its tasks, if they have the same.
     pub(super) index: Option<Index>,
-    /// Which device they are for, if they are.
+    /// The device that the tasks are for, if any.
     pub(super) device: Option<DeviceId>,
 }
 
@@ -72,7 +73,7 @@ pub(super) struct Member {
 
 pub(super) struct MemberRegion {
     pub(super) data: DataId,
-    /// The number of an access of the run in whose hull it lies.
+    /// The number of an access of the run whose hull contains it.
     pub(super) access: usize,
     pub(super) block: Block,
     pub(super) mode: Mode,
@@ -83,14 +84,14 @@ pub(super) struct PlannedAccess {
     pub(super) kept: Kept,
     pub(super) block: Block,
     pub(super) mode: Mode,
-    /// It lies in one piece with all of this.
+    /// The box that is in one piece of memory with it.
     pub(super) hull: Block,
 }
 
-/// What a run takes of a memory.
+/// The memory that a run needs.
 pub(super) struct Bytes {
     pub(super) total: u64,
-    /// Of one piece.
+    /// The largest piece.
     pub(super) largest: u64,
 }
 
@@ -112,7 +113,7 @@ impl Run {
         Self { name, members, accesses, edges, hints, graphs, is_too_large }
     }
 
-    /// Why it was not submitted as one task.
+    /// Returns why it was not submitted as one task.
     pub(super) fn obstacle(&self) -> Obstacle {
         let task = self.members[0].name.clone();
         match self.is_too_large.load(Ordering::Relaxed) {
@@ -121,12 +122,12 @@ impl Run {
         }
     }
 
-    /// How many tasks it has.
+    /// Returns how many tasks it has.
     pub(super) fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// What it takes of a memory.
+    /// Returns the memory that it needs.
     pub(super) fn bytes(&self) -> Bytes {
         let mut bytes = Bytes { total: 0, largest: 0 };
         let mut seen = Vec::new();
@@ -141,7 +142,7 @@ impl Run {
         bytes
     }
 
-    /// Submits it; whether as one task.
+    /// Submits it, and returns whether as one task.
     pub(super) fn submit(self: &Arc<Self>, steps: &[Box<dyn Step>], door: &Door) -> Result<bool, SubmitError> {
         let steps = self.members.iter().map(|member| &*steps[member.step]);
         if self.is_too_large.load(Ordering::Relaxed) {
@@ -194,7 +195,7 @@ struct RunBody {
     number: Arc<OnceLock<TaskId>>,
 }
 
-/// A part that is not as it should be, and why.
+/// A part whose value is bad, and the cause.
 #[derive(Clone)]
 struct Bad {
     data: DataId,
@@ -203,7 +204,7 @@ struct Bad {
 }
 
 impl RunBody {
-    /// Calls the bodies whose inputs are good, one after the other; the first loss of a device ends that.
+    /// Calls the bodies whose inputs are good, one after the other. The first loss of a device ends this.
     fn call_all(
         &self,
         mut call: impl FnMut(usize, Option<Box<dyn Body>>) -> Result<(), FailureReason>,
@@ -224,7 +225,7 @@ impl RunBody {
                     Err(reason) => Some(self.note(member, reason)),
                 },
             };
-            // As long as nothing is bad there is nothing to look for.
+            // As long as nothing is bad, there is nothing to search for.
             match cause {
                 Some(cause) => member.spoil(&mut bad, &cause),
                 None if !bad.is_empty() => member.mend(&mut bad),
@@ -235,9 +236,9 @@ impl RunBody {
         Ok(())
     }
 
-    /// A task of the run has failed.
+    /// Notes that a task of the run has failed.
     fn note(&self, Member { name, location, iteration, .. }: &Member, reason: FailureReason) -> Arc<TaskFailure> {
-        let number = *self.number.get().expect("it was submitted");
+        let number = *self.number.get().expect("a run has its number before its body runs");
         let failure = Arc::new(TaskFailure::new(number, name, location, reason).in_iteration(*iteration));
         self.failures.lock().push(failure.clone());
         failure
@@ -245,7 +246,7 @@ impl RunBody {
 }
 
 impl Member {
-    /// Why something that it uses is bad, if it is.
+    /// Returns the cause if a part that the member uses is bad.
     fn cause_of_loss(&self, bad: &[Bad]) -> Option<Arc<TaskFailure>> {
         let used = self.regions.iter().filter(|region| region.mode.relies_on_value());
         let on =
@@ -257,14 +258,14 @@ impl Member {
         self.regions.iter().filter(|region| region.mode.writes())
     }
 
-    /// What it should have written is bad.
+    /// Marks the parts that the member should have written as bad.
     fn spoil(&self, bad: &mut Vec<Bad>, cause: &Arc<TaskFailure>) {
         self.mend(bad);
         let spoiled = self.written().filter(|region| !region.block.is_empty());
         bad.extend(spoiled.map(|region| Bad { data: region.data, block: region.block, cause: cause.clone() }));
     }
 
-    /// What it has written is good, or bad for another reason.
+    /// Removes the marks of the parts that the member writes; they are good now, or bad for another reason.
     fn mend(&self, bad: &mut Vec<Bad>) {
         for region in self.written() {
             let (there, mut rest): (Vec<_>, Vec<_>) =
@@ -276,7 +277,7 @@ impl Member {
         }
     }
 
-    /// Where its regions lie on a device, from where those of the run lie.
+    /// Returns the member's regions on a device, computed from the regions of the run.
     fn sites(&self, run: &Run, of_run: &[DeviceSite]) -> Vec<DeviceSite> {
         let site = |region: &MemberRegion| {
             let (around, site) = (&run.accesses[region.access], of_run[region.access]);
@@ -290,7 +291,7 @@ impl Member {
     }
 }
 
-/// Calls a body and says how it has failed, if it has.
+/// Calls a body and returns how it has failed, if it has.
 fn guarded(call: impl FnOnce() -> Result<(), FailureReason>) -> Result<(), FailureReason> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(FailureReason::from_panic(payload)))
 }
@@ -307,7 +308,7 @@ impl Body for RunBody {
         self.run.accesses.iter().for_each(|access| visit(access.record()));
     }
 
-    /// At home: on a machine without CPU units, or if its device is gone.
+    /// Runs in host memory: on a machine without CPU units, or if its device is gone.
     fn run(&self, env: &Env<'_>) -> Result<(), Box<Stop>> {
         let call = |_, body: Option<Box<dyn Body>>| match body {
             None => Ok(()),
@@ -370,7 +371,7 @@ impl Parts for RunBody {
 
     fn missing(&self, visit: &mut dyn FnMut(DataId, &Block, &Arc<TaskFailure>)) {
         let bad = self.bad.lock();
-        // What is bad and was not to be written stays as it was.
+        // A bad part that was not to be written stays as it was.
         for access in self.run.accesses.iter().filter(|access| access.mode.writes()) {
             for Bad { data, block, cause } in bad.iter().filter(|bad| bad.data == access.kept.cell.datum.id) {
                 if let Some(missing) = block.intersection(&access.block) {

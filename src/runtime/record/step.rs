@@ -1,4 +1,4 @@
-//! What a recording consists of: tasks that can be submitted any number of times.
+//! The steps of a recording: tasks that can be submitted any number of times.
 
 use super::super::submit::{Hints, Index, TaskBuilder};
 use super::super::{Door, for_each::LoopBody};
@@ -35,37 +35,38 @@ impl RecordedRegion {
     }
 }
 
-/// What is done in each replay, in the order in which it was recorded.
+/// A step of each replay, in the order in which it was recorded.
 pub(super) trait Step: Send {
-    /// Refuses what can not be submitted any more.
+    /// Refuses a step that can no longer be submitted.
     fn check(&self) -> Result<(), SubmitError>;
 
-    /// The regions that it accesses.
+    /// Returns the regions that it accesses.
     fn regions(&self) -> &[RecordedRegion];
 
-    /// The task's name, if it is one.
+    /// Returns the task's name, if the step is a task.
     fn name(&self) -> &str;
 
     /// Submits it as if it had not been recorded.
     fn resubmit(&self, door: &Door) -> Result<(), SubmitError>;
 
-    /// Whether it is a task.
+    /// Returns whether it is a task.
     fn is_task(&self) -> bool;
 
-    /// Why the runtime can not keep it as it is from replay to replay.
+    /// Returns why the runtime cannot keep it as it is from replay to replay.
     fn obstacle(&self) -> Option<Obstacle>;
 
-    /// What it is as a part of what a device launches as a whole, or why it can be none; of what is no task nothing.
+    /// Returns the step as a part of a run that a device launches as a whole, or why it cannot be one; `Err(None)` if
+    /// it is not a task.
     fn graphable(&self) -> Result<Graphable<'_>, Option<Obstacle>>;
 
-    /// Its bodies for one replay, of which one will be called.
+    /// Returns its bodies for one replay, one of which will be called.
     fn body(&self) -> Box<dyn Body>;
 
-    /// Adds it to a graph that stays, with this number. There is no obstacle.
+    /// Adds it, with this number, to a graph that is kept. The step must have no obstacle.
     fn freeze(&self, id: TaskId, graph: &mut Freezer);
 }
 
-/// A task that can be a part of what a device launches as a whole.
+/// A task that can be a part of a run that a device launches as a whole.
 pub(super) struct Graphable<'a> {
     pub(super) name: &'a str,
     pub(super) location: &'static Location<'static>,
@@ -75,7 +76,7 @@ pub(super) struct Graphable<'a> {
     pub(super) cost: Option<f64>,
     pub(super) index: Option<&'a Index>,
     pub(super) iteration: Iteration,
-    /// The device that it is for.
+    /// The device that the task is for.
     pub(super) device: Option<DeviceId>,
 }
 
@@ -89,25 +90,25 @@ pub(super) struct RecordedTask<S: AccessList, B> {
     pub(super) about: About<S>,
 }
 
-/// A body for CPU units that is called in each replay, or that there is none.
+/// A body for CPU units that is called in each replay, or the absence of one.
 pub(super) trait RecordedBody<S: AccessList>: Send + 'static {
-    /// Gives a task this body for one replay, on the units that `host_only` leaves.
+    /// Adds this body to a task for one replay, for CPU units only if `host_only`.
     fn give<'t, 's>(
         &self,
         task: TaskBuilder<'t, Again<'s, S>>,
         host_only: bool,
     ) -> TaskBuilder<'t, Again<'s, S>, impl Slot<S>>;
 
-    /// A task with this body that stays; none if there is no body.
+    /// Returns a kept task with this body; `None` if there is no body.
     fn stay(&self, meta: Meta, accesses: S, iteration: Iteration) -> Option<Submitting>;
 
     /// Whether there is a body.
     const PRESENT: bool;
 
-    /// This body and one for accelerators, for one replay.
+    /// Returns this body combined with one for accelerators, for one replay.
     fn beside(&self, accesses: S, for_devices: Option<ForDevices<S>>) -> Box<dyn Body>;
 
-    /// The same body for another task.
+    /// Returns the same body for another task.
     fn again(&self) -> Self;
 }
 
@@ -169,7 +170,7 @@ where
 }
 
 impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
-    /// The regions of these accesses.
+    /// Returns the regions of these accesses.
     pub(super) fn regions_of(accesses: &impl Accesses<Stored = S>) -> Box<[RecordedRegion]> {
         let mut kept = Vec::new();
         accesses.kept(&mut |data| kept.push(data));
@@ -181,7 +182,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
         regions.into()
     }
 
-    /// The task for one more submission.
+    /// Returns the task for one more submission.
     fn task<'s>(&'s self, door: &'s Door) -> TaskBuilder<'s, Again<'s, S>, impl Slot<S>> {
         let again = Again { stored: &self.stored, regions: &self.regions };
         let task = TaskBuilder::new(EntranceOf::Front(door), Kin::None, self.name.clone(), again);
@@ -190,7 +191,7 @@ impl<S: AccessList, B: RecordedBody<S>> RecordedTask<S, B> {
         self.about.bodies.give(task)
     }
 
-    /// Refuses what could never be submitted.
+    /// Refuses a task that could never be submitted.
     pub(super) fn check_all(&self, door: &Door) -> Result<(), SubmitError> {
         self.check()?;
         self.task(door).check()
@@ -282,7 +283,7 @@ impl<S: AccessList, B: RecordedBody<S>> Step for RecordedTask<S, B> {
     }
 }
 
-/// A new instance of an iteration space.
+/// The beginning of a new instance of an iteration space.
 impl Step for IterationSpace {
     fn check(&self) -> Result<(), SubmitError> {
         Ok(())
@@ -314,7 +315,7 @@ impl Step for IterationSpace {
     }
 
     fn body(&self) -> Box<dyn Body> {
-        unreachable!("it is no task")
+        unreachable!("a new instance is not a task")
     }
 
     fn freeze(&self, _: TaskId, _: &mut Freezer) {}
@@ -341,7 +342,7 @@ impl<S: AccessList> Accesses for Again<'_, S> {
     const COUNT: Option<usize> = S::COUNT;
 
     fn check(&self, _: u64) -> Result<(), SubmitError> {
-        Ok(()) // it was, when it was recorded
+        Ok(()) // they were checked when the task was recorded
     }
 
     fn visit<'a>(&'a self, visit: &mut dyn FnMut(Recorded<'a>)) {

@@ -1,6 +1,7 @@
-//! Describing a task, or a loop, that is recorded.
+//! The description of a task, or a loop, that is recorded.
 //!
-//! Its bodies are called once in each replay, so they are `Fn`; all else is described as that of a task that is submitted.
+//! Its bodies are called once in each replay, so they are `Fn`; otherwise it is described like a task that is
+//! submitted.
 
 use super::super::bodies::Bodies;
 use super::super::for_each::{LoopBody, LoopBuilder, count};
@@ -20,7 +21,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Of a task that is being recorded: the recorder, and the bodies for devices.
+/// The recorder of a task that is being recorded, and the task's bodies for devices.
 #[doc(hidden)]
 pub struct Recorded<'r, S: AccessList> {
     recorder: &'r Recorder<'r>,
@@ -44,7 +45,7 @@ impl<S: AccessList> Ungrouped for Recorded<'_, S> {}
 impl Sealed for &Recorder<'_> {}
 impl Ungrouped for &Recorder<'_> {}
 
-/// A loop that is being recorded has its recorder. Its bodies last as long as the recording.
+/// A loop that is being recorded keeps its recorder. Its bodies last as long as the recording.
 impl Share<'static> for &Recorder<'_> {
     fn share_host<A: AccessList>(self, body: Common<SharedHostBody<'static, A>>) -> Common<SharedHostBody<'static, A>> {
         body
@@ -58,7 +59,7 @@ impl Share<'static> for &Recorder<'_> {
     }
 }
 
-/// All of a recorded task but its name, its accesses and its body for CPU units.
+/// All of a recorded task except its name, its accesses and its body for CPU units.
 pub(super) struct About<S: AccessList> {
     pub(super) host_only: bool,
     pub(super) hints: Hints,
@@ -66,7 +67,7 @@ pub(super) struct About<S: AccessList> {
 }
 
 impl<'r, A: Accesses> TaskBuilder<'r, A, NoBody, Recorded<'r, A::Stored>> {
-    /// The body for CPU units and emulated devices, as [`TaskBuilder::cpu`]; it is called in each replay.
+    /// Sets the body for CPU units and emulated devices, like [`TaskBuilder::cpu`]; it is called in each replay.
     pub fn cpu<F, R>(self, body: F) -> TaskBuilder<'r, A, LoopBody<Arc<F>, R>, Recorded<'r, A::Stored>>
     where
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
@@ -75,7 +76,7 @@ impl<'r, A: Accesses> TaskBuilder<'r, A, NoBody, Recorded<'r, A::Stored>> {
         TaskBuilder { kinds: self.kinds.and(Kinds::CPU).and(Kinds::EMULATED), host_only: false, ..self.host(body) }
     }
 
-    /// As [`cpu`](Self::cpu), for CPU units only.
+    /// Like [`cpu`](Self::cpu), for CPU units only.
     pub fn host<F, R>(self, body: F) -> TaskBuilder<'r, A, LoopBody<Arc<F>, R>, Recorded<'r, A::Stored>>
     where
         F: for<'c, 'a> Fn(&'c Context, <A::Stored as AccessList>::Views<'a>) -> R + Send + Sync + 'static,
@@ -85,17 +86,17 @@ impl<'r, A: Accesses> TaskBuilder<'r, A, NoBody, Recorded<'r, A::Stored>> {
     }
 }
 
-#[allow(private_bounds)] // `NoBody`, and what `cpu` and `host` give
+#[allow(private_bounds)] // `NoBody`, and the results of `cpu` and `host`
 impl<A, C> TaskBuilder<'_, A, C, Recorded<'_, A::Stored>>
 where
     A: Accesses,
     C: RecordedBody<A::Stored>,
 {
-    /// Records the task: each replay submits it after everything that was recorded before it.
+    /// Records the task: each replay submits it after the tasks that were recorded before it.
     ///
     /// # Errors
-    /// As for the submission of a task, and if it uses the result of a task ([`SubmitError::RecordedResult`]), which exists
-    /// once only, or a parameter of another recording.
+    /// As for the submission of a task; or it uses the result of a task ([`SubmitError::RecordedResult`]), which
+    /// exists only once, or a parameter of another recording.
     #[track_caller]
     pub fn submit(self) -> Result<(), SubmitError> {
         let Self { keep: Recorded { recorder, bodies }, name, accesses, cpu, host_only, hints, .. } = self;
@@ -103,13 +104,13 @@ where
     }
 }
 
-#[allow(private_bounds)] // `NoBody`, and what `cpu` and `host` give
+#[allow(private_bounds)] // `NoBody`, and the results of `cpu` and `host`
 impl<A, C> LoopBuilder<'_, A, C, &Recorder<'_>>
 where
     A: LoopAccesses,
     C: IterationBody<A::Stored>,
 {
-    /// Records a task for each iteration, in their order, and returns how many.
+    /// Records a task for each iteration, in order, and returns their number.
     ///
     /// # Errors
     /// As for the submission of a loop, and as for a task that is recorded.
@@ -127,11 +128,11 @@ where
     }
 }
 
-/// A loop's body for CPU units, or that it has none.
+/// A loop's body for CPU units, or the absence of one.
 trait IterationBody<S: AccessList> {
     type Shared: RecordedBody<S>;
 
-    /// The same, for any number of iterations.
+    /// Returns the same body, for any number of iterations.
     fn shared(self) -> Self::Shared;
 }
 
@@ -184,7 +185,7 @@ impl Recorder<'_> {
             }
         });
         if let Some(parameter) = foreign {
-            let problem = format!("task `{name}` reads it, and it belongs to another recording");
+            let problem = format!("task `{name}` reads it, but it belongs to another recording");
             return Err(SubmitError::Parameter { parameter, problem });
         }
         let (regions, stored) = (RecordedTask::<_, B>::regions_of(accesses), accesses.store(INTERNAL));

@@ -1,36 +1,38 @@
-//! Which indices exchange data, what the copies take, and which of them an assignment asks for: those between different
-//! memories. Units that share one exchange without a copy.
+//! The exchange graph: which indices exchange data, what the copies cost, and which edges an assignment cuts. Only
+//! edges between different memories are cut; units that share a memory exchange without a copy.
 //!
-//! An edge weighs what a copy of its bytes takes by [`LinkEstimate`]: on its own, a small face costs the link's latency.
+//! The weight of an edge is the time of a copy of its bytes by [`LinkEstimate`], taken separately: even a small face
+//! costs the link's latency.
 
 use crate::sched::{LinkEstimate, Neighbour, Team};
 use smallvec::SmallVec;
 
-/// Slots, each with nanoseconds.
+/// Slots, each with a time in nanoseconds.
 pub(super) type Links = SmallVec<[(usize, i64); 8]>;
 
-/// One end's view of an edge.
+/// An edge, as seen from one end.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sched) struct Edge {
     /// The other end.
     pub(in crate::sched) to: usize,
-    /// What copies in one direction take; at least 1.
+    /// Time of the copies in one direction; at least 1.
     pub(super) ns: i64,
 }
 
-/// An undirected graph without loops; every edge stands at both of its ends, once.
+/// An undirected graph without loops; every edge is listed once at each end.
 #[derive(Debug)]
 pub(in crate::sched) struct Graph {
     edges: Vec<Vec<Edge>>,
-    /// Of a mean edge.
+    /// Weight of a mean edge.
     pub(super) mean: i64,
 }
 
 impl Graph {
-    /// From lists that may name an edge at one end or at both, of which the larger number counts; what lies outside is left
-    /// out.
+    /// Builds the graph from lists that may name an edge at one end or at both. If both name it, the larger number
+    /// counts; indices out of range are ignored.
     pub(in crate::sched) fn new(lists: &[Vec<Neighbour>], len: usize) -> Self {
-        // So large that nothing in between is lost, and no sum over all of them is too large.
+        // Large enough that no realistic weight is clipped, and small enough that the sum of all edges does not
+        // overflow.
         let most = i64::MAX / (4 * lists.iter().map(Vec::len).sum::<usize>().max(1) as i64);
         let mut edges: Vec<Vec<Edge>> = vec![Vec::new(); len];
         let mut own: Vec<Edge> = Vec::new();
@@ -57,13 +59,13 @@ impl Graph {
         &self.edges[index]
     }
 
-    /// What two indices exchange.
+    /// Returns the weight of the edge between two indices.
     pub(super) fn between(&self, one: usize, other: usize) -> i64 {
         let list = &self.edges[one];
         list.binary_search_by_key(&other, |edge| edge.to).map_or(0, |at| list[at].ns)
     }
 
-    /// What crosses between different memories.
+    /// Returns the total weight of edges between different memories.
     pub(super) fn cut(&self, slots: &[usize], team: Team) -> i64 {
         let apart =
             |index: usize, edge: &&Edge| edge.to > index && team.memory(slots[edge.to]) != team.memory(slots[index]);
@@ -73,7 +75,8 @@ impl Graph {
         self.edges.iter().enumerate().map(of).sum()
     }
 
-    /// The slots that neighbours of an index are in, in order, with what it exchanges with the memory of each.
+    /// Returns the slots of an index's neighbours, in order, each with the exchange between the index and that slot's
+    /// memory.
     pub(super) fn links(&self, index: usize, slots: &[usize], team: Team) -> Links {
         let mut found: SmallVec<[usize; 8]> = self.of(index).iter().map(|edge| slots[edge.to]).collect();
         found.sort_unstable();
@@ -81,13 +84,13 @@ impl Graph {
         found.into_iter().map(|slot| (slot, self.in_memory(index, slots, team, team.memory(slot)))).collect()
     }
 
-    /// What an index exchanges with others in a memory.
+    /// Returns the exchange between an index and others in a memory.
     pub(in crate::sched) fn in_memory(&self, index: usize, slots: &[usize], team: Team, memory: usize) -> i64 {
         self.of(index).iter().filter(|edge| team.memory(slots[edge.to]) == memory).map(|edge| edge.ns).sum()
     }
 }
 
-/// Sorts edges, and makes one of those to the same index.
+/// Sorts edges and merges those that lead to the same index.
 fn unite(list: &mut Vec<Edge>, both: impl Fn(i64, i64) -> i64) {
     list.sort_unstable_by_key(|edge| edge.to);
     list.dedup_by(|later, kept| {
@@ -99,14 +102,14 @@ fn unite(list: &mut Vec<Edge>, both: impl Fn(i64, i64) -> i64) {
     });
 }
 
-/// What a partition is measured by.
+/// Input of the partitioning, and the measure of a partition.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) graph: &'a Graph,
     pub(super) team: Team,
-    /// What every index takes on a CPU unit and on a device unit.
+    /// Time of every index on a CPU unit and on a device unit.
     pub(super) ns: &'a [[f64; 2]],
-    /// No unit is to take longer.
+    /// Longest time that a unit may take.
     pub(super) limit: f64,
 }
 

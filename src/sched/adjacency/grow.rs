@@ -1,15 +1,15 @@
-//! Compact parts, grown one after the other.
+//! Growth of compact parts, one after the other.
 
 use super::graph::{Edge, Problem};
 
 const NOBODY: usize = usize::MAX;
 
-/// What is known of an index that a growing part may take next, and of those that it has taken.
+/// State of an index relative to the growing part.
 #[derive(Debug, Clone, Copy)]
 struct Near {
-    /// What it exchanges with the part.
+    /// Exchange with the part.
     inside: i64,
-    /// From the seed.
+    /// Steps from the seed.
     steps: usize,
 }
 
@@ -17,12 +17,13 @@ const FAR: Near = Near { inside: 0, steps: usize::MAX };
 
 /// Gives every slot about `shares[slot]` of time, as a connected part if there is one; the last slot gets the rest.
 ///
-/// A part begins where most is exchanged with what is taken already, so that no holes are left, and takes in the index that
-/// exchanges most with the part, among equals the one nearest to the seed: of a mesh, squares rather than strips.
+/// A part begins at the free index that exchanges most with indices already taken, so that no holes are left. It
+/// takes in the index that exchanges most with the part and, among equals, the one nearest to the seed: on a mesh
+/// this gives squares rather than strips.
 pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     let len = problem.ns.len();
     let (mut slots, mut free) = (vec![NOBODY; len], len);
-    // What each index exchanges with those that are taken, by whomever; and what is near to the part that grows.
+    // `taken`: each index's exchange with taken indices, of any part; `near`: candidates next to the growing part.
     let (mut taken, mut near) = (vec![0i64; len], vec![FAR; len]);
     let mut used: Vec<usize> = (0..shares.len()).filter(|slot| shares[*slot] > 0.0).collect();
     if used.is_empty() {
@@ -66,7 +67,7 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     slots
 }
 
-/// The free index that exchanges most with those that are taken; among equals the first.
+/// Returns the free index that exchanges most with taken indices; among equals the first.
 fn seed(taken: &[i64], slots: &[usize]) -> Option<usize> {
     let free = (0..slots.len()).filter(|index| slots[*index] == NOBODY);
     free.max_by_key(|index| (taken[*index], std::cmp::Reverse(*index)))

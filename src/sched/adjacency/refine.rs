@@ -1,23 +1,24 @@
-//! Moves and swaps between neighbouring parts, those of units that share a memory included: these cut nothing, and even out
-//! times.
+//! Refinement of a partition by moves and swaps between neighbouring parts. This includes parts of units that share a
+//! memory: such moves cut nothing, and even out times.
 //!
-//! Every step lowers the cut, or leaves it and evens out the times of two units, or takes work from a unit above the
-//! limit; so it ends. The number of passes is limited all the same: most of the gain is in the first.
+//! Every step lowers the cut, or keeps it and evens out the times of two units, or takes work from a unit above the
+//! limit; therefore the loop ends. The number of passes is limited all the same, since most of the gain is in the
+//! first.
 
 use super::graph::{Edge, Links, Problem};
 use std::cmp::Reverse;
 
 const MOST_PASSES: usize = 16;
 
-/// A partition: who is where, and what each slot takes.
+/// A partition: the slot of each index, and the time of each slot.
 struct Parts {
     slots: Vec<usize>,
     loads: Vec<f64>,
-    /// What each index exchanges with other memories.
+    /// Each index's exchange with other memories.
     apart: Vec<i64>,
-    /// The indices of each slot that have such neighbours, in no order.
+    /// The indices of each slot that have neighbours in other memories, unordered.
     rim: Vec<Vec<usize>>,
-    /// Where an index stands in the rim of its slot, if it does.
+    /// The position of an index in the rim of its slot, if it is there.
     at: Vec<usize>,
 }
 
@@ -39,7 +40,7 @@ impl Parts {
         parts
     }
 
-    /// Gives an index to another slot.
+    /// Moves an index to another slot.
     fn give(&mut self, problem: &Problem<'_>, index: usize, to: usize) {
         let from = self.slots[index];
         let memory = |slot: usize| problem.team.memory(slot);
@@ -82,14 +83,14 @@ impl Parts {
     }
 }
 
-/// Improves a partition until nothing helps.
+/// Improves a partition until no step helps.
 pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     let mut parts = Parts::new(problem, slots);
     for _ in 0..MOST_PASSES {
         let mut improved = false;
         for index in 0..parts.slots.len() {
             if problem.graph.of(index).iter().all(|edge| parts.slots[edge.to] == parts.slots[index]) {
-                continue; // deep inside
+                continue; // an inner index
             }
             let gains = gains(problem, &parts.slots, index);
             improved |= shift(problem, &mut parts, index, &gains) || swap(problem, &mut parts, index, &gains);
@@ -101,8 +102,8 @@ pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     parts.slots
 }
 
-/// What an index would exchange within its memory beyond what it does, if it moved to each slot that has any of its
-/// neighbours.
+/// Returns, for each slot that holds neighbours of an index, how much more it would exchange within its memory if it
+/// moved there.
 fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
     let mut links = problem.graph.links(index, slots, problem.team);
     let own = problem.graph.in_memory(index, slots, problem.team, problem.team.memory(slots[index]));
@@ -111,7 +112,7 @@ fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
     links
 }
 
-/// Moves an index to where it exchanges more.
+/// Moves an index to the slot where it exchanges more.
 fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
     let Parts { slots, loads, .. } = &*parts;
     let from = slots[index];
@@ -126,7 +127,8 @@ fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) 
     true
 }
 
-/// Swaps an index with one of a neighbouring part in another memory, where a move alone would make that part take too long.
+/// Swaps an index with one of a neighbouring part in another memory, if a move alone would make that part take too
+/// long.
 fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
     let Parts { slots, loads, apart, rim, .. } = &*parts;
     if apart[index] == 0 {
@@ -149,7 +151,7 @@ fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -
             let back = near(from) - near(to);
             let joined = problem.graph.between(index, other);
             let total = gain + back - 2 * joined;
-            // Of equals the first of all that are looked at.
+            // Of equals, the smallest (slot, index) wins.
             let swap = (total, Reverse((to, other)));
             if total > 0 && best.is_none_or(|best| swap > best) {
                 best = Some(swap);

@@ -2,8 +2,8 @@ use super::*;
 use crate::sched::{LinkEstimate, Neighbour, Team};
 use proptest::prelude::*;
 
-/// A mesh of zones, neighbours in x and y as NPB-MZ has them: each zone's east and north one, around the edges if it
-/// wraps.
+/// A mesh of zones with neighbours in x and y as in NPB-MZ: each zone names its east and north neighbour, across the
+/// edges if it wraps.
 fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<Neighbour>> {
     let next = |at: usize, len: usize| if at + 1 < len { Some(at + 1) } else { (wraps && len > 2).then_some(0) };
     let zone = |index: usize| {
@@ -15,14 +15,14 @@ fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<Neighbour>> {
     (0..x * y).map(zone).collect()
 }
 
-/// What an assignment has cross between memories: of a mesh, how many pairs of neighbours.
+/// Counts the pairs of neighbours on a mesh that an assignment separates.
 fn cut_edges(assignment: &Assignment, neighbours: &[Vec<Neighbour>], team: Team) -> i64 {
     let one_ns = LinkEstimate::default().copy_ns(1) as i64;
     Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots(), team) / one_ns
 }
 
 #[test]
-fn an_edge_is_cut_between_memories() {
+fn edge_is_cut_only_between_memories() {
     let ring = [1, 2, 3, 0].map(|next| vec![Neighbour::from(next)]);
     let assignment = Assignment::new(vec![0, 0, 1, 1]);
     for (cpus, devices, cut) in [(0, 2, 2), (1, 1, 2), (2, 0, 0)] {
@@ -31,9 +31,9 @@ fn an_edge_is_cut_between_memories() {
 }
 
 #[test]
-fn a_pair_weighs_what_the_end_says_that_names_more_and_copies_add_up_within_a_list() {
+fn pair_takes_the_larger_of_both_ends_and_sums_within_a_list() {
     let to = |index, megabytes: u64| Neighbour { index, bytes: megabytes.saturating_mul(1_000_000) };
-    // Twice to the same index, as across two faces; itself, none, and one that does not exist.
+    // Twice to the same index, as across two faces; to itself; no bytes; to an index that does not exist.
     let lists = [vec![to(1, 3), to(1, 4), to(0, 9), to(2, 0), to(7, 5)], vec![to(0, 5)], vec![to(1, 2)]];
     let graph = Graph::new(&lists, 3);
     assert_eq!(
@@ -42,15 +42,15 @@ fn a_pair_weighs_what_the_end_says_that_names_more_and_copies_add_up_within_a_li
     );
     let team = Team { cpus: 1, devices: 1 };
     assert_eq!([[0, 0, 1], [0, 1, 1], [0, 1, 0]].map(|slots| graph.cut(&slots, team)), [210_000, 720_000, 930_000]);
-    // More than there are is as much as can be counted.
+    // Weights beyond the maximum are clipped to it.
     let most = Graph::new(&[vec![to(1, u64::MAX), to(2, u64::MAX)], vec![to(2, u64::MAX)], vec![]], 3);
     assert!(most.cut(&[0, 1, 1], team) > most.cut(&[0, 0, 1], team) / 2 && most.cut(&[0, 1, 1], team) > 0);
 }
 
-/// Rows of a mesh of 8 × 8 exchange ten times as long as columns: halves of columns cut less than those of rows, which
-/// the order of the indices suggests.
+/// On a mesh of 8 × 8, exchanges along y cost ten times those along x. Halves of columns cut less than halves of
+/// rows, which the order of the indices suggests.
 #[test]
-fn the_heavier_edges_stay_whole() {
+fn heavier_edges_are_not_cut() {
     let weights = vec![1.0; 64];
     let team = Team { cpus: 0, devices: 2 };
     let found = |along_y: u64| {
@@ -97,7 +97,7 @@ fn both(x: usize, y: usize, team: Team, speed: f64) -> [(i64, f64); 2] {
 }
 
 #[test]
-fn squares_instead_of_strips() {
+fn squares_replace_strips_on_a_mesh() {
     // 8 × 8 zones, 16 units of 4: half rows cut 7·8 + 8 edges; squares of 2 × 2 cut 3·8 + 3·8.
     let [line, found] = both(8, 8, Team { cpus: 0, devices: 16 }, 1.0);
     assert_eq!((line, found), ((64, 4.0), (48, 4.0)));
@@ -107,7 +107,7 @@ fn squares_instead_of_strips() {
 }
 
 #[test]
-fn with_devices_too_and_never_beyond_the_limit() {
+fn mixed_teams_cut_less_within_the_limit() {
     let [line, found] = both(16, 16, Team { cpus: 14, devices: 2 }, 10.0);
     assert!(found.0 <= line.0 && found.1 <= line.1 * 1.05, "{line:?} {found:?}");
     let [line, found] = both(16, 16, Team { cpus: 8, devices: 8 }, 10.0);
@@ -117,7 +117,7 @@ fn with_devices_too_and_never_beyond_the_limit() {
 /// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, and the factor of González Tallada & Morancho
 /// 2024, table 4, for 64 × 1 units.
 #[test]
-fn the_mesh_of_the_articles() {
+fn mesh_of_the_articles_is_cut_less() {
     let neighbours = mesh(32, 32, true);
     let size = |at: usize| 20f64.powf(at as f64 / 62.0);
     let weights: Vec<f64> = (0..1024).map(|zone| size(zone % 32) * size(zone / 32)).collect();
@@ -134,7 +134,7 @@ fn the_mesh_of_the_articles() {
 }
 
 #[test]
-fn where_strips_are_best_they_stay() {
+fn strips_stay_if_they_are_best() {
     let [line, found] = both(8, 8, Team { cpus: 0, devices: 2 }, 1.0);
     assert_eq!((line, found), ((8, 32.0), (8, 32.0)), "two halves");
     let [line, found] = both(40, 1, Team { cpus: 4, devices: 1 }, 3.0);
@@ -142,13 +142,13 @@ fn where_strips_are_best_they_stay() {
 }
 
 #[test]
-fn what_takes_longer_than_it_should_is_taken_back() {
+fn slower_alternative_is_reverted() {
     let (neighbours, weights) = (mesh(8, 8, false), vec![1.0; 64]);
     let workload = Workload { team: Team { cpus: 0, devices: 16 }, weights: &weights, neighbours: Some(&neighbours) };
     let penalty = |assignment: &Assignment| if assignment.slots().is_sorted() { 1.0 } else { 1.2 };
     let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, penalty);
     assert!(found.slots().is_sorted(), "the 1-D answer");
-    // Without neighbours it is clustered-guided.
+    // Without neighbours, it is `clustered-guided`.
     let workload = Workload { neighbours: None, ..workload };
     let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, |_| 1.0);
     let (line, _) = settle(&mut ClusteredGuided::default(), &workload, 1.0, |_| 1.0);
@@ -157,7 +157,7 @@ fn what_takes_longer_than_it_should_is_taken_back() {
 
 proptest! {
     #[test]
-    fn every_index_once_no_more_cut_and_hardly_longer(
+    fn assignment_is_complete_cuts_no_more_and_keeps_the_limit(
         (x, y, wraps) in (1..9usize, 1..9usize, any::<bool>()),
         (cpus, devices) in (0..7usize, 0..3usize),
         speed in 0.5..10.0f64,

@@ -1,33 +1,33 @@
-//! What tasks take while units of their kind are busy: cores that share a memory slow each other down.
+//! Task times under load: cores that share a memory slow each other down.
 //!
-//! Of every task that has run it is known when, and so how many units of the kind were busy meanwhile, in the mean. A kernel's
-//! times are kept by that: a mean over all would be that of no load at all, and at the end of
-//! a time step, when one unit after the other falls idle, far too low.
+//! For every finished task it is known when it ran, and so how many units of its kind were busy meanwhile, on
+//! average. A kernel's times are kept by that number. A mean over all of them would correspond to no particular load;
+//! at the end of a time step, when one unit after the other falls idle, it would be far too low.
 
 use crate::ids::UnitId;
 use crate::machine::UnitKind;
 use crate::sched::kernels::{KernelId, Kernels};
 
 const KINDS: usize = UnitKind::ALL.len();
-/// By how many parts of a kind's units times are kept, if it has more.
+/// Maximum number of load levels per kind, for kinds with more units.
 const PARTS: usize = 64;
-/// So many runs make a mean that is worth more than that of less load.
+/// Runs needed before a mean is preferred to that of a lower load.
 const ENOUGH: u32 = 4;
-/// So many runs weigh as much as all before.
+/// Length of the running mean: a run weighs at least 1/`MEMORY`.
 const MEMORY: u32 = 64;
 
-/// See the module.
+/// Kernel times by load; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Load {
-    /// Of each unit.
+    /// Kind of each unit.
     kinds: Vec<UnitKind>,
     of_kind: [usize; KINDS],
     busy: [usize; KINDS],
     in_flight: Vec<usize>,
     now_ns: u64,
-    /// Busy units times nanoseconds, so far.
+    /// Integral of busy units over time, so far.
     spent: [f64; KINDS],
-    /// Of each unit: what was spent when it began its task.
+    /// For each unit: `spent` of its kind when its task began.
     began: Vec<f64>,
     by_kernel: Vec<[Vec<Mean>; KINDS]>,
 }
@@ -39,7 +39,7 @@ struct Mean {
 }
 
 impl Load {
-    /// These are the units.
+    /// Sets the units.
     pub(super) fn units(&mut self, kinds: impl Iterator<Item = UnitKind>) {
         if !self.kinds.is_empty() {
             return;
@@ -50,12 +50,12 @@ impl Load {
         self.began.resize(self.kinds.len(), 0.0);
     }
 
-    /// The kind of a unit, once units are known.
+    /// Returns the kind of a unit, once units are known.
     pub(super) fn kind(&self, unit: UnitId) -> Option<UnitKind> {
         self.kinds.get(unit.index()).copied()
     }
 
-    /// A unit has so many tasks now.
+    /// Notes how many tasks a unit has now.
     pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let Some(kind) = self.kind(unit) else { return };
         let before = std::mem::replace(&mut self.in_flight[unit.index()], tasks);
@@ -70,7 +70,7 @@ impl Load {
         }
     }
 
-    /// A task has ended at this time.
+    /// Notes that a task has ended at this time.
     pub(super) fn ended(&mut self, unit: UnitId, now_ns: u64, elapsed_ns: f64, (kernel, work): (KernelId, f64)) {
         let passed = now_ns.saturating_sub(self.now_ns) as f64;
         self.now_ns = self.now_ns.max(now_ns);
@@ -85,20 +85,21 @@ impl Load {
         }
         let means = &mut self.by_kernel[kernel.index()][kind as usize];
         means.resize(parts, Mean::default());
-        // 0.99 of a unit's time is all of it.
+        // A unit busy for 0.99 of the time counts as busy throughout.
         let mean = &mut means[((part * parts as f64 + 0.01) as usize).clamp(1, parts) - 1];
         mean.runs = (mean.runs + 1).min(MEMORY);
         mean.ns += (elapsed_ns / work - mean.ns) / f64::from(mean.runs);
     }
 
-    /// What so much work takes on a kind of unit when that is as busy as it has been; nothing if none of it has run there.
+    /// Returns the time of this much work on a kind of unit at the highest load seen [`ENOUGH`] times, or seen at
+    /// all; `None` if the kernel has not run there.
     pub(super) fn full_ns(&self, kernel: KernelId, kind: UnitKind, work: f64) -> Option<f64> {
         let parts = &self.by_kernel.get(kernel.index())?[kind as usize];
         let at_least = |runs: u32| parts.iter().rev().find(|mean| mean.runs >= runs);
         at_least(ENOUGH).or_else(|| at_least(1)).map(|mean| mean.ns * work)
     }
 
-    /// As [`Self::full_ns`], or what else is known.
+    /// Returns [`Self::full_ns`], or the best other estimate.
     pub(super) fn expected_ns(&self, kernels: &Kernels, kernel: KernelId, kind: UnitKind, work: f64) -> f64 {
         let known = self.full_ns(kernel, kind, work).or_else(|| kernels.known_ns(kernel, kind, work));
         known.unwrap_or_else(|| kernels.least_ns(kernel, work))
@@ -111,14 +112,14 @@ mod tests {
     use crate::sched::Model;
 
     #[test]
-    fn times_under_load_are_told_from_those_of_units_that_work_alone() {
+    fn times_under_load_are_distinguished_from_times_alone() {
         let mut kernels = Kernels::default();
         let kernel = kernels.of(&"zone".into(), 0, Some(2.0), &Model::default());
         let mut load = Load::default();
         load.units([UnitKind::Cpu; 4].into_iter());
         let mut now_ns = 0;
         for _ in 0..8 {
-            // All four for 400, then the first alone for 100.
+            // All four units for 400 ns, then the first alone for 100 ns.
             (0..4).for_each(|unit| load.in_flight(UnitId(unit), 1));
             now_ns += 400;
             for unit in 0..4 {

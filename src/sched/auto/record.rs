@@ -1,8 +1,9 @@
-//! The program so far, as far as it is remembered: what is to be simulated.
+//! The recorded part of the program, which is what gets simulated.
 //!
-//! Of a program in time steps that is one instance of its iteration space, with all that was submitted between the one before
-//! and its last task: it is repeated, and the tasks of an index follow each other. Of any other program it is the graph of the
-//! latest tasks: those that were submitted since all before them had ended, or before that, if those are more.
+//! For a program in time steps, this is one instance of its iteration space, with everything submitted between the
+//! previous instance and its last task. The instance is repeated, and the tasks of an index follow each other. For
+//! any other program it is the graph of the latest tasks: either those submitted since the last moment at which all
+//! tasks had ended, or those of the interval before that, whichever are more.
 
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
@@ -14,23 +15,23 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// So many tasks are remembered.
+/// Number of tasks remembered.
 const MOST: usize = 8192;
-/// So many are simulated, all repetitions together.
+/// Number of tasks simulated, all repetitions together.
 const SIMULATED: usize = 16_384;
-/// An instance is repeated so often at least and at most.
+/// Minimum and maximum number of repetitions of an instance.
 const REPETITIONS: (usize, usize) = (4, 24);
 
 /// The latest tasks, in the order of their submission.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     tasks: VecDeque<Recorded>,
-    /// The number of the first.
+    /// The number of the first task in `tasks`.
     first: usize,
     at: FxHashMap<TaskId, usize>,
-    /// How many have not ended.
+    /// Number of tasks that have not ended.
     open: usize,
-    /// The numbers of the tasks that came when all others had ended: the last two of them.
+    /// Numbers of the last two tasks that were submitted when all others had ended.
     begins: [usize; 2],
     kernels: Kernels,
 }
@@ -44,20 +45,20 @@ struct Recorded {
     kernel: (KernelId, f64),
     place: Option<Place>,
     beside: Option<Beside>,
-    /// Numbers of others, which may be forgotten.
+    /// Numbers of predecessors, which may have been forgotten.
     after: SmallVec<[usize; 4]>,
     regions: SmallVec<[RegionUse; 4]>,
-    /// Known when it is ready.
+    /// Known once the task is ready, as is `units`.
     priority: i32,
     units: Option<Arc<[bool]>>,
     ended: bool,
 }
 
-/// What is simulated.
+/// The program to simulate.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) jobs: Vec<Job>,
-    /// How often one instance is repeated; 1 for a graph.
+    /// Number of repetitions of the instance; 1 for a graph.
     pub(super) repetitions: usize,
     pub(super) regions: usize,
     pub(super) data: usize,
@@ -78,7 +79,7 @@ pub(super) struct Job {
     pub(super) uses: SmallVec<[Use; 4]>,
 }
 
-/// As [`RegionUse`], with small numbers.
+/// A [`RegionUse`] with small indices instead of ids.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
     pub(super) region: u32,
@@ -90,12 +91,12 @@ pub(super) struct Use {
 }
 
 impl Record {
-    /// What is known of the times of kernels.
+    /// Returns the known times of kernels.
     pub(super) fn kernels(&mut self) -> &mut Kernels {
         &mut self.kernels
     }
 
-    /// A task was submitted.
+    /// Records a submitted task.
     pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>, model: &Model) {
         if self.tasks.len() == MOST
             && let Some(oldest) = self.tasks.pop_front()
@@ -131,19 +132,19 @@ impl Record {
         self.tasks.get_mut(at - self.first)
     }
 
-    /// A task is ready.
+    /// Records that a task is ready.
     pub(super) fn ready(&mut self, task: &ReadyTask) {
         if let Some(recorded) = self.get_mut(task.id) {
             (recorded.priority, recorded.units) = (task.priority, Some(task.units.clone()));
         }
     }
 
-    /// Whether all tasks have ended.
+    /// Returns whether all tasks have ended.
     pub(super) fn is_at_rest(&self) -> bool {
         self.open == 0
     }
 
-    /// A task has ended; its kernel, and how much work it was.
+    /// Notes that a task has ended; returns its kernel and its amount of work.
     pub(super) fn ended(&mut self, id: TaskId) -> Option<(KernelId, f64)> {
         let recorded = self.get_mut(id)?;
         let (kernel, was_open) = (recorded.kernel, !std::mem::replace(&mut recorded.ended, true));
@@ -151,7 +152,7 @@ impl Record {
         Some(kernel)
     }
 
-    /// Tells another policy of the tasks that have not ended.
+    /// Reports the tasks that have not ended to another policy.
     pub(super) fn tell(&self, mut submitted: impl FnMut(&SubmittedTask<'_>)) {
         for task in self.tasks.iter().filter(|task| !task.ended) {
             let before = task.after.iter().filter_map(|at| self.tasks.get(at.checked_sub(self.first)?));
@@ -162,9 +163,9 @@ impl Record {
         }
     }
 
-    /// What is to be simulated; nothing if no task has been ready.
+    /// Returns the program to simulate, or `None` if no task has been ready.
     pub(super) fn program(&self) -> Option<Program> {
-        // Of a name, all run on the same units, as far as is known.
+        // All tasks of a name are assumed to run on the same units.
         let mut units_of: FxHashMap<&str, &Arc<[bool]>> = FxHashMap::default();
         self.tasks.iter().for_each(|task| {
             task.units.iter().for_each(|units| _ = units_of.insert(&task.name, units));
@@ -200,14 +201,14 @@ impl Record {
         (!program.jobs.is_empty()).then_some(program)
     }
 
-    /// Where the tasks of the latest graph are.
+    /// Returns the range of the latest graph's tasks.
     fn last_graph(&self) -> std::ops::Range<usize> {
         let [before, latest] = self.begins.map(|number| number.saturating_sub(self.first));
         let end = self.tasks.len();
         if end - latest >= latest - before { latest..end } else { before..latest }
     }
 
-    /// Where the tasks of the last instance are that is complete: one that another has followed.
+    /// Returns the range of the last complete instance's tasks: complete means that another instance has followed.
     fn last_instance(&self) -> Option<std::ops::Range<usize>> {
         let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.place.as_ref()?)));
         let (space, latest) =
@@ -223,13 +224,13 @@ impl Record {
 }
 
 impl Program {
-    /// How many tasks an instance has; 0 of a graph, which does not recur.
+    /// Returns the number of tasks per instance; 0 for a graph, which does not recur.
     pub(super) fn per_instance(&self) -> usize {
         if self.repetitions > 1 { self.jobs.len() / self.repetitions } else { 0 }
     }
 
-    /// What every index of its only iteration space takes on each kind of unit in one instance, by what one task takes;
-    /// nothing if there are several spaces, or none.
+    /// Returns the time of every index of the only iteration space on each kind of unit in one instance, given the
+    /// time of one task; `None` if there are several spaces, or none.
     pub(super) fn index_ns<const N: usize>(&self, takes_ns: impl Fn(&Job) -> [f64; N]) -> Option<Vec<[f64; N]>> {
         let placed = |job: &Job| job.place.as_ref().map(|place| (place.space, place.index, place.weights.len()));
         let mut once =
@@ -245,7 +246,8 @@ impl Program {
         Some(sums)
     }
 
-    /// Repeats an instance; each of an index's tasks comes after the one before, and whoever reads after who wrote before.
+    /// Repeats an instance. Each task of an index comes after the previous one, and readers come after the last
+    /// writer.
     fn repeat(&mut self) {
         let once = self.jobs.len();
         self.repetitions = (SIMULATED / once.max(1)).clamp(REPETITIONS.0, REPETITIONS.1);
@@ -285,7 +287,7 @@ impl Program {
     }
 }
 
-/// Small numbers of regions and data objects.
+/// Small consecutive numbers for regions and data objects.
 #[derive(Default)]
 struct Numbers {
     regions: FxHashMap<(DataId, Block), u32>,

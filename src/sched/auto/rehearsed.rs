@@ -1,19 +1,19 @@
-//! A distribution that has searched before its first instance: by the times that are known, as if it had measured them.
+//! A distribution that searches before its first instance, treating known times as if it had measured them.
 //!
-//! Searches try maps that no program should have to wait for. Where what an index takes on either kind of unit is known from
-//! the run under another policy, they need not.
+//! Searches try maps that no program should have to wait for. If the time of each index on both kinds of unit is
+//! known from a run under another policy, the search can take place before the first instance.
 
 use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{Assignment, Distribution, LowerBound, Times, Workload};
 use std::sync::Arc;
 
-/// Instances of a rehearsal at most.
+/// Maximum number of rehearsed instances.
 const MOST: usize = 250;
 
-/// What every index takes on a CPU unit and on a device.
+/// Time of every index on a CPU unit and on a device.
 pub(super) type IndexTimes = Arc<[[f64; 2]]>;
 
-/// See the module.
+/// A distribution with rehearsal; see the module documentation.
 #[derive(Debug, Clone)]
 pub(super) struct Rehearsed<D> {
     distribution: D,
@@ -21,7 +21,7 @@ pub(super) struct Rehearsed<D> {
 }
 
 impl<D: Distribution> Rehearsed<D> {
-    /// By these times, if they are known.
+    /// Creates the distribution; it rehearses if the times are known.
     pub(super) fn new(distribution: D, index_ns: Option<&IndexTimes>) -> Self {
         Self { distribution, index_ns: index_ns.cloned() }
     }
@@ -75,7 +75,7 @@ mod tests {
     use crate::sched::{Certified, Team};
 
     #[test]
-    fn the_first_map_is_the_one_that_a_search_ends_with() {
+    fn first_map_is_the_result_of_the_search() {
         let workload = Workload { team: Team { cpus: 2, devices: 1 }, weights: &[1.0; 6], neighbours: None };
         let index_ns: IndexTimes = vec![[40.0, 10.0]; 6].into();
         let mut rehearsed = Rehearsed::new(Certified::default(), Some(&index_ns));

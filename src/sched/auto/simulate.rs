@@ -1,8 +1,9 @@
-//! A run of a program under a policy, by the times that were measured: how long it would take.
+//! Simulation of a program under a policy, by measured times, to predict how long it would take.
 //!
-//! Units take tasks as the engine gives them: who has least first, and some ahead. A task takes what it takes while units of its
-//! kind are as busy as they have been ([`Load`]), also where fewer are; copies to a memory, and those from it to the host, are
-//! made one after the other; no memory is short. That is coarse, and the same for all that are compared.
+//! Units take tasks as in the engine: the unit with fewest tasks first, and some tasks ahead. A task always takes its
+//! time under the highest load seen on its kind of unit ([`Load`]), even if fewer units are busy. Copies to a memory
+//! are made one after the other, as are copies from it to the host. Memory is never short. The model is coarse, but
+//! the same for all candidates.
 
 use super::load::Load;
 use super::record::{Job, Program};
@@ -13,7 +14,7 @@ use crate::sched::{Policy, ReadyTask, Sample, UnitView, View};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How many tasks a unit has at once.
+/// Returns how many tasks a unit has at once.
 fn depth(unit: &UnitView, beside_devices: bool) -> usize {
     match unit.kind.is_device() {
         true => 3 * unit.spaces.len().max(1),
@@ -21,8 +22,8 @@ fn depth(unit: &UnitView, beside_devices: bool) -> usize {
     }
 }
 
-/// How long one instance takes when it has been repeated for a while, or the whole graph; nothing if the policy gives tasks
-/// out no more.
+/// Returns the time of one instance in the steady part of the repetitions, or of the whole graph; `None` if the
+/// policy stops giving out tasks.
 pub(super) fn run(
     program: &Program,
     policy: &mut dyn Policy,
@@ -33,7 +34,7 @@ pub(super) fn run(
     let mut run = Run::new(program, units, (kernels, load), copies);
     run.tell_all(policy);
     let per_instance = program.jobs.len() / program.repetitions;
-    // Policies may run ahead with some indices, so instances do not end one after the other.
+    // Policies may run ahead with some indices, so instances need not end in order.
     let (half, all) = (program.repetitions / 2, program.jobs.len());
     let (mut half_ns, mut ended) = (0.0, 0);
     run.dispatch(policy);
@@ -47,10 +48,10 @@ pub(super) fn run(
     (ended == all).then(|| (run.now - half_ns) / (program.repetitions - half) as f64)
 }
 
-/// Where a region is valid.
+/// The memories in which a region is valid.
 #[derive(Debug, Clone, Copy)]
 struct Valid {
-    /// Since which end of a task.
+    /// The number of the task end that made it so.
     since: usize,
     spaces: [u64; 2],
 }
@@ -82,9 +83,9 @@ struct Run<'a> {
     copies: &'a Copies,
     now: f64,
     free_at: Vec<f64>,
-    /// Of each memory: when copies to it and from it have been made.
+    /// For each memory, when the copies to it and from it have ended.
     links_free_at: Vec<[f64; 2]>,
-    /// How many jobs each waits for, and who waits for it.
+    /// The number of unfinished predecessors of each job, and (`next`) its successors.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
     queued: usize,
@@ -93,7 +94,7 @@ struct Run<'a> {
     places: Places,
 }
 
-/// Where regions are valid, by region and by data object.
+/// The memories in which data are valid, by region and by data object.
 struct Places {
     regions: Vec<Valid>,
     data: Vec<Valid>,
@@ -105,13 +106,13 @@ impl Places {
         let lacks = |used: &&super::record::Use| {
             let (region, whole) = (&self.regions[used.region as usize], &self.data[used.data as usize]);
             let latest = if whole.since > region.since { whole } else { region };
-            // What was copied since stands with the region.
+            // Copies made since are recorded with the region.
             used.reads && !latest.has(space) && !(region.since >= whole.since && region.has(space))
         };
         job.uses.iter().filter(lacks).map(|used| used.bytes).sum()
     }
 
-    /// A memory that has what the host lacks.
+    /// Returns a memory that holds data which the host lacks.
     fn source(&self, job: &Job) -> Option<usize> {
         let latest = job.uses.iter().filter(|used| used.reads).map(|used| {
             let (region, whole) = (&self.regions[used.region as usize], &self.data[used.data as usize]);
@@ -178,7 +179,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All is submitted at once.
+    /// Submits all tasks at once.
     fn tell_all(&mut self, policy: &mut dyn Policy) {
         if policy.looks_ahead() {
             for (number, job) in self.jobs.iter().enumerate() {
@@ -211,7 +212,7 @@ impl<'a> Run<'a> {
         policy.ready(task, &View { units: &self.units, missing_bytes: &missing });
     }
 
-    /// Gives work to whoever has room, everybody's first task before anybody's second.
+    /// Gives tasks to units with room; every unit gets its first task before any unit gets its second.
     fn dispatch(&mut self, policy: &mut dyn Policy) {
         let deepest = self.depth.iter().copied().max().unwrap_or(0);
         for tasks in 0..deepest {
@@ -260,7 +261,7 @@ impl<'a> Run<'a> {
         policy.in_flight(UnitId(unit as u16), self.units[unit].in_flight);
     }
 
-    /// The next task ends, if any runs.
+    /// Ends the next task; returns false if none runs.
     fn end_next(&mut self, policy: &mut dyn Policy) -> bool {
         let Some(Reverse((end, number, unit))) = self.running.pop() else { return false };
         let (number, id) = (number as usize, UnitId(unit as u16));

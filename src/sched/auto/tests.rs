@@ -4,7 +4,7 @@ use crate::region::Block;
 use crate::sched::{Place, RegionUse, UnitView};
 use std::sync::Arc;
 
-/// Units of one kind, and devices.
+/// Units of one kind, plus devices.
 fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
     let unit = |id: u16| {
         let (kind, space) = if id < cpus { (UnitKind::Cpu, 0) } else { (UnitKind::Gpu, id - cpus + 1) };
@@ -13,7 +13,7 @@ fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
     (0..cpus + devices).map(unit).collect()
 }
 
-/// A small driver: what was given out runs for `ns` of a virtual clock. The policy is asked while units have room.
+/// A small driver: a task given out runs for `ns` of a virtual clock. The policy is asked while units have room.
 fn drive(
     policy: &mut Auto,
     mut units: Vec<UnitView>,
@@ -49,14 +49,14 @@ fn drive(
                 && let Some(id) = policy.next(UnitId(unit as u16), &View { units: &units, missing_bytes: &|_, _| 0 })
             {
                 order.push(id);
-                let task = ready.remove(&id).expect("what is given out was ready and is given once");
+                let task = ready.remove(&id).expect("the policy gives out only ready tasks, each once");
                 let elapsed_ns = ns(&task, units[unit].kind);
                 flying.push((now_ns + elapsed_ns, unit, elapsed_ns, task));
                 units[unit].in_flight = 1;
                 policy.in_flight(UnitId(unit as u16), 1);
             }
         }
-        let first = (0..flying.len()).min_by_key(|at| (flying[*at].0, flying[*at].1)).expect("something runs");
+        let first = (0..flying.len()).min_by_key(|at| (flying[*at].0, flying[*at].1)).expect("some task is running");
         let (ended_ns, unit, elapsed_ns, task) = flying.swap_remove(first);
         now_ns = ended_ns;
         policy.finished(&Sample {
@@ -75,7 +75,7 @@ fn drive(
 }
 
 #[test]
-fn zones_of_unequal_size_get_a_map_that_fits_them_and_every_task_runs_once() {
+fn unequal_zones_get_a_fitting_map_and_every_task_runs_once() {
     let weights: Arc<[f64]> = (0..32).map(|index| 1.0 + f64::from(index * index)).collect();
     let tasks: Vec<(ReadyTask, u64)> = (0..32 * 40)
         .map(|number: u64| {
@@ -101,7 +101,7 @@ fn zones_of_unequal_size_get_a_map_that_fits_them_and_every_task_runs_once() {
 }
 
 #[test]
-fn a_graph_keeps_its_policy_or_says_why_not() {
+fn choice_for_a_graph_is_reported() {
     let mut policy = Auto::new(2, Model::default(), LinkEstimate::default());
     let tasks = (0..400).map(|id| (ReadyTask::new(TaskId(id), "t", [true; 2]), id / 40)).collect();
     let order = drive(&mut policy, units(2, 0), tasks, |_, _| 1000);
@@ -111,7 +111,7 @@ fn a_graph_keeps_its_policy_or_says_why_not() {
 }
 
 #[test]
-fn a_change_of_policy_loses_no_task_that_is_ready() {
+fn policy_change_loses_no_ready_task() {
     let mut policy = Auto::new(1, Model::default(), LinkEstimate::default());
     let units = units(1, 0);
     let view = View { units: &units, missing_bytes: &|_, _| 0 };

@@ -1,49 +1,50 @@
-//! What really happens: how long an instance takes under each policy that has had charge.
+//! Measurement of time steps: how long an instance takes under each policy that has been in charge.
 //!
-//! Simulations err; what a time step took does not. So of a program in time steps every policy that looks good in simulation is
-//! watched for a few instances, and the one that was fastest stays. A graph that is no iteration space has nothing that recurs,
-//! and so nothing to compare.
+//! Simulations err; measured time steps do not. So for a program in time steps, every policy that looks good in
+//! simulation is watched for a few instances, and the fastest one stays. In a graph without an iteration space
+//! nothing recurs, so there is nothing to compare.
 //!
-//! Time is that of the samples, less the times in which no task was open: what a program does between its time steps is no
-//! policy's doing.
+//! Time is that of the samples, without the intervals in which no task was open: the policy is not responsible for
+//! what a program does between its time steps.
 
 use crate::sched::Sample;
 
-/// Instances that do not count after a change of policy: data move.
+/// Instances that are ignored after a change of policy, because data move.
 const MOVING: usize = 1;
-/// Instances that a policy is watched at least, and at most while each is notably faster than those before.
+/// Minimum number of instances for which a policy is watched, and the maximum while each is notably faster than the
+/// previous ones.
 const WATCHED: (usize, usize) = (3, 12);
-/// Notably: by more than this part.
+/// An instance is notably faster if it is by more than this fraction.
 const NOTABLE: f64 = 0.03;
-/// A policy stays if the best was faster by no more than this part.
+/// A policy stays if the best was faster by no more than this fraction.
 const ALIKE: f64 = 0.01;
-/// A policy is not watched to the end whose instance takes so many times that of another.
+/// Watching ends early for a policy whose instance takes more than this many times that of another.
 const HOPELESS: f64 = 3.0;
-/// A policy that has been chosen is left again if it takes longer than another did, by more than this part.
+/// A chosen policy is abandoned if it takes longer than another did by more than this fraction.
 const WORSE: f64 = 0.05;
-/// Another is tried if it is expected to take less than so many times what the best took.
+/// Another policy is tried if its expected time is less than this many times that of the best.
 const PROMISING: f64 = 1.25;
 
-/// See the module.
+/// Measured instances by policy; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// How many tasks an instance has; 0 if nothing recurs.
+    /// Number of tasks per instance; 0 if nothing recurs.
     per_instance: usize,
-    /// Of the present instance.
+    /// Tasks of the present instance that have ended.
     ended: usize,
     began_ns: u64,
-    /// Of the policy in charge.
+    /// Times of the instances under the policy in charge.
     instances: Vec<f64>,
-    /// Whether it has been judged: then it is watched further, always as long as is most.
+    /// Whether the policy has been judged. If so, it is still watched, always for the maximum number of instances.
     is_over: bool,
-    /// What an instance took, by policy.
+    /// Time of an instance, by policy.
     seen: Vec<(&'static str, f64)>,
     clock: Clock,
 }
 
 impl Watch {
-    /// Of the program that was recorded, an instance has so many tasks. If that is another program than before, what was seen is
-    /// forgotten; whether it is.
+    /// Sets the number of tasks per instance of the recorded program. If the program has changed, forgets the
+    /// measurements and returns true.
     pub(super) fn recurs(&mut self, per_instance: usize) -> bool {
         let is_another = std::mem::replace(&mut self.per_instance, per_instance) != per_instance;
         if is_another {
@@ -53,14 +54,14 @@ impl Watch {
         is_another
     }
 
-    /// Another policy has charge.
+    /// Notes that another policy has taken charge.
     pub(super) fn begin(&mut self) {
         self.instances.clear();
         (self.ended, self.began_ns, self.is_over) = (0, self.clock.now_ns, false);
     }
 
-    /// A task has ended under this policy, the last one that was open or not; whether the policy has been watched long enough to
-    /// go on with another.
+    /// Notes that a task has ended under this policy, and whether it was the last open one. Returns whether the
+    /// policy has been watched long enough to choose again.
     pub(super) fn ended(&mut self, sample: &Sample, policy: &'static str, was_last: bool) -> bool {
         self.clock.ended(sample, was_last);
         self.ended += 1;
@@ -86,7 +87,7 @@ impl Watch {
         };
         let mean = latest.iter().sum::<f64>() / latest.len() as f64;
         if mean <= 0.0 {
-            return false; // whoever gives the samples has no clock
+            return false; // the source of the samples has no clock
         }
         match self.seen.iter_mut().find(|(name, _)| *name == policy) {
             Some((_, ns)) => *ns = mean,
@@ -96,16 +97,17 @@ impl Watch {
         !std::mem::replace(&mut self.is_over, true) || mean > least * (1.0 + WORSE)
     }
 
-    /// Whether more than one policy has been watched.
+    /// Returns whether more than one policy has been watched.
     pub(super) fn is_experienced(&self) -> bool {
         self.seen.len() > 1
     }
 
-    /// The policy to go on with: one that promises more than all that were watched, or the best of these; nothing if none was.
+    /// Returns the policy to continue with: a new one that promises more than all that were watched, or the best of
+    /// these; `None` if none was watched.
     pub(super) fn next(&self, expected: &[(&'static str, f64)], present: &'static str) -> Option<&'static str> {
         let (best, best_ns) = self.best()?;
         let is_new = |name: &str| self.seen.iter().all(|(seen, _)| *seen != name);
-        // Where the simulation has said too much of the best, it has of others.
+        // If the simulation overestimated the time of the best policy, it probably did so for others.
         let of_best = expected.iter().find(|(name, _)| *name == best).map_or(0.0, |(_, ns)| *ns);
         let limit = PROMISING * best_ns.max(of_best);
         let promising = expected.iter().filter(|(name, ns)| is_new(name) && *ns < limit);
@@ -119,24 +121,24 @@ impl Watch {
         self.seen.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// What an instance took under those that were watched, in whole nanoseconds.
+    /// Returns the time of an instance under each watched policy, in whole nanoseconds.
     pub(super) fn seen_ns(&self) -> Vec<(&'static str, u64)> {
         self.seen.iter().map(|(name, ns)| (*name, *ns as u64)).collect()
     }
 
-    /// The time in which something was open, so far.
+    /// Returns the total time in which some task was open.
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.now_ns
     }
 }
 
-/// The time in which something was open.
+/// A clock that runs only while some task is open.
 #[derive(Debug, Default)]
 struct Clock {
     now_ns: u64,
-    /// What the samples' clock said when the last task had ended.
+    /// Time of the samples' clock when the last task ended.
     ended_ns: u64,
-    /// Nothing is open since then.
+    /// Whether no task has been open since then.
     rests: bool,
 }
 
@@ -156,11 +158,12 @@ mod tests {
     use super::*;
     use crate::ids::{TaskId, UnitId};
 
-    /// Instances of two tasks one after the other on one unit, each of so many nanoseconds; how many were judged.
+    /// Runs instances of two consecutive tasks on one unit, with the given times in nanoseconds; returns how often
+    /// the policy was judged.
     fn run(watch: &mut Watch, policy: &'static str, at: &mut u64, instances: &[u64]) -> usize {
         let mut judged = 0;
         for ns in instances {
-            *at += 1000; // the program does something else
+            *at += 1000; // the program does other work
             for task in 0..2 {
                 *at += ns / 2;
                 let sample = Sample {
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_simulation_promises_is_tried_and_the_fastest_stays() {
+    fn promising_policies_are_tried_and_the_fastest_stays() {
         let (mut watch, mut at) = (Watch::default(), 0);
         assert!(watch.recurs(2) && !watch.recurs(2));
         let expected = [("a", 100.0), ("b", 60.0), ("c", 80.0), ("d", 400.0)];
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_hopeless_is_left_at_once() {
+    fn hopeless_policy_is_abandoned_at_once() {
         let (mut watch, mut at) = (Watch::default(), 0);
         watch.recurs(2);
         assert_eq!(run(&mut watch, "a", &mut at, &[100; 4]), 1);
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_clock_nothing_is_changed() {
+    fn policy_stays_without_a_clock() {
         let mut watch = Watch::default();
         watch.recurs(2);
         let sample = |task| Sample {

@@ -1,17 +1,17 @@
-//! How much work is queued that is at least as urgent as a task: what it would have to wait for.
+//! The amount of queued work that is at least as urgent as a task: the work it would have to wait for.
 //!
-//! Sums over urgency in steps of an eighth of an octave, in a binary indexed tree (Fenwick 1994): adding, taking out and
-//! asking take as long for ten tasks as for a hundred thousand.
+//! Sums over urgency in steps of an eighth of an octave, in a binary indexed tree (Fenwick 1994): adding, removing
+//! and querying take as long for ten tasks as for a hundred thousand.
 
-/// Steps to an octave of levels, as a power of 2.
+/// Steps per octave of levels, as a power of 2.
 const BITS: u32 = 3;
 /// Up to 2⁴⁸ ns, which is three days.
 const STEPS: usize = 48 << BITS;
 
-/// See the module.
+/// Queued work by urgency; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    /// Of nanoseconds.
+    /// Partial sums, in nanoseconds.
     tree: Vec<u64>,
     total_ns: u64,
 }
@@ -22,20 +22,20 @@ impl Default for Ahead {
     }
 }
 
-/// The step of a level: exponent and leading digits.
+/// Returns the step of a level: exponent and leading digits.
 fn step(level_ns: f64) -> usize {
     let bits = level_ns.max(1.0).to_bits() >> (52 - BITS);
     ((bits - (1023 << BITS)) as usize).min(STEPS - 1)
 }
 
 impl Ahead {
-    /// A task of this level is queued that takes so long.
+    /// Adds a queued task of this level and time.
     pub(super) fn add(&mut self, level_ns: f64, ns: u64) {
         self.total_ns += ns;
         self.each(level_ns, |sum| *sum += ns);
     }
 
-    /// It is not any more.
+    /// Removes such a task.
     pub(super) fn take(&mut self, level_ns: f64, ns: u64) {
         self.total_ns -= ns;
         self.each(level_ns, |sum| *sum -= ns);
@@ -49,7 +49,7 @@ impl Ahead {
         }
     }
 
-    /// What all tasks take that are at least as urgent as this.
+    /// Returns the time of all tasks that are at least as urgent as this level.
     pub(super) fn of(&self, level_ns: f64) -> u64 {
         let (mut below, mut at) = (0, step(level_ns));
         while at > 0 {
@@ -59,7 +59,7 @@ impl Ahead {
         self.total_ns - below
     }
 
-    /// What all take.
+    /// Returns the time of all tasks.
     pub(super) fn total_ns(&self) -> u64 {
         self.total_ns
     }
@@ -72,7 +72,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_sum_of_the_urgent(tasks in prop::collection::vec((0.0..1e16f64, 0..1000u64), 0..50), level in 0.0..1e16f64) {
+        fn query_is_the_sum_of_more_urgent_tasks(tasks in prop::collection::vec((0.0..1e16f64, 0..1000u64), 0..50), level in 0.0..1e16f64) {
             let mut ahead = Ahead::default();
             tasks.iter().for_each(|(level, ns)| ahead.add(*level, *ns));
             for (gone, (level_of_it, ns)) in tasks.iter().enumerate() {

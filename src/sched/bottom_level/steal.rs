@@ -1,7 +1,8 @@
-//! Who is asked for a task: units with something queued, and those that have nothing and may take from others.
+//! Units to ask for a task, and stealing between groups. Asked are units with queued tasks, and idle ones that may
+//! steal.
 //!
-//! Most events change nothing for most units. So units that are alike are asked no further when one of them has found that
-//! what is queued can wait for whoever is free first, or that nothing is to be taken, until that may have changed.
+//! Most events change nothing for most units. If one of several units that are alike finds that queued tasks can wait
+//! for the first free unit, or that there is nothing to steal, the others are not asked until that may have changed.
 
 use super::{BottomLevel, COMPARED, Group, Known, Moment};
 use crate::ids::TaskId;
@@ -9,8 +10,8 @@ use crate::sched::{UnitSet, UnitView, View};
 use std::cmp::Reverse;
 
 impl BottomLevel {
-    /// Units that may be given a task ahead, and those that have nothing to do, unless others like them have found nothing; nobody
-    /// knows if units that are alike are not so for all tasks.
+    /// Returns the units that may be given a task ahead and those that are idle, unless others like them have found
+    /// nothing. Returns `None` if some tasks run on only some of the units that are alike.
     pub(super) fn who_may_get_one(&self) -> Option<UnitSet> {
         if self.is_mixed {
             return None;
@@ -26,13 +27,13 @@ impl BottomLevel {
         Some(wanted)
     }
 
-    /// Whether a unit of a group that has nothing would ask in vain: nothing has changed since one did.
+    /// Returns whether an idle unit of a group would ask in vain, because nothing has changed since one did.
     pub(super) fn is_dry(&self, group: usize) -> bool {
         let still = |at: Moment| at.changes == self.changes && at.moves.is_none_or(|moves| moves == self.moves);
         !self.is_mixed && self.groups[group].dry_at.is_some_and(still)
     }
 
-    /// For a unit that has nothing: of another group's tasks, one that it ends before that group would come to its end.
+    /// For an idle unit, returns a task of another group that it would end before that group finished all its work.
     pub(super) fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
         let (best, copies_decide) = self.best_to_steal(unit, view);
         if best.is_none() {
@@ -42,7 +43,7 @@ impl BottomLevel {
         best
     }
 
-    /// That task, and whether any was looked at for which copies decide.
+    /// Returns that task, and whether copies decided about any candidate.
     fn best_to_steal(&mut self, unit: &UnitView, view: &View<'_>) -> (Option<TaskId>, bool) {
         let own = self.group_of[unit.id.index()];
         let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
@@ -64,7 +65,7 @@ impl BottomLevel {
                 continue;
             }
             copies_decide = true;
-            // Whatever is to be copied, the loss is at least this.
+            // Lower bound of the loss, whatever has to be copied.
             if best.is_some_and(|(least, _)| here / there >= least) {
                 continue;
             }

@@ -27,11 +27,11 @@ fn ready(policy: &mut BottomLevel, ids: impl IntoIterator<Item = u64>, name: &'s
 }
 
 #[test]
-fn what_most_waits_for_comes_first() {
+fn tasks_with_the_longest_path_come_first() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = known(&[("t", 1000.0, 1000.0), ("long", 9000.0, 9000.0)]);
-    // 0 and 1 lead nowhere, 2 to a chain of two, 3 to one long task.
+    // 0 and 1 have no successors; 2 is followed by a chain of two, 3 by one long task.
     for (id, name, after) in [(0, "t", &[][..]), (1, "t", &[]), (2, "t", &[]), (3, "t", &[])] {
         submit(&mut policy, id, name, after);
     }
@@ -39,7 +39,7 @@ fn what_most_waits_for_comes_first() {
         submit(&mut policy, id, name, after);
     }
     ready(&mut policy, [0, 1, 2, 3, 7], "t", &view);
-    // The CPU units are asked first: each of the groups has the most urgent of its own at its front.
+    // The CPU units are asked first; each group has its most urgent task at its front.
     let mut levels: Vec<u64> = Vec::new();
     for _ in 0..5 {
         let next = (0..4).filter_map(|unit| policy.first(policy.group_of[unit], UnitId(unit as u16), &view));
@@ -51,7 +51,7 @@ fn what_most_waits_for_comes_first() {
 }
 
 #[test]
-fn an_urgent_task_waits_only_for_what_is_as_urgent() {
+fn urgent_task_waits_only_for_equally_urgent_work() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = known(&[("small", 1000.0, 500.0), ("end", 50_000.0, 50_000.0)]);
@@ -63,13 +63,13 @@ fn an_urgent_task_waits_only_for_what_is_as_urgent() {
     ready(&mut policy, [40], "small", &view);
     let Some(Known { stage: Stage::Queued(urgent), .. }) = policy.window.get_mut(TaskId(40)) else { panic!("queued") };
     let group = urgent.group;
-    assert_eq!(policy.groups[group].kind, UnitKind::Gpu, "behind nobody there, where it is fastest");
+    assert_eq!(policy.groups[group].kind, UnitKind::Gpu, "no more urgent work is queued there, where it is fastest");
     let unit = policy.group_of.iter().position(|of| *of == group).unwrap();
     assert_eq!(policy.next(UnitId(unit as u16), &view), Some(TaskId(40)));
 }
 
 #[test]
-fn bytes_that_lack_keep_tasks_where_their_data_is() {
+fn missing_bytes_keep_tasks_where_their_data_are() {
     let units = units();
     let missing = |task: TaskId, space: SpaceId| if u64::from(space.0) == 1 + task.0 % 2 { 0 } else { 100_000 };
     let view = View { units: &units, missing_bytes: &missing };
@@ -84,25 +84,25 @@ fn bytes_that_lack_keep_tasks_where_their_data_is() {
 }
 
 #[test]
-fn a_unit_without_tasks_takes_what_it_ends_before_the_others_come_to_it() {
+fn idle_unit_steals_tasks_it_ends_before_their_owners_would() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = known(&[("t", 3000.0, 1000.0)]);
-    // All for the devices, because the CPU units are known for what they do not take there.
+    // These tasks have bodies for the devices only.
     policy.group(&view);
     let to_devices = [false, false, true, true];
     (0..20).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", to_devices), &view));
-    assert_eq!(policy.next(UnitId(0), &view), None, "they do not run there");
+    assert_eq!(policy.next(UnitId(0), &view), None, "the tasks do not run there");
     ready(&mut policy, 20..60, "t", &view);
-    // Each device has many times three: a CPU unit takes from the end.
+    // Each device has many times three tasks' time queued: a CPU unit takes from the end.
     let order: Vec<u64> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
     assert!(order.len() > 5 && order.iter().all(|id| *id >= 20), "{order:?}");
     let left = policy.groups.iter().map(|group| group.ahead.total_ns()).sum::<u64>();
-    assert!(left > 0, "the devices end the rest earlier");
+    assert!(left > 0, "the devices end the other tasks earlier");
 }
 
 #[test]
-fn a_short_memory_takes_the_tasks_whose_data_it_has() {
+fn short_memory_prefers_tasks_whose_data_it_has() {
     let units = units();
     let evicted = std::cell::Cell::new(false);
     let missing = |task: TaskId, space: SpaceId| match space.0 {
@@ -115,11 +115,11 @@ fn a_short_memory_takes_the_tasks_whose_data_it_has() {
     ready(&mut policy, 0..8, "t", &view);
     evicted.set(true);
     let order: Vec<u64> = (0..8).filter_map(|_| policy.next(UnitId(2), &view)).map(|task| task.0).collect();
-    assert_eq!(order, [0, 4, 5, 6, 7, 1, 2, 3], "the first finds out");
+    assert_eq!(order, [0, 4, 5, 6, 7, 1, 2, 3], "the first task reveals the shortage");
 }
 
 #[test]
-fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
+fn each_kernel_is_tried_once_per_kind_of_unit() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = BottomLevel::default();
@@ -154,7 +154,7 @@ fn one_of_each_is_tried_on_each_kind_and_then_it_is_known() {
 }
 
 #[test]
-fn tasks_that_are_skipped_are_forgotten() {
+fn skipped_tasks_are_forgotten() {
     let mut policy = known(&[("t", 1.0, 1.0)]);
     (0..100).for_each(|id| submit(&mut policy, id, "t", &[id.saturating_sub(1)]));
     (0..100).for_each(|id| policy.skipped(TaskId(id)));
@@ -163,10 +163,10 @@ fn tasks_that_are_skipped_are_forgotten() {
 }
 
 #[test]
-fn those_that_are_alike_are_not_asked_in_vain() {
+fn units_alike_are_not_asked_in_vain() {
     let mut units = units();
     let asked = |policy: &BottomLevel| {
-        let wanted = policy.wanted().expect("it knows");
+        let wanted = policy.wanted().expect("the wanted units are known");
         (0..4).filter(|unit| wanted.contains(UnitId(*unit))).collect::<Vec<_>>()
     };
     let mut policy = known(&[("device", 1e9, 1000.0), ("core", 1000.0, 1e9)]);
@@ -174,9 +174,9 @@ fn those_that_are_alike_are_not_asked_in_vain() {
     ready(&mut policy, 0..8, "device", &view);
     assert_eq!(asked(&policy), [0, 1, 2, 3]);
     assert_eq!(policy.next(UnitId(0), &view), None, "it would take too long");
-    assert_eq!(asked(&policy), [2, 3], "so would the other");
+    assert_eq!(asked(&policy), [2, 3], "the other would take too long as well");
     policy.copied(&CopySample { from: SpaceId::HOST, to: SpaceId(1), bytes: 1, elapsed_ns: 1, waited_ns: 0 });
-    assert_eq!(asked(&policy), [0, 1, 2, 3], "perhaps not any more");
+    assert_eq!(asked(&policy), [0, 1, 2, 3], "copies may be faster now");
     ready(&mut policy, 8..12, "core", &view);
     for unit in [0, 1] {
         assert!(policy.next(UnitId(unit), &view).is_some_and(|task| task.0 >= 8));
@@ -185,25 +185,25 @@ fn those_that_are_alike_are_not_asked_in_vain() {
     units[..2].iter_mut().for_each(|unit| unit.in_flight = 1);
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     assert_eq!(asked(&policy), [0, 1, 2, 3]);
-    assert_eq!(policy.next(UnitId(0), &view), None, "it is for whoever is free first");
+    assert_eq!(policy.next(UnitId(0), &view), None, "it waits for the first free unit");
     assert_eq!(asked(&policy), [2, 3]);
     policy.in_flight(UnitId(1), 0);
     assert_eq!(asked(&policy), [1, 2, 3]);
 }
 
 #[test]
-fn where_copies_decide_they_are_asked_again_when_data_have_moved() {
+fn units_are_asked_again_when_data_move_if_copies_decided() {
     let units = units();
     let away = |_, space: SpaceId| if space.is_host() { 1_000_000 } else { 0 };
     let mut policy = known(&[("t", 1500.0, 1000.0)]);
     let view = View { units: &units, missing_bytes: &away };
     ready(&mut policy, 0..8, "t", &view);
-    let asks = |policy: &BottomLevel, unit| policy.wanted().expect("it knows").contains(UnitId(unit));
+    let asks = |policy: &BottomLevel, unit| policy.wanted().expect("the wanted units are known").contains(UnitId(unit));
     assert!([0, 1].iter().all(|unit| asks(&policy, *unit)));
     assert_eq!(policy.next(UnitId(0), &view), None, "copies would take a millisecond");
-    assert!(![0, 1].iter().any(|unit| asks(&policy, *unit)), "so would those of the other");
+    assert!(![0, 1].iter().any(|unit| asks(&policy, *unit)), "the copies of the other unit would as well");
     policy.data_moved();
     assert!([0, 1].iter().all(|unit| asks(&policy, *unit)));
     let here = View { units: &units, missing_bytes: &|_, _| 0 };
-    assert!(policy.next(UnitId(1), &here).is_some(), "which has them at home now");
+    assert!(policy.next(UnitId(1), &here).is_some(), "its data are in host memory now");
 }

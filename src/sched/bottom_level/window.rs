@@ -1,62 +1,63 @@
-//! The tasks that were submitted and have not ended, and how far each is from the end of the graph.
+//! The window of unfinished tasks, with the distance of each from the end of the graph.
 //!
-//! A task's *bottom level* is the longest way from its begin to an end of the graph, in time. New tasks come at the end, and
-//! each may change the levels of all before it: so levels are not kept up to date, but made good in one pass from the last to
-//! the first, when a part of the window has changed. While it is small, a pass visits all, and levels follow every
-//! measurement. In a large window it visits the tasks that are new and those before them whose levels rise by that; all only
-//! when what tasks take has changed notably, or one ended that others were to end before. So what is ready and waits costs a
-//! pass nothing, however much that is.
+//! A task's *bottom level* is the longest path from its start to an end of the graph, in time. New tasks arrive at
+//! the end, and each may change the levels of all tasks before it. So levels are not kept up to date on every change;
+//! one pass from the last task to the first recomputes them when a part of the window has changed. While the window
+//! is small, a pass visits all tasks, and levels follow every measurement. In a large window it visits the new tasks
+//! and those before them whose levels rise because of them. It visits all tasks only if measured times have changed
+//! notably, or if a task ended while one of its predecessors had not. So the ready tasks that wait add nothing to the
+//! cost of a pass, however many there are.
 //!
 //! Invariants:
-//! 1. A task stands behind all that it comes after, for it was submitted later.
-//! 2. A task that ends leaves the levels of others as they are: what it came after has ended. Where that is not so, the next
-//!    pass visits all.
+//! 1. A task comes after all of its predecessors in the window, since it was submitted later.
+//! 2. A task that ends leaves the levels of others unchanged, because all of its predecessors have ended. If they
+//!    have not, the next pass visits all tasks.
 
 use crate::ids::TaskId;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-/// Levels are computed again when the window has changed by this part.
+/// Levels are recomputed when 1/`PART` of the window has changed.
 const PART: usize = 16;
 /// But not for fewer changes than this.
 const LEAST: usize = 8;
-/// A window is small up to so many tasks.
+/// A window of at most this many tasks is small.
 const SMALL: usize = 4096;
 
-/// What a policy remembers of tasks; see the module.
+/// A policy's record of unfinished tasks; see the module documentation.
 #[derive(Debug)]
 pub(super) struct Window<T> {
     nodes: Vec<Node<T>>,
     at: FxHashMap<TaskId, u32>,
     ended: usize,
     changes: usize,
-    /// The first that no pass has visited.
+    /// The first node that no pass has visited.
     first_new: usize,
-    /// The next pass visits all.
+    /// Whether the next pass visits all nodes.
     all: bool,
-    /// Up to so many tasks every pass does.
+    /// With at most this many tasks, every pass visits all.
     small: usize,
-    /// It was larger than that at the last pass.
+    /// Whether the window was larger than that at the last pass.
     is_large: bool,
-    /// Of the tasks before the first new one: whose levels have risen in this pass. None, between passes.
+    /// Bit set of the nodes before the first new one whose levels have risen in this pass. Empty between passes.
     risen: Vec<u64>,
 }
 
 #[derive(Debug)]
 struct Node<T> {
     id: TaskId,
-    /// Nothing when it has ended.
+    /// `None` once the task has ended.
     task: Option<T>,
     after: SmallVec<[u32; 4]>,
-    /// The longest way from its end to an end of the graph.
+    /// The longest path from its end to an end of the graph.
     behind_ns: f64,
 }
 
-/// Where a task stands, until the next pass.
+/// Position of a task, valid until the next pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot(usize);
 
-/// Of a task that has no place any more.
+/// Position of a task that is no longer in the window.
 const GONE: u32 = u32::MAX;
 
 impl<T> Default for Window<T> {
@@ -67,7 +68,7 @@ impl<T> Default for Window<T> {
 }
 
 impl<T> Window<T> {
-    /// A task was submitted, which comes after these.
+    /// Adds a submitted task with these predecessors.
     pub(super) fn insert(&mut self, id: TaskId, after: &[TaskId], task: T) {
         let after = after.iter().filter_map(|before| self.at.get(before).copied()).collect();
         self.at.insert(id, self.nodes.len() as u32);
@@ -75,27 +76,27 @@ impl<T> Window<T> {
         self.changes += 1;
     }
 
-    /// Where a task stands that has not ended.
+    /// Returns the position of an unfinished task.
     pub(super) fn find(&self, id: TaskId) -> Option<Spot> {
         self.at.get(&id).map(|at| Spot(*at as usize))
     }
 
-    /// What is remembered of it.
+    /// Returns the data kept for the task at a position.
     pub(super) fn at(&mut self, Spot(at): Spot) -> Option<&mut T> {
         self.nodes[at].task.as_mut()
     }
 
-    /// What is remembered of a task.
+    /// Returns the data kept for a task.
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut T> {
         self.at(self.find(id)?)
     }
 
-    /// The longest way from a task's end to an end of the graph, as of the last pass.
+    /// Returns the longest path from a task's end to an end of the graph, as of the last pass.
     pub(super) fn behind_ns(&self, Spot(at): Spot) -> f64 {
         self.nodes[at].behind_ns
     }
 
-    /// A task has ended.
+    /// Removes a task that has ended.
     pub(super) fn end(&mut self, id: TaskId) -> Option<T> {
         let at = self.at.remove(&id)? as usize;
         self.ended += 1;
@@ -105,24 +106,24 @@ impl<T> Window<T> {
         self.nodes[at].task.take()
     }
 
-    /// What tasks take is notably other than at the last pass.
+    /// Notes that task times differ notably from those at the last pass.
     pub(super) fn changed(&mut self) {
         self.changes += self.nodes.len();
         self.all = true;
     }
 
-    /// Whether so much has changed that levels are to be computed.
+    /// Returns whether enough has changed to recompute the levels.
     pub(super) fn is_stale(&self) -> bool {
         self.changes >= LEAST.max(self.nodes.len() / PART)
     }
 
-    /// Whether levels follow notable changes only, as of the last pass.
+    /// Returns whether levels follow notable changes only, as of the last pass.
     pub(super) fn is_large(&self) -> bool {
         self.is_large
     }
 
-    /// Computes the levels, of tasks that take so long; in a large window, so long as of the last notable change. Tells of
-    /// each that was visited and has not ended.
+    /// Computes the levels, given the time of each task (in a large window, as of the last notable change). Calls
+    /// `computed` for each unfinished task that was visited.
     pub(super) fn compute(
         &mut self,
         takes_ns: impl Fn(&T, bool) -> f64,
@@ -141,7 +142,7 @@ impl<T> Window<T> {
         for at in (self.first_new..self.nodes.len()).rev() {
             self.visit(at, &takes_ns, &mut computed);
         }
-        // A visit raises only what stands before.
+        // A visit raises only earlier nodes.
         for word in (0..self.risen.len()).rev() {
             while self.risen[word] != 0 {
                 let bit = self.risen[word].ilog2() as usize;
@@ -152,7 +153,7 @@ impl<T> Window<T> {
         self.first_new = self.nodes.len();
     }
 
-    /// Tells of a task, behind which all is known, and raises those that it comes after.
+    /// Visits a task whose successors' levels are known, and raises the levels of its predecessors.
     fn visit(
         &mut self,
         at: usize,
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// After a pass; of every level that has changed it has told.
+    /// Runs a pass and returns the levels; checks that every changed level was reported.
     fn levels(window: &mut Window<f64>) -> Vec<(u64, f64)> {
         let levels = |window: &Window<f64>| -> Vec<(u64, f64)> {
             let level = |node: &Node<f64>| Some((node.id.0, node.task? + node.behind_ns));
@@ -215,7 +216,7 @@ mod tests {
         after
     }
 
-    /// By the definition.
+    /// Computes the level by its definition.
     fn level(graph: &[(Vec<u64>, f64)], ended: &[bool], task: usize) -> f64 {
         let successors =
             (task + 1..graph.len()).filter(|other| !ended[*other] && graph[*other].0.contains(&(task as u64)));
@@ -224,7 +225,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn levels_are_the_longest_ways_in_whatever_order_tasks_come_and_end(
+        fn levels_are_longest_paths_for_any_order_of_arrivals_and_ends(
             steps in prop::collection::vec((prop::collection::vec(0..12u64, 0..3), 1..9u32, prop::option::of(any::<u16>()), 0..10u8), 1..60),
             small in 0..20usize,
         ) {
@@ -256,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_visits_no_more_than_rises() {
+    fn pass_visits_only_new_and_rising_tasks() {
         let mut window = Window::default();
         let visits = |window: &mut Window<f64>| {
             let mut visits = 0;
@@ -272,13 +273,13 @@ mod tests {
         window.insert(TaskId(1002), &[TaskId(7)], 1.0);
         assert_eq!(visits(&mut window), 1, "it is as far from the end as before");
         assert!((0..7).all(|id| window.end(TaskId(id)).is_some()));
-        assert_eq!(visits(&mut window), 0, "nobody waited for those");
+        assert_eq!(visits(&mut window), 0, "no task waited for those");
         window.changed();
         assert_eq!(visits(&mut window), 996);
     }
 
     #[test]
-    fn the_longest_way_to_the_end_whatever_has_ended() {
+    fn levels_are_longest_paths_after_tasks_have_ended() {
         let mut window = Window::default();
         let graph: [(&[u64], f64); 6] =
             [(&[], 1.0), (&[0], 10.0), (&[0], 2.0), (&[1, 2], 3.0), (&[2], 20.0), (&[9], 5.0)];

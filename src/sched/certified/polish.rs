@@ -1,4 +1,4 @@
-//! Moves and swaps of single indices: first for time, then for what is exchanged.
+//! Moves and swaps of single indices: first to shorten the time, then to reduce the exchange.
 
 use crate::sched::adjacency::graph::Graph;
 use crate::sched::{Neighbour, Team};
@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Moves are few in practice; this many for every unit end it in any case.
+/// Limit of moves per unit. In practice there are few; the limit guarantees an end.
 const MOVES_A_UNIT: usize = 8;
 /// Passes over the border between memories.
 const PASSES: usize = 4;
 
-/// What each unit takes.
+/// Time of each unit.
 pub(super) struct Loads<'a> {
     team: Team,
     ns: &'a [[f64; 2]],
@@ -19,7 +19,7 @@ pub(super) struct Loads<'a> {
 }
 
 impl<'a> Loads<'a> {
-    /// All units idle.
+    /// Creates the loads with all units idle.
     pub(super) fn new(team: Team, ns: &'a [[f64; 2]]) -> Self {
         Self { team, ns, loads: vec![0.0; team.len()] }
     }
@@ -28,7 +28,7 @@ impl<'a> Loads<'a> {
         self.ns[index][usize::from(self.team.is_device(slot))]
     }
 
-    /// A unit gets an index.
+    /// Gives an index to a unit.
     pub(super) fn give(&mut self, index: usize, slot: usize) -> usize {
         self.loads[slot] += self.takes(index, slot);
         slot
@@ -42,7 +42,7 @@ impl<'a> Loads<'a> {
         slots.min_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))
     }
 
-    /// The least busy of these gets an index.
+    /// Gives an index to the least busy of these units.
     pub(super) fn give_to_least_busy(&mut self, index: usize, slots: Range<usize>) -> usize {
         self.least_busy(slots).map_or(0, |slot| self.give(index, slot))
     }
@@ -53,15 +53,15 @@ impl<'a> Loads<'a> {
     }
 }
 
-/// A change that makes the longest unit shorter: the time of the longer of the two units after it, and then by which of the
-/// candidates it came first: the other unit, the index, and what comes back for it, if anything does.
+/// A change that shortens the longest unit. Ordered by the later end of the two units afterwards, then by the order
+/// of the candidates: the other unit, the index, and the index returned in exchange, if any.
 type Change = (f64, (usize, usize, Option<usize>));
 
-/// What comes back for an index: the indices of a unit in the order of what they would take on the other.
+/// Candidates for the index returned in exchange: the indices of a unit, ordered by their time on the other unit.
 struct Returns {
-    /// There, here, and where the index stands.
+    /// Time on the other unit, time on this unit, and the index's position.
     indices: Vec<(f64, f64, usize)>,
-    /// The most that one up to this takes here.
+    /// The largest time on this unit among the indices up to this one.
     most_here: Vec<f64>,
 }
 
@@ -78,8 +78,8 @@ impl Returns {
         Self { indices, most_here }
     }
 
-    /// Offers each that may leave both units below `limit`, which the offer may lower: `gives` is what the one has without
-    /// the index that goes, `gets` what the other has with it.
+    /// Offers each candidate that may leave both units below `limit`, which the offer may lower. `gives` is the load
+    /// of the one unit without the index it gives away; `gets` is the load of the other with it.
     fn offer(&self, gives: f64, gets: f64, mut limit: f64, mut offer: impl FnMut(f64, usize) -> f64) {
         let even = self.indices.partition_point(|(there, here, _)| gives + there < gets - here);
         for (there, here, at) in &self.indices[even..] {
@@ -97,7 +97,7 @@ impl Returns {
     }
 }
 
-/// Takes from the unit that takes longest, by moves and swaps with the least busy of each kind, while that helps.
+/// Shortens the longest unit by moves and swaps with the least busy unit of each kind, while that helps.
 pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
     let mut of = vec![Vec::new(); loads.team.len()];
     slots.iter().enumerate().for_each(|(index, slot)| of[*slot].push(index));

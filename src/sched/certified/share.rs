@@ -1,14 +1,14 @@
-//! How much of an iteration space each kind of unit gets, and the lower bound that follows.
+//! Shares of the kinds of unit in an iteration space, and the resulting lower bound.
 //!
-//! If indices could be divided, the best is known: those that gain most from a device go there, until CPU units and devices
-//! end together. What cannot be divided takes no less.
+//! With divisible indices the optimum is known: those that gain most from a device go there, until CPU units and
+//! devices end together. With indivisible ones the time is no less.
 
 use crate::sched::Team;
 
-/// Gains within this factor count as the same, so that noise does not scatter the indices.
+/// Gains within this factor count as equal, so that noise does not scatter the indices.
 const ALIKE: f64 = 1.25;
 
-/// What a map takes, beside what no map takes less than.
+/// The time of a map, with a lower bound for all maps.
 ///
 /// ```
 /// use thalweg::sched::LowerBound;
@@ -16,14 +16,14 @@ const ALIKE: f64 = 1.25;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LowerBound {
-    /// What the unit took that took longest, in nanoseconds.
+    /// Time of the unit that took longest, in nanoseconds.
     pub longest_ns: u64,
-    /// The lower bound.
+    /// The lower bound, in nanoseconds.
     pub least_ns: u64,
 }
 
 impl LowerBound {
-    /// By what part the map may be longer than the best.
+    /// Returns the fraction by which the map may be longer than the best.
     pub fn gap(&self) -> f64 {
         if self.least_ns == 0 {
             return 0.0;
@@ -38,7 +38,7 @@ impl std::fmt::Display for LowerBound {
     }
 }
 
-/// In the order in which indices go to devices.
+/// Returns the indices in the order in which they go to devices.
 fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     let gain = |index: usize| key(ns[index][0] / ns[index][1]);
     let mut order: Vec<usize> = (0..ns.len()).collect();
@@ -46,8 +46,8 @@ fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     order
 }
 
-/// Whether each index goes to a device: the first of an order, so that the kinds end together, as nearly as whole indices
-/// allow.
+/// Returns for each index whether it goes to a device: the first ones of the order, such that the kinds end together
+/// as nearly as whole indices allow.
 pub(super) fn on_device(ns: &[[f64; 2]], team: Team) -> Vec<bool> {
     let mut on_device = vec![team.cpus == 0; ns.len()];
     if team.cpus == 0 || team.devices == 0 {
@@ -66,8 +66,8 @@ pub(super) fn on_device(ns: &[[f64; 2]], team: Team) -> Vec<bool> {
     on_device
 }
 
-/// No map takes less: the larger of what it would be if indices could be divided, and of the longest index where it is
-/// shortest.
+/// Returns a time that no map falls below: the larger of the optimum with divisible indices, and the longest index on
+/// the kind where it is shortest.
 pub(super) fn least_ns(ns: &[[f64; 2]], team: Team) -> f64 {
     let longest = |shortest: &dyn Fn(&[f64; 2]) -> f64| ns.iter().map(shortest).fold(0.0, f64::max);
     match (team.cpus, team.devices) {
@@ -79,7 +79,7 @@ pub(super) fn least_ns(ns: &[[f64; 2]], team: Team) -> f64 {
             for index in order(ns, |gain| gain) {
                 let [on_cpu, on_device] = [ns[index][0] / cpus, ns[index][1] / devices];
                 if taken + on_device >= left - on_cpu {
-                    // A part of this one: where both end together.
+                    // A part of this index, such that both kinds end together.
                     let part = ((left - taken) / (on_cpu + on_device)).clamp(0.0, 1.0);
                     taken += part * on_device;
                     left -= part * on_cpu;

@@ -2,7 +2,7 @@ use super::*;
 use crate::sched::{Neighbour, Team};
 use proptest::prelude::*;
 
-/// Runs until it is steady on units that take weight by speed.
+/// Runs until the distribution is steady, on units whose time is weight divided by speed.
 fn settle(workload: &Workload<'_>, speed: f64) -> (Certified, Assignment, f64) {
     let mut distribution = Certified::default();
     let mut assignment = distribution.assign(workload, None);
@@ -23,9 +23,9 @@ fn settle(workload: &Workload<'_>, speed: f64) -> (Certified, Assignment, f64) {
     panic!("not steady after 100 instances");
 }
 
-/// BT-MZ's class D, on the article's machine.
+/// Class D of BT-MZ, on the article's machine.
 #[test]
-fn the_mesh_of_the_articles_is_within_a_hundredth_of_the_optimum() {
+fn mesh_of_the_articles_is_within_one_percent_of_the_optimum() {
     let width = |at: usize| 4.5f64.powf(at as f64 / 31.0);
     let weights: Vec<f64> = (0..1024).map(|zone| width(zone % 32) * width(zone / 32)).collect();
     for (cpus, devices) in [(64, 0), (16, 1), (63, 1), (62, 2)] {
@@ -39,7 +39,7 @@ fn the_mesh_of_the_articles_is_within_a_hundredth_of_the_optimum() {
 }
 
 #[test]
-fn neighbours_stay_in_one_memory_where_time_allows() {
+fn neighbours_stay_in_one_memory_if_time_allows() {
     let neighbours: Vec<Vec<Neighbour>> =
         (0..64).map(|at| vec![((at + 1) % 64).into(), ((at + 8) % 64).into()]).collect();
     let team = Team { cpus: 4, devices: 2 };
@@ -59,7 +59,7 @@ fn neighbours_stay_in_one_memory_where_time_allows() {
 }
 
 #[test]
-fn corner_cases() {
+fn edge_cases_are_assigned_completely() {
     for (cpus, devices, len) in [(1, 0, 5), (0, 1, 5), (2, 1, 0), (3, 0, 1), (0, 3, 2), (5, 2, 3)] {
         let weights = vec![1.0; len];
         let workload = Workload { team: Team { cpus, devices }, weights: &weights, neighbours: None };
@@ -69,9 +69,9 @@ fn corner_cases() {
 }
 
 proptest! {
-    /// The best of all maps, for few indices, is no less than the bound, and what is found no less than the best.
+    /// For few indices: the best of all maps is no less than the bound, and the map found is within twice the best.
     #[test]
-    fn the_bound_is_one(
+    fn bound_is_below_the_best_of_all_maps(
         ns in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 1..7),
         (cpus, devices) in (0..3usize, 0..3usize),
     ) {

@@ -1,16 +1,18 @@
 //! `clustered-guided:literal`: the states of González Tallada & Morancho 2024, §4.5 and figure 8, as printed.
 //!
-//! What differs from the search beside it (`search.rs`), and why that is the default:
-//! - INC and DEC are two numbers that begin at N/2 and are halved before each move in their direction. Together the moves
-//!   to one side come to less than N/2, so the pivot, which begins at N_cpu, does not pass N_cpu + N/2 before INC is 1 and
-//!   moves it by one index each time; nor does it come back to where a wrong first move led it away from.
-//! - After every MOVE both clusters are balanced, by one pass of figure 8: a unit whose work differs from the mean by more
-//!   than TH takes or gives indices at its end until it has passed the mean; the last unit keeps what rounding leaves.
-//! - What was last is kept, not what was best.
+//! Differences from the default search (`search.rs`), which explain why that is the default:
+//! - INC and DEC are two numbers that begin at N/2 and are halved before each move in their direction. Together the
+//!   moves to one side come to less than N/2. So the pivot, which begins at N_cpu, does not pass N_cpu + N/2 before
+//!   INC is 1 and moves it by one index each time; nor does it return to where a wrong first move led it away from.
+//! - After every MOVE both clusters are balanced, by one pass of figure 8: a unit whose work differs from the mean by
+//!   more than TH takes or gives indices at its end until it has passed the mean; the last unit keeps the rounding
+//!   error.
+//! - The last layout is kept, not the best.
 //!
-//! Where the sources are silent or at odds, this is how they are read: the pivot moves away from the cluster that takes
-//! longer (the article; the slide has the sign reversed); TH is a twentieth of the mean; INC and DEC stay at 1; 4·log₂(N)
-//! instances are the end in any case (the article expects fewer); every unit of a cluster with indices enough keeps one.
+//! We read the sources as follows where they are silent or disagree: the pivot moves away from the cluster that takes
+//! longer (the article; the slide has the sign reversed); TH is a twentieth of the mean; INC and DEC stay at 1; the
+//! search ends after 4·log₂(N) instances in any case (the article expects fewer); every unit of a cluster with enough
+//! indices keeps one.
 
 use super::search::Layout;
 use super::{State, limit};
@@ -19,7 +21,7 @@ use crate::sched::{Assignment, Chunks, Distribution, Times, Workload};
 /// TH, relative to the mean of a cluster's units.
 const TH: f64 = 0.05;
 
-/// See the module.
+/// The `clustered-guided:literal` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::{ClusteredGuidedLiteral, Distribution, Team, Workload};
@@ -35,7 +37,7 @@ pub struct ClusteredGuidedLiteral {
     layout: Layout,
     inc: usize,
     dec: usize,
-    /// Whether the last move was to the right.
+    /// Whether the last move was to the right; `None` before the first.
     went_right: Option<bool>,
     instances: u32,
 }
@@ -56,7 +58,7 @@ impl ClusteredGuidedLiteral {
         }
     }
 
-    /// MOVE, or STEADY.
+    /// The transition to MOVE, or to STEADY.
     fn shift(&mut self, workload: &Workload<'_>, times: &Times) {
         let [cpus, devices] = times.longest(workload.team);
         let right = devices > cpus;
@@ -76,7 +78,7 @@ impl ClusteredGuidedLiteral {
         self.state = State::Move;
     }
 
-    /// BALANCE: both clusters, each by one pass.
+    /// The transition to BALANCE: balances both clusters, each by one pass.
     fn balance(&mut self, workload: &Workload<'_>, times: &Times) {
         let (cpus, devices) = self.layout.chunks.split_at(workload.team.cpus);
         let mut chunks = pass(cpus, &times.index_ns);
@@ -86,19 +88,19 @@ impl ClusteredGuidedLiteral {
     }
 }
 
-/// Without a second kind of unit there is no pivot to move, only chunks to balance.
+/// Returns whether there is only one kind of unit: no pivot to move, only chunks to balance.
 fn is_one_cluster(workload: &Workload<'_>) -> bool {
     workload.team.cpus == 0 || workload.team.devices == 0
 }
 
-/// BALANCE of figure 8 for one cluster.
+/// Runs BALANCE of figure 8 for one cluster.
 fn pass(chunks: &[std::ops::Range<usize>], ns: &[f64]) -> Chunks {
     let (Some(start), Some(end)) = (chunks.first().map(|chunk| chunk.start), chunks.last().map(|chunk| chunk.end))
     else {
         return Chunks::new();
     };
     if end - start < chunks.len() {
-        return chunks.to_vec(); // a single index for each of the first
+        return chunks.to_vec(); // at most one index per unit
     }
     let mean = ns[start..end].iter().sum::<f64>() / chunks.len() as f64;
     let mut next = Chunks::with_capacity(chunks.len());

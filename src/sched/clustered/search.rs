@@ -1,13 +1,13 @@
-//! The search for the pivot: a bracket that halves, and the best layout so far.
+//! The pivot search: a bracket that is halved, and the best layout so far.
 
 use super::limit;
 use crate::sched::balance::balanced_chunks;
 use crate::sched::static_chunks::clustered_chunks;
 use crate::sched::{Chunks, Times, Workload};
 
-/// Clusters whose balanced times differ by more than this part are not balanced before the pivot moves on.
+/// If the balanced times of the clusters differ by more than this fraction, the pivot moves without balancing first.
 const WRONG_ANYWAY: f64 = 0.05;
-/// Times that differ by less are equal.
+/// Times that differ by less than this fraction are equal.
 const EQUAL: f64 = 0.01;
 
 /// Chunks on both sides of a pivot.
@@ -18,13 +18,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Equal chunks in both clusters.
+    /// Creates equal chunks in both clusters.
     pub(super) fn equal(workload: &Workload<'_>, pivot: usize) -> Self {
         let pivot = clamp(workload, pivot);
         Self { pivot, chunks: clustered_chunks(workload.len(), pivot, workload) }
     }
 
-    /// The best chunks for these times, with the longest time of each cluster.
+    /// Returns the optimal chunks for these times, with the longest time of each cluster.
     fn balanced(workload: &Workload<'_>, pivot: usize, times: &Times, speeds: &[f64]) -> (Self, [f64; 2]) {
         let work: Vec<f64> = times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speeds[*slot]).collect();
         let (cpus, devices) = speeds.split_at(workload.team.cpus);
@@ -37,7 +37,7 @@ impl Layout {
     }
 }
 
-/// A cluster without units gets nothing.
+/// Restricts the pivot so that a cluster without units gets nothing.
 fn clamp(workload: &Workload<'_>, pivot: usize) -> usize {
     match (workload.team.cpus, workload.team.devices) {
         (0, _) => 0,
@@ -46,7 +46,7 @@ fn clamp(workload: &Workload<'_>, pivot: usize) -> usize {
     }
 }
 
-/// What follows from a probe.
+/// The conclusion from a probe.
 pub(super) enum Found {
     Balance(Layout),
     Move(usize),
@@ -62,40 +62,40 @@ pub(super) struct Search {
     left: usize,
     right: usize,
     tried: Vec<usize>,
-    /// What each layout took.
+    /// The measured time of each layout.
     measured: Vec<(f64, Layout)>,
-    /// What others would take, computed from the times of the same indices on the same kind of unit.
+    /// Expected times of other layouts, computed from the times of the same indices on the same kind of unit.
     computed: Vec<(f64, Layout)>,
-    /// There is no pivot left to try: what was computed to be better than all that was measured is measured now.
+    /// Whether no pivot is left to try: layouts computed to be better than all measured ones are now measured.
     closing: bool,
     instances: u32,
     limit: u32,
 }
 
 impl Search {
-    /// For any pivot, with this many instances already assigned.
+    /// Starts a search over all pivots, with this many instances already assigned.
     pub(super) fn new(workload: &Workload<'_>, instances: u32) -> Self {
         let (left, right) = (clamp(workload, 0), clamp(workload, workload.len()));
         let (measured, computed) = (Vec::new(), Vec::new());
         Self { left, right, tried: Vec::new(), measured, computed, closing: false, instances, limit: limit(workload) }
     }
 
-    /// One more instance is assigned.
+    /// Counts one more assigned instance.
     pub(super) fn count(&mut self) {
         self.instances += 1;
     }
 
-    /// Whether 4·log₂(N) instances have been assigned.
+    /// Returns whether 4·log₂(N) instances have been assigned.
     pub(super) fn is_spent(&self) -> bool {
         self.instances > self.limit
     }
 
-    /// The best that was measured: no layout wins by what is only expected of it.
+    /// Returns the best measured layout; expected times do not count.
     pub(super) fn best(&self) -> Option<Layout> {
         least(&self.measured).map(|(_, layout)| layout.clone())
     }
 
-    /// A layout took this long, whatever was expected of it.
+    /// Records a measured time, which replaces any expected one.
     fn measure(&mut self, longest: f64, layout: &Layout) {
         for seen in [&mut self.measured, &mut self.computed] {
             seen.retain(|(_, other)| other != layout);
@@ -103,7 +103,7 @@ impl Search {
         self.measured.push((longest, layout.clone()));
     }
 
-    /// A layout is expected to take this long.
+    /// Records an expected time.
     fn expect(&mut self, longest: f64, layout: &Layout) {
         if self.measured.iter().all(|(_, other)| other != layout) {
             self.computed.retain(|(_, other)| other != layout);
@@ -111,7 +111,8 @@ impl Search {
         }
     }
 
-    /// No pivot is left: the best, or what is expected to be better and must be measured first.
+    /// Ends the search when no pivot is left: with the best layout, or after measuring one that is expected to be
+    /// better.
     fn close(&mut self) -> Found {
         let best = least(&self.measured).cloned().unwrap_or_default();
         match least(&self.computed) {
@@ -123,7 +124,7 @@ impl Search {
         }
     }
 
-    /// What a probed layout says.
+    /// Evaluates a probed layout.
     pub(super) fn judge(
         &mut self,
         workload: &Workload<'_>,

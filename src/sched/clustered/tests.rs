@@ -3,7 +3,7 @@ use crate::sched::balance::balanced_chunks;
 use crate::sched::{Chunks, Team};
 use proptest::prelude::*;
 
-/// A machine on which every index takes its weight by the speed of the unit.
+/// A machine on which an index takes its weight divided by the speed of the unit.
 struct World {
     team: Team,
     weights: Vec<f64>,
@@ -29,7 +29,7 @@ impl World {
         self.run(assignment).slot_ns.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The best over all pivots.
+    /// Returns the optimum over all pivots.
     fn best(&self) -> f64 {
         let (cpus, devices) = self.speeds.split_at(self.team.cpus);
         let pivots = match (cpus.len(), devices.len()) {
@@ -46,7 +46,7 @@ impl World {
         pivots.map(of).fold(f64::INFINITY, f64::min)
     }
 
-    /// Runs until STEADY; the states and the pivots on the way.
+    /// Runs until STEADY; returns the states, the pivots and the final assignment.
     fn search(&self, scheduler: &mut ClusteredGuided) -> (Vec<State>, Vec<usize>, Assignment) {
         let (mut states, mut pivots) = (Vec::new(), Vec::new());
         let mut assignment = scheduler.assign(&self.workload(), None);
@@ -66,8 +66,9 @@ fn bound(len: usize) -> usize {
 }
 
 #[test]
-fn the_states_follow_each_other_as_in_the_articles() {
-    // 64 indices of the same size, 2 CPU units and 1 device three times as fast: 26 or 25 of 64 to the CPU units.
+fn states_follow_each_other_as_in_the_articles() {
+    // 64 indices of equal size, 2 CPU units and 1 device three times as fast: the CPU units should get 26 or 25 of
+    // 64.
     let world = World::new(2, 1, 3.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuided::default();
     let (states, pivots, assignment) = world.search(&mut scheduler);
@@ -87,9 +88,9 @@ fn the_states_follow_each_other_as_in_the_articles() {
     assert!([25, 26].contains(&scheduler.pivot()), "{}", scheduler.pivot());
 }
 
-/// Makes a chosen layout slower than it is computed to be.
+/// No layout is chosen on the strength of a computed time alone.
 #[test]
-fn no_layout_wins_that_was_only_computed_to_be_better() {
+fn only_measured_layouts_can_win() {
     let world = World::new(4, 1, 6.0, (1..=60).map(|n| f64::from(n % 7 + 1)).collect());
     let mut scheduler = ClusteredGuided::default();
     let mut assignment = scheduler.assign(&world.workload(), None);
@@ -103,8 +104,8 @@ fn no_layout_wins_that_was_only_computed_to_be_better() {
 }
 
 #[test]
-fn to_the_letter_the_states_go_round_and_the_pivot_moves_by_halves() {
-    // 64 indices, 2 CPU units, a device three times as fast: 26 or 25 of 64 to the CPU units.
+fn literal_search_cycles_and_halves_its_moves() {
+    // 64 indices, 2 CPU units, a device three times as fast: the CPU units should get 26 or 25 of 64.
     let world = World::new(2, 1, 3.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuidedLiteral::default();
     let mut assignment = scheduler.assign(&world.workload(), None);
@@ -114,10 +115,11 @@ fn to_the_letter_the_states_go_round_and_the_pivot_moves_by_halves() {
         let times = world.run(&assignment);
         assignment = scheduler.assign(&world.workload(), Some(&times));
     }
-    // INIT and its probe; then MOVE, PROBE, BALANCE, PROBE each. INC is 16, and then 8; 26 are one too many, and DEC is 16.
+    // INIT and its probe; then MOVE, PROBE, BALANCE, PROBE each. INC is 16, then 8; 26 is one too many, and DEC is
+    // 16.
     assert_eq!(pivots[..11], [2, 2, 18, 18, 18, 18, 26, 26, 26, 26, 10], "{pivots:?}");
     assert!(pivots.len() <= bound(64), "{} instances", pivots.len());
-    // As printed it cannot pass N_cpu + N/2 before INC is 1.
+    // As printed, it cannot pass N_cpu + N/2 before INC is 1.
     let world = World::new(8, 1, 1.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuidedLiteral::default();
     let mut assignment = scheduler.assign(&world.workload(), None);
@@ -136,7 +138,7 @@ fn to_the_letter_the_states_go_round_and_the_pivot_moves_by_halves() {
 
 #[test]
 fn unequal_indices_are_balanced_within_a_cluster() {
-    // The CPU units' part rises steeply: equal chunks are far from equal work.
+    // The CPU units' weights rise steeply: equal chunks are far from equal work.
     let world = World::new(2, 1, 2.0, (1..=32).map(f64::from).collect());
     let mut scheduler = ClusteredGuided::default();
     let (states, _, assignment) = world.search(&mut scheduler);
@@ -145,15 +147,15 @@ fn unequal_indices_are_balanced_within_a_cluster() {
 }
 
 #[test]
-fn corner_cases() {
-    // Only one unit: nothing to search for.
+fn edge_cases_reach_the_optimum() {
+    // Only one unit: there is nothing to search for.
     for (cpus, devices) in [(1, 0), (0, 1)] {
         let mut scheduler = ClusteredGuided::default();
         let world = World::new(cpus, devices, 1.0, vec![1.0; 5]);
         assert_eq!(scheduler.assign(&world.workload(), None).slots(), [0; 5]);
         assert!(scheduler.is_steady());
     }
-    // No index at all.
+    // No indices.
     let world = World::new(2, 1, 1.0, Vec::new());
     let mut scheduler = ClusteredGuided::default();
     assert!(scheduler.assign(&world.workload(), None).slots().is_empty() && scheduler.is_steady());
@@ -174,7 +176,7 @@ fn corner_cases() {
 }
 
 #[test]
-fn a_cluster_that_is_too_slow_stays_empty() {
+fn too_slow_cluster_stays_empty() {
     let world = World::new(2, 1, 100.0, vec![1.0; 16]);
     let (_, _, assignment) = world.search(&mut ClusteredGuided::default());
     assert_eq!(assignment.slots(), [2; 16], "0.16 together on the device, 1 for a single one on a CPU unit");
@@ -184,7 +186,7 @@ fn a_cluster_that_is_too_slow_stays_empty() {
 }
 
 #[test]
-fn after_a_unit_has_slowed_down_the_search_starts_again_and_ends() {
+fn slower_unit_restarts_the_search_which_ends() {
     let mut world = World::new(2, 2, 4.0, vec![1.0; 120]);
     let mut scheduler = ClusteredGuided::default();
     let (_, _, steady) = world.search(&mut scheduler);
@@ -233,7 +235,7 @@ fn noise_below_the_threshold_changes_nothing() {
 
 proptest! {
     #[test]
-    fn it_ends_in_time_within_a_twentieth_of_the_best_pivot(
+    fn search_ends_in_time_within_five_percent_of_the_best_pivot(
         weights in prop::collection::vec(0.2..5.0f64, 1..200),
         (cpus, devices) in (0..9usize, 0..4usize),
         speed in 0.2..60.0f64,
@@ -246,8 +248,8 @@ proptest! {
         prop_assert!(assignment.slots().is_sorted() && assignment.slots().len() == world.weights.len());
         let (found, best) = (world.longest(&assignment), world.best());
         prop_assert!(found <= 1.05 * best, "{} instead of {}", found, best);
-        // No oscillation: the pivot never comes back to a place it has left, but for the last time, when what was computed
-        // to be best is measured.
+        // No oscillation: the pivot never returns to a place it has left, except the last time, when the layout
+        // computed to be best is measured.
         let mut left = pivots;
         left.dedup();
         let last = left.pop();

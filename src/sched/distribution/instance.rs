@@ -1,11 +1,11 @@
-//! One iteration space under a distribution: its instances, from their first ready task to their times.
+//! An iteration space under a distribution: its instances, from their first ready task to their times.
 
 use crate::ids::UnitId;
 use crate::sched::{Assignment, Distribution, Neighbour, Place, ReadyTask, Sample, Team, Times, View, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How many decided instances are remembered: tasks of older ones follow the present assignment.
+/// Number of decided instances that are remembered. Tasks of older ones follow the present assignment.
 const REMEMBERED: usize = 64;
 
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Space<D> {
     weights: Arc<[f64]>,
     neighbours: Option<Arc<[Vec<Neighbour>]>>,
     present: Option<Arc<Assignment>>,
-    /// The last instance that was decided.
+    /// The last decided instance.
     decided: Option<u64>,
     instances: BTreeMap<u64, Instance>,
-    /// How many tasks an instance has, as seen in the last that was complete.
+    /// Number of tasks per instance, as counted in the last complete one.
     usual: Option<usize>,
-    /// How many had run of the last instance whose successor was decided because all was idle.
+    /// Number of tasks that had run of the last instance whose successor was decided because all units were idle.
     when_idle: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ struct Instance {
     open: usize,
     finished: usize,
     index_ns: Vec<f64>,
-    /// In every slot; none if some task's energy is not known.
+    /// Energy of every slot; `None` if some task's energy is unknown.
     slot_j: Option<Vec<f64>>,
 }
 
@@ -60,7 +60,7 @@ impl Instance {
 }
 
 impl<D: Distribution> Space<D> {
-    /// The team is made of the units that the space's first task runs on.
+    /// Creates the space; its team consists of the units that its first task runs on.
     pub(super) fn new(distribution: D, first: &ReadyTask, place: &Place, view: &View<'_>) -> Self {
         let units = view.units.iter().filter(|unit| first.runs_on(unit.id));
         let (devices, cpus): (Vec<_>, Vec<_>) = units.partition(|unit| unit.kind.is_device());
@@ -79,12 +79,12 @@ impl<D: Distribution> Space<D> {
         }
     }
 
-    /// The space's own distribution.
+    /// Returns the space's distribution.
     pub(super) fn distribution(&self) -> &D {
         &self.distribution
     }
 
-    /// A task is ready: gives it back with its unit, or holds it back for an instance that is not decided.
+    /// Accepts a ready task: returns it with its unit, or holds it back if its instance is undecided.
     pub(super) fn arrive(&mut self, task: ReadyTask, place: &Place) -> Option<(UnitId, ReadyTask)> {
         let late = self.decided.is_some_and(|decided| place.instance < decided);
         let new = || Instance::new(self.weights.len(), self.team.len());
@@ -105,14 +105,15 @@ impl<D: Distribution> Space<D> {
         }
     }
 
-    /// The unit that a place is assigned to.
+    /// Returns the unit that a place is assigned to.
     pub(super) fn unit_of(&self, place: &Place) -> Option<UnitId> {
         let of_instance = self.instances.get(&place.instance).and_then(|instance| instance.assignment.as_ref());
         let slot = *of_instance.or(self.present.as_ref())?.slots().get(place.index)?;
         self.team.get(slot).copied()
     }
 
-    /// A task has run. What ran elsewhere, for want of a body, cannot be moved and does not count.
+    /// Notes that a task has run. Times of tasks that ran on another unit, for want of a body, do not count: those
+    /// tasks cannot be moved.
     pub(super) fn finished(&mut self, place: &Place, sample: &Sample) {
         let in_its_place = self.unit_of(place) == Some(sample.unit);
         let slot = self.team.iter().position(|unit| *unit == sample.unit);
@@ -135,7 +136,8 @@ impl<D: Distribution> Space<D> {
         }
     }
 
-    /// Decides all instances that can be, or at least one if all is idle; gives the tasks that were held back.
+    /// Decides all instances that can be decided, or at least one if all units are idle; returns the tasks that were
+    /// held back.
     pub(super) fn decide(&mut self, mut idle: bool) -> Vec<(UnitId, ReadyTask)> {
         let mut released = Vec::new();
         while let Some(number) = self.first_undecided() {
@@ -162,7 +164,7 @@ impl<D: Distribution> Space<D> {
         undecided.last().map(|(number, _)| *number)
     }
 
-    /// The assignment for the first undecided instance, if it is time to decide.
+    /// Returns the assignment for the first undecided instance, if it is time to decide.
     fn assignment_for(&mut self, number: u64, idle: bool) -> Option<Arc<Assignment>> {
         let workload = workload(self.counts, &self.weights, self.neighbours.as_ref());
         let Some(present) = &self.present else {
@@ -175,8 +177,8 @@ impl<D: Distribution> Space<D> {
         let finished = before.map_or(0, |before| before.finished);
         let complete = self.instances[&number].missing == 0 && before.is_none_or(|before| before.open == 0);
         if !complete {
-            // All may be idle for a moment in the middle of an instance. If as many tasks had run the last time, it was
-            // all.
+            // All units may be idle for a moment in the middle of an instance. If the same number of tasks had run
+            // the last time, the instance is complete.
             let measured = self.when_idle == Some(finished) || self.usual == Some(finished);
             self.when_idle = idle.then_some(finished).or(self.when_idle);
             if !idle || !measured {
@@ -192,10 +194,10 @@ impl<D: Distribution> Space<D> {
     }
 }
 
-/// Asks for an assignment.
+/// Asks the distribution for an assignment.
 ///
 /// # Panics
-/// If it does not name a slot of the team for every index.
+/// Panics if the assignment does not name a slot of the team for every index.
 fn assign(distribution: &mut impl Distribution, workload: &Workload<'_>, times: Option<&Times>) -> Arc<Assignment> {
     let assignment = distribution.assign(workload, times);
     let (name, slots, units) = (distribution.name(), assignment.slots(), workload.team.len());

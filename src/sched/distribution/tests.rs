@@ -4,7 +4,7 @@ use crate::machine::UnitKind;
 use crate::sched::{Assignment, Beside, ClusteredGuided, Place, Static, Times, UnitView, Workload};
 use std::sync::Arc;
 
-/// Gives everything to the slot of the number of instances measured so far.
+/// Gives all indices to one slot: the number of measured instances, modulo the number of slots.
 #[derive(Clone, Debug, Default)]
 struct Turns {
     measured: Vec<Vec<f64>>,
@@ -83,7 +83,7 @@ impl<D: Distribution + Clone> Bench<D> {
 const CPU: UnitKind = UnitKind::Cpu;
 
 #[test]
-fn all_tasks_of_an_index_follow_it_and_others_go_where_there_is_least() {
+fn tasks_follow_their_index_and_others_go_to_the_least_busy_unit() {
     let mut bench = Bench::new(Static, &[CPU, CPU], 4);
     for (id, index) in [(0, 0), (1, 3), (2, 1), (3, 0)] {
         bench.ready(id, Some((index, 0)), &[true; 2]);
@@ -94,11 +94,11 @@ fn all_tasks_of_an_index_follow_it_and_others_go_where_there_is_least() {
 }
 
 #[test]
-fn tasks_beside_an_index_go_where_it_ran_and_are_neither_waited_for_nor_measured() {
+fn tasks_near_an_index_follow_it_without_being_awaited_or_measured() {
     let mut bench = Bench::new(Turns { enough: 2, ..Turns::default() }, &[CPU, UnitKind::Emulated], 2);
     bench.units[0].in_flight = 5;
     bench.beside(0, 1, &[true; 2]);
-    assert_eq!((bench.next(1), bench.next(0)), (None, Some(0)), "nobody has run the index: where its data are");
+    assert_eq!((bench.next(1), bench.next(0)), (None, Some(0)), "the index has not run: the task goes to its data");
     bench.units[0].in_flight = 0;
     (0..2).for_each(|index| bench.ready(1 + index as u64, Some((index, 0)), &[true; 2]));
     assert_eq!((bench.next(0), bench.next(0)), (Some(1), Some(2)));
@@ -124,20 +124,20 @@ fn tasks_beside_an_index_go_where_it_ran_and_are_neither_waited_for_nor_measured
 }
 
 #[test]
-fn a_task_without_a_body_for_its_unit_goes_to_the_next_that_has_one() {
+fn task_without_a_body_for_its_unit_goes_to_the_next() {
     let mut bench = Bench::new(Static, &[CPU, UnitKind::Emulated, UnitKind::Emulated], 3);
     bench.ready(0, Some((0, 0)), &[true; 3]);
     bench.ready(1, Some((1, 0)), &[true, false, true]);
     bench.ready(2, Some((2, 0)), &[true, false, false]);
     assert_eq!((bench.next(2), bench.next(0), bench.next(0)), (Some(1), Some(0), Some(2)));
-    // The team is made of the units that the first task runs on.
+    // The team consists of the units that the first task runs on.
     let mut bench = Bench::new(Static, &[CPU, UnitKind::Emulated, UnitKind::Emulated], 3);
     (0..3).for_each(|index| bench.ready(index as u64, Some((index, 0)), &[false, true, true]));
     assert_eq!((bench.next(0), bench.next(1), bench.next(1), bench.next(2)), (None, Some(0), Some(1), Some(2)));
 }
 
 #[test]
-fn while_a_distribution_searches_an_instance_waits_for_the_one_before() {
+fn searching_distribution_delays_an_instance_until_the_previous_ends() {
     let mut bench = Bench::new(Turns { enough: 2, ..Turns::default() }, &[CPU, CPU], 2);
     bench.ready(0, Some((0, 0)), &[true; 2]);
     bench.ready(1, Some((1, 0)), &[true; 2]);
@@ -157,7 +157,7 @@ fn while_a_distribution_searches_an_instance_waits_for_the_one_before() {
     bench.ready(5, Some((1, 2)), &[true; 2]);
     bench.ready(6, Some((0, 2)), &[true; 2]);
     assert_eq!((bench.next(0), bench.next(0)), (Some(5), Some(6)));
-    // Steady now: no waiting.
+    // Steady now: nothing waits.
     bench.ready(7, Some((0, 3)), &[true; 2]);
     assert_eq!(bench.next(0), Some(7));
     let (measured, counts) = (&bench.policy.spaces[&0], bench.policy.affinity().unwrap());
@@ -166,15 +166,15 @@ fn while_a_distribution_searches_an_instance_waits_for_the_one_before() {
 }
 
 #[test]
-fn nothing_is_held_back_for_ever() {
-    // Index 1 never has a task: every instance is decided only because all is idle.
+fn no_task_is_held_back_forever() {
+    // Index 1 never has a task: every instance is decided only because all units are idle.
     let mut bench = Bench::new(Turns { enough: 3, ..Turns::default() }, &[CPU, CPU], 2);
     for instance in 0..8 {
         bench.ready(instance, Some((0, instance)), &[true; 2]);
-        let unit = (0..2).find(|unit| bench.next(*unit).is_some()).expect("some unit gets it");
+        let unit = (0..2).find(|unit| bench.next(*unit).is_some()).expect("some unit gets the task");
         bench.finish(unit, (0, instance), 3);
     }
-    assert!(bench.policy.spaces[&0].distribution().is_steady(), "and it has been measured all the same");
+    assert!(bench.policy.spaces[&0].distribution().is_steady(), "the instances have been measured all the same");
 }
 
 #[test]

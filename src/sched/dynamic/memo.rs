@@ -1,15 +1,16 @@
-//! Which map `dynamic` keeps: the maps of the first instances of every iteration space, and what each took.
+//! The choice of the map that `dynamic` keeps: the maps of the first instances of every iteration space, and their
+//! times.
 //!
-//! Nothing is decided before the first task of a later instance is ready. Then the best of the maps that are complete is
-//! locked: every index has run under it, and no task of it is under way. If none is, the map of a space is not locked
-//! here, and every index stays where it ran last.
+//! Nothing is decided before the first task of a later instance is ready. Then the best of the complete maps is
+//! locked; a map is complete if every index has run under it and no task of it is under way. If none is complete, no
+//! map is locked for that space, and every index stays where it ran last.
 
 use crate::ids::UnitId;
 use crate::sched::Place;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The first instances of all spaces.
+/// The maps of the first instances of all spaces.
 #[derive(Debug)]
 pub(super) struct Memo {
     instances: u64,
@@ -30,7 +31,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// What the longest unit took, if the instance is complete.
+    /// Returns the time of the longest unit, if the instance is complete.
     fn longest_ns(&self) -> Option<f64> {
         let complete = self.under_way == 0 && !self.units.is_empty() && self.units.iter().all(Option::is_some);
         complete.then(|| self.unit_ns.values().copied().fold(0.0, f64::max))
@@ -38,17 +39,17 @@ impl Instance {
 }
 
 impl Memo {
-    /// Of so many instances, or of none that ever ends if `instances` is 0.
+    /// Compares this many instances; 0 means that the comparison never ends.
     pub(super) fn new(instances: u64) -> Self {
         Self { instances: if instances == 0 { u64::MAX } else { instances }, spaces: FxHashMap::default() }
     }
 
-    /// Whether an instance comes after those that are compared.
+    /// Returns whether an instance comes after those that are compared.
     pub(super) fn is_past(&self, instance: u64) -> bool {
         instance >= self.instances
     }
 
-    /// A task is ready: the first of a later instance locks the map.
+    /// Notes that a task is ready; the first one of a later instance locks the map.
     pub(super) fn arrived(&mut self, place: &Place) {
         if !self.is_past(place.instance) {
             return;
@@ -61,7 +62,7 @@ impl Memo {
         }
     }
 
-    /// The unit that an index is locked to.
+    /// Returns the unit that an index is locked to.
     pub(super) fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         match self.spaces.get(&space)? {
             Space::Locked(units) => *units.get(index)?,
@@ -69,7 +70,7 @@ impl Memo {
         }
     }
 
-    /// A task goes to `unit`, which has its index.
+    /// Notes that a task goes to `unit`, which has its index.
     pub(super) fn given(&mut self, place: &Place, unit: UnitId) {
         if self.instances == u64::MAX || self.is_past(place.instance) {
             return;
@@ -83,7 +84,7 @@ impl Memo {
         }
     }
 
-    /// A task has run.
+    /// Notes that a task has run.
     pub(super) fn finished(&mut self, place: &Place, unit: UnitId, elapsed_ns: f64) {
         if let Some(Space::Measures(instances)) = self.spaces.get_mut(&place.space)
             && let Some(instance) = instances.get_mut(&place.instance)

@@ -1,9 +1,10 @@
-//! Whether the energies of units one by one add up to that of all together.
+//! Check that the energies of single units add up to that of all units together.
 
 use super::{FpmError, Profile};
 
-/// Whether profiles of dynamic energy that were measured one unit at a time may be used for units that run together: whether
-/// their sum is that of all in parallel, on average within the part `tolerance`. Gives the average difference.
+/// Checks whether profiles of dynamic energy that were measured one unit at a time are valid for units that run
+/// together: their sum must equal the energy of all units in parallel, on average within the fraction `tolerance`.
+/// Returns the average relative difference.
 ///
 /// `parallel` is the energy of all units when each does a share of the given size.
 ///
@@ -42,7 +43,7 @@ mod tests {
     use crate::sched::fpm::testing::linear;
 
     #[test]
-    fn energies_add_up_or_the_worst_size_is_named() {
+    fn non_additive_energies_are_reported_with_the_worst_size() {
         let serial = [linear("CPU", 1.0), linear("GPU", 3.0)];
         let parallel = |last: f64| Profile::new("both", [(10, 40.0), (20, last)]).unwrap();
         assert_eq!(additive(&serial, &parallel(80.0), 0.0), Ok(0.0));

@@ -1,14 +1,14 @@
-//! Shares that all units end together with, as near as whole sizes allow.
+//! Balanced shares: all units end together, as nearly as whole sizes allow.
 //!
-//! Where times never fall, that is the fastest way, and a search over the time to end at finds it: bisection, with each
+//! If times never fall, balanced shares are the fastest. They are found by bisection over the end time, using each
 //! unit's largest share within that time (Zhong et al. 2015).
 
 use super::{FpmError, Profile, Shares, profile};
 
-/// Shares out `n` so that the last unit ends as early as can be, by times that never fall.
+/// Shares out `n` so that the last unit ends as early as possible, by times that never fall.
 ///
 /// # Errors
-/// [`FpmError::NoUnits`]; [`FpmError::Falls`] if some time does fall.
+/// [`FpmError::NoUnits`]; [`FpmError::Falls`] if a time falls.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, balance};
@@ -26,7 +26,7 @@ pub fn balance(profiles: &[Profile], n: u64) -> Result<Shares, FpmError> {
     if let Some((profile, size)) = profiles.iter().find_map(|profile| Some((profile, profile.first_fall()?))) {
         return Err(FpmError::Falls { unit: profile.unit().to_owned(), size });
     }
-    // Sums of sizes up to 2^53 each fit: there are not as many as 2^11 units.
+    // Sums of sizes up to 2^53 each fit, since there are fewer than 2^11 units.
     let within = |time: f64| profiles.iter().map(move |profile| profile.largest_within(time, n));
     let alone = profiles.iter().map(|profile| profile.at(n));
     let (mut too_early, mut late_enough) = (-1.0, alone.fold(f64::INFINITY, f64::min));
@@ -43,7 +43,7 @@ pub fn balance(profiles: &[Profile], n: u64) -> Result<Shares, FpmError> {
     while left > 0 {
         let next = |unit: usize| profiles[unit].at(d[unit] + 1);
         let unit = (0..d.len()).min_by(|one, other| next(*one).total_cmp(&next(*other))).unwrap_or(0);
-        // All that takes no longer than that, at once: times may stay the same for a while.
+        // Takes at once all sizes that take no longer than that: times may be constant over a range.
         let more = (profiles[unit].largest_within(next(unit), d[unit] + left) - d[unit]).clamp(1, left);
         d[unit] += more;
         left -= more;
@@ -59,7 +59,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn linear_times() {
+    fn linear_times_are_balanced() {
         let profiles = [linear("a", 4.0), linear("b", 1.0), linear("c", 1.0)];
         let shares = balance(&profiles, 9).unwrap();
         assert_eq!((shares.d, shares.time), (vec![1, 4, 4], 4.0));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_gets_as_much() {
+    fn identical_units_get_equal_shares() {
         for n in [0, 1, 1_000_001, 1 << 52] {
             let shares = balance(&[linear("a", 3.1), linear("b", 0.7), linear("c", 0.7)], n).unwrap();
             assert!(shares.d[1].abs_diff(shares.d[2]) <= 1, "{n}: {:?}", shares.d);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn times_may_stay_the_same_for_a_while_or_be_nothing() {
+    fn constant_and_zero_times_are_balanced() {
         let steps = Profile::new("a", [(1, 5.0), (1_000_000_000, 5.0)]).unwrap();
         let shares = balance(&[steps.clone(), steps], 1_500_000_000).unwrap();
         assert_eq!((shares.d.iter().sum::<u64>(), shares.time), (1_500_000_000, 5.0));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_balanced_is_refused() {
+    fn falling_times_and_missing_units_are_refused() {
         let falls = table("GPU 0", &[3.0, 2.0]);
         let error = balance(&[linear("CPU", 1.0), falls], 9).unwrap_err();
         assert_eq!(error, FpmError::Falls { unit: "GPU 0".to_owned(), size: 2 });
@@ -94,7 +94,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_shares_are_faster(profiles in tables(true), n in 0u64..=12) {
+        fn balanced_shares_are_the_fastest(profiles in tables(true), n in 0u64..=12) {
             let shares = balance(&profiles, n).unwrap();
             prop_assert_eq!(shares.d.iter().sum::<u64>(), n);
             prop_assert_eq!(shares.time, longest(&profiles, &shares.d));

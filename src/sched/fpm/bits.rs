@@ -1,8 +1,8 @@
-//! Sets of small numbers, added to each other by shifting words.
+//! Sets of small numbers, with sums computed by shifting words.
 
 use std::ops::RangeInclusive;
 
-/// Numbers from 0 to some largest one.
+/// A set of numbers from 0 to a fixed largest one.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -10,12 +10,12 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// No number yet.
+    /// Creates an empty set.
     pub(super) fn none(largest: usize) -> Self {
         Self { words: vec![0; largest / 64 + 1], largest }
     }
 
-    /// Zero alone.
+    /// Creates the set {0}.
     pub(super) fn zero(largest: usize) -> Self {
         let mut bits = Self::none(largest);
         bits.words[0] = 1;
@@ -26,7 +26,7 @@ impl Bits {
         number <= self.largest && self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds all of `other`, each number larger by `by`.
+    /// Adds all numbers of `other`, each increased by `by`.
     fn include_shifted(&mut self, other: &Self, by: usize) {
         let (words, bits) = (by / 64, by % 64);
         if words >= self.words.len() {
@@ -40,7 +40,8 @@ impl Bits {
         }
     }
 
-    /// All sums of one of these and one of a range, up to the largest: in as many steps as the range's length has bits.
+    /// Adds all sums of a number in `others` and one in `range`, up to the largest; takes as many steps as the
+    /// range's length has bits.
     pub(super) fn include_sums(&mut self, others: &Self, range: RangeInclusive<usize>) {
         let (first, len) = (*range.start(), range.end() + 1 - range.start());
         let mut spread = others.clone();
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_none() {
+    fn zero_and_empty_sets_have_their_numbers() {
         assert_eq!(numbers(&Bits::zero(64)), [0]);
         assert!(numbers(&Bits::none(0)).is_empty());
         assert!(!Bits::zero(3).has(64));
@@ -73,7 +74,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sums_are_all_sums(
+        fn sums_are_complete(
             largest in 0usize..200,
             some in prop::collection::btree_set(0usize..200, 0..10),
             first in 0usize..210,

@@ -1,36 +1,40 @@
-//! `fpm`: shares of an iteration space from functional performance models, learned while the program runs or known before.
+//! `fpm`: shares of an iteration space from functional performance models, which are learned at run time or known in
+//! advance.
 //!
-//! Size is the sum of weights. Each unit has a profile of time and, where its energy is known, one of energy. Without known
-//! profiles the first instance is shared out equally, which gives each unit a point; from the points follow shares, which
-//! give further points where they matter, and so on until the shares stay (partial functional performance models: Zhong et
-//! al. 2015). Units get consecutive indices, in the order of slots.
+//! Size is the sum of weights. Each unit has a profile of time and, if its energy is known, one of energy. Without
+//! known profiles the first instance is shared out equally, which gives each unit a point. Shares are computed from
+//! the points; running them gives further points where they matter, and so on until the shares no longer change
+//! (partial functional performance models: Zhong et al. 2015). Units get consecutive indices, in the order of slots.
 //!
-//! The search ends when the shares do not change, or have not become better for [`PATIENCE`] instances; the best measured
-//! stay. Before it ends, a unit that has hardly anything is left out once: what it costs the others, who share memory, links
-//! or even cores with it, is in their profiles only then. Later instances refine the profiles; if they take longer or shorter
-//! than expected by more than [`DRIFT`], several times, the search goes on.
+//! The search ends when the shares do not change, or have not improved for [`PATIENCE`] instances; the best measured
+//! shares stay. Before it ends, the unit with the smallest share, if that is hardly anything, is left out once: only
+//! then do the profiles of the others show how much it slows them down by sharing memory, links or even cores. Later
+//! instances refine the profiles. If they are longer or shorter than expected by more than [`DRIFT`], several times
+//! in a row, the search continues.
 //!
-//! Where no energy is known, shares are optimised for time, and [`SharesInUse`] says so; as it does when a budget cannot be met.
+//! If no energy is known, shares are optimised for time, and [`SharesInUse`] reports that, as it does when a budget
+//! cannot be met.
 
 use super::{FpmError, Profile, Shares, balance, optimise_energy, optimise_energy_within, optimise_time};
 use crate::sched::balance::balanced_chunks;
 use crate::sched::{Assignment, Chunks, Distribution, Times, Workload};
 use std::fmt;
 
-/// Instances without progress after which the best shares stay, and with unexpected times after which they do not.
+/// Instances without progress after which the best shares stay, and instances with unexpected times after which they
+/// are reconsidered.
 const PATIENCE: usize = 3;
-/// Better by less than this part is noise.
+/// An improvement by less than this fraction is noise.
 const PROGRESS: f64 = 0.01;
-/// By what part an instance's time may be another than expected.
+/// The fraction by which an instance's time may deviate from the expected time.
 const DRIFT: f64 = 0.25;
-/// The part of all that a unit has at most that hardly has anything.
+/// A unit with at most this fraction of the total counts as having hardly anything.
 const HARDLY_ANYTHING: f64 = 0.1;
-/// Steps of the dynamic programme that a decision may cost: some milliseconds.
+/// Limit of the steps of the dynamic programme per decision: some milliseconds.
 const STEPS: f64 = 2e7;
-/// Weights that are not whole are counted in this many parts of their sum.
+/// Number of parts in which the sum of weights is counted if weights are not whole.
 const PARTS: f64 = (1 << 20) as f64;
 
-/// What shares are to be best in.
+/// The objective of the shares.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Budget, Objective};
@@ -39,7 +43,7 @@ const PARTS: f64 = (1 << 20) as f64;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Objective {
-    /// The last unit ends as early as can be.
+    /// The last unit ends as early as possible.
     #[default]
     Time,
     /// All units together use the least dynamic energy.
@@ -48,7 +52,7 @@ pub enum Objective {
     Pareto(Budget),
 }
 
-/// How long an instance may take.
+/// The longest time that an instance may take.
 ///
 /// ```
 /// use thalweg::sched::fpm::Budget;
@@ -57,14 +61,14 @@ pub enum Objective {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Budget {
-    /// So many seconds.
+    /// A number of seconds.
     Seconds(f64),
-    /// So many times as long as the fastest shares take.
+    /// A multiple of the time of the fastest shares.
     OfFastest(f64),
 }
 
 impl Budget {
-    /// In seconds, if the fastest shares take so many.
+    /// Returns the budget in seconds, given the time of the fastest shares.
     pub fn seconds(self, fastest: f64) -> f64 {
         match self {
             Self::Seconds(seconds) => seconds,
@@ -73,7 +77,7 @@ impl Budget {
     }
 }
 
-/// Profiles that are known before a program runs: of time in seconds and of dynamic energy in joules, by units' names.
+/// Profiles known before a program runs: time in seconds and dynamic energy in joules, by unit name.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Known, Profile};
@@ -89,7 +93,7 @@ pub struct Known {
     pub energy: Vec<Profile>,
 }
 
-/// How an iteration space is shared out by profiles, and what is expected of it.
+/// The shares of an iteration space by profiles, with the expected time and energy.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -113,11 +117,11 @@ pub struct Known {
 pub struct SharesInUse {
     /// The sum of weights that each unit of the team gets, CPU units first.
     pub sizes: Vec<f64>,
-    /// When the last unit ends, by the profiles, in seconds.
+    /// When the last unit ends by the profiles, in seconds.
     pub time: f64,
-    /// What all units use together, by the profiles, in joules of dynamic energy; none if that is not known.
+    /// Total dynamic energy of all units by the profiles, in joules; `None` if unknown.
     pub energy: Option<f64>,
-    /// Why the shares are not best in what was asked for, but the fastest.
+    /// The reason if the fastest shares are used instead of those for the requested objective.
     pub instead: Option<String>,
 }
 
@@ -133,7 +137,7 @@ impl fmt::Display for SharesInUse {
     }
 }
 
-/// The distribution; see the module.
+/// The `fpm` distribution; see the module documentation.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Fpm, Objective};
@@ -154,7 +158,7 @@ pub struct Fpm {
     names: [Vec<String>; 2],
     known: Known,
     slots: Vec<Slot>,
-    /// What the weights are counted in.
+    /// Sizes per unit of weight.
     scale: f64,
     sizes: Vec<u64>,
     present: Assignment,
@@ -167,24 +171,24 @@ pub struct Fpm {
     in_use: Option<SharesInUse>,
 }
 
-/// What is known of the unit in a slot.
+/// The profiles of the unit in a slot.
 #[derive(Debug, Clone, Default)]
 struct Slot {
     time: Option<Profile>,
     energy: Option<Profile>,
 }
 
-/// How good an instance was; less is better. Whether it took longer than allowed comes first.
+/// Score of an instance; less is better. The first part, whether it exceeded the budget, takes precedence.
 type Score = (bool, f64);
 
 impl Fpm {
-    /// With nothing known before.
+    /// Creates the distribution without known profiles.
     pub fn new(objective: Objective) -> Self {
         Self { objective, ..Self::default() }
     }
 
-    /// With profiles that are known before, and the names of the CPU units and of the device units by which it has them.
-    /// Where a team has another number of units of either sort, nothing is known of that sort.
+    /// Adds known profiles, with the names under which they list the CPU units and the device units. If a team has a
+    /// different number of units of either sort, the profiles of that sort are not used.
     ///
     /// ```
     /// use thalweg::sched::fpm::{Fpm, Known, Objective, Profile};
@@ -226,7 +230,7 @@ impl Fpm {
         balanced_chunks(workload.weights, &vec![1.0; workload.team.len()]).into()
     }
 
-    /// Each unit's profile gets a point, or its point is moved.
+    /// Adds a point to each unit's profile, or moves an existing one.
     fn learn(&mut self, assignment: &Assignment, measured: &Times) {
         let sizes = self.loads(assignment);
         let joules = measured.slot_j.as_ref();
@@ -249,7 +253,8 @@ impl Fpm {
         loads
     }
 
-    /// The unit that has least of these, if that is hardly anything, and if time is what counts; once.
+    /// Returns the unit with the smallest share, if that is hardly anything and time is the objective; at most once
+    /// per search.
     fn leave_out(&mut self, assignment: &Assignment) -> Option<usize> {
         let loads = self.loads(assignment);
         let most = HARDLY_ANYTHING * loads.iter().sum::<u64>() as f64;
@@ -259,10 +264,11 @@ impl Fpm {
         is_to_be.then_some(least)
     }
 
-    /// Shares from what is known, nothing for the slot `without`; none if nobody else has been measured.
+    /// Computes shares from the known profiles, with nothing for the slot `without`; `None` if no other unit has been
+    /// measured.
     fn decide(&mut self, workload: &Workload<'_>, without: Option<usize>) -> Option<Assignment> {
         let cpus = workload.team.cpus;
-        // Who has run nothing yet is taken to be as others of its sort are.
+        // A unit that has not run yet is assumed to be like others of its sort.
         let like = |slot: usize, of: fn(&Slot) -> Option<&Profile>| {
             let sort = if slot < cpus { &self.slots[..cpus] } else { &self.slots[cpus..] };
             of(&self.slots[slot]).or_else(|| sort.iter().find_map(of)).cloned()
@@ -295,7 +301,8 @@ impl Fpm {
         Some(assignment)
     }
 
-    /// One index where all are alike; else a part of the mean index, but so that the dynamic programme stays short.
+    /// Returns the step of the shares: one index if all are equal, else a fraction of the mean index; but large
+    /// enough to keep the dynamic programme short.
     fn grain(&self, units: usize) -> u64 {
         let (most, len) = ((STEPS / units.max(1) as f64).sqrt() as u64, self.sizes.len() as u64);
         let total: u64 = self.sizes.iter().sum();
@@ -306,7 +313,7 @@ impl Fpm {
         }
     }
 
-    /// Consecutive indices for each slot, each cut where the sum of sizes is nearest to what is wanted.
+    /// Gives each slot consecutive indices, cut where the sum of sizes is nearest to the wanted one.
     fn cut(&self, wanted: &[u64]) -> Assignment {
         let mut sums = vec![0];
         self.sizes.iter().for_each(|size| sums.push(sums[sums.len() - 1] + size));
@@ -327,7 +334,7 @@ impl Fpm {
         wanted.iter().enumerate().map(&mut chunk).collect::<Chunks>().into()
     }
 
-    /// How good an instance was, in what is to be optimised.
+    /// Returns the score of an instance for the objective.
     fn score(&self, measured: &Times) -> Score {
         let time = measured.longest_ns() / 1e9;
         let expected = self.in_use.as_ref().and_then(|in_use| in_use.energy);
@@ -344,7 +351,7 @@ impl Fpm {
     }
 }
 
-/// Whether one is better than the other by more than noise.
+/// Returns whether one score is better than the other by more than noise.
 fn is_better(one: Score, other: Score) -> bool {
     match (one.0, other.0) {
         (false, true) => true,
@@ -353,16 +360,16 @@ fn is_better(one: Score, other: Score) -> bool {
     }
 }
 
-/// What shares are to be used.
+/// The shares to use.
 struct Decision {
     shares: Shares,
-    /// Why they are the fastest, if something else was asked for.
+    /// The reason if they are the fastest although the objective is another.
     instead: Option<String>,
-    /// How long they may take, in seconds.
+    /// The time they may take, in seconds.
     budget: Option<f64>,
 }
 
-/// The shares that are best in what is asked for, or the fastest.
+/// Returns the best shares for the objective, or the fastest.
 fn shares(
     objective: Objective,
     times: &[Profile],
@@ -441,7 +448,7 @@ impl Distribution for Fpm {
         self.in_use.as_ref()
     }
 
-    /// Where weights are whole, since sizes are; of units of one name the first one's.
+    /// Returns profiles only if weights are whole, because sizes are; for units that share a name, the first one's.
     fn profiles(&self) -> Option<Known> {
         let names = self.names.concat();
         if self.scale != 1.0 || names.len() != self.slots.len() {

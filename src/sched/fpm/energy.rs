@@ -1,14 +1,14 @@
-//! Shares that use the least energy, whatever they take or within a time.
+//! Shares with the least energy, without or with a time limit.
 //!
-//! Energies add up where times compete, so this is a sum in the place of a maximum (Khaleghzadeh et al. 2020): a dynamic
-//! programme over units and grains, O(p·m²). Where energies are linear all goes to the unit of the least slope.
+//! The objective is a sum of energies rather than a maximum of times (Khaleghzadeh et al. 2020): a dynamic programme
+//! over units and grains, O(p·m²). If energies are linear, everything goes to the unit with the smallest slope.
 
 use super::grid::{Grid, Values};
 use super::time::optimise_time;
 use super::{FpmError, Profile, Shares};
 
-/// Shares out `n` in multiples of `grain`, the remainder to one of the units, so that all units together use the least
-/// dynamic energy.
+/// Shares out `n` in multiples of `grain`, with the remainder to one of the units, so that the total dynamic energy
+/// of all units is minimal.
 ///
 /// # Errors
 /// [`FpmError::NoUnits`]; [`FpmError::Grain`] if the grain is 0 or there are more than 2^20 of them.
@@ -23,17 +23,17 @@ use super::{FpmError, Profile, Shares};
 pub fn optimise_energy(energies: &[Profile], n: u64, grain: u64) -> Result<Shares, FpmError> {
     let grid = Grid::new(energies.len(), n, grain)?;
     let values: Vec<Values> = energies.iter().map(|energy| grid.values(energy)).collect();
-    let (grains, with_tail) = least(grid, &values, |_, _, _| true).expect("any unit may do all");
+    let (grains, with_tail) = least(grid, &values, |_, _, _| true).expect("a single unit may take everything");
     let energy =
         grains.iter().enumerate().map(|(unit, k)| values[unit][usize::from(with_tail == Some(unit))][*k]).sum();
     Ok(Shares { d: grid.sizes(&grains, with_tail), time: 0.0, energy: Some(energy) })
 }
 
-/// As [`optimise_energy`], of all shares whose last unit ends within `budget` seconds.
+/// Like [`optimise_energy`], restricted to shares whose last unit ends within `budget` seconds.
 ///
 /// # Errors
-/// As [`optimise_energy`]; [`FpmError::Unpaired`] if there are not as many profiles of energy as of time;
-/// [`FpmError::Budget`] if no shares are fast enough.
+/// As for [`optimise_energy`]; [`FpmError::Unpaired`] if the number of energy profiles differs from that of time
+/// profiles; [`FpmError::Budget`] if no shares are fast enough.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, optimise_energy_within};
@@ -78,7 +78,7 @@ impl Both {
         Ok(Self { grid, times: values(times), energies: values(energies) })
     }
 
-    /// The shares that use the least energy of those where each unit's time is one that `suits`.
+    /// Returns the shares with the least energy among those in which every unit's time satisfies `suits`.
     pub(super) fn least_while(&self, suits: impl Fn(f64) -> bool) -> Option<Shares> {
         let allowed = |unit: usize, way: usize, k: usize| suits(self.times[unit][way][k]);
         let (grains, with_tail) = least(self.grid, &self.energies, allowed)?;
@@ -90,14 +90,15 @@ impl Both {
     }
 }
 
-/// Of a unit and what those before it do: the least energy by the number of grains, and the unit's own part of them.
+/// The partial solutions up to one unit: the least energy by number of grains, and this unit's part of them.
 struct Layer {
     energy: [Vec<f64>; 2],
-    /// Its grains, and whether it has the tail.
+    /// This unit's grains, and whether it has the tail.
     own: [Vec<(u32, bool)>; 2],
 }
 
-/// The grains of each unit and who has the tail, so that the values' sum is the least; only of values that are allowed.
+/// Returns the grains of each unit, and the unit with the tail, that minimise the sum of values; uses only allowed
+/// values.
 fn least(
     grid: Grid,
     values: &[Values],
@@ -150,7 +151,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn where_energies_are_linear_all_goes_to_the_least_slope() {
+    fn linear_energies_go_to_the_smallest_slope() {
         let energies = [linear("CPU", 1.0), linear("GPU 0", 3.0), linear("GPU 1", 3.0)];
         assert_eq!(optimise_energy(&energies, 40, 7).unwrap().d, [40, 0, 0]);
         let shares = optimise_energy(&[linear("a", 3.0), linear("b", 1.0)], 5, 1).unwrap();
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_cannot_be_met_names_the_unit_the_size_and_the_least_time() {
+    fn unreachable_budget_names_unit_size_and_least_time() {
         let (times, energies) = ([linear("CPU", 1.0), linear("GPU", 4.0)], [linear("CPU", 3.0), linear("GPU", 1.0)]);
         let error = optimise_energy_within(&times, &energies, 5, 1, 3.0).unwrap_err();
         let expected = FpmError::Budget { size: 5, budget: 3.0, least: 4.0, unit: "CPU".to_owned() };
@@ -171,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_shares_use_less(profiles in tables(false), n in 0u64..=12) {
+        fn shares_use_the_least_energy(profiles in tables(false), n in 0u64..=12) {
             let shares = optimise_energy(&profiles, n, 1).unwrap();
             prop_assert_eq!(shares.d.iter().sum::<u64>(), n);
             prop_assert_eq!(shares.energy, Some(sum(&profiles, &shares.d)));
@@ -180,7 +181,7 @@ mod tests {
         }
 
         #[test]
-        fn no_shares_within_a_time_use_less(
+        fn shares_use_the_least_energy_within_a_time(
             times in tables(false),
             energies in tables(false),
             n in 0u64..=12,
@@ -199,7 +200,7 @@ mod tests {
                     prop_assert_eq!(shares.time, longest(times, &shares.d));
                     prop_assert!(shares.time <= budget);
                 }
-                Err(error) => prop_assert!(best.is_infinite(), "{} and yet {}", error, best),
+                Err(error) => prop_assert!(best.is_infinite(), "{} although {} is possible", error, best),
             }
         }
     }

@@ -1,6 +1,6 @@
-//! What can be wrong with profiles, and with what is asked of them.
+//! Errors of functional performance models: invalid profiles, and problems without a solution.
 
-/// Why there are no shares; names the unit and the size where there is one.
+/// Reason why shares cannot be computed; names the unit and the size if there is one.
 ///
 /// ```
 /// use thalweg::sched::fpm::{FpmError, Profile, balance};
@@ -11,23 +11,23 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FpmError {
-    /// A profile without a point.
-    #[error("the profile of {unit} has no point; give what at least one size takes")]
+    /// A profile has no point.
+    #[error("the profile of {unit} has no point; give the value of at least one size")]
     NoPoints {
-        /// Whose.
+        /// The unit.
         unit: String,
     },
-    /// A size that is not larger than the one before it.
+    /// A size is not larger than the previous one.
     #[error("the profile of {unit} has size {size} behind {before}; write ascending sizes, from 1")]
     Order {
-        /// Whose.
+        /// The unit.
         unit: String,
         /// The size.
         size: u64,
-        /// The size before it; 0 before the first.
+        /// The previous size; 0 before the first.
         before: u64,
     },
-    /// A size beyond 2^53, where sizes cannot be told apart any more.
+    /// A size exceeds 2^53, above which `f64` does not distinguish all sizes.
     #[error(
         "cannot share out or profile a size of {size}; measure it in a larger unit: at most {}",
         super::profile::MOST
@@ -36,80 +36,80 @@ pub enum FpmError {
         /// The size.
         size: u64,
     },
-    /// A value that nothing can take.
+    /// A value is negative or not finite.
     #[error("the profile of {unit} has {value} at size {size}; write a finite number, at least 0")]
     Value {
-        /// Whose.
+        /// The unit.
         unit: String,
-        /// At which size.
+        /// The size.
         size: u64,
         /// The value.
         value: f64,
     },
-    /// A time that falls as the size grows, where it must not.
+    /// A time falls as the size grows, which `balance` does not accept.
     #[error("cannot balance by the profile of {unit}, which falls at size {size}; try optimise_time, which takes any")]
     Falls {
-        /// Whose.
+        /// The unit.
         unit: String,
-        /// The first size with less than the one before.
+        /// The first size that takes less than the previous one.
         size: u64,
     },
-    /// There is nobody to share with.
+    /// There is no unit to share with.
     #[error("cannot share out {size} among no units; give at least one profile")]
     NoUnits {
-        /// What was to be shared out.
+        /// The total size.
         size: u64,
     },
-    /// Not as many profiles of energy as of time.
-    #[error("{times} profiles of time do not go with {energies} of energy; give one of each for every unit")]
+    /// The numbers of energy and time profiles differ.
+    #[error("{times} profiles of time do not match {energies} of energy; give one of each for every unit")]
     Unpaired {
-        /// How many of time.
+        /// Number of time profiles.
         times: usize,
-        /// How many of energy.
+        /// Number of energy profiles.
         energies: usize,
     },
-    /// A grain of zero, or so small that there are too many.
+    /// The grain is zero, or so small that there are too many grains.
     #[error("cannot share out {size} by grains of {grain}; try {least}, or more")]
     Grain {
-        /// What was to be shared out.
+        /// The total size.
         size: u64,
         /// The grain.
         grain: u64,
-        /// The least that is possible.
+        /// The smallest possible grain.
         least: u64,
     },
     /// No shares are fast enough.
     #[error("cannot do {size} within {budget} s: {least} s is the least, when {unit} ends last; try a larger budget")]
     Budget {
-        /// What was to be shared out.
+        /// The total size.
         size: u64,
-        /// The time to meet, in seconds.
+        /// The time limit, in seconds.
         budget: f64,
-        /// The least that is possible.
+        /// The smallest possible time, in seconds.
         least: f64,
-        /// The unit that ends last then.
+        /// The unit that ends last in that case.
         unit: String,
     },
-    /// Energies of units alone do not add up to that of all together.
+    /// The energies of single units do not add up to that of all units together.
     #[error(
-        "energy is not additive: what units use one by one differs by {:.1} % on average from what they use together, at \
+        "energy is not additive: the sum of single units differs by {:.1} % on average from all units together, at \
          most by {:.1} % at size {size}; {:.1} % were allowed",
         100.0 * mean, 100.0 * most, 100.0 * tolerance
     )]
     NotAdditive {
-        /// The mean difference, relative to what all use together.
+        /// The mean difference, relative to the energy of all units together.
         mean: f64,
-        /// The largest.
+        /// The largest such difference.
         most: f64,
-        /// Where it is.
+        /// The size at which it occurs.
         size: u64,
-        /// What was allowed.
+        /// The tolerance.
         tolerance: f64,
     },
-    /// The text of profiles is not one.
+    /// A text is not a valid list of profiles.
     #[error("not profiles: {problem}")]
     Text {
-        /// What and where.
+        /// Description and position of the problem.
         problem: String,
     },
 }

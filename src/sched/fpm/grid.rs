@@ -1,11 +1,11 @@
-//! A size in grains: what each number of grains takes on each unit, alone and with what is left over.
+//! Discretisation of a size into grains, with each unit's values by number of grains, with and without the remainder.
 
 use super::{FpmError, Profile, profile};
 
-/// Most grains that a size may have: time and memory grow with them.
+/// Maximum number of grains of a size; time and memory grow with it.
 const MOST_GRAINS: u64 = 1 << 20;
 
-/// A size as `grains` of equal size and a *tail*, which one unit has to take too.
+/// A size as `grains` of equal size and a *tail*, which one unit must take as well.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     pub(super) grain: u64,
@@ -13,7 +13,7 @@ pub(super) struct Grid {
     pub(super) tail: u64,
 }
 
-/// Of one unit, by the number of grains: without the tail, and with it.
+/// Values of one unit by the number of grains: without the tail, and with it.
 pub(super) type Values = [Vec<f64>; 2];
 
 impl Grid {
@@ -30,18 +30,18 @@ impl Grid {
         Ok(Self { grain, grains: (n / grain) as usize, tail: n % grain })
     }
 
-    /// How many of the two ways count: with the tail as well, if there is one.
+    /// Returns the number of ways to count: without the tail and, if there is one, with it.
     pub(super) fn ways(self) -> usize {
         1 + usize::from(self.tail > 0)
     }
 
-    /// What each number of grains takes.
+    /// Returns the value of each number of grains.
     pub(super) fn values(self, profile: &Profile) -> Values {
         let with = |tail: u64| (0..=self.grains as u64).map(|k| profile.at(k * self.grain + tail)).collect();
         [with(0), if self.tail > 0 { with(self.tail) } else { Vec::new() }]
     }
 
-    /// The sizes of shares of so many grains, one of them with the tail.
+    /// Returns the sizes of shares with these numbers of grains, one of them with the tail.
     pub(super) fn sizes(self, grains: &[usize], with_tail: Option<usize>) -> Vec<u64> {
         let of =
             |(unit, k): (usize, &usize)| *k as u64 * self.grain + if with_tail == Some(unit) { self.tail } else { 0 };

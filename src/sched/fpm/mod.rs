@@ -1,25 +1,26 @@
-//! Functional performance models: how much of a divisible work each unit gets when what it takes is any function of how
-//! much that is (Farrelly et al. 2024, §VI).
+//! Functional performance models: the share of a divisible workload for each unit, when time is an arbitrary function
+//! of the share's size (Farrelly et al. 2024, §VI).
 //!
-//! A [`Profile`] is the time, or the dynamic energy, of one unit as a function of the size of its share. From the
-//! profiles of all units follow the shares:
+//! A [`Profile`] is the time, or the dynamic energy, of one unit as a function of the size of its share. The shares
+//! follow from the profiles of all units:
 //!
 //! | function | shares | profiles |
 //! | --- | --- | --- |
-//! | [`balance`] | all end together | times that never fall |
-//! | [`optimise_time`] | the last to end ends as early as can be | any |
+//! | [`balance`] | all units end together | times that never fall |
+//! | [`optimise_time`] | the last unit ends as early as possible | any |
 //! | [`optimise_energy`] | the least energy | any |
-//! | [`optimise_energy_within`] | the least energy that meets a time | any |
-//! | [`pareto`] | all that are best in one or the other | any |
+//! | [`optimise_energy_within`] | the least energy within a time | any |
+//! | [`pareto`] | all Pareto-optimal shares of time and energy | any |
 //!
-//! Where a time falls as the size grows (a library that changes its algorithm, a size that suits the cache), the balanced
-//! shares are not the fastest ones; `optimise_time` is exact there too. [`Fpm`] makes a work distribution of them.
+//! If a time falls as the size grows (a library that changes its algorithm, a size that suits the cache), the
+//! balanced shares are not the fastest; `optimise_time` is exact there too. [`Fpm`] turns these functions into a work
+//! distribution.
 //!
 //! Everything here is a function from values to values: no clock, no thread. Profiles are measured by
 //! `measure::build_profiles`.
 //!
-//! Invariants: [`Shares`] add up to what was to be shared out; a profile's sizes ascend from 1, its values are finite and
-//! not negative, and size 0 takes nothing.
+//! Invariants: [`Shares`] add up to the total to be shared out; a profile's sizes ascend from 1, its values are
+//! finite and not negative, and size 0 takes nothing.
 
 mod additive;
 mod balance;
@@ -43,7 +44,7 @@ pub use pareto::pareto;
 pub use profile::Profile;
 pub use time::optimise_time;
 
-/// How a work is shared out, and what that takes by the profiles.
+/// The shares of a workload, with their time and energy by the profiles.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, optimise_time};
@@ -56,30 +57,30 @@ pub use time::optimise_time;
 pub struct Shares {
     /// The size of each unit's share.
     pub d: Vec<u64>,
-    /// When the last unit ends, in seconds; 0 if only energy was asked for.
+    /// When the last unit ends, in seconds; 0 if only energy was optimised.
     pub time: f64,
-    /// What all units use together, in joules, if that was asked for.
+    /// Total energy of all units in joules, if energy was requested.
     pub energy: Option<f64>,
 }
 
-/// What the tests of this folder share.
+/// Helpers for the tests of this folder.
 #[cfg(test)]
 mod testing {
     use super::Profile;
     use proptest::prelude::*;
 
-    /// A profile with these values at 1, 2, 3, ...
+    /// Creates a profile with these values at sizes 1, 2, 3, ...
     pub(super) fn table(unit: &str, values: &[f64]) -> Profile {
         Profile::new(unit, values.iter().enumerate().map(|(at, value)| (at as u64 + 1, *value)).collect::<Vec<_>>())
             .unwrap()
     }
 
-    /// A profile in proportion to the size.
+    /// Creates a profile proportional to the size.
     pub(super) fn linear(unit: &str, slope: f64) -> Profile {
         Profile::new(unit, [(1, slope)]).unwrap()
     }
 
-    /// Up to three profiles with a value at each size up to 12: any, or such that never fall.
+    /// Generates up to three profiles with a value at each size up to 12: arbitrary ones, or ones that never fall.
     pub(super) fn tables(rising: bool) -> impl Strategy<Value = Vec<Profile>> {
         let values = prop::collection::vec((0u32..40).prop_map(f64::from), 12);
         prop::collection::vec(values, 1..=3).prop_map(move |tables| {
@@ -93,7 +94,7 @@ mod testing {
         })
     }
 
-    /// All ways to share out `n` among so many.
+    /// Returns all ways to share out `n` among this many units.
     pub(super) fn all_shares(units: usize, n: u64) -> Vec<Vec<u64>> {
         if units == 1 {
             return vec![vec![n]];
@@ -105,12 +106,12 @@ mod testing {
         (0..=n).flat_map(with).collect()
     }
 
-    /// The longest of the profiles' values at these shares.
+    /// Returns the maximum of the profiles' values at these shares.
     pub(super) fn longest(profiles: &[Profile], d: &[u64]) -> f64 {
         profiles.iter().zip(d).map(|(profile, d)| profile.at(*d)).fold(0.0, f64::max)
     }
 
-    /// Their sum.
+    /// Returns the sum of the profiles' values at these shares.
     pub(super) fn sum(profiles: &[Profile], d: &[u64]) -> f64 {
         profiles.iter().zip(d).map(|(profile, d)| profile.at(*d)).sum()
     }

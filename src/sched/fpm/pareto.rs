@@ -1,16 +1,16 @@
-//! All shares that are best in one of time and energy, for what they are in the other (Khaleghzadeh et al. 2021).
+//! The Pareto front of time and energy (Khaleghzadeh et al. 2021).
 
 use super::energy::Both;
 use super::{FpmError, Profile, Shares};
 
-/// The front between time and energy, from the fastest shares to those that use the least energy: each next one is slower
-/// and uses less, and no shares on the grid are at least as good in both and better in one.
+/// Returns the front between time and energy, from the fastest shares to those with the least energy. Each next one
+/// is slower and uses less; no shares on the grid are at least as good in both and better in one.
 ///
-/// Found from the slow end: the least energy within a time, then within less than what that took, and so on; each step
-/// costs what [`optimise_energy_within`](super::optimise_energy_within) does.
+/// Computed from the slow end: the least energy within a time, then within less than the time of that solution, and
+/// so on. Each step costs as much as [`optimise_energy_within`](super::optimise_energy_within).
 ///
 /// # Errors
-/// As [`optimise_energy_within`](super::optimise_energy_within), but for the budget.
+/// As for [`optimise_energy_within`](super::optimise_energy_within), except the budget.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, pareto};
@@ -26,7 +26,7 @@ pub fn pareto(times: &[Profile], energies: &[Profile], n: u64, grain: u64) -> Re
     let mut next = both.least_while(|_| true);
     while let Some(shares) = next {
         next = both.least_while(|time| time < shares.time);
-        // As little energy in less time.
+        // The new shares need no more energy and less time.
         if front.last().is_some_and(|slower| shares.energy <= slower.energy) {
             front.pop();
         }
@@ -45,7 +45,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_front_has_all_that_nothing_is_better_than(
+        fn front_has_exactly_the_pareto_optimal_shares(
             times in tables(false),
             energies in tables(false),
             n in 0u64..=12,

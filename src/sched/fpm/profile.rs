@@ -1,16 +1,17 @@
-//! What shares of any size take on one unit: a function through measured points.
+//! Profiles: time or energy of shares of any size on one unit, as a function through measured points.
 
 use super::FpmError;
 
-/// Up to here a `f64` tells all sizes apart.
+/// Largest size up to which `f64` distinguishes all sizes.
 pub(super) const MOST: u64 = 1 << 53;
-/// A new measurement weighs as much as so many before it, at least: a profile follows a machine that changes.
+/// Weight of a new measurement at an existing point: a profile follows a machine that changes.
 const MEMORY: f64 = 0.5;
 
-/// A time in seconds, or a dynamic energy in joules, as a function of size: through (0, 0) and the points, linear between
-/// them.
+/// A time in seconds, or a dynamic energy in joules, as a function of size: through (0, 0) and the points, linear
+/// between them.
 ///
-/// Beyond the last point it goes on as between the last two; where it fell or stayed there, as from (0, 0) to the last.
+/// Beyond the last point it continues with the slope between the last two; if that slope is not positive, with the
+/// slope from (0, 0) to the last point.
 ///
 /// ```
 /// use thalweg::sched::fpm::Profile;
@@ -26,11 +27,11 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// The profile of a unit, whose name is for messages and files.
+    /// Creates the profile of a unit; the name is used in messages and files.
     ///
     /// # Errors
-    /// [`FpmError::NoPoints`], [`FpmError::Order`], [`FpmError::Size`], [`FpmError::Value`]: there is no point, sizes do not
-    /// ascend from 1, or a value is not a finite number from 0 upwards.
+    /// [`FpmError::NoPoints`], [`FpmError::Order`], [`FpmError::Size`], [`FpmError::Value`]: there is no point, sizes
+    /// do not ascend from 1, or a value is not a finite number of at least 0.
     pub fn new(unit: impl Into<String>, points: impl Into<Vec<(u64, f64)>>) -> Result<Self, FpmError> {
         let (unit, points) = (unit.into(), points.into());
         let mut before = 0;
@@ -49,17 +50,17 @@ impl Profile {
         if points.is_empty() { Err(FpmError::NoPoints { unit }) } else { Ok(Self { unit, points }) }
     }
 
-    /// Whose profile it is.
+    /// Returns the unit's name.
     pub fn unit(&self) -> &str {
         &self.unit
     }
 
-    /// The points, by size.
+    /// Returns the points, by size.
     pub fn points(&self) -> &[(u64, f64)] {
         &self.points
     }
 
-    /// What a share of this size takes.
+    /// Returns the value of a share of this size.
     pub fn at(&self, size: u64) -> f64 {
         let above = self.points.partition_point(|point| point.0 < size);
         match self.points.get(above) {
@@ -71,12 +72,12 @@ impl Profile {
         }
     }
 
-    /// The point before the one with this number.
+    /// Returns the point before the one with this number.
     fn before(&self, number: usize) -> (u64, f64) {
         number.checked_sub(1).map_or((0, 0.0), |before| self.points[before])
     }
 
-    /// The slope towards the point with this number, or beyond the last.
+    /// Returns the slope towards the point with this number, or beyond the last.
     fn slope(&self, number: usize) -> f64 {
         let between = |(x0, y0): (u64, f64), (x1, y1): (u64, f64)| (y1 - y0) / (x1 - x0) as f64;
         match self.points.get(number) {
@@ -89,31 +90,31 @@ impl Profile {
         }
     }
 
-    /// The first size that takes less than the one before it.
+    /// Returns the first size that takes less than the previous one.
     pub(super) fn first_fall(&self) -> Option<u64> {
         self.points.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| pair[1].0)
     }
 
-    /// Whether a larger share never takes less.
+    /// Returns whether a larger share never takes less.
     pub fn rises(&self) -> bool {
         self.first_fall().is_none()
     }
 
-    /// Whether each point is within this part of its value from one line through (0, 0).
+    /// Returns whether each point lies within this fraction of its value from a single line through (0, 0).
     pub fn is_linear(&self, tolerance: f64) -> bool {
         let (sizes, values) = self.points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 as f64, y + point.1));
         let slope = values / sizes;
         self.points.iter().all(|(size, value)| (value - slope * *size as f64).abs() <= tolerance * value)
     }
 
-    /// The largest share, up to `most`, that takes no more than `value`; of a profile that rises.
+    /// Returns the largest share, up to `most`, that takes no more than `value`; for a profile that rises.
     pub(super) fn largest_within(&self, value: f64, most: u64) -> u64 {
         let above = self.points.partition_point(|point| point.1 <= value);
         let (x, y) = self.before(above);
-        let more = ((value - y) / self.slope(above)).max(0.0); // a slope of 0 gives infinity, and 0 by 0 no number
+        let more = ((value - y) / self.slope(above)).max(0.0); // a slope of 0 gives infinity, and 0 / 0 gives NaN
         let more = if more.is_nan() { u64::MAX } else { more as u64 };
         let mut size = x.saturating_add(more).min(most);
-        // What rounding has done.
+        // Corrects rounding errors.
         while size > 0 && self.at(size) > value {
             size -= 1;
         }
@@ -123,7 +124,7 @@ impl Profile {
         size
     }
 
-    /// A share of this size has taken `value`: it becomes a point, or moves the one that is there half the way.
+    /// Records that a share of this size has taken `value`: adds a point, or moves the existing one half of the way.
     ///
     /// ```
     /// use thalweg::sched::fpm::Profile;
@@ -143,14 +144,14 @@ impl Profile {
         }
     }
 
-    /// The same profile under another name.
+    /// Returns the same profile under another name.
     #[must_use]
     pub fn named(mut self, unit: impl Into<String>) -> Self {
         self.unit = unit.into();
         self
     }
 
-    /// The same profile of sizes that are so many times larger.
+    /// Returns the profile with its sizes multiplied by a factor.
     pub(super) fn scaled(mut self, factor: f64) -> Self {
         self.points
             .iter_mut()
@@ -159,7 +160,7 @@ impl Profile {
         self
     }
 
-    /// Joules, of units that use so many watts while they work for these seconds.
+    /// Returns the energy in joules of a unit that uses this many watts during the profile's seconds.
     ///
     /// ```
     /// use thalweg::sched::fpm::Profile;
@@ -182,7 +183,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn bad_points_are_refused_with_the_unit_and_the_size() {
+    fn bad_points_are_refused_with_unit_and_size() {
         let said = |points: &[(u64, f64)]| Profile::new("GPU 1", points).unwrap_err().to_string();
         assert!(said(&[]).starts_with("the profile of GPU 1 has no point"));
         assert!(said(&[(2, 1.0), (1, 1.0)]).contains("GPU 1 has size 1 behind 2"));
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_last_point_no_share_is_faster_than_a_smaller_one() {
+    fn values_never_fall_beyond_the_last_point() {
         assert_eq!(linear("a", 3.0).at(7), 21.0);
         let falls = table("a", &[4.0, 2.0]);
         assert_eq!([1, 2, 4].map(|size| falls.at(size)), [4.0, 2.0, 4.0]);
@@ -206,13 +207,13 @@ mod tests {
     }
 
     #[test]
-    fn linear_profiles_are_those_on_a_line_through_nothing() {
+    fn profiles_are_linear_on_a_line_through_the_origin() {
         assert!(linear("a", 3.0).is_linear(0.0) && table("a", &[1.0, 2.04, 2.97]).is_linear(0.05));
         assert!(!table("a", &[1.0, 3.0]).is_linear(0.05) && !table("a", &[2.0, 3.0]).is_linear(0.05));
     }
 
     #[test]
-    fn what_cannot_be_measured_refines_nothing() {
+    fn invalid_measurements_refine_nothing() {
         let mut profile = linear("a", 1.0);
         for (size, value) in [(0, 1.0), (3, f64::NAN), (3, -1.0), (u64::MAX, 1.0)] {
             profile.refine(size, value);
@@ -222,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_largest_share_within_a_value(profiles in tables(true), value in -1.0..50.0f64, most in 0u64..30) {
+        fn largest_share_within_a_value_is_found(profiles in tables(true), value in -1.0..50.0f64, most in 0u64..30) {
             for profile in profiles {
                 let largest = (0..=most).rev().find(|size| profile.at(*size) <= value).unwrap_or(0);
                 prop_assert_eq!(profile.largest_within(value, most), largest);

@@ -1,4 +1,4 @@
-//! Profiles as text: TOML, with a table `[[profile]]` for each, so that a run keeps them for the next.
+//! Profiles as text: TOML with one table `[[profile]]` each, so that a run can keep them for the next one.
 
 use super::{FpmError, Profile};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,8 @@ struct Text {
 }
 
 impl super::Known {
-    /// As TOML: a table `[[profile]]` for each unit, with pairs of size and seconds, and of size and joules.
+    /// Returns the profiles as TOML: a table `[[profile]]` for each unit, with pairs of size and seconds, and of size
+    /// and joules.
     ///
     /// ```
     /// use thalweg::sched::fpm::{Known, Profile};
@@ -47,10 +48,11 @@ impl super::Known {
         toml::to_string(&text).expect("strings and numbers can be written as TOML")
     }
 
-    /// Reads what [`to_text`](Self::to_text) wrote.
+    /// Parses the output of [`to_text`](Self::to_text).
     ///
     /// # Errors
-    /// [`FpmError::Text`] with the line if it is not that, or two tables are of one unit; what [`Profile::new`] refuses.
+    /// [`FpmError::Text`] with the line if the text is not in that format, or if two tables have the same unit; the
+    /// errors of [`Profile::new`].
     pub fn from_text(text: &str) -> Result<Self, FpmError> {
         let text: Text = toml::from_str(text).map_err(|error| FpmError::Text { problem: error.to_string() })?;
         let mut known = Self::default();
@@ -78,7 +80,7 @@ mod tests {
     use super::super::Known;
 
     #[test]
-    fn bad_texts_say_what_is_wrong() {
+    fn bad_texts_report_the_problem() {
         let said = |text: &str| Known::from_text(text).unwrap_err().to_string();
         let table = |points: &str| format!("[[profile]]\nunit = \"GPU:1\"\ntime_s = {points}\n");
         assert!(Known::from_text(&table("[[1, 2.0]]")).is_ok());

@@ -1,23 +1,23 @@
-//! Shares whose last unit ends as early as can be, by times of any shape.
+//! Shares whose last unit ends as early as possible, by times of any shape.
 //!
-//! The problem is that of Khaleghzadeh et al. 2018: where times are no smooth rising functions, balanced shares are not the
-//! fastest. The answer is one of the times on the grid, and whether one of them can be met is a question of sums of sets:
-//! each unit has the set of shares that it does in time, and the sizes that the first units can do together are the sums
-//! of one of each. So bisect over the sorted times, and add sets as words of bits. Sets of shares consist of few ranges as a
-//! rule, which are added in a few shifts each; in the worst case the cost is that of the dynamic programme over all pairs
-//! (p·m²) divided by 64, times the bisection's steps.
+//! The problem is that of Khaleghzadeh et al. 2018: if times are not smooth rising functions, balanced shares are not
+//! the fastest. The answer is one of the times on the grid, and whether a given time can be met is a question about
+//! sums of sets: each unit has the set of shares that it completes in time, and the sizes that the first units can do
+//! together are the sums of one element of each set. So we bisect over the sorted times, and add sets as words of
+//! bits. The sets usually consist of few ranges, which are added in a few shifts each. In the worst case the cost is
+//! that of the dynamic programme over all pairs (p·m²) divided by 64, times the number of bisection steps.
 //!
-//! Among shares that are as fast, those are taken of which no two units could do their part together faster: units of the
-//! same profile get the same, to the grain.
+//! Among equally fast shares, we take those in which no two units could do their part together faster: units with the
+//! same profile get equal shares, up to one grain.
 
 use super::bits::Bits;
 use super::grid::{Grid, Values};
 use super::{FpmError, Profile, Shares};
 
-/// Shares out `n` in multiples of `grain`, the remainder to one of the units, so that the last unit ends as early as can
-/// be.
+/// Shares out `n` in multiples of `grain`, with the remainder to one of the units, so that the last unit ends as
+/// early as possible.
 ///
-/// Times may have any shape. The shares are exact: none on this grid are faster.
+/// Times may have any shape. The shares are exact: no others on this grid are faster.
 ///
 /// # Errors
 /// [`FpmError::NoUnits`]; [`FpmError::Grain`] if the grain is 0 or there are more than 2^20 of them.
@@ -40,12 +40,12 @@ pub fn optimise_time(profiles: &[Profile], n: u64, grain: u64) -> Result<Shares,
     Ok(Shares { d: grid.sizes(&grains, with_tail), time, energy: None })
 }
 
-/// The grains of each unit, and who has the tail if there is one.
+/// Returns the grains of each unit, and the unit with the tail if there is one.
 fn fastest(grid: Grid, values: &[Values]) -> (Vec<usize>, Option<usize>) {
     let mut times: Vec<f64> = values.iter().flatten().flatten().copied().collect();
     times.sort_unstable_by(f64::total_cmp);
     times.dedup();
-    // One unit can do all: the last of these times is enough.
+    // A single unit can take everything, so the last of these times is enough.
     let (mut first, mut last) = (0, times.len() - 1);
     while first < last {
         let middle = usize::midpoint(first, last);
@@ -57,7 +57,8 @@ fn fastest(grid: Grid, values: &[Values]) -> (Vec<usize>, Option<usize>) {
     trace(grid, values, times[first], &layers)
 }
 
-/// How many grains the first units can do together in time: none of them, one, two, ...; without the tail and with it.
+/// Returns the numbers of grains that the first 0, 1, 2, ... units can do together in time; without the tail and with
+/// it.
 fn layers(grid: Grid, values: &[Values], time: f64) -> Vec<[Bits; 2]> {
     let none = Bits::none(grid.grains);
     let mut layers = vec![[Bits::zero(grid.grains), none.clone()]];
@@ -77,7 +78,7 @@ fn layers(grid: Grid, values: &[Values], time: f64) -> Vec<[Bits; 2]> {
     layers
 }
 
-/// The ranges of grains that take no longer than `time`.
+/// Returns the ranges of grains that take no longer than `time`.
 fn ranges_within(values: &[f64], time: f64) -> impl Iterator<Item = std::ops::RangeInclusive<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -88,24 +89,24 @@ fn ranges_within(values: &[f64], time: f64) -> impl Iterator<Item = std::ops::Ra
     })
 }
 
-/// One way to the whole size, from the last unit back to the first.
+/// Returns one combination that makes up the whole size, traced from the last unit back to the first.
 fn trace(grid: Grid, values: &[Values], time: f64, layers: &[[Bits; 2]]) -> (Vec<usize>, Option<usize>) {
     let mut grains = vec![0; values.len()];
     let (mut left, mut way, mut with_tail) = (grid.grains, grid.ways() - 1, None);
     for (unit, values) in values.iter().enumerate().rev() {
-        // This unit has the tail, or one before it does.
+        // Either this unit has the tail, or an earlier one does.
         let found = (0..=way).find_map(|own| {
             let fits = |k: &usize| values[own][*k] <= time && layers[unit][way - own].has(left - k);
             Some((own, (0..=left).find(fits)?))
         });
-        let (own, k) = found.expect("the layers say that there is a way");
+        let (own, k) = found.expect("the layers contain a combination");
         (grains[unit], left, way) = (k, left - k, way - own);
         with_tail = with_tail.or((own == 1).then_some(unit));
     }
     (grains, with_tail)
 }
 
-/// Lets every two units share what they have together as fast as they can, until none can do better.
+/// Redistributes the sum of every pair of units as fast as possible, until no pair can improve.
 fn even_out<'a>(grains: &mut [usize], of_unit: impl Fn(usize) -> &'a [f64]) {
     for _ in 0..grains.len() {
         let mut changed = false;
@@ -137,7 +138,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_fastest_shares_need_not_be_balanced() {
+    fn fastest_shares_need_not_be_balanced() {
         let profiles = [table("a", &[1.0, 2.0, 6.0, 4.0, 8.0, 9.0]), linear("b", 2.0)];
         let shares = optimise_time(&profiles, 6, 1).unwrap();
         assert_eq!((shares.d, shares.time), (vec![4, 2], 4.0));
@@ -145,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_gets_as_much_wherever_the_time_is_decided() {
-        // The CPU cannot do less than 3, whose time leaves the GPUs room.
+    fn identical_units_get_equal_shares_whichever_unit_ends_last() {
+        // The CPU cannot do less than 3, and its time leaves the GPUs room.
         let cpu = table("CPU", &[9.0, 9.0, 3.0, 9.0]);
         let profiles = [cpu, linear("GPU 0", 0.5), linear("GPU 1", 0.5)];
         for n in 4..=13 {
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_goes_to_the_unit_where_it_costs_least() {
+    fn remainder_goes_to_the_cheapest_unit() {
         let profiles = [linear("a", 1.0), linear("b", 2.0)];
         let shares = optimise_time(&profiles, 37, 10).unwrap();
         assert_eq!((shares.d, shares.time), (vec![27, 10], 27.0));
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_questions_are_refused() {
+    fn invalid_arguments_are_refused() {
         let profiles = [linear("a", 1.0)];
         assert_eq!(optimise_time(&[], 5, 1), Err(FpmError::NoUnits { size: 5 }));
         assert_eq!(optimise_time(&profiles, 5, 0), Err(FpmError::Grain { size: 5, grain: 0, least: 1 }));
@@ -176,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_shares_are_faster(profiles in tables(false), n in 0u64..=12) {
+        fn shares_are_the_fastest(profiles in tables(false), n in 0u64..=12) {
             let shares = optimise_time(&profiles, n, 1).unwrap();
             prop_assert_eq!(shares.d.iter().sum::<u64>(), n);
             prop_assert_eq!(shares.time, longest(&profiles, &shares.d));
@@ -187,7 +188,7 @@ mod tests {
         }
 
         #[test]
-        fn no_shares_on_a_grid_are_faster(profiles in tables(false), n in 0u64..=12, grain in 1u64..=5) {
+        fn shares_are_the_fastest_on_the_grid(profiles in tables(false), n in 0u64..=12, grain in 1u64..=5) {
             let shares = optimise_time(&profiles, n, grain).unwrap();
             prop_assert_eq!(shares.d.iter().sum::<u64>(), n);
             let on_grid = |d: &&Vec<u64>| d.iter().filter(|d| **d % grain != 0).count() <= 1;
@@ -197,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn where_times_rise_balance_finds_the_same(profiles in tables(true), n in 0u64..=40) {
+        fn rising_times_give_the_same_result_as_balance(profiles in tables(true), n in 0u64..=40) {
             prop_assert_eq!(optimise_time(&profiles, n, 1).unwrap().time, balance(&profiles, n).unwrap().time);
         }
     }

@@ -1,4 +1,4 @@
-//! Clauses that do not say what a loop is to do.
+//! Clauses that are misspelled, incomplete, or do not fit the loop.
 
 use thalweg::loops::target;
 

@@ -1,4 +1,4 @@
-//! Loops that cannot become one.
+//! Loops that cannot be fused.
 
 use thalweg::loops::target;
 

@@ -1,4 +1,4 @@
-//! What a function of loops cannot take.
+//! Signatures that a function of loops cannot have.
 
 use thalweg::loops::{device, target};
 

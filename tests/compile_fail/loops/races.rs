@@ -1,4 +1,4 @@
-//! Iterations that would disturb each other.
+//! Loops with data races between iterations.
 
 use thalweg::loops::target;
 

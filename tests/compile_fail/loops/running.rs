@@ -1,4 +1,4 @@
-//! Running sums that are none: what is added depends on the sum, or on what the loop stores; or the sum is known too late.
+//! Loops that are no running sums: the addend depends on the sum or on a stored value, or the sum is read too early.
 
 use thalweg::loops::{Out, target};
 

@@ -1,4 +1,4 @@
-//! What the body of a loop cannot have.
+//! Statements that the body of a loop cannot contain.
 
 use thalweg::loops::target;
 

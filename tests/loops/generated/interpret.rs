@@ -1,9 +1,9 @@
-//! What a nest says: its iterations one after the other.
+//! Interpreter of nests: runs their iterations one after the other.
 
 use super::nest::{Cond, Float, HELD, Index, MOST, Nest, Op, Sharing, Stmt};
 use std::collections::HashMap;
 
-/// Runs the nest: what is left of `y`, and the sum.
+/// Runs the nest. Returns the new contents of `y`, and the sum.
 pub(super) fn run(nest: &Nest, x: &[f64], a: &[f64], y: &[f64]) -> (Vec<f64>, f64) {
     let mut state = State {
         nest,
@@ -120,7 +120,7 @@ impl State<'_> {
             }
             Stmt::SetHeld(name, index, value) => {
                 let (index, value) = (self.index(index) % HELD, self.float(value));
-                self.arrays.get_mut(name).expect("it is declared")[index] = value;
+                self.arrays.get_mut(name).expect("the name was declared")[index] = value;
             }
             Stmt::If(condition, then, otherwise) => {
                 self.statements(if self.condition(condition) { then } else { otherwise });
@@ -141,7 +141,7 @@ impl State<'_> {
             }
             Stmt::Run(value) => {
                 let value = self.float(value);
-                *self.floats.get_mut("running").expect("it is declared") += value;
+                *self.floats.get_mut("running").expect("the name was declared") += value;
             }
             Stmt::AddUp(value) => self.sum += self.float(value),
         }

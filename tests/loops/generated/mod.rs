@@ -1,8 +1,9 @@
-//! Random nests as source: each goes through the attribute's stages to the text of a kernel, runs in a random shape of teams,
-//! and leaves what an interpreter of the nest leaves.
+//! Random nests as source code. Each goes through the attribute's stages to the text of a kernel, runs in a random
+//! shape of teams, and must have the results of an interpreter of the nest.
 //!
-//! The text has to be right in every shape, also in those that the library would not choose: more teams or threads than
-//! iterations, fewer, numbers that are no power of two. The interpreter knows nothing of the library's representation.
+//! The text has to be correct in every shape, including those that the library would not choose: more teams or threads
+//! than iterations, fewer, and numbers that are no powers of two. The interpreter is independent of the library's
+//! representation.
 
 mod draw;
 mod interpret;
@@ -18,14 +19,14 @@ use std::process::Command;
 use thalweg::kernel::{Kernel, Program, Read, Write};
 use thalweg::prelude::*;
 
-/// How a text is launched.
+/// The shape in which a kernel is launched.
 #[derive(Debug, Clone, Copy)]
 struct Shape {
     team: [u32; 3],
     teams: usize,
-    /// Indices are compared with lengths.
+    /// Whether indices are compared with lengths.
     checked: bool,
-    /// Loops are `if`s wherever there are as many threads, or teams, as iterations.
+    /// Whether loops become `if`s wherever there are at least as many threads, or teams, as iterations.
     once: bool,
 }
 
@@ -43,14 +44,14 @@ type Sums = (Read<f64>, Read<f64>, Write<f64>, Write<f64>, Write<f64>, i64, i64,
 type Offsets = (Write<f64>, i64, f64);
 type Runs = (Read<f64>, Read<f64>, Write<f64>, Read<f64>, Read<f64>, i64, i64, i64, i64, i64, u64, u64, u64, f64);
 
-/// The program of a nest's text in a shape, for the rest of the process.
+/// Returns the program of a nest's text in a shape. It lives for the rest of the process.
 #[allow(unsafe_code)]
 fn program(nest: &Nest, shape: &Shape) -> Program {
     let text =
         thalweg_loops::kernel_text(&nest.source(), "nest").unwrap_or_else(|error| panic!("{error}\n{}", nest.source()));
     let [x, y, z] = nest.team(shape.team);
     let once = nest.trips_per_level(shape.teams, [x, y, z]).map(|is_once| shape.once && is_once);
-    // SAFETY: indices are below lengths by construction, as the interpreter sees.
+    // SAFETY: indices are below lengths by construction, and the interpreter would panic otherwise.
     let program = unsafe { Program::new("nest.cl", text.leak()) }.header("loops.h", thalweg::loops::support::LOOPS);
     let defines = [
         ("THALWEG_EXACT", 1),
@@ -66,7 +67,7 @@ fn program(nest: &Nest, shape: &Shape) -> Program {
     defines.into_iter().fold(program, |program, (name, value)| program.define(name, value))
 }
 
-/// What the kernel leaves of `y` and `sum`.
+/// Returns `y` and `sum` as the kernel leaves them.
 fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]) -> Result<(Vec<f64>, f64), RunError> {
     let program: &'static Program = Box::leak(Box::new(program(nest, shape)));
     let [team_x, team_y, team_z] = nest.team(shape.team).map(|threads| threads as usize);
@@ -111,39 +112,40 @@ fn on_device(rt: &Runtime, nest: &Nest, shape: &Shape, [x, a, y]: [&Vec<f64>; 3]
     Ok((rt.take(dy)?, rt.take(sum)?[0]))
 }
 
-/// The bits of numbers; the sign of 0, of which a minimum may take either, and that of what is no number do not count.
+/// Returns the bits of the numbers. The sign of 0 does not count, because a minimum may take either, and neither does
+/// that of NaN.
 fn comparable(numbers: &[f64]) -> Vec<u64> {
     numbers.iter().map(|number| if number.is_nan() { f64::NAN.to_bits() } else { (number + 0.0).to_bits() }).collect()
 }
 
-/// What PoCL 3.1's compiler says when it aborts, as it rarely does, on a correct kernel.
+/// The message with which PoCL 3.1's compiler aborts, in rare cases, on a correct kernel.
 const COMPILER_ABORTS: &str = "ParallelRegion::Verify(): Assertion";
-/// Set in the process that the test starts.
+/// Environment variable that is set in the process that the test starts.
 const VARIABLE: &str = "THALWEG_RANDOM_NESTS";
 const SIGABRT: i32 = 6;
 
-/// In a process of its own, because a driver's compiler that aborts ends the process: that draw then tells nothing of
-/// Thalweg, so another is made. Nothing else is forgiven.
+/// Runs in a separate process, because a device's compiler that aborts ends the process. Such a draw says nothing
+/// about Thalweg, so another one is made. No other error is tolerated.
 #[test]
-fn texts_of_random_nests_do_what_the_nests_say() {
+fn kernels_of_random_nests_match_their_interpretation() {
     if std::env::var_os(VARIABLE).is_some() {
         return random_nests();
     }
-    let test = "generated::texts_of_random_nests_do_what_the_nests_say";
+    let test = "generated::kernels_of_random_nests_match_their_interpretation";
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..3 {
         let mut this = Command::new(std::env::current_exe().unwrap());
-        // The compiler leaves a file where it runs when it aborts.
+        // When the compiler aborts, it leaves a file in its working directory.
         let output = this.args(["--exact", test]).env(VARIABLE, "1").current_dir(&folder).output().unwrap();
         let said = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
         if output.status.signal() == Some(SIGABRT) && said.contains(COMPILER_ABORTS) {
-            eprintln!("the device's compiler aborts: other nests are drawn\n{said}");
+            eprintln!("the device's compiler aborted: drawing other nests\n{said}");
             continue;
         }
         assert!(output.status.success() && said.contains("1 passed"), "{}: {said}", output.status);
         return;
     }
-    panic!("the device's compiler aborts, whatever is drawn");
+    panic!("the device's compiler aborted on every draw");
 }
 
 fn random_nests() {
@@ -167,10 +169,10 @@ fn does_what_it_says(rt: &Runtime, choices: &[u16], shape: &Shape) -> Result<(),
     Ok(())
 }
 
-/// Statements of a team between two barriers each, behind a loop of barriers: where one barrier followed another, PoCL 3.1 let
-/// all threads do what the first one was to do.
+/// Regression test: statements of a team between two barriers each, after a loop of barriers. If one barrier followed
+/// another, PoCL 3.1 let all threads execute the statements of the first.
 #[test]
-fn statements_of_a_team_are_done_once() {
+fn team_statements_between_barriers_run_once() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     #[rustfmt::skip]
     let choices = [
@@ -181,10 +183,11 @@ fn statements_of_a_team_are_done_once() {
     does_what_it_says(&rt, &choices, &Shape { team: [8, 1, 4], teams: 6, checked: true, once: true }).unwrap();
 }
 
-/// PoCL 3.1 dropped the condition that one thread stores for its team: each thread of the team updated the element. In the first
-/// text a loop without iterations and barriers around it follow, in the second one a loop that fills arrays of the team.
+/// Regression test: PoCL 3.1 dropped the condition that one thread stores for its team, so each thread of the team
+/// updated the element. In the first text, a loop without iterations, surrounded by barriers, follows; in the second,
+/// a loop that fills arrays of the team.
 #[test]
-fn statements_before_a_loop_of_barriers_are_done_by_one_thread() {
+fn team_statements_before_a_loop_of_barriers_run_on_one_thread() {
     let Some(rt) = common::accelerated("1:OPENCL:1").map(|builder| builder.build().unwrap()) else { return };
     #[rustfmt::skip]
     let choices = [

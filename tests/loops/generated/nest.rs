@@ -1,37 +1,37 @@
-//! Nests of loops as a value, and the source that they are written as.
+//! Nests of loops as values, and the source code that they are written as.
 //!
-//! Invariants: an iteration stores to elements of `y` of its own alone, `SLOTS` of them; other indices are taken modulo the
-//! length of what they lead into; integers are small. In a nest that adds up all values are small integers, so that the order
-//! of a sum makes no difference.
+//! Invariants: an iteration stores only to its own elements of `y`, `SLOTS` of them; other indices are taken modulo
+//! the length of the array; integers are small. In a nest with a sum all added values are small integers, so that the
+//! order of the sum makes no difference.
 
 use std::fmt;
 
-/// Elements of `y` that an iteration has.
+/// Number of elements of `y` that belong to an iteration.
 pub(super) const SLOTS: usize = 3;
-/// Most trips of a loop.
+/// Maximum number of iterations of a loop.
 pub(super) const MOST: usize = 7;
-/// Elements of an array that is declared in a loop.
+/// Number of elements of an array that is declared in a loop.
 pub(super) const HELD: usize = 5;
-/// Threads of a team that adds up, and iterations that it takes together.
+/// Threads of a team in a nest with a sum, and the number of iterations that the team handles together.
 const LANES: usize = 8;
 const CHUNK: usize = LANES * 16;
-/// The same where it reads the sum so far.
+/// The same number for a nest that reads the running sum.
 const RUNS: usize = LANES * 8;
 
-/// How the loops are shared out.
+/// How the loops are distributed over teams and threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sharing {
     /// One loop over teams and threads.
     Combined,
-    /// So many loops, the outermost over teams; those of this range over threads.
+    /// The number of loops, the outermost of them over teams, and the number of inner loops over threads.
     Nested(usize, usize),
     /// Two loops; the threads of a team first fill an array that they share.
     Held,
-    /// One loop, which adds up.
+    /// One loop with a sum.
     CombinedSum,
-    /// One loop, which adds up and reads the sum so far.
+    /// One loop with a sum that it also reads.
     Running,
-    /// Two loops, of which the inner one adds up.
+    /// Two loops; the inner one has a sum.
     NestedSum,
 }
 
@@ -41,14 +41,14 @@ pub(super) struct Nest {
     pub(super) off: Vec<&'static str>,
     pub(super) n: [usize; 3],
     pub(super) c: f64,
-    /// In which order the loops' variables make up an index of `y`.
+    /// The order in which the loops' variables make up an index of `y`.
     pub(super) order: [usize; 3],
-    /// What stands in the outermost loop in front of the others.
+    /// The value computed in the outermost loop before the inner loops.
     pub(super) lead: Float,
     pub(super) body: Vec<Stmt>,
 }
 
-/// An integer that is not negative.
+/// A non-negative integer.
 #[derive(Debug, Clone)]
 pub(super) enum Index {
     Number(usize),
@@ -101,19 +101,19 @@ pub(super) enum Cond {
 #[derive(Debug, Clone)]
 pub(super) enum Stmt {
     Let(String, Float),
-    /// Of a variable: `=`, or an operation with it.
+    /// Assigns to a variable: `=`, or an operation with its old value.
     Set(String, Option<Op>, Float),
-    /// To this one of the iteration's elements of `y`.
+    /// Stores to the iteration's element of `y` with this number.
     Store(usize, Option<Op>, Float),
-    /// An array of one value.
+    /// Declares an array filled with one value.
     Array(String, Float),
     SetHeld(String, Index, Float),
     If(Cond, Vec<Stmt>, Vec<Stmt>),
-    /// So many turns; those for which the condition holds are left out.
+    /// A loop of this many iterations; those for which the condition holds are skipped.
     While(String, usize, Cond, Vec<Stmt>),
     For(String, Index, bool, Vec<Stmt>),
     AddUp(Float),
-    /// To the sum so far.
+    /// Adds to the running sum.
     Run(Float),
 }
 
@@ -130,7 +130,7 @@ impl Nest {
         matches!(self.sharing, Sharing::Combined | Sharing::CombinedSum | Sharing::Running)
     }
 
-    /// Loops over the threads of a team, below the outermost loop.
+    /// Returns the number of loops over the threads of a team, below the outermost loop.
     fn thread_levels(&self) -> usize {
         match self.sharing {
             Sharing::Nested(_, threads) => threads,
@@ -142,7 +142,7 @@ impl Nest {
         matches!(self.sharing, Sharing::CombinedSum | Sharing::NestedSum)
     }
 
-    /// What teams leave of the sum.
+    /// Returns the number of partial sums.
     pub(super) fn parts(&self) -> Option<usize> {
         match self.sharing {
             Sharing::CombinedSum => Some(self.n[0].div_ceil(CHUNK)),
@@ -151,13 +151,14 @@ impl Nest {
         }
     }
 
-    /// What stands before each chunk, and before each run of iterations, of a nest that reads the sum so far.
+    /// Returns the numbers of chunks and of runs of iterations, which each have an offset, in a nest that reads the
+    /// running sum.
     pub(super) fn offsets(&self) -> Option<[usize; 2]> {
         let chunks = self.n[0].div_ceil(RUNS);
         (self.sharing == Sharing::Running).then_some([chunks, chunks * LANES])
     }
 
-    /// As much of a team as the nest uses.
+    /// Returns the part of a team's shape that the nest uses.
     pub(super) fn team(&self, [x, y, z]: [u32; 3]) -> [u32; 3] {
         if self.is_sum() || self.sharing == Sharing::Running {
             return [LANES as u32, 1, 1];
@@ -169,7 +170,7 @@ impl Nest {
         }
     }
 
-    /// Whether a team, or a thread along each dimension, gets one iteration at most.
+    /// Returns whether each team, and each thread along each dimension, gets at most one iteration.
     pub(super) fn trips_per_level(&self, teams: usize, team: [u32; 3]) -> [bool; 4] {
         let outermost = if self.is_combined() { teams * team[0] as usize } else { teams };
         let mut once = [self.n[0] <= outermost, false, false, false];
@@ -181,19 +182,19 @@ impl Nest {
         once
     }
 
-    /// The element of `y` that is this one of an iteration's.
+    /// Returns the index in `y` of an iteration's element with the number `slot`.
     pub(super) fn slot(&self, at: [usize; 3], slot: usize) -> usize {
         self.order.iter().fold(0, |index, level| index * (MOST + 1) + at[*level]) * SLOTS + slot
     }
 
-    /// `x`, `a` and `y`, before.
+    /// Returns the initial `x`, `a` and `y`.
     pub(super) fn arrays(&self) -> [Vec<f64>; 3] {
         let numbers = |count: usize, salt: usize| (0..count).map(|n| ((n * 7919 + salt) % 23) as f64 - 11.0).collect();
         let combined = if self.is_combined() { 40 } else { 1 };
         [numbers(37, 1), numbers(6, 5), numbers((MOST + 1).pow(3) * SLOTS * combined, 9)]
     }
 
-    /// A function with the attribute.
+    /// Returns the source of a function with the attribute.
     pub(super) fn source(&self) -> String {
         let vars = ["i", "j", "k"];
         let mut text = Text { index: self.index(), ..Text::default() };
@@ -237,7 +238,7 @@ impl Nest {
         text.text
     }
 
-    /// The index of an iteration's first element.
+    /// Returns the index of an iteration's first element, as source.
     fn index(&self) -> String {
         let step = |level: usize| self.slot(std::array::from_fn(|other| usize::from(other == level)), 0);
         let terms = (0..self.depth()).map(|level| format!("{} * {}", ["i", "j", "k"][level], step(level)));

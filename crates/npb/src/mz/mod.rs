@@ -13,6 +13,20 @@
 //! | `operator`, `passes`, `in_z`, `update`, `physics`, `initial`, `exchange`, `faces`, `norms` | shared code |
 //! | `lanes`, `lines`, `columns`, `rows`, `components`, `prefetch` | many grid lines in the lanes of vectors |
 //! | `classes`, `zones`, `verify` | problem sizes and reference values |
+//!
+//! The methods and the shared code compute on the arrays of one zone and know nothing of tasks; `program`, `stages` and
+//! `whole` declare what those functions read and write, and know nothing of numerics. Zones get their neighbours' faces
+//! in one of two ways: as regions of the zones' arrays, copied by separate tasks (`exchange`), or as separate arrays,
+//! which a step writes at its end and the neighbours' next steps read in place (`faces`, the default).
+//!
+//! `plain_loop` runs the same functions on any number of threads: over its own arrays (`plain`, `serial`), placed like
+//! the runtime's (`placement`), or over those of a program, in a task that holds them all (`Program::in_loop`). The
+//! difference is the cost of the runtime. `npb-cg` is built in the same way.
+//!
+//! The tests are programs outside of the library (`crates/npb/tests`, `crates/npb-cg/tests`), so that the numerics,
+//! which take long to compile, are compiled once. The modules that they use are public and hidden from the
+//! documentation. They are slow without optimization and not part of `cargo test`: `cargo test --release --test mz
+//! --test lanes --test cg_numerics`.
 
 #![allow(rustdoc::private_intra_doc_links, reason = "modules are public only for the tests")]
 #![allow(clippy::reversed_empty_ranges, reason = "the negative ends of ndarray's slices count from the last element")]

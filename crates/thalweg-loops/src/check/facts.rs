@@ -1,52 +1,52 @@
-//! What is known of one kernel beside its loops, when it has been checked.
+//! The facts that the check collects about a kernel, apart from its loops.
 
 use crate::clauses::Reduction;
 use crate::ir::{Binary, Expr, ExprKind, Function, Math, ParamId, VarId};
 use crate::types::{Scalar, Types};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a reduction combines.
+/// The target of a reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     Cell(ParamId),
     Local(VarId),
 }
 
-/// A running sum: what iterations add up and read.
+/// A running sum, which iterations add to and read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan {
     pub(crate) reduction: Reduction,
     pub(crate) target: Target,
-    /// The statement of the loop's body that adds. Those in front of it see the sum without this iteration, those behind it
-    /// the sum with it.
+    /// The position of the adding statement in the loop's body. Earlier statements see the sum without this
+    /// iteration, later ones with it.
     pub(crate) update: usize,
 }
 
-/// What is known of one kernel beside its loops.
+/// The facts about a kernel, apart from its loops.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// Of each loop that is shared out over threads, by its variable.
+    /// The reductions of each loop that is shared out over threads, by its variable.
     pub(crate) reductions: BTreeMap<VarId, Vec<(Reduction, Target)>>,
     pub(crate) scan: Option<Scan>,
-    /// How deep loops over threads are nested below the outermost loop.
+    /// The nesting depth of loops over threads below the outermost loop.
     pub(crate) depth: usize,
-    /// Arrays of a team, declared in the loop over teams.
+    /// A team's arrays, declared in the loop over teams.
     pub(crate) team_arrays: Vec<VarId>,
-    /// Parameters that it mentions.
+    /// Parameters that the kernel mentions.
     pub(crate) params: BTreeSet<ParamId>,
-    /// Variables from before the loops that it mentions.
+    /// Variables declared before the loops that the kernel mentions.
     pub(crate) lets: BTreeSet<VarId>,
     pub(crate) constants: BTreeSet<usize>,
     pub(crate) helpers: BTreeSet<usize>,
-    /// How many iterations a team takes together, if clauses name arrays; and these.
+    /// The number of iterations that a team takes together if clauses name arrays, and (`chunked`) these arrays.
     pub(crate) chunk: Option<syn::Expr>,
     pub(crate) chunked: BTreeSet<ParamId>,
-    /// Variables whose value the host can tell before the launch, within bounds.
+    /// Variables whose value the host can bound before the launch.
     pub(crate) predictable: BTreeSet<VarId>,
 }
 
 impl Facts {
-    /// All reductions to parameters, once each.
+    /// Returns all reductions to parameters, once each.
     pub(crate) fn cells(&self) -> Vec<(Reduction, ParamId)> {
         let mut cells = Vec::new();
         for (reduction, target) in self.reductions.values().flatten() {
@@ -59,7 +59,7 @@ impl Facts {
         cells
     }
 
-    /// The type of what runs along.
+    /// Returns the type of the running sum.
     pub(crate) fn scan_element(&self, function: &Function, types: &Types) -> Option<Scalar> {
         self.scan.map(|scan| match scan.target {
             Target::Cell(param) => function.params[param].element,
@@ -67,7 +67,7 @@ impl Facts {
         })
     }
 
-    /// The parameter that a running sum starts from and leads to, if it is one.
+    /// Returns the parameter that holds a running sum before and after the loop, if it is one.
     pub(crate) fn scan_cell(&self) -> Option<ParamId> {
         match self.scan {
             Some(Scan { target: Target::Cell(param), .. }) => Some(param),
@@ -75,7 +75,7 @@ impl Facts {
         }
     }
 
-    /// Whether the host can tell before the launch what the expression is, within bounds.
+    /// Returns whether the host can bound the expression's value before the launch.
     pub(crate) fn is_predictable(&self, types: &Types, expr: &Expr) -> bool {
         let all = |parts: &[&Expr]| parts.iter().all(|part| self.is_predictable(types, part));
         types.of(expr.ty).is_integer()

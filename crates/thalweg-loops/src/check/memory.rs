@@ -1,4 +1,4 @@
-//! A team's memory: which arrays are held in chunks, and that there is room for all.
+//! A team's memory: the arrays that are held in chunks, and a check that everything fits.
 
 use super::{Check, TEAM_BYTES};
 use crate::clauses::Sized;
@@ -8,7 +8,7 @@ use quote::ToTokens;
 use std::collections::BTreeSet;
 
 impl Check<'_> {
-    /// The clauses of `distribute`.
+    /// Checks the clauses of `distribute`.
     pub(super) fn chunks(&mut self, kernel: &Loop) {
         let Some(distribute) = &kernel.share.distribute else { return };
         for Sized { name, len } in distribute.chunked() {
@@ -20,7 +20,7 @@ impl Check<'_> {
             if !matches!(one.kind, ParamKind::Array(_, 1)) || one.team.is_some() {
                 self.refuse(
                     name.span(),
-                    "a chunk is of an array of one dimension, a slice, which `teams` does not name",
+                    "a chunk belongs to a one-dimensional array, a slice, that `teams` does not name",
                 );
             }
             let is_read_only = one.direction() == Some(crate::ir::Direction::In);
@@ -34,7 +34,7 @@ impl Check<'_> {
             let tokens = |len: &syn::Expr| len.to_token_stream().to_string();
             match &self.facts.chunk {
                 Some(chunk) if tokens(chunk) != tokens(len) => {
-                    self.refuse(name.span(), "all chunks of a loop have one length; write the same number");
+                    self.refuse(name.span(), "all chunks of a loop must have the same length; write the same number");
                 }
                 _ => self.facts.chunk = Some(len.clone()),
             }
@@ -42,7 +42,7 @@ impl Check<'_> {
         }
     }
 
-    /// That teams have the memory, as far as literals tell.
+    /// Checks that the memory of a team suffices, as far as lengths are literals.
     pub(super) fn memory(&mut self, kernel: &Loop) {
         let literal = |len: &syn::Expr| match len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse::<usize>().ok(),

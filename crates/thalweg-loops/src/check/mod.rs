@@ -1,8 +1,9 @@
-//! Whether iterations that run at once leave each other alone, as far as the source tells; and what each kernel consists of.
+//! Checks that concurrent iterations do not conflict, as far as the source tells; and collection of the facts about
+//! each kernel.
 //!
-//! What is refused here would give another result on a device than in a plain loop, or another one in each run. Whether
-//! *different* indices meet the same element depends on the numbers of a launch: the plan that [`crate::plan`] writes looks
-//! at that.
+//! Code refused here would give a different result on a device than in a plain loop, or a different one in each run.
+//! Whether *different* indices refer to the same element depends on the numbers of a launch: the plan that
+//! [`crate::plan`] generates checks that.
 
 mod facts;
 mod memory;
@@ -20,10 +21,10 @@ use syn::{Error, Result};
 pub(crate) use facts::{Facts, Scan, Target};
 use reductions::{find_reductions, is_target};
 
-/// The memory that a team has on every device.
+/// The memory that a team has on every device, in bytes.
 pub(crate) const TEAM_BYTES: usize = 48 << 10;
 
-/// Looks at all kernels.
+/// Checks all kernels.
 pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Facts>> {
     let mut errors: Option<Error> = None;
     let mut all = Vec::new();
@@ -52,12 +53,12 @@ pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Fact
     }
 }
 
-/// A loop that the walk is in.
+/// A loop around the current position of the walk.
 struct Around {
     var: VarId,
     is_shared: bool,
     is_parallel: bool,
-    /// Whether a loop inside it is shared out over threads, too.
+    /// Whether a loop inside it is also shared out over threads.
     has_inner: bool,
 }
 
@@ -65,9 +66,9 @@ struct Check<'a> {
     function: &'a Function,
     types: &'a Types,
     facts: Facts,
-    /// Variables, each with the number of loops over threads around it.
+    /// Variables in scope, each with the number of loops over threads around it.
     scope: Vec<(VarId, usize)>,
-    /// Variables that others are computed from.
+    /// For each variable, the variables it is computed from.
     made_of: BTreeMap<VarId, BTreeSet<VarId>>,
     errors: &'a mut Option<Error>,
 }
@@ -94,7 +95,7 @@ impl Check<'_> {
         }));
         for expr in [&kernel.first, &kernel.end] {
             if !self.facts.is_predictable(self.types, expr) {
-                self.refuse(expr.span, "how far the outermost loop runs is known before the launch; compute it from parameters and lengths");
+                self.refuse(expr.span, "the range of the outermost loop must be known before the launch; compute it from parameters and lengths");
             }
         }
         self.chunks(kernel);
@@ -105,7 +106,7 @@ impl Check<'_> {
 
     fn mentioned(&mut self, kernel: &Loop) {
         let Facts { params, lets, constants, helpers, .. } = &mut self.facts;
-        // What a running sum starts from is no argument of the loop's own.
+        // The initial value of a running sum is not an argument of the loop.
         let variables = &self.function.variables;
         let before = self.function.lets.iter().map(|(var, _)| *var).filter(|var| !variables[*var].is_mutable);
         let before: BTreeSet<VarId> = before.collect();
@@ -148,15 +149,18 @@ impl Check<'_> {
         if let Some(parallel) = &one.share.parallel {
             if !is_outermost && around[0].is_parallel {
                 let message =
-                    "the outermost loop is shared out over threads already; leave `#[parallel_for]` out there, or here";
+                    "the outermost loop is already shared out over threads; remove `#[parallel_for]` there, or here";
                 self.refuse(parallel.span, message);
             }
             if threads >= 3 {
-                self.refuse(parallel.span, "a team has three dimensions of threads; leave `#[parallel_for]` out here");
+                self.refuse(
+                    parallel.span,
+                    "a team has only three dimensions of threads; remove `#[parallel_for]` here",
+                );
             }
             for range in [&one.first, &one.end] {
                 if !self.facts.is_predictable(self.types, range) {
-                    self.refuse(range.span, "how many threads there are is chosen before the launch; compute the range from parameters, lengths and outer loops' variables");
+                    self.refuse(range.span, "the number of threads is chosen before the launch; compute the range from parameters, lengths and outer loops' variables");
                 }
             }
             self.reductions(one, threads, is_outermost);
@@ -246,7 +250,8 @@ impl Check<'_> {
         self.reads_of(expr, around, None);
     }
 
-    /// What is read to be assigned. A reduction's target is a part of it inside the loop, and not for others to read.
+    /// Checks a value that is assigned to a place. Inside the loop, a reduction's target is only one thread's part,
+    /// and must not be read otherwise.
     fn reads_of(&mut self, expr: &Expr, around: &[Around], to: Option<&Place>) {
         let mut wrong = Vec::new();
         let reduced: Vec<_> =
@@ -270,7 +275,7 @@ impl Check<'_> {
         }
     }
 
-    /// Of an array that is held in chunks, iteration i has element i.
+    /// Checks an access to an array that is held in chunks: iteration i may access element i only.
     fn chunk_index(&self, element: &Element, around: &[Around]) -> Option<(Span, String)> {
         let Array::Param(param) = element.array else { return None };
         let name = &self.function.params[param].name;
@@ -317,7 +322,7 @@ impl Check<'_> {
         }
     }
 
-    /// What is written is an element of this iteration's own.
+    /// Checks that only one iteration writes an element.
     fn element(&mut self, element: &Element, around: &[Around]) {
         let threads = around.iter().filter(|around| around.is_parallel).count();
         if let Some((span, message)) = self.chunk_index(element, around) {
@@ -331,7 +336,7 @@ impl Check<'_> {
             Array::Local(var) => {
                 let level = self.scope.iter().rev().find(|(known, _)| *known == var).map_or(0, |(_, level)| *level);
                 if level == threads {
-                    return; // its own
+                    return; // private to the thread
                 }
                 (self.name(var), false)
             }
@@ -374,7 +379,7 @@ impl Check<'_> {
         }
     }
 
-    /// Loops' variables that an expression is made of, also by way of other variables.
+    /// Adds the variables that an expression depends on, also indirectly.
     fn used(&self, expr: &Expr, used: &mut BTreeSet<VarId>) {
         walk::expr(expr, &mut |inner| {
             if let ExprKind::Var(var) = inner.kind {

@@ -1,11 +1,11 @@
-//! Reductions: what adds up, declared or found, and whether it is nothing else.
+//! Reductions, declared or detected, and the check that their targets are used for nothing else.
 
 use super::{Around, Check, Target};
 use crate::clauses::Reduction;
 use crate::ir::{Binary, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt};
 use crate::walk;
 
-/// Sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
+/// Detects sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
 pub(super) fn find_reductions(function: &Function, kernel: &mut Loop, running: Option<Target>) {
     let mut found: Vec<(Reduction, ParamId)> = Vec::new();
     assignments(&kernel.body, &mut |place, op, value| {
@@ -52,7 +52,7 @@ pub(super) fn mentions(expr: &Expr, target: Target) -> bool {
     found
 }
 
-/// The operation by which an assignment adds to the target.
+/// Returns the operation by which an assignment adds to the target.
 pub(super) fn reduction_of(op: Option<Binary>, value: &Expr, target: Target) -> Option<Reduction> {
     match (op, &value.kind) {
         (Some(Binary::Add), _) if !mentions(value, target) => Some(Reduction::Sum),
@@ -78,7 +78,10 @@ impl Check<'_> {
                     Target::Cell(param)
                 }
                 (Some(_), _) => {
-                    self.refuse(name.span(), "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop");
+                    self.refuse(
+                        name.span(),
+                        "threads of a nested loop cannot synchronise; remove `#[parallel_for]` from the inner loop",
+                    );
                     continue;
                 }
                 _ => {
@@ -92,7 +95,7 @@ impl Check<'_> {
             if threads > 0 && !is_outermost {
                 self.refuse(
                     name.span(),
-                    "the threads of a loop inside another cannot meet; leave `#[parallel_for]` out at the inner loop",
+                    "threads of a nested loop cannot synchronise; remove `#[parallel_for]` from the inner loop",
                 );
             }
             let mut deeper = None;
@@ -102,7 +105,7 @@ impl Check<'_> {
                 }
             });
             if let Some(span) = deeper {
-                self.refuse(span, "a loop with a reduction has one dimension; leave `#[parallel_for]` out here");
+                self.refuse(span, "a loop with a reduction has only one dimension; remove `#[parallel_for]` here");
             }
             if let Target::Cell(param) = target
                 && self.function.params[param].direction() == Some(crate::ir::Direction::In)
@@ -113,7 +116,7 @@ impl Check<'_> {
         }
     }
 
-    /// Whether a loop around reduces the target by this operation.
+    /// Returns whether an enclosing loop reduces the target by this operation.
     pub(super) fn is_reduced(&self, target: Target, op: Option<Binary>, value: &Expr, around: &[Around]) -> bool {
         let declared = around.iter().filter_map(|around| self.facts.reductions.get(&around.var)).flatten();
         let declared = declared.filter(|(_, reduced)| *reduced == target).map(|(reduction, _)| *reduction).next();

@@ -1,7 +1,8 @@
-//! Running sums: found or declared, and whether what is added can be told without the sum itself.
+//! Running sums, declared or detected, and the check that contributions do not depend on the sum itself.
 //!
-//! Devices go over the iterations twice: once for the sums of runs of iterations, with nothing stored, and once with what
-//! stands before each run. So what an iteration adds is computed from what the loop does not store, and not from the sum.
+//! Devices run the iterations twice: once to compute the sums of runs of iterations, storing nothing, and once from
+//! the prefix of each run. So the contribution of an iteration may depend neither on the loop's stores nor on the
+//! sum.
 
 use super::reductions::{assignments, is_target, mentions, reduction_of};
 use super::{Check, Facts, Scan, Target};
@@ -19,7 +20,8 @@ fn target_of(place: &Place) -> Option<Target> {
     }
 }
 
-/// The running sum that a loop declares by `scan`, or has: a variable of the function, or a parameter that is read, too.
+/// Returns the running sum that a loop declares by `scan` or contains: a variable of the function, or a parameter
+/// that is also read.
 pub(super) fn find(function: &Function, kernel: &Loop) -> Option<(Target, Reduction)> {
     if let Some((reduction, name)) = kernel.share.scans().first() {
         let is_it = |var: &VarId| function.variables[*var].name == *name;
@@ -52,14 +54,15 @@ pub(super) fn find(function: &Function, kernel: &Loop) -> Option<(Target, Reduct
     found
 }
 
-/// How often a loop reads the target.
+/// Counts how often a loop reads the target.
 fn reads(kernel: &Loop, target: Target) -> usize {
     let mut count = 0;
     walk::statements(&kernel.body, &mut |expr| count += usize::from(is_target(expr, target)));
     count
 }
 
-/// Looks at the variables from before the loops that are `mut`: each runs along in one loop, and is known nowhere else.
+/// Checks the `mut` variables declared before the loops: each must be a running sum in one loop, and unused
+/// elsewhere.
 pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], errors: &mut Option<Error>) {
     let mut refuse = |span, message: String| {
         let error = Error::new(span, message);
@@ -105,10 +108,10 @@ pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], 
     }
 }
 
-/// What is known in front of the statement that adds.
+/// State before the adding statement.
 #[derive(Default)]
 struct Head {
-    /// Variables that the sum so far went into.
+    /// Variables that depend on the sum so far.
     made_of_sum: BTreeSet<VarId>,
     /// Arrays that were stored to.
     stored: BTreeSet<ParamId>,
@@ -119,15 +122,15 @@ impl Check<'_> {
         self.facts.scan.is_some_and(|scan| scan.target == target)
     }
 
-    /// The loop's running sum, if it has one.
+    /// Checks and records the loop's running sum, if it has one.
     pub(super) fn scan(&mut self, kernel: &Loop, running: Option<(Target, Reduction)>) {
         let mut inner = Vec::new();
         walk::loops(&kernel.body, &mut |one| inner.extend(one.share.scans().iter().map(|(_, name)| name.span())));
         for span in inner {
-            self.refuse(span, "the outermost loop alone has running sums; leave `#[parallel_for]` out here");
+            self.refuse(span, "only the outermost loop can have a running sum; remove `#[parallel_for]` here");
         }
         if let Some((_, second)) = kernel.share.scans().get(1) {
-            self.refuse(second.span(), "one loop has one running sum; write a loop for each");
+            self.refuse(second.span(), "a loop has at most one running sum; write a loop for each");
         }
         let Some((target, reduction)) = running else {
             if let Some((_, name)) = kernel.share.scans().first() {
@@ -144,7 +147,7 @@ impl Check<'_> {
         };
         let span = kernel.share.scans().first().map_or(span, |(_, name)| name.span());
         if !kernel.share.is_combined() {
-            self.refuse(span, "iterations with a running sum are shared out over teams and threads at once; write `#[distribute]` above `#[parallel_for(scan(..))]`");
+            self.refuse(span, "a loop with a running sum must be shared out over teams and threads at once; write `#[distribute]` above `#[parallel_for(scan(..))]`");
         }
         if self.function.is_split {
             self.refuse(
@@ -161,13 +164,13 @@ impl Check<'_> {
         if let Some(clause) = kernel.share.distribute.as_ref().and_then(|one| one.chunked().next()) {
             self.refuse(
                 clause.name.span(),
-                "a loop with a running sum holds no chunks of arrays; leave the clause out",
+                "a loop with a running sum cannot hold chunks of arrays; remove the clause",
             );
         }
         if let Target::Cell(param) = target
             && self.function.params[param].direction() != Some(crate::ir::Direction::Inout)
         {
-            self.refuse(span, format!("a running sum starts from what `{name}` holds; make it `&mut`"));
+            self.refuse(span, format!("a running sum starts from the value of `{name}`; make it `&mut`"));
         }
         let is_update = |one: &Stmt| matches!(one, Stmt::Assign { place, .. } if target_of(place) == Some(target));
         let mut updates = 0;
@@ -182,7 +185,7 @@ impl Check<'_> {
         if reduction_of(*op, value, target) != Some(reduction) {
             let message = if mentions(value, target) && op.is_some() {
                 format!(
-                    "what is added to `{name}` is made of `{name}` itself: the iterations have to run one after the other; add what does not depend on it"
+                    "the value added to `{name}` depends on `{name}` itself: the iterations would have to run one after the other; add a value that does not depend on it"
                 )
             } else {
                 format!(
@@ -209,11 +212,11 @@ impl Check<'_> {
         let stored_shared: Vec<_> =
             all.into_iter().filter(|expr| self.reads_shared(expr, kernel)).map(|expr| expr.span).collect();
         for span in stored_shared {
-            self.refuse(span, "the sum is taken before anything is stored, and this may be stored to by any iteration; write another loop");
+            self.refuse(span, "the sum is computed before anything is stored, and any iteration may store to this; write another loop");
         }
     }
 
-    /// Whether an array is read that any iteration may store to.
+    /// Returns whether an expression reads an array that any iteration may store to.
     fn reads_shared(&self, expr: &Expr, kernel: &Loop) -> bool {
         let ExprKind::Element(element) = &expr.kind else { return false };
         let Array::Param(param) = element.array else { return false };
@@ -225,8 +228,8 @@ impl Check<'_> {
         is_stored && self.function.params[param].is_shared
     }
 
-    /// Statements in front of the one that adds: what the sum goes into, and what is stored. `is_made` says that whether they
-    /// run depends on the sum.
+    /// Analyses the statements before the adding one: which variables depend on the sum, and which arrays are stored
+    /// to. `is_made` says that whether they run depends on the sum.
     fn head(&mut self, statements: &[Stmt], head: &mut Head, (is_loop, is_made): (bool, bool)) {
         let target = self.facts.scan.map(|scan| scan.target);
         let made = |head: &Head, expr: &Expr| {
@@ -267,7 +270,10 @@ impl Check<'_> {
                         }
                         Place::Element(Element { array: Array::Param(param), .. }) => {
                             if is_loop {
-                                self.refuse(*span, "in front of the statement that adds, inner loops store nothing; move this behind it");
+                                self.refuse(
+                                    *span,
+                                    "inner loops must not store before the statement that adds; move this after it",
+                                );
                             }
                             head.stored.insert(*param);
                         }
@@ -296,7 +302,7 @@ impl Check<'_> {
                 }
                 Stmt::Block(block) => self.head(block, head, (is_loop, is_made)),
                 Stmt::Break | Stmt::Continue if is_made => {
-                    let message = "whether the inner loop goes on depends on the sum so far, and what follows with it; move the loop behind the statement that adds";
+                    let message = "the end of the inner loop depends on the sum so far, and so does everything after it; move the loop after the statement that adds";
                     let span = self.function.name.span();
                     self.refuse(span, message);
                 }

@@ -1,9 +1,9 @@
-//! The body for cores: the loops as they are written, the outermost one in pieces.
+//! The body for cores: the loops as written, with the outermost one in pieces.
 //!
-//! Arrays that are written are cut where the plan says that one iteration's elements end and the next one's begin; each
-//! piece has its part by a name that indices of the whole array lead into. All of it is safe Rust: a mistake here is a panic
-//! or a compile error, never a race. Sums of floating-point numbers are taken in the order in which a team's threads take
-//! them, so that both bodies give the same bits.
+//! Written arrays are cut where the plan says that one iteration's elements end and the next one's begin. Each piece
+//! has its part under the array's name, indexed as the whole array. All of it is safe Rust: a mistake here is a panic
+//! or a compile error, never a race. Sums of floating-point numbers are computed in the order in which a team's
+//! threads compute them, so that both bodies give the same bits.
 
 mod scan;
 
@@ -18,7 +18,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use syn::visit_mut::VisitMut;
 
-/// What takes the place of an outermost loop.
+/// Returns the code that replaces an outermost loop.
 pub(crate) fn lower(
     function: &Function,
     types: &Types,
@@ -36,7 +36,7 @@ pub(crate) fn lower(
     Inner { function, types, facts, team, loops, met: 0 }.visit_block_mut(&mut body);
 
     let written = plan::written(function, kernel);
-    // Those that each iteration has a copy of keep what they hold.
+    // Arrays that each iteration has a private copy of are not changed.
     let is_copied = |param: &ParamId| is_own(function, kernel, *param);
     let cut: Vec<(usize, &Ident)> = written
         .iter()
@@ -56,7 +56,7 @@ pub(crate) fn lower(
     let range = if function.is_split { made!(piece.range::<#ty>()) } else { range_of(kernel) };
     let names_in: TokenStream = names.iter().map(|name| made!(mut #name,)).collect();
     let cuts = names.iter().zip(&numbers).map(|(name, number)| {
-        // Any iteration may touch any element: they run one after the other.
+        // If any iteration may touch any element, they run one after the other.
         let is_shared = function.params.iter().any(|param| param.is_shared && param.name == **name);
         if is_shared { made!(::core::option::Option::None) } else { made!(nest.cut(#number)) }
     });
@@ -137,7 +137,7 @@ pub(crate) fn lower(
     }}
 }
 
-/// A loop's range without its end, as it is written.
+/// Returns a loop's range as written, with an exclusive end.
 pub(crate) fn range_of(kernel: &Loop) -> TokenStream {
     let mut range = &*kernel.source.expr;
     while let syn::Expr::Paren(inner) = range {
@@ -152,7 +152,7 @@ pub(crate) fn range_of(kernel: &Loop) -> TokenStream {
     }
 }
 
-/// Whether each iteration has an element of its own, which nobody sees behind it.
+/// Returns whether each iteration has a private element, which is not visible afterwards.
 fn is_own(function: &Function, kernel: &Loop, param: ParamId) -> bool {
     let Some(distribute) = &kernel.share.distribute else { return false };
     let name = &function.params[param].name;
@@ -170,7 +170,7 @@ fn own(function: &Function, kernel: &Loop, param: ParamId) -> TokenStream {
     made!(let mut #name = thalweg_support::Own(#value);)
 }
 
-/// A team's copy of an array: a piece's.
+/// Returns the code that gives a piece its team copy of an array.
 fn team_copy(function: &Function, param: ParamId) -> Option<TokenStream> {
     let param = &function.params[param];
     let team = param.team.as_ref()?;
@@ -211,13 +211,13 @@ pub(crate) fn combine(reduction: Reduction, element: Scalar) -> TokenStream {
     made!(<#ty as thalweg_support::Number>::#name)
 }
 
-/// Takes the attributes of loops away, and puts sums over threads in their place.
+/// Removes the attributes of loops, and replaces loops that reduce over threads.
 struct Inner<'a> {
     function: &'a Function,
     types: &'a Types,
     facts: &'a Facts,
     team: usize,
-    /// The loops' variables in the order of the source, and how many of them the visit has met.
+    /// The loops' variables in source order, and the number of loops visited so far.
     loops: Vec<VarId>,
     met: usize,
 }
@@ -234,7 +234,7 @@ impl VisitMut for Inner<'_> {
             Target::Cell(param) => self.function.params[*param].element,
             Target::Local(var) => self.types.of(self.function.variables[*var].ty),
         };
-        // What does not depend on the order is done as it is written.
+        // Reductions that do not depend on the order are left as written.
         let inexact: Vec<_> = reductions
             .iter()
             .filter(|(reduction, target)| {
@@ -273,6 +273,6 @@ impl VisitMut for Inner<'_> {
             }
             #behind
         }};
-        *expr = syn::parse2(whole).expect("it is a block");
+        *expr = syn::parse2(whole).expect("the replacement is a block");
     }
 }

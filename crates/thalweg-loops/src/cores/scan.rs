@@ -1,4 +1,4 @@
-//! A running sum on cores: the loop as it is written where that gives the same numbers, and else in two passes, in the order in
+//! Running sums on cores: the loop as written if that gives the same numbers; otherwise two passes, in the order in
 //! which the kernels combine them.
 
 use super::{combine, identity};
@@ -10,24 +10,24 @@ use crate::types::Types;
 use proc_macro2::{Ident, TokenStream};
 use syn::visit_mut::VisitMut;
 
-/// What a body for cores is made of.
+/// The components of a body for cores.
 pub(super) struct Pieces {
     /// The call of the plan.
     pub(super) plan: TokenStream,
     pub(super) range: TokenStream,
     /// The type of the loop's variable.
     pub(super) ty: Ident,
-    /// The arrays that are written, as a pattern, cut in parts, and where.
+    /// The written arrays: as a pattern, as parts, and where they are cut.
     pub(super) names: TokenStream,
     pub(super) parts: TokenStream,
     pub(super) cuts: Vec<TokenStream>,
-    /// What stands in front of a piece, and of an iteration.
+    /// The code before a piece, and before an iteration.
     pub(super) copies: TokenStream,
     pub(super) own: TokenStream,
     pub(super) team: usize,
 }
 
-/// Makes a variable of a value.
+/// Returns the code that turns a value into a variable.
 type Begin<'a> = Box<dyn Fn(TokenStream) -> TokenStream + 'a>;
 
 pub(super) fn lower(
@@ -46,7 +46,7 @@ pub(super) fn lower(
     let mut sums_alone = body.clone();
     sums_alone.stmts.truncate(scan.update + 1);
     NoStores { function }.visit_block_mut(&mut sums_alone);
-    // The sum under its name, from this value; and the name of the value.
+    // `begin` declares the sum under its name from a value; `value` reads it.
     let (start, begin, value, back) = match scan.target {
         Target::Local(var) => {
             let name = &function.variables[var].name;
@@ -104,7 +104,7 @@ pub(super) fn lower(
     }}
 }
 
-/// Takes out what is stored to parameters.
+/// Removes stores to parameters.
 struct NoStores<'a> {
     function: &'a Function,
 }

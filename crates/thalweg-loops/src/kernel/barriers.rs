@@ -1,11 +1,13 @@
-//! Lines of the text, and the barriers of a team: no barrier follows another on any path around loops over threads.
+//! Output of text lines, and the barriers of a team: no barrier follows another on any path around loops over
+//! threads.
 //!
-//! A second barrier has nothing to wait for. It costs time, and PoCL 3.1 miscompiles such pairs: all threads of a team
-//! execute a statement that one of them was to execute. A pair may have a loop between that runs no iteration, or be the last
-//! barrier of one iteration and the first of the next.
+//! A second barrier has nothing to wait for. It costs time, and PoCL 3.1 miscompiles such pairs: all threads of a
+//! team execute a statement that only one of them should execute. A pair may be separated by a loop that runs no
+//! iteration, or be the last barrier of one iteration and the first of the next.
 //!
 //! Invariants:
-//! 1. A barrier is left out only if the team has met on every path to it and no thread has touched shared memory since.
+//! 1. A barrier is left out only if the team has synchronised on every path to it and no thread has touched shared
+//!    memory since.
 //! 2. A line that might touch shared memory counts as one that does.
 
 use super::Writer;
@@ -29,7 +31,7 @@ impl Writer<'_> {
         self.text.push('\n');
     }
 
-    /// A barrier, if the team has not met.
+    /// Emits a barrier, unless the team has just synchronised.
     pub(super) fn barrier(&mut self) {
         if !self.has_met {
             self.line(BARRIER);
@@ -51,16 +53,16 @@ impl Writer<'_> {
         self.line(brackets);
     }
 
-    /// A statement that leaves the innermost loop, or this iteration of it.
+    /// Emits a statement that leaves the innermost loop, or this iteration of it.
     pub(super) fn jump(&mut self, line: &str) {
         self.line(line);
         if let Some(jumps) = self.jumps.last_mut() {
             *jumps &= self.has_met;
         }
-        self.has_met = true; // no path goes on from here
+        self.has_met = true; // no path continues from here
     }
 
-    /// Two branches; all threads of a team take the same one.
+    /// Emits two branches; all threads of a team take the same one.
     pub(super) fn either(
         &mut self,
         condition: &str,
@@ -80,12 +82,12 @@ impl Writer<'_> {
         self.close();
     }
 
-    /// A loop that all threads of a team run alike.
+    /// Emits a loop that all threads of a team run identically.
     pub(super) fn repeat(&mut self, head: &str, body: impl Fn(&mut Self)) {
         self.repeat_in(head, "}", body);
     }
 
-    /// As [`repeat`](Self::repeat), with closing brackets that fit the head.
+    /// Like [`repeat`](Self::repeat), with closing brackets that match the head.
     pub(super) fn repeat_in(&mut self, head: &str, brackets: &str, body: impl Fn(&mut Self)) {
         let (start, before) = (self.text.len(), self.has_met && !touches(head));
         let once = |writer: &mut Self, has_met: bool| {
@@ -102,7 +104,7 @@ impl Writer<'_> {
             if before {
                 return;
             }
-            // An iteration ends as it may begin, but for the first.
+            // Every iteration but the first begins synchronised, as the one before it ended.
             let met = again(self);
             once(self, false);
             if self.text[start..] != met {
@@ -119,8 +121,8 @@ impl Writer<'_> {
         self.has_met = false;
     }
 
-    /// Iterations that teams, or threads, take by themselves. Nothing is known of the barriers around them inside, nor of those
-    /// inside behind them.
+    /// Emits iterations that teams or threads execute independently. Inside, nothing is known about the barriers
+    /// around them, and nothing about the inner barriers afterwards.
     pub(super) fn apart(&mut self, head: &str, brackets: &str, body: impl FnOnce(&mut Self)) {
         self.open(head);
         self.has_met = false;

@@ -1,4 +1,4 @@
-//! Expressions in the text.
+//! Lowering of expressions to text.
 
 use super::{TargetKey, Writer};
 use crate::ir::{Array, Binary, Element, Expr, ExprKind, Math};
@@ -6,7 +6,7 @@ use crate::parse::text_name;
 use crate::types::Scalar;
 
 impl Writer<'_> {
-    /// An expression, in brackets where others would take it apart.
+    /// Returns the text of an expression, in brackets if its context could split it.
     pub(super) fn operand(&mut self, expr: &Expr) -> String {
         let text = self.expr(expr);
         match expr.kind {
@@ -61,15 +61,19 @@ impl Writer<'_> {
         }
     }
 
-    /// A length: of what the team holds, the length of that.
+    /// Returns the text of a length; for a team's private array, the length of that.
     pub(super) fn extent(&mut self, param: usize, dimension: Option<usize>) -> String {
         let one = &self.function.params[param];
         let name = text_name(&one.name);
         if !one.is_access() {
-            let length = one.team.as_ref().map(|team| team.len.clone()).expect("what is no access is each team's own");
+            let length = one
+                .team
+                .as_ref()
+                .map(|team| team.len.clone())
+                .expect("a parameter that is not accessed is private to each team");
             return format!("(UINT64){}", self.length(&length));
         }
-        // A piece's window has another size than the array.
+        // The size of a piece's window differs from that of the array.
         let letter = if self.function.is_windowed(param) { 'w' } else { 'n' };
         match dimension {
             Some(dimension) => format!("(UINT64){name}_{letter}{dimension}"),
@@ -104,7 +108,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An operand of this operation, without brackets where everybody knows which of the two comes first.
+    /// Returns the text of an operand of this operation, without brackets if the precedence is common knowledge.
     fn beside(&mut self, op: Binary, operand: &Expr, is_left: bool) -> String {
         let is_sum = |op: Binary| matches!(op, Binary::Add | Binary::Sub);
         match &operand.kind {
@@ -140,7 +144,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A statement that stores a value.
+    /// Returns the text of a statement that stores a value.
     pub(super) fn store(&mut self, element: &Element, value: &str) -> String {
         let is_safe = self.is_safe(element);
         let (name, lengths) = self.site(element);
@@ -152,7 +156,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The indices in what the task has of the array.
+    /// Returns the indices within the task's part of the array.
     fn indices(&mut self, element: &Element) -> Vec<String> {
         let windowed = match element.array {
             Array::Param(param) if self.function.is_windowed(param) => Some(self.param_text(param)),
@@ -165,18 +169,19 @@ impl Writer<'_> {
         element.indices.iter().enumerate().map(index).collect()
     }
 
-    /// `SAFE_` if the host cannot tell whether the element is there.
+    /// Returns `SAFE_` if the host cannot tell whether the element exists.
     fn is_safe(&self, element: &Element) -> &'static str {
         let all = element.indices.iter().all(|index| self.facts.is_predictable(self.types, index));
         if all { "" } else { "SAFE_" }
     }
 
-    /// What the text calls the array, and how long it is; nothing of a chunk, whose index is the thread's own.
+    /// Returns the array's name in the text, and its length; no length for a chunk, whose index is always `in_chunk`.
     fn site(&mut self, element: &Element) -> (String, Option<String>) {
         match element.array {
             Array::Local(var) => {
                 let variable = &self.function.variables[var];
-                let (name, length) = (variable.text.clone(), variable.array.clone().expect("it is an array"));
+                let (name, length) =
+                    (variable.text.clone(), variable.array.clone().expect("only arrays have elements"));
                 let length = self.length(&length);
                 (name, Some(length))
             }
@@ -195,7 +200,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whether the operation is written as a call, which needs no brackets.
+/// Returns whether the operation is written as a call, which needs no brackets.
 fn is_call(op: Binary, ty: Scalar, expr: &Expr) -> bool {
     let is_literal = matches!(&expr.kind, ExprKind::Binary(_, _, b) if matches!(&b.kind, ExprKind::Integer(digits) if digits != "0"));
     match op {
@@ -205,7 +210,7 @@ fn is_call(op: Binary, ty: Scalar, expr: &Expr) -> bool {
     }
 }
 
-/// The name of a type in the names of functions: that of its parameter on the host.
+/// Returns the name of a type in function names: that of its parameter on the host.
 fn parameter_name(ty: Scalar) -> &'static str {
     ty.parameter()
 }

@@ -1,4 +1,4 @@
-//! A kernel's head: its parameters, in which order, and what elements of each buffer it may touch.
+//! A kernel's head: its parameters, their order, and the elements of each buffer that it may touch.
 
 use super::Argument;
 use crate::check::Facts;
@@ -8,7 +8,7 @@ use crate::types::Types;
 use crate::walk;
 use std::collections::BTreeSet;
 
-/// A head over as many lines as it takes.
+/// Wraps a head into lines.
 pub(super) fn wrapped(head: &str) -> String {
     let indent =
         " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(60));
@@ -73,7 +73,7 @@ pub(super) fn part_name(function: &Function, cell: ParamId) -> String {
     format!("{}_parts", text_name(&function.params[cell].name))
 }
 
-/// A parameter in the head; the first of a running sum's kernels writes what the last one reads.
+/// Returns a parameter of the head; the first kernel of a running sum writes what the last one reads.
 pub(super) fn parameter(
     function: &Function,
     types: &Types,

@@ -1,4 +1,4 @@
-//! Loops in the text: over teams, over their threads, in chunks, and plain ones.
+//! Lowering of loops to text: over teams, over their threads, in chunks, and plain ones.
 
 use super::head::part_name;
 use super::{TargetKey, Writer, combine, identity};
@@ -7,11 +7,11 @@ use crate::clauses::Reduction;
 use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};
 use crate::walk;
 
-/// A loop's head may be an `if` behind a declaration: such heads have brackets of their own around them.
+/// The end of heads that may be an `if` after a declaration: such heads are enclosed in an additional block.
 const HEAD_ENDS: &str = "} }";
 
 impl Writer<'_> {
-    /// What stands in the kernel's braces.
+    /// Writes the body of the kernel.
     pub(super) fn body(&mut self, kernel: &Loop, chunk: Option<syn::Expr>) {
         self.team_copies();
         self.team_arrays();
@@ -41,7 +41,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The ends of a loop's range, as 64-bit integers.
+    /// Returns the ends of a loop's range, as 64-bit integers.
     pub(super) fn range(&mut self, one: &Loop) -> (String, String) {
         let (first, end) = (self.operand(&one.first), self.operand(&one.end));
         let end = if one.is_inclusive { format!("(INT64){end} + 1") } else { format!("(INT64){end}") };
@@ -60,7 +60,7 @@ impl Writer<'_> {
         self.statements(&one.body, false);
     }
 
-    /// An iteration that a team does together; its part of each reduction has this number.
+    /// Writes an iteration that a team executes together; its part of each reduction has this number.
     fn team_iteration(&mut self, one: &Loop, part: &str) {
         let cells = self.facts.cells();
         for (reduction, cell) in &cells {
@@ -73,8 +73,8 @@ impl Writer<'_> {
         self.end_parts(&cells, part);
     }
 
-    /// Whether statements outside the loops over threads read what is written: then a thread might write it in such a loop
-    /// while another one has not read it yet.
+    /// Returns whether statements outside the loops over threads read written memory: then a thread might write it in
+    /// such a loop before another one has read it.
     fn team_reads(&self, statements: &[Stmt]) -> bool {
         let is_written = |element: &Element| match element.array {
             crate::ir::Array::Local(_) => true,
@@ -124,7 +124,8 @@ impl Writer<'_> {
         }
     }
 
-    /// A team takes this many iterations together: a chunk of arrays in its memory, or a part of a sum.
+    /// Writes a loop whose iterations a team takes in groups of this many: a chunk of arrays in its memory, or a part
+    /// of a sum.
     fn chunked(&mut self, kernel: &Loop, chunk: &syn::Expr, (first, end): (&str, &str)) {
         let chunk = self.length(chunk);
         let arrays: Vec<ParamId> =
@@ -151,7 +152,7 @@ impl Writer<'_> {
         for param in arrays {
             let (name, is_last) = (self.param_text(*param), self.clause(*param, |one| &one.lastprivate));
             let base = if self.function.is_windowed(*param) { format!(" - {name}_b0") } else { String::new() };
-            // What is written back has to be there, whether the loop writes all of it or not.
+            // Everything that is written back must be loaded first, whether or not the loop writes all of it.
             if is_last || self.clause(*param, |one| &one.firstprivate) {
                 fills.push(format!("{name}_chunk[slot] = LOAD({name}, chunk_first + slot{base}, {name}_n0);"));
             }
@@ -198,7 +199,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What the threads of a team do for each number below a count, in turns.
+    /// Writes statements that a team's threads execute for each number below a count, dealt out cyclically.
     pub(super) fn together(&mut self, count: &str, statements: &[String]) {
         if statements.is_empty() {
             return;
@@ -213,7 +214,7 @@ impl Writer<'_> {
         let (ty, name) = (self.types.of(variable.ty).text(), variable.text.clone());
         let (first, end) = (self.expr(&one.first), self.operand(&one.end));
         let compare = if one.is_inclusive { "<=" } else { "<" };
-        // Rust computes the end once.
+        // Rust evaluates the end once.
         let is_fixed = self.facts.is_predictable(self.types, &one.end);
         let end = if is_fixed {
             end
@@ -230,7 +231,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A loop over a team's threads.
+    /// Writes a loop over a team's threads.
     pub(super) fn parallel(&mut self, one: &Loop, follows: bool) {
         let level = if self.is_team { 0 } else { self.level };
         let (depth, is_outer, own) = (self.facts.depth, self.is_team, nested(one));
@@ -254,7 +255,7 @@ impl Writer<'_> {
             self.renamed.insert(key, name);
         }
         if is_outer {
-            // Threads along dimensions that this loop does not use would do the same again.
+            // Threads along dimensions that this loop does not use would repeat the work.
             for unused in own..depth {
                 let axis = axis(unused).as_bytes()[0] - b'X';
                 self.line(format!("if (LOCAL_ID({axis}) == 0)"));
@@ -288,7 +289,7 @@ impl Writer<'_> {
     }
 }
 
-/// How many loops over threads are nested here, with this one.
+/// Returns the nesting depth of loops over threads, including this one.
 fn nested(one: &Loop) -> usize {
     let mut most = 0;
     walk::loops(&one.body, &mut |inner| {

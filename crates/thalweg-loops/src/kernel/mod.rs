@@ -1,15 +1,16 @@
-//! From a loop to the text of a kernel, in the dialect of `kernels/dialect.h` with what `kernels/loops.h` adds.
+//! Lowering of a loop to the text of a kernel, in the dialect of `kernels/dialect.h` with the additions of
+//! `kernels/loops.h`.
 //!
-//! The text is the same for teams of every shape: macros say how many threads a team has (`TEAM_X`, `TEAM_Y`, `TEAM_Z`),
-//! whether each of them gets one iteration at most (`ONCE_..`), and whether indices are compared with lengths (`CHECKED`).
-//! The host defines them when it knows the trips.
+//! The text is the same for teams of every shape: macros define the number of threads of a team (`TEAM_X`, `TEAM_Y`,
+//! `TEAM_Z`), whether each of them gets at most one iteration (`ONCE_..`), and whether indices are compared with
+//! lengths (`CHECKED`). The host defines them when it knows the trips.
 //!
 //! Invariants:
-//! 1. Every access to a parameter or a local array is a `LOAD` or a `STORE` whose index the plan looks at, or a `SAFE_..`,
-//!    which looks itself; or one of a chunk, which is in it by construction.
-//! 2. Every thread of a team reaches each `BARRIER`: none stands inside a loop over threads, and the loops around it run
-//!    alike for all threads of a team.
-//! 3. A loop over threads ends with a barrier if anything of its team follows.
+//! 1. Every access to a parameter or a local array is a `LOAD` or a `STORE` whose index the plan checks, or a
+//!    `SAFE_..`, which checks it itself; or an access to a chunk, which is in bounds by construction.
+//! 2. Every thread of a team reaches each `BARRIER`: none is inside a loop over threads, and the loops around it run
+//!    identically for all threads of a team.
+//! 3. A loop over threads ends with a barrier if more work of its team follows.
 //! 4. No barrier follows another on any path around loops over threads (`barriers`).
 
 mod barriers;
@@ -29,55 +30,55 @@ use std::fmt::Write as _;
 
 use head::{arguments, parameter, part_name, region, wrapped};
 
-/// One argument of a kernel, in the order of its head.
+/// An argument of a kernel, in the order of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Argument {
     Buffer(ParamId),
-    /// Elements along a dimension.
+    /// The number of elements along a dimension.
     Extent(ParamId, usize),
-    /// Elements of the whole array along a dimension, of which a piece has a window; if the loop asks for them.
+    /// The number of elements of a whole windowed array along a dimension, if the loop uses it.
     Whole(ParamId, usize),
     /// The first index in the window along a dimension.
     Base(ParamId, usize),
-    /// Elements from one index to the next along a dimension.
+    /// The number of elements from one index to the next along a dimension.
     Stride(ParamId, usize),
     Number(ParamId),
     Let(VarId),
-    /// A constant that is no integer.
+    /// A constant that is not an integer.
     Constant(usize),
-    /// What teams leave of the reduction of this number.
+    /// The parts that teams leave of this reduction.
     Parts(usize),
-    /// How many parts there are.
+    /// The number of parts.
     PartCount,
-    /// What stands before each run of iterations of its chunk, and before each chunk.
+    /// The prefix of each run of iterations in its chunk, and (`ScanParts`) of each chunk.
     ScanRuns,
     ScanParts,
     RunCount,
-    /// The first iteration of a piece, and the one behind its last.
+    /// The first iteration of a piece, and (`PieceEnd`) the one after its last.
     PieceFirst,
     PieceEnd,
 }
 
-/// A kernel, and what the host has to know to launch it.
+/// A kernel, with the information that the host needs to launch it.
 pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) arguments: Vec<Argument>,
-    /// Macros that stand for integers: constants of the program.
+    /// Macros for integers: constants of the program.
     pub(crate) defines: Vec<(String, syn::Expr)>,
-    /// Combines what the teams leave, in a fixed order: a kernel and its cells.
+    /// The kernel that combines the parts of the teams in a fixed order, and its cells.
     pub(crate) total: Option<(String, Vec<(Reduction, ParamId)>)>,
-    /// What goes before one with a running sum: the kernel of the runs' sums, and that of what stands before each chunk.
+    /// The kernels that precede one with a running sum: that of the runs' sums, and that of the chunks' prefixes.
     pub(crate) scan: Option<(String, String)>,
 }
 
-/// Iterations that a thread of a running sum takes, one after the other.
+/// Number of consecutive iterations that a thread takes in a running sum.
 pub(crate) const RUN: u32 = 8;
 
-/// Iterations that one thread of a team takes of each part of a reduction.
+/// Number of iterations that one thread of a team takes of each part of a reduction.
 const ROUNDS: u32 = 16;
 
-/// How many iterations a team takes together, where it does; as a literal or a constant.
+/// Returns the number of iterations that a team takes together, if it does; as a literal or a constant.
 pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr> {
     let is_reduced = kernel.share.is_combined() && !facts.cells().is_empty();
     let is_running = facts.scan.is_some();
@@ -90,7 +91,7 @@ pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr
     })
 }
 
-/// Threads of a team that adds up: a power of two.
+/// Returns the number of threads of a team that reduces: a power of two.
 pub(crate) fn lanes(thread_limit: u32) -> u32 {
     1 << thread_limit.ilog2()
 }
@@ -100,29 +101,30 @@ pub(super) struct Writer<'a> {
     function: &'a Function,
     types: &'a Types,
     facts: &'a Facts,
-    /// None in a function that kernels call.
+    /// `None` in a function that kernels call.
     kernel: Option<&'a Loop>,
     off: Off,
     text: String,
     indent: usize,
-    /// On every path here, the team has met at a barrier or the kernel's start, and touched no shared memory since.
+    /// On every path to this point, the team has synchronised at a barrier or the kernel's start, and has touched no
+    /// shared memory since.
     has_met: bool,
-    /// For each loop around: the same for all paths that leave the loop, or this iteration of it, by a jump.
+    /// For each enclosing loop: the same for all paths that leave the loop, or this iteration of it, by a jump.
     jumps: Vec<bool>,
-    /// What variables and cells are called here instead: parts of reductions.
+    /// Names used here instead of variables and cells: parts of reductions.
     renamed: BTreeMap<TargetKey, String>,
     defines: Vec<(String, syn::Expr)>,
-    /// Whether a team has a first thread that writes for all: outside the loops over threads.
+    /// Whether one thread writes for the whole team, as it does outside the loops over threads.
     is_team: bool,
-    /// How many loops over threads are around.
+    /// Number of enclosing loops over threads.
     level: usize,
-    /// Threads wait for each other in front of the loops over them.
+    /// Whether threads synchronise before the loops over them.
     reads_first: bool,
-    /// Nothing is stored to parameters: the pass that only adds up.
+    /// Whether nothing is stored to parameters, as in the pass that only sums up.
     is_sum_alone: bool,
 }
 
-/// A target as a key.
+/// A target usable as a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TargetKey {
     Cell(ParamId),
@@ -138,7 +140,7 @@ impl From<Target> for TargetKey {
     }
 }
 
-/// The text of the kernel with this number.
+/// Returns the text of the kernel with this number.
 pub(crate) fn lower(
     function: &Function,
     types: &Types,
@@ -210,7 +212,7 @@ pub(crate) fn lower(
     Kernel { name, text, arguments, defines, total, scan }
 }
 
-/// What stands in the braces of a function that kernels call.
+/// Returns the body text of a function that kernels call.
 pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt], value: &Expr) -> String {
     let (facts, off) = (Facts::default(), Off::default());
     let mut writer = Writer {
@@ -236,7 +238,7 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
     writer.text
 }
 
-/// The number that changes nothing, in the text.
+/// Returns the text of the identity of an operation.
 pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
     match reduction {
         Reduction::Sum => if element.is_float() { "0.0" } else { "0" }.to_owned(),
@@ -246,7 +248,7 @@ pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
     }
 }
 
-/// The macro that combines two numbers.
+/// Returns the macro that combines two numbers.
 pub(super) fn combine(reduction: Reduction, element: Scalar) -> &'static str {
     match (reduction, element.is_float()) {
         (Reduction::Sum, _) => "SUM",
@@ -258,7 +260,8 @@ pub(super) fn combine(reduction: Reduction, element: Scalar) -> &'static str {
     }
 }
 
-/// The kernel behind one that reduces: one team, which combines in the order of the parts' numbers.
+/// Returns the text of the kernel after one that reduces: one team, which combines the parts in the order of their
+/// numbers.
 fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -> String {
     let (mut heads, mut body, mut regions) = (Vec::new(), String::new(), Vec::new());
     for (_, cell) in cells {
@@ -287,7 +290,7 @@ fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -
 }
 
 impl Writer<'_> {
-    /// A length, as the text calls it; what is no literal becomes a macro.
+    /// Returns the text of a length; a length that is not a literal becomes a macro.
     pub(super) fn length(&mut self, length: &syn::Expr) -> String {
         if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = length {
             return number.base10_digits().to_owned();
@@ -322,17 +325,17 @@ impl Writer<'_> {
         }
     }
 
-    /// Whether the team's memory has the array: by `teams`, if that is not switched off.
+    /// Returns whether the array is in the team's memory: by `teams`, unless that is disabled.
     pub(super) fn is_in_team(&self, id: ParamId) -> bool {
         let param = &self.function.params[id];
         param.team.is_some() && !(self.off.team_memory && param.direction() == Some(Direction::In))
     }
 
-    /// Whether the team's memory has a chunk of the array: by `distribute`, if that is not switched off.
+    /// Returns whether a chunk of the array is in the team's memory: by `distribute`, unless that is disabled.
     pub(super) fn is_in_chunk(&self, id: ParamId) -> bool {
         let is_private = self.clause(id, |distribute| &distribute.private);
         let is_last = self.clause(id, |distribute| &distribute.lastprivate);
-        // What nobody is to see behind its iteration cannot stand where everybody sees it.
+        // Values that must not be visible after their iteration cannot be stored where other iterations see them.
         let is_needed = is_private || self.function.params[id].direction() != Some(Direction::In) && !is_last;
         self.facts.chunked.contains(&id) && (!self.off.team_memory || is_needed)
     }

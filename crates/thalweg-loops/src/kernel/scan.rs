@@ -1,7 +1,8 @@
-//! Running sums in the text: three kernels, of which the first adds up each run of iterations, the second what stands before each
-//! chunk of a team, and the third runs the loop as it is written, each thread from what stands before its run.
+//! Running sums in the text, in three kernels: the first sums up each run of iterations, the second computes the
+//! prefix of each chunk of a team, and the third runs the loop as written, each thread from the prefix of its run.
 //!
-//! After Blelloch (Prefix sums and their applications, 1990), with the scan of a team's sums by Hillis and Steele (1986).
+//! After Blelloch (Prefix sums and their applications, 1990), with the scan of a team's sums by Hillis and Steele
+//! (1986).
 
 use super::head::wrapped;
 use super::{RUN, TargetKey, Writer, combine, identity};
@@ -11,7 +12,8 @@ use crate::parse::text_name;
 use crate::types::Types;
 
 impl Writer<'_> {
-    /// The loop in runs: those of a team make a chunk. In the pass that adds up, up to the statement that does.
+    /// Writes the loop in runs; the runs of a team form a chunk. The pass that only sums up ends after the adding
+    /// statement.
     pub(super) fn runs(&mut self, kernel: &Loop, scan: Scan) {
         self.team_copies();
         let element = self.element(scan.target);
@@ -53,7 +55,7 @@ impl Writer<'_> {
     }
 }
 
-/// The second kernel: one team, which takes as many chunks at a time as it has threads.
+/// Returns the text of the second kernel: one team, which takes as many chunks at a time as it has threads.
 pub(super) fn offsets_text(function: &Function, types: &Types, facts: &Facts, name: &str) -> String {
     let Some((scan, element)) = facts.scan.zip(facts.scan_element(function, types)) else { return String::new() };
     let (text, combine, identity) =

@@ -1,4 +1,4 @@
-//! Statements in the text.
+//! Lowering of statements to text.
 
 use super::Writer;
 use crate::check::Target;
@@ -26,7 +26,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Arrays of the loop over teams are the team's; they have to be declared out here.
+    /// Declares the arrays of the loop over teams, which are shared by the team and must be declared out here.
     pub(super) fn team_arrays(&mut self) {
         for var in self.facts.team_arrays.clone() {
             let variable = &self.function.variables[var];
@@ -36,7 +36,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Statements; `follows` says that the team goes on behind them.
+    /// Writes statements; `follows` says that the team continues after them.
     pub(super) fn statements(&mut self, statements: &[Stmt], follows: bool) {
         for (n, one) in statements.iter().enumerate() {
             self.statement(one, follows || n + 1 < statements.len());
@@ -118,7 +118,7 @@ impl Writer<'_> {
         let is_own = matches!(element.array, crate::ir::Array::Local(var) if !self.facts.team_arrays.contains(&var));
         let store = self.store(element, &value);
         if self.is_team && !is_own {
-            // One thread writes for its team, when the others have read, and before they read again.
+            // One thread writes for its team, after the others have read, and before they read again.
             self.barrier();
             let is_one_condition = store.starts_with("STORE");
             self.line(format!("{}{store}", if is_one_condition { "FIRST_" } else { "if (FIRST_THREAD) " }));
@@ -128,7 +128,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What `place op= value` makes of the place.
+    /// Returns the new value of the place for `place op= value`.
     fn updated(&mut self, place: &Place, name: &str, op: crate::ir::Binary, value: &Expr) -> String {
         use crate::ir::Binary;
         let ty = match place {

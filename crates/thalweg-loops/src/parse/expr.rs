@@ -1,4 +1,4 @@
-//! Expressions.
+//! Parsing of expressions.
 
 use super::{Parser, refuse, scalar, text_name};
 use crate::ir::{Array, Binary, Constant, Element, Expr, ExprKind, Helper, Math, ParamKind, Place};
@@ -37,7 +37,7 @@ impl Parser {
                 let Some(number) = scalar(&cast.ty) else {
                     return refuse(
                         cast.ty.span(),
-                        "a number can be made another type of number alone; write one of these",
+                        "a number can only be cast to another type of number; write one of these",
                     );
                 };
                 let inner = self.expr(&cast.expr)?;
@@ -77,10 +77,10 @@ impl Parser {
             syn::Expr::Macro(one) => refuse(one.span(), "a kernel calls no macros; write what they stand for"),
             syn::Expr::Tuple(_) => refuse(span, "there are no tuples in the subset; write a variable for each number"),
             syn::Expr::Struct(_) | syn::Expr::Field(_) => {
-                refuse(span, "there are no structs in the subset; give each field as a parameter of its own")
+                refuse(span, "there are no structs in the subset; make each field a separate parameter")
             }
             syn::Expr::Array(_) => refuse(span, "an array of the subset begins with one value; write `[0.0; N]`"),
-            syn::Expr::Range(_) => refuse(span, "a part of an array cannot be named here; use indices"),
+            syn::Expr::Range(_) => refuse(span, "a part of an array cannot be used here; use indices"),
             syn::Expr::Try(one) => refuse(one.question_token.span, "a kernel cannot fail; check before the task"),
             _ => {
                 refuse(span, "the subset of kernels lacks this; write it with numbers, arrays, `if`, `while` and `for`")
@@ -88,7 +88,7 @@ impl Parser {
         }
     }
 
-    /// A block that is nothing but a value.
+    /// Parses a block that consists of a value only.
     fn tail(&mut self, block: &syn::Block) -> Result<Expr> {
         match block.stmts.as_slice() {
             [syn::Stmt::Expr(value, None)] => self.expr(value),
@@ -232,7 +232,7 @@ impl Parser {
             return refuse(call.method.span(), METHODS);
         };
         if call.args.len() != math.arguments() {
-            return refuse(call.method.span(), format!("`{name}` has another number of arguments"));
+            return refuse(call.method.span(), format!("`{name}` takes a different number of arguments"));
         }
         let mut arguments = vec![self.expr(&call.receiver)?];
         for argument in &call.args {
@@ -244,7 +244,7 @@ impl Parser {
         Ok(Expr { kind: ExprKind::Math(*math, arguments), ty, span })
     }
 
-    /// A function that was made for kernels, or a method of numbers as a function.
+    /// Parses a call of a `device` function, or of a number's method written as a function.
     fn call(&mut self, call: &syn::ExprCall) -> Result<Expr> {
         let span = call.span();
         let syn::Expr::Path(path) = &*call.func else {
@@ -270,7 +270,7 @@ impl Parser {
             self.helpers.len() - 1
         });
         if self.helpers[position].arguments.len() != arguments.len() {
-            return refuse(span, "the function is called with another number of arguments elsewhere");
+            return refuse(span, "the function is called with a different number of arguments elsewhere");
         }
         for (n, argument) in arguments.iter().enumerate() {
             self.types.unify(self.helpers[position].arguments[n], argument.ty);
@@ -278,7 +278,7 @@ impl Parser {
         Ok(Expr { kind: ExprKind::Call(position, arguments), ty: self.helpers[position].result, span })
     }
 
-    /// What can be assigned to.
+    /// Parses an expression that can be assigned to.
     pub(super) fn place(&mut self, expr: &syn::Expr) -> Result<Place> {
         match expr {
             syn::Expr::Paren(inner) => self.place(&inner.expr),
@@ -290,7 +290,7 @@ impl Parser {
                 {
                     return Ok(Place::Cell(param));
                 }
-                refuse(unary.expr.span(), "there are no references in the subset but parameters such as `&mut f64`")
+                refuse(unary.expr.span(), "the only references in the subset are parameters such as `&mut f64`")
             }
             syn::Expr::Index(_) => self.element(expr).map(Place::Element),
             syn::Expr::Path(path) => {
@@ -305,7 +305,7 @@ impl Parser {
                     (None, Some(_)) => refuse(
                         name.span(),
                         format!(
-                            "a parameter stays what it is; write `*{name} = ..` or `{name}[i] = ..`, or copy it: `let mut`"
+                            "a parameter cannot be reassigned; write `*{name} = ..` or `{name}[i] = ..`, or copy it: `let mut`"
                         ),
                     ),
                     (None, None) => refuse(name.span(), format!("there is no variable `{name}`; declare it")),
@@ -315,7 +315,7 @@ impl Parser {
         }
     }
 
-    /// An element of an array: `a[i]`, or `a[[i, j]]`.
+    /// Parses an element of an array: `a[i]`, or `a[[i, j]]`.
     fn element(&mut self, expr: &syn::Expr) -> Result<Element> {
         let syn::Expr::Index(index) = expr else { return refuse(expr.span(), "write an element, as in `a[i]`") };
         let span = index.span();
@@ -325,10 +325,10 @@ impl Parser {
             return refuse(span, "write `nrows()` or `ncols()`, or give the extent as a parameter");
         }
         let syn::Expr::Path(path) = &*index.expr else {
-            return refuse(index.expr.span(), "an array has a name here; in several dimensions write `a[[i, j]]`");
+            return refuse(index.expr.span(), "an array must be a name here; in several dimensions write `a[[i, j]]`");
         };
         let Some(name) = path.path.get_ident() else {
-            return refuse(path.span(), "an array is a parameter or a variable; give it as a parameter");
+            return refuse(path.span(), "an array must be a parameter or a variable; make it a parameter");
         };
         let (array, dims) = match (self.variable(name), self.param(name)) {
             (Some(var), _) if self.variables[var].array.is_some() => (Array::Local(var), 1),

@@ -1,7 +1,7 @@
-//! From syntax to the representation of [`crate::ir`]: the subset that cores and devices both have.
+//! Parsing of syntax to the representation of [`crate::ir`]: the subset that cores and devices share.
 //!
-//! What the subset lacks is refused here, at its token, with what to write instead. What the subset has and is still
-//! wrong, such as iterations that disturb each other, is [`crate::check`]'s matter.
+//! Syntax outside the subset is refused here, at its token, with a suggestion. Errors within the subset, such as
+//! conflicting iterations, are found by [`crate::check`].
 
 mod expr;
 mod params;
@@ -14,7 +14,7 @@ use proc_macro2::{Ident, Span};
 use std::collections::HashSet;
 use syn::{Error, ItemFn, Result};
 
-/// Reads a function.
+/// Parses a function.
 pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Types)> {
     let mut parser = Parser::default();
     let params = params::all(options, item, &mut parser)?;
@@ -29,7 +29,7 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
             if !parser.names.insert(name) {
                 return refuse(
                     param.name.span(),
-                    "the kernel's text has this name for something else; choose another one",
+                    "the kernel's text uses this name for something else; choose another one",
                 );
             }
         }
@@ -69,7 +69,7 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
     ))
 }
 
-/// Reads a function of numbers, and writes its text: what stands in its braces.
+/// Parses a function of numbers; returns the text of its body.
 pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Block) -> Result<String> {
     let mut parser = Parser::default();
     for (name, ty) in params {
@@ -85,13 +85,13 @@ pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Bl
     if let Some(constant) = parser.constants.first() {
         return refuse(
             syn::spanned::Spanned::span(&constant.path),
-            "a kernel's function knows its parameters alone; make this one of them",
+            "a kernel's function can only use its parameters; make this one of them",
         );
     }
     if let Some(helper) = parser.helpers.first() {
         return refuse(
             syn::spanned::Spanned::span(&helper.path),
-            "a kernel's function calls no other; write out what it does",
+            "a kernel's function cannot call another; write out its body",
         );
     }
     let Parser { params, variables, types, .. } = parser;
@@ -110,7 +110,7 @@ pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Bl
     Ok(crate::kernel::helper(&function, &types, &body, &value))
 }
 
-/// What is known while a function is read.
+/// The state of the parser.
 #[derive(Default)]
 pub(super) struct Parser {
     params: Vec<Param>,
@@ -118,23 +118,23 @@ pub(super) struct Parser {
     constants: Vec<Constant>,
     helpers: Vec<Helper>,
     types: Types,
-    /// What names mean here, innermost last.
+    /// The meaning of names here, innermost last.
     scope: Vec<(Ident, VarId)>,
-    /// What the text has names for.
+    /// Names used in the text.
     names: HashSet<String>,
-    /// Whether a loop of the subset is being read: `break` and `continue` need one, and which is not shared out.
+    /// The enclosing loops; true if `break` and `continue` are allowed, since the loop is not shared out.
     loops: Vec<bool>,
 }
 
 impl Parser {
-    /// A variable that is in scope from here on.
+    /// Declares a variable that is in scope from here on.
     fn declare(&mut self, name: &Ident, ty: TypeId, is_mutable: bool, array: Option<syn::Expr>) -> Result<VarId> {
         if self.params.iter().any(|param| param.name == *name) {
             return Err(Error::new(name.span(), format!("`{name}` is a parameter; give the variable another name")));
         }
         let stem = text_name(name);
         let text = (1..).map(|n| if n == 1 { stem.clone() } else { format!("{stem}_{n}") });
-        let text = text.into_iter().find(|text| !self.names.contains(text)).expect("there is always one more number");
+        let text = text.into_iter().find(|text| !self.names.contains(text)).expect("the numbers do not run out");
         self.names.insert(text.clone());
         self.variables.push(Variable { name: name.clone(), text, ty, is_mutable, array });
         let id = self.variables.len() - 1;
@@ -150,7 +150,7 @@ impl Parser {
         self.params.iter().position(|param| param.name == *name)
     }
 
-    /// Reads what has a scope of its own.
+    /// Parses something with a separate scope.
     fn inside<R>(&mut self, read: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let depth = self.scope.len();
         let result = read(self);
@@ -159,7 +159,7 @@ impl Parser {
     }
 }
 
-/// Words that mean something to one of the languages of kernels, beside Rust's own.
+/// Words that are reserved in one of the kernel languages, in addition to Rust's.
 const TAKEN: &[&str] = &[
     "auto",
     "bool",
@@ -308,11 +308,11 @@ const TAKEN: &[&str] = &[
     "scan_all",
 ];
 
-/// What the text calls a variable or parameter of this name.
+/// Returns the name in the text of a variable or parameter.
 pub(crate) fn text_name(name: &Ident) -> String {
     let name = name.to_string();
     let name = name.strip_prefix("r#").unwrap_or(&name);
-    // Words of the dialect have no small letters.
+    // Words of the dialect have no lowercase letters.
     let is_taken = TAKEN.contains(&name) || !name.chars().any(|c| c.is_ascii_lowercase()) || name.starts_with('_');
     let name = if name.is_ascii() { name.to_owned() } else { name.chars().map(escaped).collect() };
     if is_taken { format!("v_{name}") } else { name }
@@ -322,13 +322,13 @@ fn escaped(letter: char) -> String {
     if letter.is_ascii() { letter.to_string() } else { format!("u{:x}", u32::from(letter)) }
 }
 
-/// A type of a number, as it is written.
+/// Returns the number type that a type denotes, if any.
 pub(crate) fn scalar(ty: &syn::Type) -> Option<Scalar> {
     let syn::Type::Path(path) = ty else { return None };
     path.path.get_ident().and_then(Scalar::of_name)
 }
 
-/// What the subset lacks.
+/// Refuses syntax outside the subset.
 pub(crate) fn refuse<T>(span: Span, message: impl std::fmt::Display) -> Result<T> {
     Err(Error::new(span, message))
 }

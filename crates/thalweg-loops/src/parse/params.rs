@@ -1,4 +1,4 @@
-//! A function's head: its parameters, and what clauses of `teams` say of them.
+//! Parsing of a function's head: its parameters, and the clauses of `teams` about them.
 
 use super::{Parser, refuse, scalar};
 use crate::clauses::{Options, Sized};
@@ -7,7 +7,7 @@ use crate::types::Scalar;
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Result, ReturnType, Type};
 
-/// Most accesses that a task has without lists.
+/// Maximum number of accesses of a task without lists.
 const MOST_ACCESSES: usize = 12;
 
 pub(super) fn all(options: &Options, item: &ItemFn, parser: &mut Parser) -> Result<Vec<Param>> {
@@ -19,7 +19,7 @@ pub(super) fn all(options: &Options, item: &ItemFn, parser: &mut Parser) -> Resu
         return refuse(token.span(), "a loop on a device cannot be `async`; leave it out");
     }
     if let Some(token) = &signature.unsafety {
-        return refuse(token.span(), "what runs on devices is checked as safe code is; leave `unsafe` out");
+        return refuse(token.span(), "code for devices is checked like safe code; leave `unsafe` out");
     }
     if let ReturnType::Type(_, ty) = &signature.output {
         return refuse(
@@ -30,10 +30,10 @@ pub(super) fn all(options: &Options, item: &ItemFn, parser: &mut Parser) -> Resu
     let mut params = Vec::new();
     for argument in &signature.inputs {
         let FnArg::Typed(argument) = argument else {
-            return refuse(argument.span(), "a task has no `self`; make it a function of its own");
+            return refuse(argument.span(), "a task has no `self`; make it a free function");
         };
         let Pat::Ident(name) = &*argument.pat else {
-            return refuse(argument.pat.span(), "a parameter needs a name here; take it apart in the body");
+            return refuse(argument.pat.span(), "a parameter needs a name here; destructure it in the body");
         };
         let (kind, element) = kind(&argument.ty)?;
         let ty = parser.types.known(element);
@@ -43,12 +43,12 @@ pub(super) fn all(options: &Options, item: &ItemFn, parser: &mut Parser) -> Resu
         for Sized { name, len } in list {
             let param = find(&mut params, name)?;
             if !matches!(param.kind, ParamKind::Array(_, 1)) {
-                return refuse(name.span(), "a team's copy is of an array of one dimension, a slice");
+                return refuse(name.span(), "a team's copy must be of a one-dimensional array, a slice");
             }
             if !is_first && param.direction() == Some(Direction::In) {
                 return refuse(
                     name.span(),
-                    "what is private begins with nothing, so it has to be written: make it `&mut`, or write `firstprivate`",
+                    "a private array begins without contents, so it has to be written: make it `&mut`, or write `firstprivate`",
                 );
             }
             param.team = Some(TeamCopy { is_first, len: len.clone() });
@@ -69,7 +69,7 @@ fn find<'p>(params: &'p mut [Param], name: &syn::Ident) -> Result<&'p mut Param>
     params.iter_mut().find(|param| param.name == *name).ok_or_else(unknown)
 }
 
-/// What a parameter of this type is.
+/// Returns the kind of a parameter of this type.
 fn kind(ty: &Type) -> Result<(ParamKind, Scalar)> {
     match ty {
         Type::Reference(reference) => {
@@ -127,7 +127,7 @@ fn behind(ty: &Type, direction: Direction) -> Result<(ParamKind, Scalar)> {
                 }
             };
             if dims == 1 {
-                return refuse(ty.span(), "in one dimension bodies get slices; write `[f64]`");
+                return refuse(ty.span(), "one-dimensional arrays are passed as slices; write `[f64]`");
             }
             Ok((ParamKind::Array(direction, dims), element(arguments[0])?))
         }

@@ -1,4 +1,4 @@
-//! Statements and loops.
+//! Parsing of statements and loops.
 
 use super::{Parser, refuse, scalar};
 use crate::clauses::{Distribute, Parallel, Share};
@@ -6,11 +6,11 @@ use crate::ir::{Binary, Expr, Loop, Place, Stmt, VarId};
 use syn::spanned::Spanned;
 use syn::{BinOp, Local, Pat, Result};
 
-/// What stands before the loops, and the loops.
+/// The `let`s outside the loops, and the loops.
 type TopLevel = (Vec<(VarId, Option<Expr>)>, Vec<Loop>);
 
 impl Parser {
-    /// The statements of the function itself: `let`s of numbers, and loops.
+    /// Parses the statements of the function itself: `let`s of numbers, and loops.
     pub(super) fn top_level(&mut self, block: &syn::Block) -> Result<TopLevel> {
         let (mut lets, mut kernels) = (Vec::new(), Vec::new());
         for statement in &block.stmts {
@@ -22,7 +22,7 @@ impl Parser {
                 syn::Stmt::Expr(syn::Expr::ForLoop(source), _) => {
                     let mut one = self.for_loop(source)?;
                     if !one.share.is_shared() {
-                        // A plain loop in one line: shared out over all there is.
+                        // A plain loop without attributes is shared out over all teams and threads.
                         let span = source.for_token.span;
                         one.share.distribute = Some(Distribute {
                             span,
@@ -45,7 +45,7 @@ impl Parser {
                         "outside the loops there are `let`s of numbers alone; move this into a loop",
                     );
                 }
-                syn::Stmt::Item(item) => return refuse(item.span(), "items stand outside the function; move it there"),
+                syn::Stmt::Item(item) => return refuse(item.span(), "items go outside the function; move it there"),
                 syn::Stmt::Macro(one) => return refuse(one.span(), NO_MACROS),
             }
         }
@@ -58,10 +58,10 @@ impl Parser {
         Ok((lets, kernels))
     }
 
-    /// Statements with a value behind them.
+    /// Parses statements that end in a value.
     pub(super) fn value_block(&mut self, block: &syn::Block) -> Result<(Vec<Stmt>, Expr)> {
         let Some((syn::Stmt::Expr(value, None), before)) = block.stmts.split_last() else {
-            return refuse(block.brace_token.span.close(), "the function's value stands at its end; write it there");
+            return refuse(block.brace_token.span.close(), "the function must end in its value; write it there");
         };
         let statements = before.iter().map(|statement| self.statement(statement)).collect::<Result<_>>()?;
         Ok((statements, self.expr(value)?))
@@ -74,7 +74,7 @@ impl Parser {
     fn statement(&mut self, statement: &syn::Stmt) -> Result<Stmt> {
         match statement {
             syn::Stmt::Local(local) => self.local(local),
-            syn::Stmt::Item(item) => refuse(item.span(), "items stand outside the function; move it there"),
+            syn::Stmt::Item(item) => refuse(item.span(), "items go outside the function; move it there"),
             syn::Stmt::Macro(one) => refuse(one.span(), NO_MACROS),
             syn::Stmt::Expr(expr, _) => self.effect(expr),
         }
@@ -106,7 +106,7 @@ impl Parser {
             let ty = value.ty;
             if let Some(syn::Type::Array(array)) = declared {
                 let Some(element) = scalar(&array.elem) else {
-                    return refuse(array.elem.span(), "an array of the subset has numbers; write one of their types");
+                    return refuse(array.elem.span(), "an array of the subset has numbers; write a type of number");
                 };
                 let element = self.types.known(element);
                 self.types.unify(ty, element);
@@ -118,7 +118,7 @@ impl Parser {
         let ty = value.as_ref().map_or_else(|| self.types.any(), |value| value.ty);
         if let Some(declared) = declared {
             let Some(number) = scalar(declared) else {
-                return refuse(declared.span(), "a variable of the subset is a number; write one of their types");
+                return refuse(declared.span(), "a variable of the subset is a number; write a type of number");
             };
             let number = self.types.known(number);
             self.types.unify(ty, number);
@@ -127,7 +127,7 @@ impl Parser {
         Ok(Stmt::Let { var, init: value })
     }
 
-    /// An expression that stands for what it does.
+    /// Parses an expression that is used for its effect.
     fn effect(&mut self, expr: &syn::Expr) -> Result<Stmt> {
         match expr {
             syn::Expr::Assign(assign) => {
@@ -235,7 +235,7 @@ impl Parser {
             );
         };
         let (Some(first), Some(end)) = (&range.start, &range.end) else {
-            return refuse(source.expr.span(), "a loop has a first number and an end; write `0..n`");
+            return refuse(source.expr.span(), "a loop needs a first number and an end; write `0..n`");
         };
         let (first, end) = (self.expr(first)?, self.expr(end)?);
         self.types.unify(first.ty, end.ty);

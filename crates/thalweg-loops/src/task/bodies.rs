@@ -1,5 +1,5 @@
-//! The two bodies of a task, as functions: what stands between the loops as it is written, and in their place what
-//! [`crate::cores`] makes of them, or [`super::launch`].
+//! The two bodies of a task, as functions: the statements between the loops as written, and the code of
+//! [`crate::cores`] or [`super::launch`] instead of the loops.
 
 use super::launch::launch;
 use crate::check::Facts;
@@ -12,7 +12,7 @@ use proc_macro2::TokenStream;
 use quote::format_ident;
 use syn::ItemFn;
 
-/// The type of a parameter on the host, without its reference.
+/// Returns the type of a parameter on the host, without its reference.
 fn pointee(param: &Param) -> TokenStream {
     let element = format_ident!("{}", param.element.rust());
     match param.kind {
@@ -23,7 +23,7 @@ fn pointee(param: &Param) -> TokenStream {
     }
 }
 
-/// The parameters of a body: all but what is each team's own.
+/// Returns the parameters of a body: all except those private to each team.
 fn cores_params(function: &Function) -> Vec<TokenStream> {
     let param = |(id, param): (usize, &Param)| {
         let ty = if function.is_windowed(id) { part(param) } else { pointee(param) };
@@ -38,7 +38,7 @@ fn cores_params(function: &Function) -> Vec<TokenStream> {
     function.params.iter().enumerate().filter(is_given).map(param).collect()
 }
 
-/// The type of a window's part of an array.
+/// Returns the type of a window's part of an array.
 fn part(param: &Param) -> TokenStream {
     let (element, dims, shape) =
         (format_ident!("{}", param.element.rust()), param.dims(), format_ident!("Ix{}", param.dims()));
@@ -51,12 +51,12 @@ fn part(param: &Param) -> TokenStream {
     made!(thalweg_support::Part<#view, #dims>)
 }
 
-/// The parameter by which a body is told its piece of the loop.
+/// Returns the parameter that passes a body its piece of the loop.
 fn piece(function: &Function) -> Option<TokenStream> {
     function.is_split.then(|| made!(piece: thalweg_support::Piece,))
 }
 
-/// The statements of a function, with something else in the place of its loops.
+/// Returns the statements of a function, with its loops replaced.
 pub(super) fn statements(item: &ItemFn, mut replace: impl FnMut(usize) -> TokenStream) -> TokenStream {
     let mut number = 0;
     let statement = |statement: &syn::Stmt| match statement {

@@ -1,5 +1,5 @@
-//! What users call: `task`, which declares the accesses and gives a task its bodies, and `split`, which submits one for each
-//! piece of the loop.
+//! The functions that users call: `task`, which declares the accesses and gives a task its bodies, and `split`, which
+//! submits one task for each piece of the loop.
 
 use super::bodies::statements;
 use super::launch::plan_arguments;
@@ -11,9 +11,9 @@ use proc_macro2::TokenStream;
 use quote::format_ident;
 use syn::ItemFn;
 
-/// The functions, for the namespace of the function's name.
+/// Returns the functions for the namespace of the function's name.
 ///
-/// `again` are the parameters whose elements fused loops do not read again.
+/// `again` are the parameters whose elements fused loops do not read a second time.
 pub(super) fn functions(
     (function, again): (&Function, &[ParamId]),
     facts: &[Facts],
@@ -33,7 +33,7 @@ struct Front<'a> {
 }
 
 impl Front<'_> {
-    /// The parameters that a task has: numbers and accesses.
+    /// Returns the parameters of a task: numbers and accesses.
     fn params(&self) -> impl Iterator<Item = (ParamId, &Param)> {
         let all = self.function.params.iter().enumerate();
         all.filter(|(_, one)| one.kind == ParamKind::Number || one.is_access())
@@ -43,7 +43,7 @@ impl Front<'_> {
         self.params().filter(|(_, one)| one.is_access())
     }
 
-    /// The parameters as users give them.
+    /// Returns the parameters as users pass them.
     fn declared(&self) -> TokenStream {
         let declared = self.params().map(|(_, param)| {
             let (name, element, shape) = (&param.name, element(param), shape(param));
@@ -56,7 +56,7 @@ impl Front<'_> {
         made!(#(#declared),*)
     }
 
-    /// The bodies of a task whose accesses are these.
+    /// Returns the bodies of a task with these accesses.
     fn bodies(&self) -> TokenStream {
         let for_cores = self.params().map(|(id, param)| {
             let (name, window) = (&param.name, format_ident!("window_of_{}", param.name));
@@ -87,7 +87,8 @@ impl Front<'_> {
         }
     }
 
-    /// Regions under names of their own; the arrays' names stand for extents, of which the loop's range is computed.
+    /// Binds the regions to separate names; the arrays' names denote extents, from which the loop's range is
+    /// computed.
     fn regions(&self) -> TokenStream {
         let regions = self.accesses().map(|(_, param)| {
             let (name, region, dims) = (&param.name, format_ident!("region_of_{}", param.name), param.dims());
@@ -133,9 +134,9 @@ impl Front<'_> {
         });
         let bodies = self.bodies();
         let doc = format!(
-            "Begins the description of a task that does what [`fn@{name}`] does: on cores, and on accelerators. Arrays are data \
-             objects or regions; what the function has by `&` the task reads, what it has by `&mut` it reads and writes, and \
-             what is `Out` it overwrites."
+            "Begins the description of a task with the work of [`fn@{name}`], on cores and on accelerators. Arrays are data \
+             objects or regions; the task reads `&` parameters, reads and writes `&mut` parameters, and overwrites `Out` \
+             parameters."
         );
         made! {
             #[doc = #doc]
@@ -159,7 +160,8 @@ impl Front<'_> {
         }
     }
 
-    /// `split`: computes all windows, looks whether they overlap, and submits a task for each piece.
+    /// Returns the function `split`, which computes all windows, checks whether they overlap, and submits a task for
+    /// each piece.
     fn split(&self, facts: &Facts, pieces: Option<&syn::Expr>) -> TokenStream {
         let (function, vis) = (self.function, &self.item.vis);
         let name = function.name.to_string();
@@ -197,9 +199,10 @@ impl Front<'_> {
         let again_elements = self.again.iter().map(|id| element(&function.params[*id]));
         let bodies = self.bodies();
         let doc = format!(
-            "Submits what [`fn@{name}`] does as several tasks, each of which does a part of the outermost loop on the parts of \
-             the arrays that it touches; the scheduler chooses where each runs. Returns how many they are.\n\n# Errors\nIf \
-             parts of the loop write the same elements, or as [`submit`](::thalweg::TaskBuilder::submit)."
+            "Submits the work of [`fn@{name}`] as several tasks. Each runs a part of the outermost loop on the parts of \
+             the arrays that it touches; the scheduler chooses where each runs. Returns the number of tasks.\n\n\
+             # Errors\nIf parts of the loop write the same elements, or as for \
+             [`submit`](::thalweg::TaskBuilder::submit)."
         );
         made! {
             #[doc = #doc]
@@ -246,7 +249,7 @@ fn reducer(reduction: Reduction) -> TokenStream {
     }
 }
 
-/// The type of a parameter's access, and the method that makes it.
+/// Returns the type of a parameter's access, and the method that creates it.
 fn direction(param: &Param) -> (&'static str, &'static str) {
     match (param.direction(), &param.team) {
         (Some(Direction::Inout), None) => ("Inout", "inout"),

@@ -1,4 +1,5 @@
-//! What enqueues a loop's kernel: its program as a constant, the shape of its teams, its arguments.
+//! Generation of the code that enqueues a loop's kernel: its program as a constant, the shape of its teams, its
+//! arguments.
 
 use crate::check::{Facts, Target};
 use crate::clauses::{Options, Reduction};
@@ -9,7 +10,7 @@ use crate::types::Types;
 use proc_macro2::TokenStream;
 use quote::format_ident;
 
-/// The type and the value of a kernel's argument.
+/// Returns the type and the value of a kernel's argument.
 fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argument) -> (TokenStream, TokenStream) {
     let view = |id: ParamId| format_ident!("view_of_{}", function.params[id].name);
     let number = |ty: crate::types::Scalar, value: TokenStream| {
@@ -74,12 +75,12 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
     }
 }
 
-/// The memory of a running sum.
+/// Returns the memory of a running sum.
 fn made_scan(argument: Argument) -> TokenStream {
     if argument == Argument::ScanRuns { made!(scan_runs) } else { made!(scan_parts) }
 }
 
-/// What enqueues the kernels in front of one with a running sum.
+/// Returns the code that enqueues the kernels before one with a running sum.
 fn scan_launch(
     (function, types, facts): (&Function, &Types, &Facts),
     (sums, offsets): &(String, String),
@@ -120,7 +121,7 @@ fn scan_launch(
     }
 }
 
-/// What a kernel's plan is given where the arrays' names stand for their extents.
+/// Returns the arguments of a kernel's plan where the arrays' names denote their extents.
 pub(super) fn plan_arguments(function: &Function, facts: &Facts) -> Vec<TokenStream> {
     let params = facts.params.iter().map(|id| &function.params[*id]);
     let params = params.filter(|param| {
@@ -131,7 +132,7 @@ pub(super) fn plan_arguments(function: &Function, facts: &Facts) -> Vec<TokenStr
     names.chain(function.is_split.then(|| made!(piece))).collect()
 }
 
-/// What enqueues a kernel.
+/// Returns the code that enqueues a kernel.
 pub(super) fn launch(
     function: &Function,
     types: &Types,
@@ -195,8 +196,9 @@ pub(super) fn launch(
     made! {{
         #helper_types
         #[allow(unsafe_code)]
-        // SAFETY: the kernel loads and stores what its head declares, since either the plan has found all indices below the
-        // lengths that it is given, or it looks at each index itself. Nobody else launches it.
+        // SAFETY: the kernel loads and stores only what its head declares, because either the plan has found all
+        // indices to be below the lengths that it is given, or the kernel checks each index itself. Nothing else
+        // launches it.
         const PROGRAM: ::thalweg::kernel::Program = unsafe { ::thalweg::kernel::Program::new(#file, #text) }
             .header("loops.h", thalweg_support::LOOPS)
             #helpers
@@ -229,7 +231,7 @@ pub(super) fn launch(
     }}
 }
 
-/// What enqueues the kernel that combines the parts of reductions.
+/// Returns the code that enqueues the kernel that combines the parts of reductions.
 fn total_launch(function: &Function, name: &str, cells: &[(Reduction, ParamId)], team: u32) -> TokenStream {
     let element = |cell: &ParamId| format_ident!("{}", function.params[*cell].element.rust());
     let reads = cells.iter().map(|(_, cell)| element(cell)).map(|element| made!(::thalweg::kernel::Read<#element>));
@@ -243,7 +245,7 @@ fn total_launch(function: &Function, name: &str, cells: &[(Reduction, ParamId)],
     }
 }
 
-/// How much of its memory a team needs, as an expression.
+/// Returns the bytes of memory that a team needs, as an expression.
 fn team_bytes(
     function: &Function,
     types: &Types,

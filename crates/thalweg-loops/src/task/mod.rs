@@ -1,7 +1,7 @@
-//! The task of a function: its accesses, its bodies, its kernels as constants.
+//! The task of a function: its accesses, its bodies, and its kernels as constants.
 //!
-//! Beside the function `name`, which stays a plain one, there is a type `name`: a namespace for what belongs to it. Its
-//! function `task` begins the description of a task.
+//! In addition to the function `name`, which stays a plain function, there is a type `name`: a namespace for the
+//! generated items. Its function `task` begins the description of a task.
 
 mod bodies;
 mod front;
@@ -22,14 +22,14 @@ use syn::{ItemFn, Result};
 
 use bodies::{cores_body, devices_body};
 
-/// Parameters of a kernel at most.
+/// Maximum number of parameters of a kernel.
 const MOST_ARGUMENTS: usize = 24;
 
-/// All that is known of a function.
+/// The results of all stages for a function.
 struct Made {
-    /// What the bodies are made of: the function, or one with fused loops.
+    /// The source of the bodies: the function, or one with fused loops.
     item: ItemFn,
-    /// Parameters that fused loops do not read again.
+    /// Parameters that fused loops do not read a second time.
     again: Vec<ParamId>,
     function: Function,
     types: Types,
@@ -51,8 +51,8 @@ fn make(options: &Options, item: &ItemFn) -> Result<Made> {
     let kernels: Vec<Kernel> = facts.iter().enumerate().map(kernel).collect();
     if let Some(kernel) = kernels.iter().find(|kernel| kernel.arguments.len() > MOST_ARGUMENTS) {
         let message = format!(
-            "a kernel has {MOST_ARGUMENTS} parameters, and this one would need {}: one for each number, and for each array its \
-             extents, strides and, where the loop is split, windows; write two functions, or put numbers into an array",
+            "a kernel has at most {MOST_ARGUMENTS} parameters, and this one would need {}: one for each number, and for each array its \
+             extents, strides and, if the loop is split, windows; write two functions, or put numbers into an array",
             kernel.arguments.len()
         );
         return Err(syn::Error::new(function.name.span(), message));
@@ -60,10 +60,10 @@ fn make(options: &Options, item: &ItemFn) -> Result<Made> {
     Ok(Made { item, again, function, types, facts, kernels })
 }
 
-/// The texts of all kernels, and what they refer to.
+/// The texts of all kernels, and the items they refer to.
 pub(crate) struct Texts {
     pub(crate) kernels: String,
-    /// Macros that stand for integers, once each.
+    /// Macros for integers, once each.
     pub(crate) defines: Vec<(String, syn::Expr)>,
     /// Names of functions with the attribute `device`.
     pub(crate) helpers: Vec<String>,
@@ -83,7 +83,7 @@ pub(crate) fn texts(options: &Options, item: &ItemFn) -> Result<Texts> {
     Ok(Texts { kernels, defines, helpers })
 }
 
-/// The function without the attributes of its loops.
+/// Returns the function without the attributes of its loops.
 pub(crate) fn plain(item: &ItemFn) -> ItemFn {
     struct Clear;
     impl VisitMut for Clear {
@@ -100,7 +100,7 @@ pub(crate) fn plain(item: &ItemFn) -> ItemFn {
     item
 }
 
-/// The function, its task, and what that needs.
+/// Returns the function, its task, and everything these need.
 pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
     let plain = plain(item);
     let Made { item, again, function, types, facts, kernels } = make(options, item)?;
@@ -121,7 +121,7 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
     let for_cores = cores_body(&function, &types, &facts, options, item);
     let for_devices = devices_body(&function, &types, (&facts, &kernels), options, item);
     let front = front::functions((&function, &again), &facts, options, item);
-    let doc = format!("What belongs to [`fn@{name}`]: its task.");
+    let doc = format!("The namespace of [`fn@{name}`], with its task.");
     Ok(made! {
         #[allow(dead_code, clippy::too_many_arguments, clippy::needless_range_loop, clippy::manual_memcpy, clippy::assign_op_pattern)]
         #plain
@@ -137,8 +137,8 @@ pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
             #for_devices
             #[allow(clippy::too_many_arguments)]
             impl #name {
-                /// The texts of the kernels, as devices get them behind the dialect.
-                #[allow(dead_code)] // few look at them
+                /// The texts of the kernels, as devices get them after the dialect.
+                #[allow(dead_code)] // rarely used
                 #vis const KERNELS: &'static str = #text;
                 #front
             }

@@ -34,6 +34,8 @@ pub use verdict::{Limit, Verdict};
 
 use crate::Trace;
 use prepare::Prepared;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// What a run spent its time on. Times in nanoseconds.
 #[derive(Debug, Clone)]
@@ -48,6 +50,10 @@ pub struct Analysis {
     pub shares: Shares,
     /// Per task name, the largest total first.
     pub names: Vec<NameUse>,
+    /// The median delay from ready to start, over all tasks.
+    pub wait_p50: u64,
+    /// The delay from ready to start that 99 of 100 tasks did not exceed.
+    pub wait_p99: u64,
     /// Per pair of spaces with copies between them, the most bytes first.
     pub transfers: Vec<Transfer>,
     /// Per data object that was copied, the most bytes first.
@@ -71,7 +77,7 @@ impl Analysis {
         let (units, lost) = shares::of_units(&prepared);
         let mut shares = Shares::default();
         units.iter().for_each(|unit| shares.add(&unit.shares));
-        let names = names::by_name(&prepared);
+        let (names, [wait_p50, wait_p99]) = names::by_name(&prepared);
         let (transfers, traffic) = (transfers::by_link(trace), transfers::by_data(trace));
         let (critical_ns, critical, chain) = critical::paths(&prepared);
         let decisions = transfers::by_instance(&prepared);
@@ -83,6 +89,8 @@ impl Analysis {
             units,
             shares,
             names,
+            wait_p50,
+            wait_p99,
             transfers,
             traffic,
             critical,
@@ -98,6 +106,48 @@ impl Analysis {
     /// From begin to end.
     pub fn makespan(&self) -> u64 {
         self.end - self.begin
+    }
+
+    /// How many bodies ran.
+    pub fn bodies(&self) -> u64 {
+        self.names.iter().map(|name| name.count).sum()
+    }
+
+    /// How many bodies failed.
+    pub fn failed(&self) -> u64 {
+        self.names.iter().map(|name| name.failed).sum()
+    }
+
+    /// How many tasks did not run.
+    pub fn unrun(&self) -> u64 {
+        self.names.iter().map(|name| name.unrun).sum()
+    }
+
+    /// The sum of all bodies' durations; more than the time in which units compute, if bodies run in bodies.
+    pub fn in_bodies(&self) -> u64 {
+        self.names.iter().map(|name| name.total).sum()
+    }
+
+    /// The mean duration of a body; 0 if none ran.
+    pub fn mean_body(&self) -> u64 {
+        self.in_bodies().checked_div(self.bodies()).unwrap_or(0)
+    }
+
+    /// How many bytes were copied, and how many of them made room for others.
+    pub fn copied(&self) -> (u64, u64) {
+        let sum = |of: fn(&Transfer) -> u64| self.transfers.iter().map(of).fold(0, u64::saturating_add);
+        (sum(|link| link.bytes), sum(|link| link.evicted))
+    }
+
+    /// The task name with the most time on the critical path, with that time; `None` if the path is empty.
+    pub fn dominating<'a>(&self, trace: &'a Trace) -> Option<(&'a str, u64)> {
+        let mut times: HashMap<&str, u64> = HashMap::new();
+        for step in &self.critical {
+            let task = &trace.tasks[step.task];
+            let time = task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start));
+            *times.entry(trace.name(step.task)).or_default() += time;
+        }
+        times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
     }
 
     /// The time of all units: their number times the makespan.

@@ -59,8 +59,9 @@ struct Collected {
     units: Vec<(u64, u64)>,
 }
 
-/// Figures for each name, the largest total first, then by name.
-pub(super) fn by_name(prepared: &Prepared<'_>) -> Vec<NameUse> {
+/// Figures for each name, the largest total first, then by name; and the delay of all tasks from ready to start, as
+/// median and 99th percentile.
+pub(super) fn by_name(prepared: &Prepared<'_>) -> (Vec<NameUse>, [u64; 2]) {
     let trace = prepared.trace;
     let mut numbers: HashMap<&str, usize> = HashMap::new();
     let name_of: Vec<usize> = trace
@@ -93,10 +94,11 @@ pub(super) fn by_name(prepared: &Prepared<'_>) -> Vec<NameUse> {
     for (site, tasks) in per_site.into_iter().enumerate().filter(|(_, tasks)| *tasks > 0) {
         names[name_of[site]].sites.insert(site, tasks);
     }
+    let mut waits: Vec<u64> = names.iter().flat_map(|name| name.waits.iter().copied()).collect();
     let names = names.into_iter().filter(|name| !name.sites.is_empty());
     let mut names: Vec<NameUse> = names.map(|name| name.figures(prepared)).collect();
     names.sort_by(|one, other| other.total.cmp(&one.total).then_with(|| one.name.cmp(&other.name)));
-    names
+    (names, percentiles(&mut waits))
 }
 
 impl Collected {

@@ -96,7 +96,7 @@ fn bounds(trace: &Trace) -> (u64, u64) {
     let task_ends = trace.tasks.iter().map(|task| task.end.max(task.finished).unwrap_or(task.submitted));
     let mut end = task_ends.chain(trace.copies.iter().map(|copy| copy.end)).max().unwrap_or(begin).max(begin);
     if trace.tasks.is_empty() && trace.copies.is_empty() {
-        return (begin, trace.states.iter().map(|state| state.end).max().unwrap_or(begin));
+        return (begin, trace.states.iter().map(|state| state.end).fold(begin, u64::max));
     }
     let last = end;
     for wait in trace.states.iter().filter(|state| state.kind == StateKind::Wait) {

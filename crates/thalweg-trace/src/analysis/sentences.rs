@@ -7,7 +7,7 @@ use super::{Analysis, DataTraffic, NameUse};
 use crate::text::{bytes, counted, duration, one_line, percent, share};
 use crate::{NoteKind, Trace};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Names are cut to so many characters.
 const LONGEST_NAME: usize = 60;
@@ -41,16 +41,6 @@ impl Sentences<'_> {
         format!("{} of the units' time", share(time, self.analysis.unit_time()))
     }
 
-    /// The sum of all bodies' durations.
-    fn in_bodies(&self) -> u64 {
-        self.analysis.names.iter().map(|name| name.total).sum()
-    }
-
-    fn mean_body(&self) -> u64 {
-        let bodies = self.analysis.names.iter().map(|name| name.count).sum();
-        self.in_bodies().checked_div(bodies).unwrap_or(0)
-    }
-
     fn unit(&self, unit: usize) -> String {
         let kind = self.trace.units.get(unit).map(|unit| format!(" ({})", unit.kind));
         format!("unit {unit}{}", kind.unwrap_or_default())
@@ -81,7 +71,7 @@ impl Sentences<'_> {
         let largest = self.analysis.names.first();
         largest.map_or(String::new(), |NameUse { name, total, .. }| {
             let name = one_line(name, LONGEST_NAME);
-            let part = share(*total, self.in_bodies());
+            let part = share(*total, self.analysis.in_bodies());
             format!(
                 "{computing} computing; make the body of `{name}` faster, which has {part} of that time, or add units"
             )
@@ -102,7 +92,7 @@ impl Sentences<'_> {
     fn submission(&self) -> String {
         let shares = &self.analysis.shares;
         let lost = submission(shares, self.lost);
-        let (every, body) = (self.between_submissions(), self.mean_body());
+        let (every, body) = (self.between_submissions(), self.analysis.mean_body());
         let enough = every * self.analysis.units.len() as u64;
         if body >= enough {
             return format!(
@@ -139,7 +129,7 @@ impl Sentences<'_> {
             "{} is between bodies, which take {} on average, and the gaps {}; make tasks larger than {}, or put \
              several into one",
             self.of_units(runtime),
-            duration(self.mean_body()),
+            duration(self.analysis.mean_body()),
             duration(gap),
             duration(gap * 20)
         )
@@ -155,18 +145,6 @@ impl Sentences<'_> {
             duration(NOT_RUNNING),
             duration(self.lost.median_gap())
         )
-    }
-
-    /// The task name with the most time on the critical path, with that time.
-    fn dominating(&self) -> (String, u64) {
-        let mut times: HashMap<&str, u64> = HashMap::new();
-        for step in &self.analysis.critical {
-            let task = &self.trace.tasks[step.task];
-            let time = task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start));
-            *times.entry(self.trace.name(step.task)).or_default() += time;
-        }
-        let (name, time) = times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name))).unwrap_or(("", 0));
-        (one_line(name, LONGEST_NAME), time)
     }
 
     /// The data object that most dependences of the critical path are about, and how many of them carry no value.
@@ -187,6 +165,16 @@ impl Sentences<'_> {
         (most.map(|(data, _)| data), path.values().filter(|(_, carries)| !carries).count() as u64)
     }
 
+    /// The share of a data object that tasks of the critical path access on average, if the trace has accesses.
+    fn accessed_part(&self, data: u64) -> Option<String> {
+        let tasks: HashSet<usize> = self.analysis.critical.iter().map(|step| step.task).collect();
+        let regions = self.trace.accesses.iter().filter(|access| tasks.contains(&access.task));
+        let regions = regions.filter_map(|access| self.trace.regions.get(access.region?));
+        let bytes: Vec<u64> = regions.filter(|region| region.data == data).map(|region| region.bytes).collect();
+        let mean = bytes.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes)).checked_div(bytes.len() as u64)?;
+        Some(share(mean, self.trace.data.get(&data)?.bytes))
+    }
+
     fn dependence(&self) -> String {
         let (analysis, steps) = (self.analysis, self.analysis.critical.len() as u64);
         let is_critical = percent(analysis.critical_ns, analysis.makespan()) >= CRITICAL;
@@ -197,7 +185,9 @@ impl Sentences<'_> {
                  `window`"
             );
         }
-        let ((name, time), (data, ordering)) = (self.dominating(), self.followed());
+        let (name, time) = self.analysis.dominating(self.trace).unwrap_or_default();
+        let (name, (data, ordering)) = (one_line(name, LONGEST_NAME), self.followed());
+        let part = data.and_then(|data| self.accessed_part(data));
         let data = data.map(|data| self.data(data));
         let path = format!(
             "the critical path takes {} of the run in {}, {} of it in `{name}`{}",
@@ -207,11 +197,12 @@ impl Sentences<'_> {
             data.as_ref().map_or(String::new(), |data| format!(", and follows {data}"))
         );
         let finding = if is_critical { path } else { format!("{waits}; {path}") };
-        let data = data.unwrap_or_else(|| "their data".to_owned());
+        let part = part.map_or(String::new(), |part| format!(", of which they access {part} on average"));
+        let data = data.unwrap_or_else(|| "their data".to_owned()) + &part;
         if steps > 1 && ordering * 2 >= steps - 1 {
             let number = counted(ordering, "dependence");
             return format!(
-                "{finding}; {number} on it carry no value, so narrow the regions of {data} or use a second buffer"
+                "{finding}; {number} on it carry no value, so use a second buffer or narrow the regions of {data}"
             );
         }
         format!("{finding}; split `{name}` into tasks that run side by side, or narrow the regions of {data}")
@@ -245,7 +236,7 @@ impl Sentences<'_> {
     }
 
     fn memory(&self) -> String {
-        let evicted = self.analysis.transfers.iter().fold(0, |sum: u64, link| sum.saturating_add(link.evicted));
+        let (_, evicted) = self.analysis.copied();
         let refused = self.trace.notes.iter().filter(|note| note.kind == NoteKind::Refused).count() as u64;
         let fullest = self.trace.memory.iter().max_by_key(|memory| memory.bytes);
         let peak = fullest.map_or(String::new(), |memory| {
@@ -273,7 +264,7 @@ impl Sentences<'_> {
                 "{finding} and no unit is busy, with a delay of {} from ready to start (median of the slowest name) and \
                  bodies of {}; make tasks larger, or submit more of them at once",
                 duration(wait),
-                duration(self.mean_body())
+                duration(self.analysis.mean_body())
             );
         }
         format!(

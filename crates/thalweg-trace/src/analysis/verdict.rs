@@ -78,7 +78,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis, lost: &Lost) -> Verdict {
 
 fn limit(analysis: &Analysis, lost: &Lost) -> Limit {
     let shares = &analysis.shares;
-    if analysis.names.iter().all(|name| name.count == 0) {
+    if analysis.bodies() == 0 {
         return Limit::Nothing;
     }
     if percent(shares.computing, analysis.unit_time()) >= BUSY {

@@ -2,9 +2,15 @@
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
+#[cfg(feature = "tools")]
+pub(crate) mod from_csv;
+#[cfg(feature = "tools")]
+pub(crate) mod oracle;
+
 use proptest::prelude::*;
 use thalweg_trace::{
-    Copy, Data, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State, StateKind, Task,
+    Trace, Unit,
 };
 
 /// A trace with units of these kinds, led by threads as in a runtime: the program's thread leads unit 0.
@@ -118,6 +124,12 @@ pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
         for object in 0..4 {
             data(&mut trace, object, &format!("data `{object}, \"quoted\"`"), 1000);
         }
+        let modes = [AccessMode::Read, AccessMode::Write, AccessMode::Update, AccessMode::Order];
+        for number in 0..trace.tasks.len() {
+            let region = Some(number % 5).filter(|region| *region < 4);
+            trace.accesses.push(Access { task: number, region, mode: modes[number % 4] });
+        }
+        trace.regions.extend((0..4).map(|data| Region { data, bytes: 100 * data, text: format!("[0..{data}, 3]") }));
         let bytes = trace.copies.iter().map(|copy| Memory { at: copy.end, space: copy.to, bytes: copy.bytes });
         trace.memory = bytes.collect();
         trace
@@ -135,7 +147,11 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
         .map(|far| far as usize % 12 + 1)
         .filter_map(|far| number.checked_sub(far))
         .collect();
-    let ready = predecessors.iter().filter_map(|task| trace.tasks[*task].finished).max().unwrap_or(0).max(*now);
+    let given_up = |task: usize| trace.notes.iter().find(|note| note.task == task).map(|note| note.at);
+    let ended = |task: &usize| trace.tasks[*task].finished.or_else(|| given_up(*task));
+    let ready = predecessors.iter().filter_map(ended).max().unwrap_or(0).max(*now);
+    // What waits for a task that never ends does not run.
+    let fate = if predecessors.iter().any(|task| ended(task).is_none()) { 2 } else { fate % 12 };
     let placed = ready + placed % 4;
     let reserved = placed + reserved % 4;
     let launched = reserved + launched % 6;
@@ -153,10 +169,10 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     let task = &mut trace.tasks[number];
     task.device = (unit == 1).then_some(0);
     task.parent = number.checked_sub(1 + parent as usize % 20).filter(|_| parent % 3 == 0);
-    match fate % 12 {
+    match fate {
         0 | 1 => {
             let kinds = [NoteKind::Poisoned, NoteKind::Cancelled];
-            trace.notes.push(Note { at: ready, task: number, kind: kinds[fate as usize % 2] });
+            trace.notes.push(Note { at: ready, task: number, kind: kinds[fate as usize] });
             trace.notes.sort_by_key(|note| note.at);
         }
         2 => {}
@@ -164,7 +180,7 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
         4 => (task.outcome, task.finished, free[unit]) = (Some(Outcome::Detached), Some(end + 7), end),
         _ => free[unit] = end,
     }
-    if fate % 12 < 3 {
+    if fate < 3 {
         let task = &mut trace.tasks[number];
         (task.start, task.end, task.finished, task.unit, task.device, task.outcome) = Default::default();
     }

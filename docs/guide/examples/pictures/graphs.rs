@@ -1,4 +1,4 @@
-//! Graphs of small programs, as the runtime records them.
+//! Graphs of small programs, recorded by the runtime.
 
 use crate::Result;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) fn draw(folder: &Path) -> Result<()> {
         let rt = Runtime::builder().compute_units("1:CPU:1").record_graph(true).build()?;
         program(&rt)?;
         rt.wait()?;
-        let graph = rt.graph().expect("it is recorded");
+        let graph = rt.graph().expect("the graph is recorded");
         println!("{name}: {} tasks on the longest path, {} side by side", graph.critical_path(), graph.width());
         let (dot, svg) = (folder.join(name).with_extension("dot"), folder.join(name).with_extension("svg"));
         std::fs::write(&dot, graph.to_dot())?;

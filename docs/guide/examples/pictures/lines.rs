@@ -1,14 +1,14 @@
-//! Parts of a vector over the cache lines that it lies in.
+//! Parts of a vector, drawn over its cache lines.
 
 use crate::Result;
 use crate::svg::Svg;
 use std::ops::Range;
 use thalweg::prelude::*;
 
-/// Elements of the vector, and of a line of 64 bytes.
+/// The number of elements in the vector, and in a line of 64 bytes.
 const LEN: usize = 192;
 const LINE: usize = 64 / size_of::<f64>();
-/// An element's width, a row's height and its distance from the next, and where rows begin.
+/// Width of an element, height of a row, distance between rows, and left margin.
 const WIDTH: f64 = 3.4;
 const HEIGHT: f64 = 26.0;
 const APART: f64 = 74.0;
@@ -47,7 +47,7 @@ pub(crate) fn draw() -> Result<String> {
     Ok(picture.finish())
 }
 
-/// How many parts have elements of a line.
+/// Returns the number of parts with elements in a line.
 fn sharers(parts: &[Range<usize>], line: Range<usize>) -> usize {
     parts.iter().filter(|part| part.start < line.end && line.start < part.end).count()
 }

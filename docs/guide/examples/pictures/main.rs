@@ -1,9 +1,10 @@
-//! Draws the guide's pictures, from the runtime's own record of tasks, its partitions and work distributions, and from simulated
-//! runs: `cargo run --release -p thalweg-guide --example pictures` writes them to `docs/guide/src/pictures`, or to the
-//! folder that is given.
+//! Generator of the guide's pictures, from recorded task graphs, partitions, work distributions and simulated runs.
 //!
-//! The same pictures come out on every machine: nothing is timed. Graphs are drawn by Graphviz's `dot`; where it is not
-//! installed, their DOT files are written alone.
+//! `cargo run --release -p thalweg-guide --example pictures` writes them to `docs/guide/src/pictures`, or to the folder
+//! given as argument.
+//!
+//! The output is the same on every machine, because nothing is timed. Graphviz's `dot` draws the graphs; if it is not
+//! installed, only their DOT files are written.
 
 mod graphs;
 mod lines;

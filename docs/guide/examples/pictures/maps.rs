@@ -1,7 +1,7 @@
-//! Which unit gets which zone of a mesh: each work distribution once it is steady, as a map.
+//! Maps of the assignment of zones to units, one for each work distribution in its steady state.
 //!
-//! Zones take times in proportion to their areas, a device an eighth of what a core takes. Under the assumption that
-//! nothing else takes time a distribution is a function of the times of the instance before, so no task is run.
+//! The time of a zone is proportional to its area; a device takes an eighth of a core's time. If nothing else takes
+//! time, a distribution is a function of the times of the previous instance, so no task is run.
 
 use crate::mesh::{SIDE, areas, neighbours, widths};
 use crate::svg::Svg;
@@ -12,7 +12,7 @@ use thalweg::sched::{
 
 const TEAM: Team = Team { cpus: 6, devices: 2 };
 const DEVICE_SPEED: f64 = 8.0;
-/// More instances than any of them searches.
+/// More instances than any distribution needs to become steady.
 const INSTANCES: usize = 200;
 
 /// Cores in blues and greens, devices in orange and red.
@@ -72,13 +72,13 @@ fn steady(distribution: &mut dyn Distribution) -> Assignment {
     assignment
 }
 
-/// What every zone takes where it is.
+/// Returns the time of every zone on its assigned unit.
 fn times(assignment: &Assignment) -> Vec<f64> {
     let speed = |slot: usize| if TEAM.is_device(slot) { DEVICE_SPEED } else { 1.0 };
     areas(false).iter().zip(assignment.slots()).map(|(area, slot)| area * 1e6 / speed(*slot)).collect()
 }
 
-/// The time of the longest unit over that of a division without remainder, and how many faces lie between two units.
+/// Returns the time of the slowest unit relative to an ideal division, and the number of faces between two units.
 fn judge(assignment: &Assignment) -> (f64, usize) {
     let longest = assignment.loads(TEAM.len(), &times(assignment)).into_iter().fold(0.0, f64::max);
     let ideal = areas(false).iter().sum::<f64>() * 1e6 / (TEAM.cpus as f64 + TEAM.devices as f64 * DEVICE_SPEED);

@@ -1,10 +1,10 @@
-//! A mesh of zones, each with neighbours to the west, east, south and north.
+//! A mesh of zones with neighbours to the west, east, south and north.
 
-/// Zones side by side in each of the two dimensions.
+/// The number of zones in each of the two dimensions.
 pub(crate) const SIDE: usize = 16;
 
-/// The widths of zones along one dimension: equal, or each so many times the one before that the last is 4.5 times the
-/// first, as in BT-MZ (NAS-03-010).
+/// Returns the widths of zones along one dimension: equal, or growing by a constant factor so that the last is 4.5
+/// times the first, as in BT-MZ (NAS-03-010).
 pub(crate) fn widths(equal: bool) -> Vec<f64> {
     let ratio = if equal { 1.0 } else { 4.5f64.powf(1.0 / (SIDE - 1) as f64) };
     let widths: Vec<f64> = (0..SIDE).map(|i| ratio.powi(i as i32)).collect();
@@ -12,13 +12,13 @@ pub(crate) fn widths(equal: bool) -> Vec<f64> {
     widths.into_iter().map(|width| width / mean).collect()
 }
 
-/// The area of every zone; their mean is 1.
+/// Returns the area of every zone; the mean is 1.
 pub(crate) fn areas(equal: bool) -> Vec<f64> {
     let widths = widths(equal);
     (0..SIDE * SIDE).map(|zone| widths[zone % SIDE] * widths[zone / SIDE]).collect()
 }
 
-/// The zones beside each zone; those at the edges have fewer.
+/// Returns the neighbours of each zone; zones at the edges have fewer.
 pub(crate) fn neighbours() -> Vec<Vec<usize>> {
     let beside = |zone: usize| {
         let (x, y) = (zone % SIDE, zone / SIDE);

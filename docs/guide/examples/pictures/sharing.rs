@@ -1,16 +1,16 @@
-//! Profiles of a CPU and a GPU, and the front between time and energy that follows from them.
+//! Profiles of a CPU and a GPU, and the resulting Pareto front of time and energy.
 
 use crate::Result;
 use crate::svg::Svg;
 use thalweg::sched::fpm::{Profile, pareto};
 
-/// What is shared out.
+/// The number of blocks to distribute.
 const BLOCKS: u64 = 100;
-/// Corners of the two panels.
+/// Position and size of the two panels.
 const PANELS: [[f64; 4]; 2] = [[60.0, 40.0, 300.0, 240.0], [440.0, 40.0, 300.0, 240.0]];
 
 pub(crate) fn draw() -> Result<String> {
-    // As in the chapter's simulated machine: 4 ms and 1 ms a block; 30 W and 150 W more than at rest.
+    // As in the chapter's simulated machine: 4 ms and 1 ms per block; 30 W and 150 W above idle power.
     let times = [Profile::new("CPU", [(BLOCKS, 0.4)])?, Profile::new("GPU", [(BLOCKS, 0.1)])?];
     let energies = [times[0].at_watts(30.0), times[1].at_watts(150.0)];
     let front = pareto(&times, &energies, BLOCKS, 5)?;

@@ -1,4 +1,4 @@
-//! How fast some programs are under each scheduler, on one simulated machine.
+//! Speed-ups of some programs under each scheduler, on one simulated machine.
 
 use crate::Result;
 use crate::mesh::{SIDE, areas, neighbours};
@@ -6,7 +6,7 @@ use crate::svg::Svg;
 use thalweg::prelude::*;
 use thalweg::sched::NAMES;
 
-/// Eight cores, two of which lead GPUs. A zone of mean size takes a core 1 ms, and a GPU an eighth of that.
+/// Eight cores, two of them hosting GPUs. A zone of mean size takes a core 1 ms and a GPU an eighth of that.
 const MACHINE: &str = r#"
     name = "six cores beside two GPUs"
     [units.CPU]
@@ -39,7 +39,7 @@ const MACHINE: &str = r#"
     time_ns = { CPU = { 1 = 4_000_000 }, GPU = { 1 = 300_000 } }
 "#;
 
-/// Steps before the clock counts, in which schedulers learn; and steps that count.
+/// Warm-up steps, in which schedulers learn, and timed steps.
 const STEPS: [usize; 2] = [20, 40];
 
 pub(crate) fn draw() -> Result<String> {
@@ -71,10 +71,10 @@ pub(crate) fn draw() -> Result<String> {
     Ok(picture.finish())
 }
 
-/// A program's speed-up over one core under a scheduler.
+/// Returns a program's speed-up over one core under a scheduler.
 type Program = fn(&str) -> Result<f64>;
 
-/// A mesh whose zones take a step each, from their own state and the faces of their neighbours.
+/// A mesh in which each zone computes a step from its own state and its neighbours' faces.
 fn zones(scheduler: &str, equal: bool) -> Result<f64> {
     let rt = runtime(scheduler)?;
     let (areas, beside) = (areas(equal), neighbours());
@@ -103,7 +103,7 @@ fn zones(scheduler: &str, equal: bool) -> Result<f64> {
     Ok(areas.iter().sum::<f64>() * 1e-3 * STEPS[1] as f64 / counted[1])
 }
 
-/// A factorization in tiles of 2 MB; those on the critical path are urgent.
+/// A factorization in tiles of 2 MB; the tasks on the critical path are urgent.
 fn cholesky<const N: usize>(scheduler: &str) -> Result<f64> {
     let rt = runtime(scheduler)?;
     let tiles: Vec<Vec<_>> = (0..N).map(|_| (0..N).map(|_| rt.zeros::<f64, _>(1 << 18)).collect()).collect();

@@ -20,7 +20,7 @@ impl Svg {
         );
     }
 
-    /// A text that begins, ends or has its middle (`start`, `end`, `middle`) at `x`, and stands on `y`.
+    /// Adds a text with its start, end or middle (`start`, `end`, `middle`) at `x` and its baseline at `y`.
     pub(crate) fn text(&mut self, [x, y]: [f64; 2], size: f64, anchor: &str, text: &str) {
         let text = text.replace('&', "&amp;").replace('<', "&lt;");
         let _ = writeln!(

@@ -33,9 +33,9 @@ pub(in crate::device) struct KernelCall<'a> {
 /// For all unsafe calls: handles and addresses come from the same device and are valid until they are destroyed,
 /// which happens once, when nothing uses them any more; the memory of a copy or a launch is valid until its end.
 pub(in crate::device) trait Api: Platform {
-    /// The largest number of groups per dimension.
+    /// The largest number of groups per dimension, regardless of their size.
     const MOST_GROUPS: [u32; 3];
-    /// The largest number of threads per dimension.
+    /// The largest number of threads of all groups together, per dimension.
     const MOST_THREADS: u64;
 
     /// DLPack's device type.

@@ -42,7 +42,7 @@ mod tests {
     use crate::kernel::{Argument, Plain};
 
     #[test]
-    fn scalars_are_stored_first_and_memory_as_address() {
+    fn scalars_begin_their_bytes_and_memory_is_an_address() {
         let (base, extents, strides) = (0x7000_0000_1000, [5, 1, 1, 1], [1; 4]);
         let memory = Value::Memory { base, offset_bytes: 24, element_bytes: 8, extents, strides };
         let arguments =

@@ -72,7 +72,7 @@ fn call<'a, A: Api>(node: &GraphNode<'_, Addressed<A>>, arguments: &'a mut [*mut
 impl<A: Api> Drop for Graph<A> {
     fn drop(&mut self) {
         if let Some(instance) = self.instance {
-            // SAFETY: a graph in flight is shared, so this one is not.
+            // SAFETY: the graph is not in flight, since whoever has it in flight holds a reference to it.
             self.device.clean_up(|api| unsafe { api.destroy_instance(instance) });
         }
         // SAFETY: its owner is gone.

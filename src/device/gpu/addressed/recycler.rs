@@ -5,7 +5,7 @@
 //!
 //! Blocks are given back when nothing uses them any more, so any task may get them at once. Invariants:
 //! 1. A block is used or free, never both.
-//! 2. A request gets a block that is larger by at most an eighth.
+//! 2. A request, rounded up to whole granules, gets a block that is larger by at most an eighth.
 //! 3. A request is refused only if it fails while no blocks are free.
 
 use parking_lot::Mutex;

@@ -1,4 +1,4 @@
-//! Lost and uncopied regions: the failure that each task or outcome gets for them.
+//! Lost regions, and regions that could not be copied: the failure that each task or outcome gets for them.
 
 use super::Residency;
 use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Residency {
-    /// Tells a task that represents several which of its inputs are lost.
+    /// Informs a task that represents several which of its inputs are lost.
     pub(in super::super) fn tell_losses(&self, task: &OwnedTask, parts: &dyn Parts) {
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             if let Some(directory) = self.directories.get(&datum.id).filter(|_| mode.relies_on_value()) {
@@ -19,7 +19,7 @@ impl Residency {
         });
     }
 
-    /// Why something that a task relies on is lost, if it is. Outcomes that are lost are spoiled.
+    /// Returns why data that a task relies on are lost, if they are. Lost outcomes are spoiled.
     pub(in super::super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         if !self.any_loss.is_there() {
@@ -40,7 +40,8 @@ impl Residency {
         cause
     }
 
-    /// Spoils a task's outcomes of a block that could not be copied; false if the task relies on the block otherwise.
+    /// Spoils a task's outcomes of a block that could not be copied; returns false if the task relies on the block
+    /// otherwise.
     pub(in super::super) fn spoil(
         &self,
         task: &OwnedTask,

@@ -1,21 +1,23 @@
-//! What lies where: the devices' memories, the replicas in them, and what they were promised to.
+//! Residency: the devices' memories, the replicas in them, and their reservations.
 //!
-//! The tables of [`crate::coherence`], of all data objects and all memories together, kept in step with each other. A
+//! It keeps the tables of [`crate::coherence`], for all data objects and all memories, consistent with each other. A
 //! task's working set is reserved in one step ([`reserve`]), or not at all.
 //!
-//! What never happens here: no task is given to a unit or launched, and nothing is known of copies but what was planned:
-//! who orders one ([`Residency::order`]) says so when it has ended.
+//! No task is given to a unit or launched here, and nothing is known of copies but their plans: the caller that
+//! orders one ([`Residency::order`]) reports when it has ended.
 //!
 //! Invariants:
-//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered; but for
-//!    homes, which stay anyway, tasks have none.
+//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered.
+//!    Exception: tasks do not pin homes, which stay anyway.
 //! 2. `tenants` counts the tasks that have something reserved in each space.
-//! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says otherwise.
-//! 4. In the memory of a device that is gone no replica stays, and nobody is given a new one there.
-//! 5. Memory of others that a data object has adopted is not counted, nor sent away to make room: that would make none.
-//! 6. All replicas of a data object in unified memory are the same bytes: the home, and an alias of it on each device. What is
-//!    valid where is kept as ever, and orders as ever; copies between them are ordered and move nothing. Where replicas of their
-//!    own would let a task write while another still reads what it replaces, it waits ([`Residency::tasks_in_the_way`]).
+//! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says
+//!    otherwise.
+//! 4. In the memory of a lost device no replica stays, and no new one is created.
+//! 5. Foreign memory that a data object has imported is neither counted nor evicted: evicting it would make no room.
+//! 6. All replicas of a data object in unified memory are the same bytes: the home, and an alias of it on each
+//!    device. Validity and order are tracked as for any replicas; copies between them are ordered, but move nothing.
+//!    If separate replicas would let a task write while another still reads the old value, the task waits
+//!    ([`Residency::tasks_in_the_way`]).
 
 mod losses;
 mod refused;
@@ -36,40 +38,40 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 type Tasks = SmallVec<[TaskId; 2]>;
-/// Copies to be made; each goes on as a command.
+/// Ordered copies; each becomes a command.
 type Orders = SmallVec<[Box<CopyOrder>; 4]>;
 
-/// Issued tasks that a task meets.
+/// Issued tasks that conflict with a task.
 #[derive(Default)]
 pub(super) struct InTheWay {
-    /// It is launched behind them.
+    /// Tasks after which it is launched.
     pub(super) before: Tasks,
-    /// Their end comes before its copies.
+    /// Tasks whose end must come before its copies.
     pub(super) waited_for: Tasks,
 }
 
-/// See the module.
+/// The state of all memories; see the module documentation.
 pub(super) struct Residency {
     memories: Memories,
     directories: FxHashMap<DataId, Directory>,
-    /// Tasks placed in each space and not finished.
+    /// The number of unfinished tasks placed in each space.
     tenants: Vec<usize>,
-    /// The memories of devices that are gone, and what found out.
+    /// The memories of lost devices, with the failures that revealed the losses.
     lost: Vec<(SpaceId, Arc<TaskFailure>)>,
     next_replica: u64,
     next_copy: u64,
-    /// Counts the ends of tasks: when a replica was used last.
+    /// Counts the ends of tasks, to note when a replica was last used.
     uses: u64,
     evictions: u64,
-    /// What [`Self::bytes_missing`] says may be another since somebody looked.
+    /// Whether [`Self::bytes_missing`] may have changed since the last call of [`Self::take_moved`].
     has_moved: bool,
     any_loss: AnyLoss,
-    /// A task was issued, ever.
+    /// Whether a task was ever issued.
     has_issued: bool,
 }
 
 impl Residency {
-    /// Of so many address spaces as there are capacities.
+    /// Creates the state for as many address spaces as there are capacities.
     pub(super) fn new(capacities_bytes: &[u64]) -> Self {
         Self {
             memories: Memories::new(capacities_bytes),
@@ -86,7 +88,7 @@ impl Residency {
         }
     }
 
-    /// All that a task accesses gets a directory, if it has none.
+    /// Creates a directory for each data object that a task accesses, if it has none.
     pub(super) fn register(&mut self, task: &OwnedTask) {
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
             let directory = || Directory::new(datum.id, datum.whole(), datum.element_bytes);
@@ -94,53 +96,53 @@ impl Residency {
         });
     }
 
-    /// A new data object is in memory of others from the beginning: a device's, in a replica of this name.
+    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
     pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId) {
         let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
         directory.adopt(replica, space);
         self.directories.insert(datum.id, directory);
     }
 
-    /// Devices use a new data object where it is at home: in a replica of this name each.
+    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
     pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)]) {
         let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
         aliases.iter().for_each(|(replica, space)| directory.alias(*replica, *space));
         self.directories.insert(datum.id, directory);
     }
 
-    /// A name for a new replica.
+    /// Returns a name for a new replica.
     pub(super) fn new_replica(&mut self) -> ReplicaId {
         self.next_replica += 1;
         ReplicaId(self.next_replica - 1)
     }
 
-    /// A data object is gone.
+    /// Forgets a data object that is gone.
     pub(super) fn forget(&mut self, data: DataId) {
         self.has_moved = true;
         self.directories.remove(&data);
     }
 
-    /// The address spaces, that of the host first.
+    /// Returns the address spaces, the host's first.
     pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> + use<> {
         (0..self.tenants.len() as u16).map(SpaceId)
     }
 
-    /// How many tasks have something reserved in `space`.
+    /// Returns how many tasks have something reserved in `space`.
     pub(super) fn tenants(&self, space: SpaceId) -> usize {
         self.tenants[space.index()]
     }
 
-    /// Whether so many bytes fit into a space with nothing else in it.
+    /// Returns whether this many bytes fit into a space that holds nothing else.
     pub(super) fn fits(&self, bytes: u64, space: SpaceId) -> bool {
         bytes <= self.memories.capacity(space)
     }
 
-    /// Whether they fit into any space.
+    /// Returns whether this many bytes fit into every space.
     pub(super) fn fits_anywhere(&self, bytes: u64) -> bool {
         bytes <= self.memories.smallest()
     }
 
-    /// What would have to be copied to `space` for a task.
+    /// Returns the bytes that would have to be copied to `space` for a task.
     pub(super) fn bytes_missing(&self, task: &OwnedTask, space: SpaceId) -> u64 {
         let mut missing = 0;
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
@@ -154,18 +156,19 @@ impl Residency {
         missing
     }
 
-    /// Whether that may be another than at the last call of this.
+    /// Returns whether those bytes may have changed since the last call.
     pub(super) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.has_moved)
     }
 
-    /// The spaces where all of a region is valid.
+    /// Returns the spaces in which all of a region is valid.
     pub(super) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         let directory = self.directories.get(&data);
         directory.map_or_else(|| vec![SpaceId::HOST], |directory| directory.valid_in(self.spaces(), block))
     }
 
-    /// Plans the copies that a task with memory still needs. Copies under way already that it needs go to `pending`.
+    /// Plans the copies that a task with memory still needs. Copies already under way that it needs are added to
+    /// `pending`.
     pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Orders {
         let (mut orders, mut transfers) = (Orders::new(), Transfers::new());
         let mut places = placed.reserved.replicas.iter().enumerate();
@@ -174,13 +177,13 @@ impl Residency {
             let Some((access, place)) = places.next() else { return };
             let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else { return };
             if mode == Mode::Out {
-                // What the region holds now is of no use to anybody: it must not be written back over the new value.
+                // The region's present value is no longer needed: it must not be written back over the new one.
                 directory.written(place.replica, block);
                 self.has_moved = true;
                 return;
             }
             if mode.sees_nothing() || mode == Mode::Outcome && body.is_spoiled(access) {
-                return; // it does not look at the region, wherever that is valid
+                return; // it does not read the region, wherever that is valid
             }
             directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
             orders.extend(transfers.drain(..).map(|transfer| Self::order(directory, &transfer)));
@@ -189,7 +192,7 @@ impl Residency {
         orders
     }
 
-    /// The order to make a copy that was planned; both of its ends stay until it has ended.
+    /// Orders a planned copy; both of its ends stay until it has ended.
     fn order(directory: &mut Directory, transfer: &Transfer) -> Box<CopyOrder> {
         let (data, element_bytes) = (directory.data, directory.element_bytes);
         let mut end = |id| {
@@ -202,14 +205,14 @@ impl Residency {
         Box::new(CopyOrder { copy, from, to, block, element_bytes, unified })
     }
 
-    /// A copy has arrived.
+    /// Notes that a copy has arrived.
     pub(super) fn arrived(&mut self, data: DataId, transfer: &Transfer) {
         if let Some(directory) = self.directories.get_mut(&data) {
             directory.arrived(transfer);
         }
     }
 
-    /// A copy could not be made.
+    /// Notes that a copy could not be made.
     pub(super) fn failed(&mut self, data: DataId, transfer: &Transfer, cause: &Arc<TaskFailure>) {
         self.has_moved = true;
         if let Some(directory) = self.directories.get_mut(&data) {
@@ -217,7 +220,7 @@ impl Residency {
         }
     }
 
-    /// A copy that was ordered has ended, one way or the other: its ends may go.
+    /// Unpins the ends of an ordered copy that has ended, one way or the other.
     pub(super) fn unpin(&mut self, data: DataId, transfer: &Transfer, out: &mut Vec<Command>) {
         for id in [transfer.from, transfer.to] {
             let Some(directory) = self.directories.get_mut(&data) else { return };
@@ -234,20 +237,21 @@ impl Residency {
         self.memories.in_use(space)
     }
 
-    /// A replica's memory was given back.
+    /// Notes that a replica's memory was given back.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
         self.memories.left(space, bytes);
     }
 
-    /// Sends a replica away to make room; the orders to write back home what it alone holds. The driver reports when its
-    /// memory is free, which may be at once, or after they were carried out.
+    /// Evicts a replica to make room; returns the orders to write its unique contents back home. The driver reports
+    /// when its memory is free, which may be at once, or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
         self.send_away(data, id);
         self.write_back(data, &[id])
     }
 
-    /// The orders to write back home what these replicas of a data object hold and no other that stays.
+    /// Returns the orders to write back home the parts that these replicas of a data object hold and no other replica
+    /// that stays.
     fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Orders {
         let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         let mut transfers = Transfers::new();
@@ -258,7 +262,7 @@ impl Residency {
         transfers.iter().map(|transfer| Self::order(directory, transfer)).collect()
     }
 
-    /// A replica is to leave, as soon as nobody uses it: no task finds it any more.
+    /// Makes a replica leave as soon as it is unused: no task finds it any more.
     fn send_away(&mut self, data: DataId, id: ReplicaId) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
@@ -267,7 +271,7 @@ impl Residency {
         }
     }
 
-    /// Drops a replica that was to leave, when its last user is gone.
+    /// Drops a replica that was to leave, if its last user is gone.
     pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
@@ -278,16 +282,17 @@ impl Residency {
         out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
 
-    /// The task that is launched next frees a data object's home: whatever is elsewhere goes first, or else it might
-    /// yet be evicted, and written back to where nothing is any more. Nobody uses it: all who did were waited for.
+    /// Releases all other replicas before the task that is launched next frees a data object's home. Otherwise one
+    /// could still be evicted, and written back to a home that no longer exists. They are unused: the ends of all
+    /// their users were waited for.
     pub(super) fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
         self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return };
-        debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses what is released");
+        debug_assert!(directory.issued_tasks().next().is_none(), "a task in flight uses a released data object");
         let replicas: SmallVec<[Replica; 2]> = directory.abandon().collect();
         for replica in &replicas {
             let (Replica { id, space, leaving, pins, .. }, bytes) = (*replica, directory.bytes_of(replica));
-            debug_assert!(pins == 0, "somebody uses a replica of what is released");
+            debug_assert!(pins == 0, "a replica of a released data object is in use");
             if !leaving {
                 self.memories.leaves(space, data, id, bytes);
             }
@@ -296,8 +301,8 @@ impl Residency {
         out.push(Command::Unregister { data });
     }
 
-    /// A task is in its device's queue. If the device is gone, as another thread may have found meanwhile, what it writes is not
-    /// to be had.
+    /// Notes that a task is in its device's queue. If the device is gone, which another thread may have found
+    /// meanwhile, the regions that the task writes are lost.
     pub(super) fn issued(&mut self, task: &OwnedTask, replicas: &[ReplicaRef]) {
         self.has_issued = true;
         let mut places = replicas.iter();
@@ -318,7 +323,7 @@ impl Residency {
         self.lose_missing(task);
     }
 
-    /// What a task that stands for several has not left as it should is lost.
+    /// Notes the losses of a task that stands for several: regions that it did not write as it should have.
     fn lose_missing(&mut self, task: &OwnedTask) {
         let Some(parts) = task.body().parts() else { return };
         parts.missing(&mut |data, block, cause| {
@@ -329,8 +334,8 @@ impl Residency {
         });
     }
 
-    /// What a task wrote is valid where it wrote it, or, if the device is gone, nowhere. One that was skipped before it
-    /// `began` wrote nothing: its replica may never have been filled.
+    /// Notes that the regions a task wrote are valid where it wrote them or, if the device is gone, nowhere. A task
+    /// that was skipped before it `began` wrote nothing: its replica may never have been filled.
     pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
         self.has_moved = true;
         let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
@@ -351,7 +356,7 @@ impl Residency {
         }
     }
 
-    /// Takes from a task that was launched what it had reserved.
+    /// Releases the reservations of a launched task.
     pub(super) fn let_go(&mut self, launched: &Launched, out: &mut Vec<Command>) {
         let Launched { space, reserved, .. } = launched;
         self.uses += 1;
@@ -376,9 +381,10 @@ impl Residency {
         }
     }
 
-    /// Issued tasks that use what a task will use: on the same replica it is launched behind them; where bytes have to
-    /// be copied first, or all replicas will go with the data, their end is waited for. So it is on another replica if all are
-    /// the same bytes, and one of the two writes them: no stream of the one comes behind those of the other, nor does the host.
+    /// Returns the issued tasks that use regions a task will use. If both use the same replica, the task is launched
+    /// after them. If bytes have to be copied first, or all replicas will be released with the data, their ends are
+    /// waited for. That also applies to another replica if all are the same bytes and one of the two tasks writes
+    /// them: no stream of one device runs after those of another, nor does the host.
     pub(super) fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
         if !self.has_issued {
@@ -410,7 +416,7 @@ impl Residency {
                 }
             });
         });
-        // No stream comes behind those of all devices of a task, and nothing of others' behind what is lent.
+        // No stream runs after those of all devices of a task, and no foreign stream after exported data.
         if placed.assigned.across.is_some() || lends(&placed.assigned.task) {
             found.waited_for.append(&mut found.before);
         }
@@ -421,7 +427,8 @@ impl Residency {
         found
     }
 
-    /// The device with this memory is gone, as `cause` was the first to find; false if that is known.
+    /// Records the loss of the device with this memory, which `cause` was the first to reveal; returns false if it is
+    /// already known.
     pub(super) fn lose(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> bool {
         let news = !space.is_host() && !self.is_lost(space);
         if news {
@@ -430,13 +437,13 @@ impl Residency {
         news
     }
 
-    /// All data objects that have a directory.
+    /// Returns all data objects that have a directory.
     pub(super) fn all_data(&self) -> Vec<DataId> {
         self.directories.keys().copied().collect()
     }
 
-    /// A data object's replicas in the memory of a device that is gone leave. The orders to write back home what replicas
-    /// on their way out rely on no other for any more.
+    /// Makes a data object's replicas in the memory of a lost device leave. Returns the orders to write back home the
+    /// parts of other leaving replicas that now no replica that stays holds.
     pub(super) fn lose_replicas(
         &mut self,
         data: DataId,
@@ -451,32 +458,33 @@ impl Residency {
             self.drop_if_leaving(data, id, out);
         }
         let Some(directory) = self.directories.get(&data) else { return Orders::new() };
-        // They are not written back where others hold the same. If those are gone, it has to be done yet.
+        // Leaving replicas are not written back if others hold the same. If those others are gone, they still have to
+        // be.
         let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
         self.write_back(data, &leaving)
     }
 
-    /// Whether the device with this memory is gone.
+    /// Returns whether the device with this memory is gone.
     pub(super) fn is_lost(&self, space: SpaceId) -> bool {
         self.lost.iter().any(|(lost, _)| *lost == space)
     }
 
-    /// What found out that the device with this memory is gone.
+    /// Returns the failure that revealed the loss of the device with this memory.
     pub(super) fn cause_of_device_loss(&self, space: SpaceId) -> Option<Arc<TaskFailure>> {
         self.lost.iter().find(|(lost, _)| *lost == space).map(|(_, cause)| cause.clone())
     }
 
-    /// What found the last device gone, if any is.
+    /// Returns the failure that revealed the latest loss of a device, if there was one.
     pub(super) fn last_loss(&self) -> Option<&Arc<TaskFailure>> {
         self.lost.last().map(|(_, cause)| cause)
     }
 
-    /// How many replicas were evicted to make room.
+    /// Returns how many replicas were evicted to make room.
     pub(super) fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// The replicas in use or on their way out, in words.
+    /// Describes the replicas in use or on their way out in words.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         for directory in self.directories.values() {
             for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {

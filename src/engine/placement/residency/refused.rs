@@ -1,4 +1,5 @@
-//! What is given back and what has to go when a device refuses memory that it was thought to have.
+//! Refused memory: reservations to give back and replicas to evict when a device refuses memory that the tables count
+//! as free.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Transfer};
@@ -8,23 +9,24 @@ use crate::engine::placement::stages::{Launched, Reserved};
 use crate::ids::{DataId, SpaceId};
 
 impl Residency {
-    /// The device with this memory has refused so many bytes.
+    /// Notes that the device with this memory has refused this many bytes.
     pub(in super::super) fn refused(&mut self, space: SpaceId, bytes: u64) {
         self.memories.refused(space, bytes);
     }
 
-    /// There was no memory for what a copy was to fill; false if what it was to bring is to be had nowhere else.
+    /// Notes that there was no memory for the destination of a copy; returns false if its content is available
+    /// nowhere else.
     pub(in super::super) fn copy_refused(&mut self, data: DataId, transfer: &Transfer) -> bool {
         self.has_moved = true;
         self.directories.get_mut(&data).is_none_or(|directory| directory.refused(transfer))
     }
 
-    /// The bytes that are in use in a device's memory.
+    /// Returns the bytes that are in use in a device's memory.
     pub(in super::super) fn in_use(&self, space: SpaceId) -> u64 {
         self.memories.in_use(space)
     }
 
-    /// Whether a device's memory has nothing but what this task has reserved of it, and that is no more than it must be.
+    /// Returns whether a device's memory holds only this task's reservations, and these are minimal.
     pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
         let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
         let mut regions = Vec::new();
@@ -45,18 +47,18 @@ impl Residency {
             && self.memories.staying(space).all(|replica| places.contains(&replica))
     }
 
-    /// Whether replicas are leaving a memory.
+    /// Returns whether replicas are leaving a memory.
     pub(in super::super) fn is_left(&self, space: SpaceId) -> bool {
         self.memories.is_left(space)
     }
 
-    /// The idle replicas that are too many for what a device turned out to hold.
+    /// Returns the idle replicas that exceed the actual capacity of a device.
     pub(in super::super) fn beyond_limit(&self, space: SpaceId) -> Vec<(DataId, ReplicaId)> {
         self.memories.beyond_limit(space, &self.directories)
     }
 
-    /// Takes from a task that has not begun what it had reserved. What it was to overwrite is of no use to anybody, wherever
-    /// it is; and a replica without content goes, as it may have no memory either.
+    /// Releases the reservations of a task that has not begun. The present content of regions it was to overwrite is
+    /// no longer needed, wherever it is. A replica without content is dropped, since it may have no memory either.
     pub(in super::super) fn take_back(&mut self, task: &OwnedTask, launched: &Launched, out: &mut Vec<Command>) {
         self.has_moved = true;
         let mut places = launched.reserved.replicas.iter();

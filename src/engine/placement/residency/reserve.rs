@@ -1,15 +1,16 @@
-//! Reserving a task's whole working set in one step, and choosing what is to be evicted for it.
+//! Reservation of a task's whole working set in one step, and the choice of replicas to evict for it.
 //!
-//! A region is served by a replica that covers it, or by a new one: of exactly its box, unless it overlaps another's partly.
-//! Then regions like these will come again (blocks with a halo do), and two boxes would copy to each other for every task:
-//! so there the whole data gets a replica, if memory is plentiful. It is filled as parts of it are needed.
+//! A region is served by a replica that covers it, or by a new one with exactly its box, unless the box partly
+//! overlaps another replica's. In that case similar regions will follow (as blocks with a halo do), and two boxes
+//! would copy to each other for every task; so the whole data object gets a replica there, if memory is plentiful. It
+//! is filled as parts of it are needed.
 //!
-//! A task across devices has a part of its working set in each of several memories: all are looked at before anything is made in
-//! one of them.
+//! A task across devices has a part of its working set in each of several memories: room is found in all of them
+//! before a replica is created in one of them.
 //!
-//! If new ones do not fit, idle replicas leave, the least recently used first: at once if what they hold is valid elsewhere,
-//! after a write-back home otherwise. Until the driver has given their memory back the task waits and holds nothing.
-//! Where a device holds less than was thought, [`shortage`](super::super::shortage) has the rest.
+//! If new replicas do not fit, idle ones leave, the least recently used first: at once if their content is valid
+//! elsewhere, after a write-back home otherwise. Until the driver has given their memory back the task waits and
+//! holds nothing. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Room};
@@ -28,7 +29,7 @@ struct Wanted {
     data: DataId,
     block: Block,
     space: SpaceId,
-    /// Where it will lie.
+    /// The replica that will hold it.
     found: Option<ReplicaId>,
 }
 
@@ -38,17 +39,17 @@ impl Wanted {
     }
 }
 
-/// Why nothing was reserved.
+/// The reason why nothing was reserved.
 #[derive(Debug)]
 pub(in super::super) enum Shortage {
-    /// Too much is in use, or leaving already: it will be given back.
+    /// Too much is in use, or already leaving; it will be given back.
     InUse,
-    /// There will be room when these are gone.
+    /// There will be room once these are gone.
     Evict(Vec<(DataId, ReplicaId)>),
 }
 
-/// A replica of a whole data in place of a part's takes no more than this part of a memory. OpenCL allows at least a quarter
-/// for one buffer.
+/// A replica of a whole data object that replaces one of a part takes at most 1/`WHOLE_OF_MEMORY` of a memory. OpenCL
+/// guarantees at least a quarter for one buffer.
 const WHOLE_OF_MEMORY: u64 = 4;
 
 impl Residency {
@@ -61,8 +62,8 @@ impl Residency {
         let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
         let (mut access, parts) = (0, task.body().parts());
         task.body().accesses(&mut |record: AccessRecord<'_>| {
-            // Reductions work on a private buffer and are combined at home; who only comes after others looks at nothing,
-            // and of a token nothing can be seen.
+            // Reductions work on a private buffer and are combined at home. An access that only comes after others
+            // reads nothing, and a token has no content.
             let needs_none = record.mode.sees_nothing()
                 || matches!(record.mode, Mode::Reduction(_))
                 || record.block.is_empty()
@@ -71,13 +72,14 @@ impl Residency {
                 private_bytes += record.bytes();
             }
             let found = needs_none.then_some(ReplicaId::HOME);
-            // What stands for several tasks has regions in one piece that differ in how they are used.
+            // The regions of a task that stands for several consist of parts that are used differently; each needs
+            // one piece for all.
             let block = parts.map_or(*record.block, |parts| parts.hull(access));
             let space = across.as_ref().map_or(*space, |across| across.space(access));
             wanted.push(Wanted { access, data: record.datum.id, block, space, found });
             access += 1;
         });
-        // Large regions first: their replicas may cover the small ones.
+        // Large regions first, since their replicas may cover the small ones.
         wanted.sort_by_key(|w| (w.space, Reverse(w.block.volume())));
         let mut spare = SmallVec::<[u64; 4]>::new();
         for of_space in wanted.chunk_by_mut(Wanted::is_with) {
@@ -90,8 +92,9 @@ impl Residency {
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
-            // One place per access, in their order: who looks a place up counts on it. What forgets a data object comes
-            // after every task that declares a region of it, and before that it has a directory.
+            // One place per access, in order: lookups by access number rely on it. The task that forgets a data
+            // object comes after every task that declares a region of it, and until then the data object has a
+            // directory.
             let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
             replica.pins += u32::from(id != ReplicaId::HOME);
@@ -104,7 +107,7 @@ impl Residency {
         Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
     }
 
-    /// Homes have room for everything, and stay.
+    /// Reserves the homes, which have room for everything and stay.
     fn at_home(&mut self, task: &OwnedTask) -> Reserved {
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
@@ -115,22 +118,23 @@ impl Residency {
         Reserved { replicas: replicas[..].into(), private_bytes: 0, refused: false }
     }
 
-    /// Finds replicas for what is wanted, or that the memory for them is free, and then how much more is.
+    /// Finds replicas for the wanted regions, or ensures that memory for them is free; returns how much more is free.
     fn find_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<u64, Shortage> {
         self.find_covering(space, wanted);
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
         let alone = self.tenants[space.index()] == 0 && !self.memories.is_left(space);
-        // Pinned while room is sought, so that what the task needs is not evicted for it.
+        // Pinned during the search for room, so that replicas the task needs are not evicted for it.
         self.pin(&chosen, 1);
         let mut needed = private_bytes + self.new_bytes(wanted);
-        // Who is alone tries for more than the memory is thought to hold, but not with larger replicas than it takes.
+        // A task that is alone may try for more than the assumed capacity, but not with larger replicas than it
+        // needs.
         let mut room = match alone && self.are_exact(wanted) {
             false => self.memories.room(space, needed, &self.directories),
             true => self.memories.room_alone(space, needed, &chosen, &self.directories),
         };
         self.pin(&chosen, -1);
         if room == Room::Never && alone {
-            // Nobody else is there: the replicas that cover the regions are themselves too large. Exact ones will fit.
+            // No other task is there: the covering replicas themselves are too large. Exact ones will fit.
             for w in wanted.iter_mut() {
                 w.found = w.found.filter(|id| *id == ReplicaId::HOME || self.is_adopted(w.data, *id));
             }
@@ -144,12 +148,12 @@ impl Residency {
         }
     }
 
-    /// Makes the replicas that were not found.
+    /// Creates the replicas that were not found.
     fn make_replicas(&mut self, space: SpaceId, wanted: &mut [Wanted], mut spare: u64) {
         for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
             let (data, block) = (w.data, w.block);
             let Some(directory) = self.directories.get_mut(&data) else { continue };
-            // A larger region of the same task may have been given a replica just now.
+            // A larger region of the same task may just have been given a replica.
             let id = directory.covering(space, &block).unwrap_or_else(|| {
                 let id = ReplicaId(self.next_replica);
                 self.next_replica += 1;
@@ -171,7 +175,7 @@ impl Residency {
         }
     }
 
-    /// Whether the replicas that were found are those of the regions themselves.
+    /// Returns whether the replicas that were found match the regions exactly.
     fn are_exact(&self, wanted: &[Wanted]) -> bool {
         let is_wanted = |data, block| wanted.iter().any(|w| (w.data, w.block) == (data, block));
         let exact = |w: &Wanted| match w.found {
@@ -192,7 +196,7 @@ impl Residency {
         }
     }
 
-    /// The bytes of the replicas that have to be made: regions inside an earlier (larger) one need none.
+    /// Returns the bytes of the replicas to create: regions inside an earlier (larger) one need none.
     fn new_bytes(&self, wanted: &[Wanted]) -> u64 {
         let (mut bytes, mut outermost) = (0, Outermost::default());
         for w in wanted.iter().filter(|w| w.found.is_none()) {
@@ -213,14 +217,14 @@ impl Residency {
     }
 }
 
-/// Of regions that come largest first, those that lie inside no other.
+/// The outermost regions: of regions that are added largest first, those that lie inside no other.
 #[derive(Default)]
 struct Outermost(FxHashMap<DataId, BoxIndex<()>>);
 
 impl Outermost {
-    /// Adds a region, unless it lies inside one that is there; whether it was added.
+    /// Adds a region, unless it lies inside another; returns whether it was added.
     fn add(&mut self, data: DataId, block: Block) -> bool {
-        // Who holds all of it holds its first place.
+        // A region that contains all of this one contains its first element.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let (there, mut inside) = (self.0.entry(data).or_default(), false);
         there.find(&first, |other, ()| inside |= other.contains(&block));
@@ -239,7 +243,7 @@ mod tests {
     const DATA: [DataId; 2] = [DataId(1), DataId(2)];
 
     #[test]
-    fn regions_inside_others_of_the_same_data_need_nothing_of_their_own() {
+    fn regions_inside_others_of_the_same_data_need_no_replica() {
         let mut outermost = Outermost::default();
         let block = |i, j| Block::new(&[i, j]);
         for (data, block, is_new) in [
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_many_regions_costs_the_logarithm_of_their_number() {
+    fn cost_per_region_is_logarithmic_in_their_number() {
         let per_region = |n: usize| {
             let mut outermost = Outermost::default();
             let before = LOOKED_AT.get();

@@ -3,7 +3,7 @@ use crate::sched::fpm::testing::linear;
 use crate::sched::{Team, TeamSize, TeamSized};
 use proptest::prelude::*;
 
-/// Units that take and use what these functions of size say.
+/// Units with time and power given by functions of size.
 struct Units {
     team: Team,
     seconds: Vec<fn(f64) -> f64>,
@@ -21,7 +21,7 @@ impl Units {
         times.with_energy(energy.then_some(joules))
     }
 
-    /// What each slot has when the distribution is steady, and after how many instances.
+    /// Returns the load of each slot when the distribution is steady, and the number of instances that took.
     fn settle(&self, distribution: &mut impl Distribution, weights: &[f64], energy: bool) -> (Vec<f64>, usize) {
         let workload = Workload { team: self.team, weights, neighbours: None };
         let mut assignment = distribution.assign(&workload, None);
@@ -36,7 +36,8 @@ impl Units {
     }
 }
 
-/// The server of Farrelly et al. 2024 in small: a CPU that is faster and uses less than either of two equal GPUs.
+/// A small model of the server of Farrelly et al. 2024: a CPU that is faster, and uses less, than either of two equal
+/// GPUs.
 fn server() -> Units {
     Units {
         team: Team { cpus: 1, devices: 2 },
@@ -46,15 +47,16 @@ fn server() -> Units {
 }
 
 #[test]
-fn linear_times_are_balanced_in_one_step_and_equal_devices_get_the_same() {
+fn linear_times_are_balanced_in_one_step() {
     let (loads, instances) = server().settle(&mut Fpm::new(Objective::Time), &[1.0; 280], false);
     assert_eq!(loads, [160.0, 60.0, 60.0]);
     assert!(instances <= 2, "{instances}");
 }
 
-/// A device that takes the processor's own cores away: each looks as if both were worth using, and neither is.
+/// A device that takes cores away from the processor: by their profiles both seem worth using, but together they are
+/// slower.
 #[test]
-fn a_unit_that_costs_the_others_more_than_it_does_is_left_out() {
+fn unit_that_slows_the_others_too_much_is_left_out() {
     for (burden, expected) in [(1.25, [16.0, 0.0]), (1.0, [15.0, 1.0])] {
         let workload = Workload { team: Team { cpus: 1, devices: 1 }, weights: &[1.0; 16], neighbours: None };
         let mut fpm = Fpm::new(Objective::Time);
@@ -74,7 +76,7 @@ fn a_unit_that_costs_the_others_more_than_it_does_is_left_out() {
 }
 
 #[test]
-fn the_least_energy_is_the_cpus_alone_and_a_budget_lies_between() {
+fn energy_and_budget_objectives_are_met() {
     let weights = [1.0; 280];
     let of = |objective| server().settle(&mut Fpm::new(objective), &weights, true).0;
     assert_eq!(of(Objective::Energy), [280.0, 0.0, 0.0]);
@@ -85,7 +87,7 @@ fn the_least_energy_is_the_cpus_alone_and_a_budget_lies_between() {
 }
 
 #[test]
-fn where_nothing_is_known_of_energy_or_a_budget_is_too_short_the_fastest_shares_say_why() {
+fn fastest_shares_give_the_reason_if_the_objective_fails() {
     for (objective, energy, words) in [
         (Objective::Energy, false, "the energy of some unit is not known"),
         (Objective::Pareto(Budget::Seconds(0.5)), true, "cannot do 280 within 0.5 s: 1 s is the least"),
@@ -99,7 +101,7 @@ fn where_nothing_is_known_of_energy_or_a_budget_is_too_short_the_fastest_shares_
 }
 
 #[test]
-fn what_is_known_before_decides_the_first_instance() {
+fn known_profiles_decide_the_first_instance() {
     let known = Known { time: vec![linear("CPU:4", 1.0), linear("GPU:1", 0.5)], energy: vec![linear("GPU:1", 9.0)] };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let first = |known: Known, cpus: &[&str], weights: &[f64]| {
@@ -109,10 +111,10 @@ fn what_is_known_before_decides_the_first_instance() {
         (loads, fpm)
     };
     assert_eq!(first(known.clone(), &["CPU:4"], &[2.0; 20]).0, [8.0, 16.0, 16.0]);
-    assert_eq!(first(known.clone(), &["CPU:8"], &[1.0; 12]).0, [4.0; 3], "of this unit nothing is known");
+    assert_eq!(first(known.clone(), &["CPU:8"], &[1.0; 12]).0, [4.0; 3], "this unit has no profile");
     let (loads, fpm) = first(known.clone(), &["CPU:4"], &[0.5; 10]);
     assert_eq!(loads, [1.0, 2.0, 2.0], "weights need not be whole");
-    assert_eq!(fpm.profiles(), None, "but then there is no size to keep");
+    assert_eq!(fpm.profiles(), None, "but then no profile is kept");
     let (_, mut fpm) = first(known.clone(), &["CPU:4"], &[1.0; 20]);
     assert_eq!(fpm.profiles(), Some(known));
     let workload = Workload { team: Team { cpus: 1, devices: 2 }, weights: &[1.0; 20], neighbours: None };
@@ -124,8 +126,8 @@ fn what_is_known_before_decides_the_first_instance() {
 }
 
 #[test]
-fn a_time_that_falls_is_used() {
-    // Sizes that are no multiples of 16 take twice as long on the device.
+fn falling_time_is_exploited() {
+    // On the device, sizes that are not multiples of 16 take twice as long.
     let units = Units {
         team: Team { cpus: 1, devices: 1 },
         seconds: vec![|x| x / 10.0, |x| if x % 16.0 == 0.0 { x / 20.0 } else { x / 10.0 }],
@@ -143,7 +145,7 @@ fn a_time_that_falls_is_used() {
 }
 
 #[test]
-fn a_unit_that_becomes_slower_is_noticed() {
+fn slower_unit_is_noticed() {
     let weights = [1.0; 100];
     let workload = Workload { team: Team { cpus: 2, devices: 0 }, weights: &weights, neighbours: None };
     let even = Units { team: workload.team, seconds: vec![|x| x; 2], watts: vec![1.0; 2] };
@@ -167,7 +169,7 @@ fn a_unit_that_becomes_slower_is_noticed() {
 }
 
 #[test]
-fn a_smaller_team_keeps_its_energies() {
+fn smaller_team_keeps_its_energies() {
     let mut units = server();
     units.team = Team { cpus: 3, devices: 1 };
     units.seconds = vec![|x| x / 50.0; 4];
@@ -177,7 +179,7 @@ fn a_smaller_team_keeps_its_energies() {
 }
 
 #[test]
-fn nothing_to_share_and_nobody_to_share_with() {
+fn empty_workloads_and_single_units_become_steady() {
     for (weights, cpus) in
         [(vec![], 2), (vec![0.0; 5], 2), (vec![1.0; 5], 1), (vec![f64::NAN; 3], 2), (vec![f64::MAX; 3], 2)]
     {
@@ -190,7 +192,7 @@ fn nothing_to_share_and_nobody_to_share_with() {
 
 proptest! {
     #[test]
-    fn cuts_are_as_near_as_indices_allow(
+    fn cuts_are_within_one_index_of_the_wanted_shares(
         weights in prop::collection::vec(0u64..50, 1..30),
         parts in prop::collection::vec(0u64..10, 1..5),
     ) {

@@ -5,7 +5,7 @@
 //! textbook's.
 //!
 //! A block has 25 vectors and AVX-512 has 32 registers; a vector that is spilled costs as much as two multiply-adds
-//! (`docs/results/roofline.md`). So elimination proceeds in phases. Each keeps one block in registers and reads
+//! (`docs/results/zen5.md`). So elimination proceeds in phases. Each keeps one block in registers and reads
 //! everything else from memory, which costs nothing compared with the arithmetic. [`reread`] ends a phase.
 
 use std::hint::black_box;

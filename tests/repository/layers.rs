@@ -1,14 +1,14 @@
-//! A layer of the library uses only those above it in the table of ARCHITECTURE.md.
+//! Checks that a layer of the library uses only the layers above it in the table of ARCHITECTURE.md.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The layers in the table's order, with all files below `src` of each.
+/// Returns the layers in the table's order. A layer has all files below its folder in `src`.
 fn layers() -> Vec<String> {
     let text = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
     let table = text.split("\n## Layers\n").nth(1).unwrap().split("\n```").next().unwrap();
-    let mut layers = vec!["sealed".to_owned(), "tuples".to_owned()]; // no layers: everything may use them
+    let mut layers = vec!["sealed".to_owned(), "tuples".to_owned()]; // not layers: everything may use them
     for row in table.lines().filter_map(|line| line.strip_prefix("| `")) {
         let layer = row.split(['/', '.', '`']).next().unwrap();
         if !layers.iter().any(|known| known == layer) {
@@ -39,7 +39,7 @@ fn for_each_file(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
 }
 
 #[test]
-fn layers_use_only_layers_above_them() {
+fn layer_uses_only_layers_above_it() {
     let (layers, mut seen, mut wrong) = (layers(), BTreeSet::new(), BTreeSet::new());
     let rank = |name: &str| layers.iter().position(|layer| layer == name);
     for_each_file(&root().join("src"), &mut |path, code| {
@@ -61,7 +61,7 @@ fn layers_use_only_layers_above_them() {
             }
         }
     });
-    assert!(wrong.is_empty(), "layers use what is below them:\n{wrong:#?}");
+    assert!(wrong.is_empty(), "layers use layers below them:\n{wrong:#?}");
     assert!(seen.len() > 15 && layers.iter().all(|layer| seen.contains(layer)), "{layers:?} {seen:?}");
 }
 

@@ -1,0 +1,111 @@
+//! `thalweg trace`: shows a trace as a summary, compares two, checks conditions, and converts it for other programs.
+
+use clap::Args;
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use thalweg_trace::analysis::Analysis;
+use thalweg_trace::check::{self, Condition, failed};
+use thalweg_trace::summary::{Run, compare, summary};
+use thalweg_trace::{Trace, csv, paraver, perfetto};
+
+#[derive(Debug, Args)]
+#[command(after_long_help = check::HELP)]
+pub(super) struct Options {
+    /// Trace to read: a file that was written with THALWEG_TRACE=FILE or the builder's `trace`
+    file: PathBuf,
+    /// Print a summary; the default unless another option is given
+    #[arg(long)]
+    summary: bool,
+    /// Print the run next to another one, with the differences of the other one
+    #[arg(long, value_name = "OTHER")]
+    compare: Option<PathBuf>,
+    /// Fail unless a condition such as "idle<10%" holds; can be given several times, see --help for the quantities
+    #[arg(long, value_name = "CONDITION")]
+    check: Vec<Condition>,
+    /// Write the tables as CSV files into a folder
+    #[arg(long, value_name = "FOLDER")]
+    csv: Option<PathBuf>,
+    /// Write the tables into an SQLite database
+    #[arg(long, value_name = "FILE")]
+    sqlite: Option<PathBuf>,
+    /// Write a file for ui.perfetto.dev
+    #[arg(long, value_name = "FILE")]
+    perfetto: Option<PathBuf>,
+    /// Write PREFIX.prv, PREFIX.pcf and PREFIX.row for Paraver
+    #[arg(long, value_name = "PREFIX")]
+    paraver: Option<PathBuf>,
+}
+
+pub(super) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
+    let trace = Trace::read(&options.file)?;
+    if let Some(problem) = &trace.problem {
+        eprintln!("thalweg: {} is incomplete: {problem}", options.file.display());
+    }
+    let has_converted = options.convert(&trace)?;
+    let has_other = has_converted || options.compare.is_some() || !options.check.is_empty();
+    if has_converted && !options.summary && options.compare.is_none() && options.check.is_empty() {
+        return Ok(());
+    }
+    let analysis = Analysis::of(&trace);
+    if options.summary || !has_other {
+        print(&summary(&trace, &analysis))?;
+    }
+    if let Some(path) = &options.compare {
+        let other = Trace::read(path)?;
+        let other_analysis = Analysis::of(&other);
+        let labels = [&options.file, path].map(|path| path.display().to_string());
+        let first = Run { label: &labels[0], trace: &trace, analysis: &analysis };
+        let second = Run { label: &labels[1], trace: &other, analysis: &other_analysis };
+        print(&compare(&first, &second))?;
+    }
+    check(&trace, &analysis, &options.check)
+}
+
+impl Options {
+    /// Writes the files that are asked for; false if none is.
+    fn convert(&self, trace: &Trace) -> Result<bool, Box<dyn Error>> {
+        if let Some(folder) = &self.csv {
+            csv::write(trace, folder)?;
+        }
+        if let Some(file) = &self.sqlite {
+            write_sqlite(trace, file)?;
+        }
+        if let Some(file) = &self.perfetto {
+            perfetto::write(trace, file)?;
+        }
+        if let Some(prefix) = &self.paraver {
+            paraver::write(trace, prefix)?;
+        }
+        let files = [&self.csv, &self.sqlite, &self.perfetto, &self.paraver];
+        Ok(files.iter().any(|file| file.is_some()))
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn write_sqlite(trace: &Trace, file: &Path) -> Result<(), Box<dyn Error>> {
+    Ok(thalweg_trace::sqlite::write(trace, file)?)
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn write_sqlite(_: &Trace, file: &Path) -> Result<(), Box<dyn Error>> {
+    let file = file.display();
+    Err(format!(
+        "cannot write {file}: this program was built without SQLite; try one built with `--features sqlite`, or --csv"
+    )
+    .into())
+}
+
+/// Fails with all conditions that do not hold.
+fn check(trace: &Trace, analysis: &Analysis, conditions: &[Condition]) -> Result<(), Box<dyn Error>> {
+    let failures: Vec<String> = failed(trace, analysis, conditions).iter().map(ToString::to_string).collect();
+    if failures.is_empty() { Ok(()) } else { Err(failures.join("\nthalweg: ").into()) }
+}
+
+/// Prints a text. A reader that has seen enough, such as `head`, is no failure.
+fn print(text: &str) -> std::io::Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(problem) if problem.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}

@@ -1,0 +1,331 @@
+//! A trace as tables of plain values, for CSV files and databases: the tables' names, their columns and their rows.
+//!
+//! Columns of times end in `_ns`: nanoseconds since the runtime was built. Tasks, units, spaces, sites and threads are
+//! referred to by their numbers, which are the first columns of their own tables. What is not known is null.
+
+use crate::{AccessMode, NoteKind, Outcome, StateKind, Trace};
+use std::io;
+
+/// A value of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value<'a> {
+    Null,
+    Number(u64),
+    Text(&'a str),
+}
+
+use Value::{Null, Number, Text};
+
+/// One of the tables.
+#[derive(Debug)]
+pub(crate) struct Sheet {
+    pub(crate) name: &'static str,
+    pub(crate) columns: &'static [&'static str],
+    /// Those that hold text; the others hold numbers.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no types"))]
+    pub(crate) texts: &'static [&'static str],
+    /// The first column is the row's own number.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no keys"))]
+    pub(crate) has_key: bool,
+    /// Columns that queries look up.
+    #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no indices"))]
+    pub(crate) indices: &'static [&'static str],
+    rows: fn(&Trace, &mut Visit<'_>) -> io::Result<()>,
+}
+
+/// Takes a row.
+pub(crate) type Visit<'a> = dyn FnMut(&[Value<'_>]) -> io::Result<()> + 'a;
+
+impl Sheet {
+    /// Calls `visit` for each row, in order.
+    ///
+    /// # Errors
+    /// The first error of `visit`.
+    pub(crate) fn each_row(&self, trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
+        (self.rows)(trace, visit)
+    }
+}
+
+/// All tables.
+pub(crate) const SHEETS: [Sheet; 15] = [
+    Sheet {
+        name: "tasks",
+        columns: &[
+            "task",
+            "number",
+            "name",
+            "site",
+            "parent",
+            "submitted_ns",
+            "ready_ns",
+            "placed_ns",
+            "reserved_ns",
+            "launched_ns",
+            "start_ns",
+            "end_ns",
+            "finished_ns",
+            "duration_ns",
+            "wait_ns",
+            "unit",
+            "device",
+            "outcome",
+        ],
+        texts: &["name", "outcome"],
+        has_key: true,
+        indices: &["name", "unit", "start_ns"],
+        rows: tasks,
+    },
+    Sheet {
+        name: "dependences",
+        columns: &["predecessor", "successor", "data", "carries_value"],
+        texts: &[],
+        has_key: false,
+        indices: &["predecessor", "successor", "data"],
+        rows: |trace, visit| {
+            let mut each = trace.dependences.iter();
+            each.try_for_each(|edge| {
+                visit(&[index(edge.from), index(edge.to), some(edge.data), flag(edge.carries_value)])
+            })
+        },
+    },
+    Sheet {
+        name: "accesses",
+        columns: &["task", "region", "mode"],
+        texts: &["mode"],
+        has_key: false,
+        indices: &["task", "region"],
+        rows: |trace, visit| {
+            trace.accesses.iter().try_for_each(|access| {
+                let region = access.region.map_or(Null, index);
+                visit(&[index(access.task), region, Text(mode_name(access.mode))])
+            })
+        },
+    },
+    Sheet {
+        name: "regions",
+        columns: &["region", "data", "bytes", "ranges"],
+        texts: &["ranges"],
+        has_key: true,
+        indices: &["data"],
+        rows: |trace, visit| {
+            trace.regions.iter().enumerate().try_for_each(|(number, region)| {
+                visit(&[index(number), Number(region.data), Number(region.bytes), Text(&region.text)])
+            })
+        },
+    },
+    Sheet {
+        name: "copies",
+        columns: &["start_ns", "end_ns", "waited_ns", "source", "target", "bytes", "data", "evicts"],
+        texts: &[],
+        has_key: false,
+        indices: &["data", "start_ns"],
+        rows: |trace, visit| {
+            trace.copies.iter().try_for_each(|copy| {
+                let [start, end, waited] = [copy.start, copy.end, copy.waited].map(Number);
+                let [from, to] = [copy.from, copy.to].map(index);
+                visit(&[start, end, waited, from, to, Number(copy.bytes), Number(copy.data), flag(copy.evicts)])
+            })
+        },
+    },
+    Sheet {
+        name: "states",
+        columns: &["start_ns", "end_ns", "state", "unit", "thread"],
+        texts: &["state"],
+        has_key: false,
+        indices: &["unit", "start_ns"],
+        rows: |trace, visit| {
+            trace.states.iter().try_for_each(|state| {
+                let (kind, unit) = (state_name(state.kind), state.unit.map_or(Null, index));
+                visit(&[Number(state.start), Number(state.end), Text(kind), unit, index(state.thread)])
+            })
+        },
+    },
+    Sheet {
+        name: "memory",
+        columns: &["at_ns", "space", "bytes"],
+        texts: &[],
+        has_key: false,
+        indices: &[],
+        rows: |trace, visit| {
+            let mut each = trace.memory.iter();
+            each.try_for_each(|memory| visit(&[Number(memory.at), index(memory.space), Number(memory.bytes)]))
+        },
+    },
+    Sheet {
+        name: "notes",
+        columns: &["at_ns", "task", "note"],
+        texts: &["note"],
+        has_key: false,
+        indices: &["task"],
+        rows: |trace, visit| {
+            let mut each = trace.notes.iter();
+            each.try_for_each(|note| visit(&[Number(note.at), index(note.task), Text(note_name(note.kind))]))
+        },
+    },
+    Sheet {
+        name: "decisions",
+        columns: &["at_ns", "iteration_space", "instance", "state", "pivot"],
+        texts: &["iteration_space"],
+        has_key: false,
+        indices: &[],
+        rows: |trace, visit| {
+            trace.decisions.iter().try_for_each(|decision| {
+                let (state, pivot) = (Number(decision.state.into()), Number(decision.pivot.into()));
+                visit(&[Number(decision.at), Text(&decision.space), Number(decision.instance), state, pivot])
+            })
+        },
+    },
+    Sheet {
+        name: "units",
+        columns: &["unit", "kind", "width"],
+        texts: &["kind"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| {
+            let mut each = trace.units.iter().enumerate();
+            each.try_for_each(|(number, unit)| visit(&[index(number), Text(&unit.kind), index(unit.width)]))
+        },
+    },
+    Sheet {
+        name: "spaces",
+        columns: &["space", "name"],
+        texts: &["name"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| names(&trace.spaces, visit),
+    },
+    Sheet {
+        name: "threads",
+        columns: &["thread", "name"],
+        texts: &["name"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| names(&trace.threads, visit),
+    },
+    Sheet {
+        name: "sites",
+        columns: &["site", "name", "file", "line", "column"],
+        texts: &["name", "file"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| {
+            trace.sites.iter().enumerate().try_for_each(|(number, site)| {
+                let [line, column] = [site.line, site.column].map(|place| Number(place.into()));
+                visit(&[index(number), Text(&site.name), Text(&site.file), line, column])
+            })
+        },
+    },
+    Sheet {
+        name: "data",
+        columns: &["data", "name", "bytes"],
+        texts: &["name"],
+        has_key: true,
+        indices: &[],
+        rows: |trace, visit| {
+            let mut data: Vec<_> = trace.data.iter().collect();
+            data.sort_unstable_by_key(|(number, _)| **number);
+            data.into_iter()
+                .try_for_each(|(number, data)| visit(&[Number(*number), Text(&data.name), Number(data.bytes)]))
+        },
+    },
+    Sheet {
+        name: "facts",
+        columns: &["fact", "value"],
+        texts: &["fact", "value"],
+        has_key: false,
+        indices: &[],
+        rows: facts,
+    },
+];
+
+fn index(number: usize) -> Value<'static> {
+    Number(number as u64)
+}
+
+fn some(number: Option<u64>) -> Value<'static> {
+    number.map_or(Null, Number)
+}
+
+fn flag(is_set: bool) -> Value<'static> {
+    Number(is_set.into())
+}
+
+fn names(names: &[String], visit: &mut Visit<'_>) -> io::Result<()> {
+    names.iter().enumerate().try_for_each(|(number, name)| visit(&[index(number), Text(name)]))
+}
+
+/// `search`, `sleep`, `throttle`, `wait`.
+fn state_name(state: StateKind) -> &'static str {
+    match state {
+        StateKind::Search => "search",
+        StateKind::Sleep => "sleep",
+        StateKind::Throttle => "throttle",
+        StateKind::Wait => "wait",
+    }
+}
+
+/// `poisoned`, `refused`, `returned`, `cancelled`.
+fn note_name(note: NoteKind) -> &'static str {
+    match note {
+        NoteKind::Poisoned => "poisoned",
+        NoteKind::Refused => "refused",
+        NoteKind::Returned => "returned",
+        NoteKind::Cancelled => "cancelled",
+    }
+}
+
+/// `read`, `write`, `update`, `commutative`, `reduction`, `order`.
+fn mode_name(mode: AccessMode) -> &'static str {
+    match mode {
+        AccessMode::Read => "read",
+        AccessMode::Write => "write",
+        AccessMode::Update => "update",
+        AccessMode::Commutative => "commutative",
+        AccessMode::Reduction => "reduction",
+        AccessMode::Order => "order",
+    }
+}
+
+/// `done`, `failed`, `detached`.
+fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "done",
+        Outcome::Failed => "failed",
+        Outcome::Detached => "detached",
+    }
+}
+
+fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
+    trace.tasks.iter().zip(trace.ready()).enumerate().try_for_each(|(number, (task, ready))| {
+        let duration = task.start.zip(task.end).map(|(start, end)| end.saturating_sub(start));
+        visit(&[
+            index(number),
+            Number(task.number),
+            Text(trace.name(number)),
+            index(task.site),
+            task.parent.map_or(Null, index),
+            Number(task.submitted),
+            Number(ready),
+            some(task.placed),
+            some(task.reserved),
+            some(task.launched),
+            some(task.start),
+            some(task.end),
+            some(task.finished),
+            some(duration),
+            some(task.start.map(|start| start - ready)),
+            task.unit.map_or(Null, index),
+            task.device.map_or(Null, index),
+            task.outcome.map_or(Null, |outcome| Text(outcome_name(outcome))),
+        ])
+    })
+}
+
+/// The facts in the file by name, then those about the file.
+fn facts(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
+    let mut facts: Vec<_> = trace.facts.iter().collect();
+    facts.sort_unstable();
+    facts.into_iter().try_for_each(|(fact, value)| visit(&[Text(fact), Text(value)]))?;
+    visit(&[Text("end_ns"), Text(&trace.end.to_string())])?;
+    trace.problem.iter().try_for_each(|problem| visit(&[Text("problem"), Text(problem)]))
+}

@@ -1,0 +1,112 @@
+//! A trace as an SQLite database with the tables of [`csv`](crate::csv), for questions that no report answers.
+//!
+//! ```sql
+//! SELECT name, count(*), avg(duration_ns), max(wait_ns) FROM tasks GROUP BY name ORDER BY sum(duration_ns) DESC;
+//! ```
+//!
+//! Everything is written in one transaction: a file that was written before stays as it is until the new tables are
+//! complete. A file that is no database, or a database of another program, is never overwritten; a database that this
+//! module wrote is known by its application number.
+
+use crate::Trace;
+use crate::sheets::{SHEETS, Sheet, Value};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, ToSql, Transaction, params_from_iter};
+use std::io::{self, Read};
+use std::path::Path;
+
+/// "THLW".
+const APPLICATION: i64 = 0x5448_4c57;
+/// The first bytes of each database.
+const HEAD: [u8; 16] = *b"SQLite format 3\0";
+
+/// Writes a database. One that was written by this function before is replaced.
+///
+/// # Errors
+/// If the file exists and is no database or one of another program, or if it cannot be written. The error names it.
+pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
+    let at = |problem: io::Error| {
+        let text = format!("cannot write {}: {problem}; try a file that does not exist yet", path.display());
+        io::Error::new(problem.kind(), text)
+    };
+    refuse_other_files(path).map_err(at)?;
+    write_tables(trace, path).map_err(|problem| at(into_io(problem)))
+}
+
+/// Fails if there is a file that is no database.
+fn refuse_other_files(path: &Path) -> io::Result<()> {
+    let mut head = Vec::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(HEAD.len() as u64).read_to_end(&mut head)?,
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(problem) => return Err(problem),
+    };
+    match head.is_empty() || head == HEAD {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is no SQLite database and would be lost")),
+    }
+}
+
+fn write_tables(trace: &Trace, path: &Path) -> rusqlite::Result<()> {
+    let mut connection = Connection::open(path)?;
+    let transaction = connection.transaction()?;
+    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let application: i64 = transaction.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+    if tables > 0 && application != APPLICATION {
+        let problem = io::Error::new(io::ErrorKind::AlreadyExists, "it is the database of another program");
+        return Err(rusqlite::Error::ToSqlConversionFailure(problem.into()));
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION)?;
+    for sheet in &SHEETS {
+        write_sheet(trace, sheet, &transaction)?;
+    }
+    transaction.commit()
+}
+
+fn write_sheet(trace: &Trace, sheet: &Sheet, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+    let Sheet { name, columns, texts, has_key, indices, .. } = sheet;
+    let column = |(number, column): (usize, &&str)| {
+        let kind = if texts.contains(column) { "TEXT" } else { "INTEGER" };
+        let key = if *has_key && number == 0 { " PRIMARY KEY" } else { "" };
+        format!("\"{column}\" {kind}{key}")
+    };
+    let declared: Vec<String> = columns.iter().enumerate().map(column).collect();
+    transaction.execute_batch(&format!(
+        "DROP TABLE IF EXISTS \"{name}\"; CREATE TABLE \"{name}\" ({}) STRICT;",
+        declared.join(", ")
+    ))?;
+    let places = vec!["?"; columns.len()].join(", ");
+    let mut insert = transaction.prepare(&format!("INSERT INTO \"{name}\" VALUES ({places})"))?;
+    let written = sheet.each_row(trace, &mut |row| {
+        let row = row.iter().map(|value| Column(*value));
+        insert.execute(params_from_iter(row)).map(drop).map_err(io::Error::other)
+    });
+    written.map_err(|problem| rusqlite::Error::ToSqlConversionFailure(problem.into()))?;
+    for column in *indices {
+        transaction.execute_batch(&format!("CREATE INDEX \"{name}_by_{column}\" ON \"{name}\" (\"{column}\")"))?;
+    }
+    Ok(())
+}
+
+/// A value as the database takes it. Numbers above its largest one become that.
+struct Column<'a>(Value<'a>);
+
+impl ToSql for Column<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self.0 {
+            Value::Null => ValueRef::Null,
+            Value::Number(number) => ValueRef::Integer(i64::try_from(number).unwrap_or(i64::MAX)),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+        }))
+    }
+}
+
+fn into_io(error: rusqlite::Error) -> io::Error {
+    match error {
+        rusqlite::Error::ToSqlConversionFailure(problem) => match problem.downcast::<io::Error>() {
+            Ok(problem) => *problem,
+            Err(problem) => io::Error::other(problem),
+        },
+        error => io::Error::other(error),
+    }
+}

@@ -1,0 +1,225 @@
+//! A run in at most 25 lines for a terminal: how long, how busy, what limits, which task names, how many bytes where.
+//!
+//! All numbers come from the [`Analysis`]; [`compare`] sets two runs side by side.
+
+mod compare;
+mod tables;
+
+pub use compare::{Run, compare};
+
+use crate::Trace;
+use crate::analysis::{Activity, Analysis, NameUse, UnitUse};
+use crate::text::{bytes, counted, duration, one_line, share};
+use std::collections::BTreeMap;
+use std::path::Path;
+use tables::{Align, columns};
+
+/// Lines are filled up to so many characters.
+const WIDTH: usize = 110;
+/// Names are cut to so many characters.
+const LONGEST_NAME: usize = 28;
+/// So many task names have lines of their own.
+const NAMES: usize = 4;
+/// So many units or kinds of units do.
+const UNITS: usize = 3;
+/// So many links between memories do.
+const LINKS: usize = 2;
+
+/// The summary of a run; each line ends with a line break.
+pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
+    let mut lines = vec![title(trace), size(trace, analysis)];
+    lines.extend(trace.problem.iter().map(|problem| format!("incomplete     {}", one_line(problem, WIDTH - 15))));
+    lines.extend(shares(analysis));
+    lines.extend(units(trace, analysis));
+    lines.extend(names(trace, analysis));
+    lines.extend(links(trace, analysis));
+    lines.extend(paths(trace, analysis));
+    lines.extend(wrapped("verdict", &analysis.verdict.sentence));
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A line that begins with a word.
+fn line(word: &str, text: &str) -> String {
+    format!("{word:<15}{text}")
+}
+
+/// The program, its scheduler and its units.
+fn title(trace: &Trace) -> String {
+    let fact = |name: &str| trace.facts.get(name).filter(|value| !value.is_empty());
+    let program = fact("program")
+        .map(|program| Path::new(program).file_name().map_or(program.into(), |name| name.to_string_lossy()));
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    trace.units.iter().for_each(|unit| *kinds.entry(&unit.kind).or_default() += 1);
+    let kinds: Vec<String> = kinds.iter().map(|(kind, number)| format!("{number} {kind}")).collect();
+    let units = format!("{} ({})", counted(trace.units.len() as u64, "unit"), kinds.join(", "));
+    let scheduler = fact("scheduler").map(|name| format!("scheduler {name}"));
+    let runtime = fact("runtime").map(|name| format!("runtime {name}"));
+    let simulated = fact("simulated").filter(|value| *value == "true").map(|_| "simulated".to_owned());
+    let parts = [program.map(|name| name.into_owned()), runtime, scheduler, Some(units), simulated];
+    let parts: Vec<String> = parts.into_iter().flatten().map(|part| one_line(&part, 60)).collect();
+    line("run", &parts.join(", "))
+}
+
+/// How long, how many tasks.
+fn size(trace: &Trace, analysis: &Analysis) -> String {
+    let tasks = counted(trace.tasks.len() as u64, "task");
+    let (failed, unrun) = (analysis.failed(), analysis.unrun());
+    let dependences = counted(trace.dependences.len() as u64, "dependence");
+    let time = duration(analysis.makespan());
+    let mean = duration(analysis.mean_body());
+    line("time", &format!("{time}, {tasks} of {mean} on average, {failed} failed, {unrun} not run, {dependences}"))
+}
+
+/// Where the time went: two activities a line.
+fn shares(analysis: &Analysis) -> Vec<String> {
+    let parts = analysis.shares.parts();
+    let (left, right) = parts.split_at(parts.len() / 2);
+    let cells = |(activity, time): &(Activity, u64)| {
+        [activity.title().to_owned(), share(*time, analysis.unit_time()), duration(*time)]
+    };
+    let rows = left.iter().zip(right).enumerate().map(|(number, (left, right))| {
+        let word = if number == 0 { "time of units" } else { "" };
+        [word.to_owned()].into_iter().chain(cells(left)).chain([String::new()]).chain(cells(right)).collect()
+    });
+    let half = [Align::Left, Align::Right, Align::Right, Align::Left];
+    columns(&[&[Align::Left], &half[..], &half[..3]].concat(), rows.collect())
+}
+
+/// Units, or kinds of units if there are many.
+fn units(trace: &Trace, analysis: &Analysis) -> Vec<String> {
+    let kind = |unit: usize| trace.units.get(unit).map_or("?", |unit| unit.kind.as_str());
+    let mut groups: Vec<(String, Vec<&UnitUse>)> = Vec::new();
+    let is_many = analysis.units.len() > UNITS;
+    for (number, unit) in analysis.units.iter().enumerate() {
+        let name = if is_many { kind(number).to_owned() } else { format!("unit {number} {}", kind(number)) };
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, units)) => units.push(unit),
+            None => groups.push((name, vec![unit])),
+        }
+    }
+    let left_out = groups.len().saturating_sub(UNITS);
+    let lines = groups.iter().take(if left_out > 0 { UNITS - 1 } else { UNITS });
+    let lines = lines.map(|(name, units)| of_units(&one_line(name, 14), units, analysis.makespan()));
+    let rest = (left_out > 0).then(|| line("others", &counted(left_out as u64 + 1, "kind")));
+    lines.chain(rest).collect()
+}
+
+fn of_units(name: &str, units: &[&UnitUse], makespan: u64) -> String {
+    let mut shares = crate::analysis::Shares::default();
+    units.iter().for_each(|unit| shares.add(&unit.shares));
+    let (time, tasks) = (makespan * units.len() as u64, units.iter().map(|unit| unit.tasks).sum());
+    let each = || units.iter().map(|unit| unit.shares.computing);
+    let spread = match (units.len(), each().min(), each().max()) {
+        (2.., Some(least), Some(most)) => format!(" ({} to {})", share(least, makespan), share(most, makespan)),
+        _ => String::new(),
+    };
+    let number = if spread.is_empty() { String::new() } else { format!("{} units, ", units.len()) };
+    let lost = shares.parts().into_iter().filter(|(activity, time)| *activity != Activity::Computing && *time > 0);
+    let lost = lost.max_by_key(|(_, time)| *time);
+    let lost = lost.map_or(String::new(), |(activity, lost)| {
+        format!(", otherwise most: {} {}", activity.title(), share(lost, time))
+    });
+    let computing = share(shares.computing, time);
+    line(name, &format!("{number}{}, {computing} computing{spread}{lost}", counted(tasks, "task")))
+}
+
+/// The task names with the most time.
+fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
+    let head = ["task name", "count", "total", "mean", "p50", "p99", "max", "wait p50", "wait p99", "at"];
+    let row = |name: &NameUse| {
+        let site = &trace.sites[name.site];
+        let file = Path::new(&site.file).file_name().map_or(String::new(), |file| file.to_string_lossy().into_owned());
+        let place = if file.is_empty() { String::new() } else { one_line(&format!("{file}:{}", site.line), 24) };
+        let times = [name.total, name.mean, name.p50, name.p99, name.max, name.wait_p50, name.wait_p99].map(duration);
+        let failed = if name.failed > 0 { format!(" ({} failed)", name.failed) } else { String::new() };
+        let cells = [one_line(&name.name, LONGEST_NAME), format!("{}{failed}", name.count)].into_iter().chain(times);
+        cells.chain([place]).collect()
+    };
+    let mut rows: Vec<Vec<String>> = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(analysis.names.iter().take(NAMES).map(row));
+    let others = analysis.names.get(NAMES..).unwrap_or_default();
+    if !others.is_empty() {
+        let count: u64 = others.iter().map(|name| name.count).sum();
+        let total = others.iter().map(|name| name.total).sum();
+        rows.push(vec![counted(others.len() as u64, "other"), count.to_string(), duration(total)]);
+    }
+    if analysis.names.is_empty() {
+        return Vec::new();
+    }
+    let mut align = [Align::Right; 10];
+    (align[0], align[9]) = (Align::Left, Align::Left);
+    columns(&align, rows)
+}
+
+/// Bytes between memories.
+fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
+    let space =
+        |space: usize| trace.spaces.get(space).map_or_else(|| format!("space {space}"), |name| one_line(name, 16));
+    let of_link = |link: &crate::analysis::Transfer| {
+        let waited = if link.waited > 0 {
+            format!(", {} of it in the link's queue", duration(link.waited))
+        } else {
+            String::new()
+        };
+        let evicted = if link.evicted > 0 { format!(", {} evicted", bytes(link.evicted)) } else { String::new() };
+        let (copies, size, time) = (counted(link.copies, "copy"), bytes(link.bytes), duration(link.time));
+        line(
+            "copies",
+            &format!("{} → {}: {size} in {copies}, {time}{waited}{evicted}", space(link.from), space(link.to)),
+        )
+    };
+    let mut lines: Vec<String> = analysis.transfers.iter().take(LINKS).map(of_link).collect();
+    let others = analysis.transfers.get(LINKS..).unwrap_or_default();
+    if !others.is_empty() {
+        let size = bytes(others.iter().fold(0, |sum, link| sum.saturating_add(link.bytes)));
+        lines.push(line("", &format!("{}: {size}", counted(others.len() as u64, "other link"))));
+    }
+    lines
+}
+
+/// The delay before starts, the critical path, and what led to the end.
+fn paths(trace: &Trace, analysis: &Analysis) -> Vec<String> {
+    if analysis.bodies() == 0 {
+        return Vec::new();
+    }
+    let delay = format!(
+        "median {} from ready to start, 99 % of tasks at most {}",
+        duration(analysis.wait_p50),
+        duration(analysis.wait_p99)
+    );
+    let (name, time) = analysis.dominating(trace).unwrap_or_default();
+    let critical = format!(
+        "{} ({} of the run) in {}, {} of it in {}",
+        duration(analysis.critical_ns),
+        share(analysis.critical_ns, analysis.makespan()),
+        counted(analysis.critical.len() as u64, "task"),
+        share(time, analysis.critical_ns),
+        one_line(name, LONGEST_NAME)
+    );
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    analysis.chain.iter().for_each(|step| *reasons.entry(step.reason.name()).or_default() += 1);
+    let mut reasons: Vec<(u64, &str)> = reasons.into_iter().map(|(name, number)| (number, name)).collect();
+    reasons.sort_unstable_by(|one, other| other.cmp(one));
+    let reasons: Vec<String> = reasons.iter().map(|(number, name)| format!("{number} by {name}")).collect();
+    let steps = counted(analysis.chain.len() as u64, "start");
+    let chain = format!("{steps} led to it, the last cause of each: {}", reasons.join(", "));
+    vec![line("delay", &delay), line("critical path", &critical), line("end", &chain)]
+}
+
+/// A text of several lines, all but the first indented; the third takes what is left.
+fn wrapped(word: &str, text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in text.split(' ') {
+        let last = lines.last().expect("there is a first line");
+        if !last.is_empty() && last.chars().count() + 1 + part.chars().count() > WIDTH - 15 && lines.len() < 3 {
+            lines.push(String::new());
+        }
+        let number = lines.len();
+        let last = &mut lines[number - 1];
+        if !last.is_empty() {
+            last.push(' ');
+        }
+        last.push_str(part);
+    }
+    lines.iter().enumerate().map(|(number, text)| line(if number == 0 { word } else { "" }, text)).collect()
+}

@@ -1,0 +1,97 @@
+//! Trace files: one for each runtime, and readable however the program ends.
+
+use std::path::Path;
+use std::process::Command;
+use thalweg::prelude::*;
+use thalweg_trace::Trace;
+
+/// Runs one of the ignored tests below in a child process with `THALWEG_TRACE` set.
+fn run_alone(test: &str, file: &Path) -> std::process::ExitStatus {
+    let test = format!("files::{test}");
+    let arguments = ["--exact", &test, "--ignored", "--nocapture"];
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let output = command.args(arguments).env("THALWEG_TRACE", file).output().unwrap();
+    output.status
+}
+
+fn submit_some(rt: &Runtime, tasks: usize) {
+    let x = rt.scalar(0u64);
+    for _ in 0..tasks {
+        rt.task("add", (x.inout(),)).cpu(|_, (x,)| x[0] += 1).submit().unwrap();
+    }
+    rt.wait().unwrap();
+}
+
+#[test]
+fn variable_traces_each_runtime_of_a_process_to_its_own_file() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run_alone("builds_two_runtimes", &folder.path().join("run.thw")).success());
+    for (file, tasks) in [("run.thw", 10), ("run-2.thw", 20)] {
+        let trace = Trace::read(&folder.path().join(file)).unwrap();
+        assert_eq!((trace.tasks.len(), trace.problem), (tasks, None));
+    }
+}
+
+#[test]
+#[ignore = "run by the test above in its own process"]
+fn builds_two_runtimes() {
+    let runtimes = [(); 2].map(|()| Runtime::builder().compute_units("1:CPU:1").build().unwrap());
+    submit_some(&runtimes[0], 10);
+    submit_some(&runtimes[1], 20);
+}
+
+#[test]
+fn killed_program_leaves_a_readable_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.thw");
+    assert!(!run_alone("aborts_after_a_second", &file).success());
+    let trace = Trace::read(&file).unwrap();
+    assert!((1000..=1001).contains(&trace.tasks.len()) && trace.problem.is_none(), "{trace:?}"); // the last one may be lost
+    assert!(trace.tasks[..1000].iter().all(|task| task.end.is_some()));
+}
+
+#[test]
+#[ignore = "run by the test above in its own process"]
+fn aborts_after_a_second() {
+    let rt = Runtime::builder().compute_units("1:CPU:1").build().unwrap();
+    submit_some(&rt, 1000);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    submit_some(&rt, 1);
+    std::process::abort();
+}
+
+#[test]
+fn file_that_cannot_be_created_refuses_the_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("missing/run.thw");
+    let error = Runtime::builder().compute_units("1:CPU:1").trace(&file).build().unwrap_err().to_string();
+    assert!(error.starts_with(&format!("trace: cannot create {}: ", file.display())), "{error}");
+    assert!(!run_alone("builds_two_runtimes", &file).success());
+}
+
+#[test]
+fn damaged_files_are_read_up_to_the_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.thw");
+    let rt = Runtime::builder().compute_units("1:CPU:1").trace(&file).build().unwrap();
+    submit_some(&rt, 100);
+    drop(rt);
+    let bytes = std::fs::read(&file).unwrap();
+    let whole = Trace::from_bytes(&bytes).unwrap();
+    assert_eq!((whole.tasks.len(), &whole.problem), (100, &None));
+    for len in 0..bytes.len() {
+        match Trace::from_bytes(&bytes[..len]) {
+            Err(problem) => assert!(len < 12, "{problem}"),
+            Ok(cut) => assert!(cut.tasks.len() <= 100 && (cut.problem.is_some() || cut.end <= whole.end)),
+        }
+    }
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x55;
+        let _ = Trace::from_bytes(&damaged); // anything but a panic
+    }
+    let mut newer = bytes;
+    newer[8] += 1;
+    let problem = Trace::from_bytes(&newer).unwrap_err();
+    assert!(problem.starts_with("byte 8: ") && problem.contains("version 2"), "{problem}");
+}

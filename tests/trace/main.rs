@@ -1,0 +1,21 @@
+//! Traces match the run that wrote them, for each driver and however the program ends.
+
+mod content;
+mod files;
+mod latest;
+
+use thalweg::Builder;
+use thalweg::prelude::*;
+use thalweg_trace::Trace;
+
+/// Returns the trace of a program on a runtime that `builder` describes. The program must drop its data objects.
+fn traced(builder: Builder, program: impl FnOnce(&Runtime)) -> Trace {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.thw");
+    let rt = builder.trace(&path).build().unwrap();
+    program(&rt);
+    drop(rt);
+    let trace = Trace::read(&path).unwrap();
+    assert_eq!(trace.problem, None);
+    trace
+}
