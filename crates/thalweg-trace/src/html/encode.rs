@@ -1,6 +1,6 @@
-//! The trace's tables as columns: one block for all that the timeline draws, one for the dependences.
+//! The trace's tables as columns: one block for the timeline, one for the dependences.
 //!
-//! Dependences are a block of their own because nothing needs them before a task is selected.
+//! Dependences have a separate block because nothing needs them before a task is selected.
 //!
 //! Times are chained: each is stored as its distance from a time that is usually shortly before it. `assets/data.js`
 //! undoes exactly what this module does; a change here is a change there.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const BINS: usize = 720;
 
 /// The most data objects that are listed with their copies.
-const OBJECTS: usize = 20;
+const OBJECTS: usize = 10;
 
 /// The names of data objects, by number; only of those that have other names than `data N`.
 pub(super) fn data_names(trace: &Trace) -> Value {
@@ -88,7 +88,7 @@ fn decisions(all: &[InstanceUse]) -> Value {
     spaces.into_iter().map(|(space, entries)| json!({ "space": space, "entries": entries })).collect()
 }
 
-/// What rows stand for, in their order.
+/// The owners of rows, in the order of the rows.
 pub(super) fn heads(rows: &[Row]) -> Value {
     rows.iter().map(|row| row.head.clone()).collect()
 }

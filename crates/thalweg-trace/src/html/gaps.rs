@@ -1,7 +1,7 @@
 //! The gaps between bodies of each unit with their causes, as far as they are long enough to be seen.
 //!
 //! A run of a million tasks has millions of gaps, most of them shorter than a pixel at any useful scale. Gaps below a
-//! threshold are left out, and the threshold rises until what is left is few enough.
+//! threshold are left out, and the threshold rises until at most 200 000 gaps remain.
 
 use super::columns::Columns;
 use crate::analysis::{Activity, Analysis, Stretch};
@@ -35,7 +35,7 @@ impl Gaps {
             return;
         }
         match self.kept.last_mut() {
-            // What the program does meanwhile does not matter here.
+            // Stretches that differ only in the program's activity are one gap.
             Some((last, _, until, same)) if (*last, *until, *same) == (unit, start, activity as u64) => *until = end,
             _ => self.kept.push((unit, start, end, activity as u64)),
         }

@@ -1,8 +1,8 @@
 //! The report: one HTML file with a timeline, figures and the verdict, which needs no network and no other file.
 //!
 //! The file holds the page (`assets/page.html`), its style and scripts, the small figures as JSON, and the trace's tables
-//! as compressed columns. The browser unpacks the columns and draws; nothing is computed in the browser that the
-//! [analysis](crate::analysis) says, so report and summary agree.
+//! as compressed columns. The browser unpacks the columns and draws. Shares, figures by name,
+//! copies, paths and verdict come from the [analysis](crate::analysis), so report and summary agree.
 //!
 //! Names in a trace are untrusted. They are embedded as JSON without any `<`, escaped where the page shows them before
 //! its script runs, and the script never assigns HTML. The page's own policy forbids it to load anything.
@@ -132,7 +132,7 @@ fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
     })
 }
 
-/// Puts what the timeline shows into a block, and what describes it into `head`.
+/// Encodes the timeline's columns as a block, and adds their description to `head`.
 fn embed_timeline(
     mut columns: Columns,
     trace: &Trace,

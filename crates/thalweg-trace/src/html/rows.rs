@@ -1,4 +1,4 @@
-//! The rows of the timeline: one per unit, copy link, and thread that leads no unit, with what is drawn in each.
+//! The rows of the timeline: one per unit, copy link, and thread that leads no unit, with the items drawn in each.
 //!
 //! A row has lanes. An item is in the first lane that is free when it begins, so items that overlap, such as nested
 //! bodies, kernels on several devices and copies that share a link, are drawn below each other.
@@ -14,7 +14,7 @@ const LANES: usize = 24;
 
 /// A row.
 pub(super) struct Row {
-    /// What the row stands for, for the report's script.
+    /// The row's owner, in the form that the report's script reads.
     pub(super) head: Value,
     /// Positions of its items in the trace's table, by their beginnings.
     pub(super) items: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The page in Debian's `chromium`, without a window: what users do and what they then see.
+//! The page in Debian's `chromium`, without a window: actions of a user, and their effects.
 //!
 //! Each test appends a script to a report. The script acts like a user and writes its findings to the console, which the
 //! browser prints. Without a browser, the tests say so and check nothing.
@@ -15,37 +15,10 @@ use std::time::{Duration, Instant};
 use thalweg_trace::Trace;
 use thalweg_trace::analysis::Analysis;
 
-/// Waits for the page, then runs `act` and prints what it put into `found`.
-const FRAME: &str = r#"<script>(async () => {
-const found = { errors: [] }, root = document.documentElement;
-addEventListener('error', (event) => found.errors.push(String(event.message)));
-addEventListener('unhandledrejection', (event) => found.errors.push(String(event.reason)));
-addEventListener('securitypolicyviolation', (event) => found.errors.push(event.violatedDirective));
-const $ = (selector) => document.querySelector(selector), all = (selector) => [...document.querySelectorAll(selector)];
-const frame = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-const until = async (test) => { for (let tries = 0; tries < 400 && !test(); tries += 1) await new Promise((next) => setTimeout(next, 20)); };
-const press = async (key, target = document.body) => {
-  target.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true })); await frame();
-};
-const mouse = (type, x, y, more = {}) => {
-  const box = $('#surface').getBoundingClientRect();
-  $('#surface').dispatchEvent(new (type === 'wheel' ? WheelEvent : type.startsWith('pointer') ? PointerEvent : MouseEvent)(type, {
-    clientX: box.left + x, clientY: box.top + y, button: 0, pointerId: 1, bubbles: true, cancelable: true, ...more }));
-};
-const search = async (text) => {
-  $('#search').value = text; $('#search').dispatchEvent(new Event('input')); await new Promise((next) => setTimeout(next, 50)); await frame();
-};
-const range = async () => {
-  await new Promise((next) => setTimeout(next, 400));
-  return new URLSearchParams(location.hash.slice(1)).get('t').split(',').map(Number);
-};
-try { await until(() => root.dataset.ready); ACT } catch (error) { found.errors.push(String(error.stack)); }
-found.title = document.title;
-const text = btoa(String.fromCharCode(...new TextEncoder().encode(JSON.stringify(found))));
-console.log(`FOUND:${text}:`);
-})()</script>"#;
+/// Stands around the act of a test.
+const FRAME: &str = include_str!("acts/frame.js");
 
-/// What the script found in the report of a trace; nothing without a browser.
+/// Runs a script in the report of a trace and returns its findings; nothing without a browser.
 fn found(trace: &Trace, act: &str) -> Option<Value> {
     let browser = std::env::var("CHROMIUM").unwrap_or_else(|_| "chromium".to_owned());
     if Command::new(&browser).arg("--version").output().is_err() {
@@ -54,7 +27,8 @@ fn found(trace: &Trace, act: &str) -> Option<Value> {
     }
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = folder.path().join("report.html");
-    let page = report(trace).replace("</body>", &format!("{}</body>", FRAME.replace("ACT", act)));
+    let script = FRAME.replace("ACT;", act);
+    let page = report(trace).replace("</body>", &format!("<script>{script}</script></body>"));
     std::fs::write(&path, page).expect("the file is writable");
     let mut child = Command::new(&browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,1000", "--enable-logging=stderr"])
@@ -102,45 +76,29 @@ fn small() -> Trace {
 #[test]
 fn page_of_everything_shows_names_as_text() {
     let trace = everything();
-    let Some(found) = found(
-        &trace,
-        "found.problem = $('#problem').textContent; found.names = all('#names tbody .link').map((node) => node.textContent).sort();
-         found.images = all('img').length; found.failures = all('#failures li').length; found.charts = all('#decisions svg').length;
-         found.verdict = $('#verdict-text').textContent + $('#remedy').textContent; found.scripts = all('script').length;
-         found.use = all('#shares > .bar i').reduce((sum, node) => sum + node.getBoundingClientRect().width, 0)
-           / $('#shares > .bar').getBoundingClientRect().width;",
-    ) else {
-        return;
-    };
-    assert_eq!(found["title"], "synthetic – trace");
-    assert!(found["problem"].as_str().is_some_and(|text| text.contains("<i>the file ends")), "{}", found["problem"]);
-    let mut names: Vec<_> = Analysis::of(&trace).names.into_iter().map(|name| name.name).collect();
-    names.sort_by_key(|name| name.encode_utf16().collect::<Vec<_>>());
-    assert_eq!(found["names"], json!(names));
-    assert!(names.iter().any(|name| name == NAMES[6]), "the run has a name that is a script's end");
+    let Some(found) = found(&trace, include_str!("acts/everything.js")) else { return };
+    let text = |name: &str| found[name].as_str().expect("a text").to_owned();
+    assert_eq!(text("title"), "synthetic – trace");
+    assert!(text("problem").contains("<i>the file ends"), "{}", text("problem"));
+    let names: Vec<_> = Analysis::of(&trace).names.into_iter().map(|name| name.name).collect();
+    assert_eq!(found["names"], json!(names), "names are in the order of their totals");
+    assert!(names.iter().any(|name| name == NAMES[6]), "the run has a name that ends a script");
     assert_eq!(found["images"], 0);
     assert_eq!(found["failures"], 2, "one failed, one was poisoned");
-    assert_eq!(found["charts"], 2, "pivot and times of the one iteration space");
+    // The pivot has one line, the times one per unit; each chart has three lines of a grid and five labels.
+    assert_eq!(found["charts"], json!([1 + 8, 3 + 8]));
     let sentence = Analysis::of(&trace).verdict.sentence;
     let remedy = sentence.rsplit("; ").next().expect("a part").replace('`', "");
-    assert!(found["verdict"].as_str().is_some_and(|text| text.contains(&remedy)), "{sentence}: {}", found["verdict"]);
-    assert!(
-        found["use"].as_f64().is_some_and(|share| (share - 1.0).abs() < 0.005),
-        "shares fill the bar: {}",
-        found["use"]
-    );
+    assert!(text("verdict").contains(&remedy), "{sentence}: {}", text("verdict"));
+    let share = found["share"].as_f64().expect("a number");
+    assert!((share - 1.0).abs() < 0.005, "shares fill {share} of the bar");
 }
 
 #[test]
 fn selected_task_lists_its_predecessors_and_successors() {
     let trace = small();
     let tasks = [0, 17, 300, 599];
-    let act = format!(
-        "found.panels = []; for (const number of {tasks:?}) {{ await search('#' + number); await until(() => $('.edges.after')); await frame();
-           const numbers = (side) => all(`.edges.${{side}} li .link`).map((node) => Number(node.textContent.split('#').pop())).sort((a, b) => a - b);
-           found.panels.push([$('#detail h3').textContent, $('#detail .place').textContent, numbers('before'), numbers('after')]);
-           $('#detail').replaceChildren(); }}"
-    );
+    let act = include_str!("acts/select.js").replace("TASKS", &format!("{tasks:?}"));
     let Some(found) = found(&trace, &act) else { return };
     for (at, task) in tasks.into_iter().enumerate() {
         let site = &trace.sites[trace.tasks[task].site];
@@ -156,17 +114,7 @@ fn selected_task_lists_its_predecessors_and_successors() {
 
 #[test]
 fn keys_wheel_and_drag_move_the_view() {
-    let Some(found) = found(
-        &small(),
-        "found.whole = await range(); await press('+'); found.zoomed = await range(); await press('d'); found.moved = await range();
-         await press('0'); found.back = await range(); mouse('wheel', 700, 60, { deltaY: -300 }); await frame(); found.wheel = await range();
-         mouse('pointerdown', 700, 60); mouse('pointermove', 600, 60); mouse('pointerup', 600, 60); await frame(); found.dragged = await range();
-         $('#surface').focus(); await press('ArrowDown', $('#surface')); found.arrow = await range();
-         $('#zoom-all').click(); await frame(); mouse('pointerdown', 500, 60, { shiftKey: true }); mouse('pointermove', 600, 60); mouse('pointerup', 600, 60);
-         await frame(); found.band = await range();",
-    ) else {
-        return;
-    };
+    let Some(found) = found(&small(), include_str!("acts/move.js")) else { return };
     let range = |name: &str| [0, 1].map(|at| found[name][at].as_f64().expect("a time"));
     let span = |name: &str| range(name)[1] - range(name)[0];
     assert!(span("zoomed") < 0.7 * span("whole"));
@@ -181,28 +129,18 @@ fn keys_wheel_and_drag_move_the_view() {
 #[test]
 fn search_counts_highlights_and_steps_through_matches() {
     let trace = small();
-    let Some(found) = found(
-        &trace,
-        "const dark = () => { const { width, height } = $('#lanes'); const { data } = $('#lanes').getContext('2d').getImageData(0, 0, width, height);
-           let sum = 0; for (let at = 0; at < data.length; at += 4) if (Math.max(data[at], data[at + 1], data[at + 2]) - Math.min(data[at], data[at + 1], data[at + 2]) > 60) sum += 1; return sum; };
-         const before = dark(); await search('\"gemm\"'); found.exact = $('#matches').textContent; found.coloured = dark() / before;
-         await press('n'); found.first = $('#detail h3').textContent; found.firstNumber = $('#detail .muted').textContent; await press('n'); found.second = $('#detail .muted').textContent;
-         await press('N'); found.again = $('#detail .muted').textContent;
-         await search('main>.rs:12'); found.place = $('#matches').textContent; await search('no such name'); found.none = $('#matches').textContent;
-         found.dimmed = all('#names tbody tr').every((row) => row.classList.contains('dimmed')); await press('Escape'); found.cleared = $('#matches').textContent;
-         all('#legend button').find((button) => button.textContent.startsWith('syrk')).click(); await frame(); found.legend = $('#matches').textContent;",
-    ) else {
-        return;
-    };
-    let count = |name: &str| (0..trace.tasks.len()).filter(|task| trace.name(*task) == name).count();
-    let of = |name: &str| json!(format!("{} tasks", count(name)));
-    assert_eq!((&found["exact"], &found["place"], &found["legend"]), (&of("gemm"), &of("trsm"), &of("syrk")));
+    let Some(found) = found(&trace, include_str!("acts/search.js")) else { return };
+    let tasks = |name: &str| (0..trace.tasks.len()).filter(|task| trace.name(*task) == name).collect::<Vec<_>>();
+    let count = |name: &str| format!("{} tasks", tasks(name).len());
+    assert_eq!(found["exact"], count("gemm"));
+    assert_eq!(found["place"], count("trsm"), "the site at line 12");
+    assert_eq!(found["legend"], json!([count("syrk"), "true"]));
     assert_eq!((&found["none"], &found["cleared"]), (&json!("0 tasks"), &json!("")));
-    assert!(found["coloured"].as_f64().is_some_and(|share| share < 0.5), "others are dimmed: {}", found["coloured"]);
-    let numbers: Vec<_> = (0..trace.tasks.len()).filter(|task| trace.name(*task) == "gemm").take(2).collect();
-    assert_eq!(found["first"], "gemm");
-    let number = |at: usize| json!(format!("#{}", numbers[at]));
-    assert_eq!((&found["firstNumber"], &found["second"], &found["again"]), (&number(0), &number(1), &number(0)));
+    let share = found["coloured"].as_f64().expect("a number");
+    assert!(share < 0.5, "{share} of the coloured pixels keep their colour");
+    let number = |at: usize| format!("#{}", tasks("gemm")[at]);
+    assert_eq!(found["first"], json!(["gemm", number(0)]));
+    assert_eq!((&found["second"], &found["again"]), (&json!(number(1)), &json!(number(0))));
     assert_eq!(found["dimmed"], true);
 }
 
@@ -211,38 +149,22 @@ fn click_selects_the_body_under_the_pointer() {
     let trace = run(&Shape { tasks: 3, cpus: 1, predecessors: 1, seed: 4 });
     let task = &trace.tasks[1];
     let middle = (task.start.expect("it ran") + task.end.expect("it ended")) / 2;
-    let row = task.unit.expect("it has a unit");
-    let act = format!(
-        "const [from, to] = await range(), width = $('#surface').clientWidth - 140, x = 132 + ({middle} - from) / (to - from) * width;
-         mouse('pointermove', x, 70 + {row} * 40); found.tip = $('#tip b').textContent; mouse('pointerdown', x, 70 + {row} * 40); mouse('pointerup', x, 70 + {row} * 40);
-         await frame(); found.name = $('#detail h3').textContent; found.number = $('#detail .muted').textContent;
-         await press('.'); await press(','); await press(']'); found.other = $('#detail .muted').textContent; await press('Escape'); found.closed = $('#detail').children.length;"
-    );
+    let row = task.unit.expect("it has a unit").to_string();
+    let act = include_str!("acts/click.js").replace("TIME", &middle.to_string()).replace("ROW", &row);
     let Some(found) = found(&trace, &act) else { return };
-    assert_eq!((&found["tip"], &found["name"]), (&json!(trace.name(1)), &json!(trace.name(1))));
-    assert_eq!((&found["number"], &found["closed"]), (&json!("#1"), &json!(0)));
+    assert_eq!(found["tip"], trace.name(1));
+    assert_eq!(found["selected"], json!([trace.name(1), "#1"]));
+    assert_eq!((&found["isOpen"], &found["isClosed"]), (&json!(true), &json!(true)));
 }
 
 #[test]
 fn schemes_paths_and_sorting_follow_their_controls() {
     let trace = small();
-    let Some(found) = found(
-        &trace,
-        "const choose = async (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event('change')); await frame(); };
-         const ground = () => getComputedStyle(document.body).backgroundColor;
-         const red = () => { const { width, height } = $('#overlay'); const { data } = $('#overlay').getContext('2d').getImageData(0, 0, width, height);
-           let sum = 0; for (let at = 0; at < data.length; at += 4) if (data[at] === 0xb0 && data[at + 1] === 0 && data[at + 2] === 0x3a) sum += 1; return sum; };
-         await choose('#scheme', 'light'); found.light = ground(); found.plain = red(); await choose('#path', 'critical'); found.path = red();
-         await choose('#path', ''); await press('p'); found.key = $('#path').value; await choose('#scheme', 'dark'); found.dark = ground();
-         await choose('#gaps', 'causes'); found.causes = !$('#causes-legend').hidden && $('#states-legend').hidden;
-         const counts = () => all('#names tbody tr').map((row) => Number(row.children[1].textContent.replace(/\\D/g, '')));
-         $('[data-sort=count]').click(); found.falling = counts(); $('[data-sort=count]').click(); found.rising = counts(); found.sorted = $('[aria-sort=ascending]').textContent;",
-    ) else {
-        return;
-    };
+    let Some(found) = found(&trace, include_str!("acts/controls.js")) else { return };
     assert_ne!(found["light"], found["dark"]);
-    assert_eq!(found["plain"], 0);
-    assert!(found["path"].as_u64().is_some_and(|pixels| pixels > 100), "the path is drawn: {} pixels", found["path"]);
+    assert_eq!(found["noPath"], 0);
+    let pixels = found["path"].as_u64().expect("a number");
+    assert!(pixels > 100, "the path has {pixels} pixels");
     assert_eq!(
         (&found["key"], &found["causes"], &found["sorted"]),
         (&json!("critical"), &json!(true), &json!("Count"))
@@ -256,13 +178,8 @@ fn schemes_paths_and_sorting_follow_their_controls() {
 
 #[test]
 fn empty_trace_has_a_page() {
-    let Some(found) = found(
-        &Trace::default(),
-        "found.tasks = $('#tiles').textContent; found.verdict = $('#verdict-text').textContent;",
-    ) else {
-        return;
-    };
-    assert!(found["tasks"].as_str().is_some_and(|text| text.contains("Tasks0")), "{}", found["tasks"]);
+    let Some(found) = found(&Trace::default(), include_str!("acts/figures.js")) else { return };
+    assert!(found["tiles"].as_str().is_some_and(|text| text.contains("Tasks0")), "{}", found["tiles"]);
     assert!(found["verdict"].as_str().is_some_and(|text| !text.is_empty()));
 }
 
@@ -271,12 +188,8 @@ fn empty_trace_has_a_page() {
 #[ignore = "takes long in a debug build"]
 fn million_tasks_show_their_first_frame_in_two_seconds() {
     let trace = run(&Shape { tasks: 1_000_000, cpus: 8, predecessors: 4, seed: 5 });
-    let Some(found) =
-        found(&trace, "found.frame = Number(root.dataset.firstFrame); found.count = $('#tiles').textContent;")
-    else {
-        return;
-    };
+    let Some(found) = found(&trace, include_str!("acts/figures.js")) else { return };
     println!("first frame after {} ms", found["frame"]);
-    assert!(found["count"].as_str().is_some_and(|text| text.contains("1\u{202f}000\u{202f}000")));
+    assert!(found["tiles"].as_str().is_some_and(|text| text.contains("1\u{202f}000\u{202f}000")));
     assert!(found["frame"].as_f64().is_some_and(|frame| frame < 2000.0), "{} ms", found["frame"]);
 }

@@ -1,4 +1,4 @@
-//! The embedded data: what a reader of the report's format decodes is what is in the tables, in little space.
+//! The embedded data: a separate decoder reads the tables back from the report, and they take little space.
 
 use crate::report;
 use crate::synthetic::{Shape, everything, run};

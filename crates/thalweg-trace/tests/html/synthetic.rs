@@ -1,5 +1,5 @@
-//! Synthetic runs: as many tasks as wanted, scheduled on a machine so that times, dependences, states, copies and memory
-//! fit together.
+//! Synthetic runs: as many tasks as wanted, scheduled on a machine so that times, dependences, states, copies and
+//! memory fit together.
 //!
 //! Everything follows from the seed; nothing is read and no time is measured.
 
@@ -123,8 +123,8 @@ fn site(name: &str, line: u32) -> Site {
     Site { name: name.to_owned(), file: "src/<main>.rs".to_owned(), line, column: 5 }
 }
 
-/// A small run with everything that a trace can hold: nested, failed, poisoned, unfinished and detached bodies, stages,
-/// copies that wait, notes, decisions, a problem, and units and spaces that the machine does not list.
+/// A small run with everything that a trace can hold: nested, overlapping, failed, poisoned, unfinished and detached
+/// bodies, stages, copies that wait, notes, decisions, a problem, and units and spaces that the machine does not list.
 pub(crate) fn everything() -> Trace {
     let mut trace = run(&Shape { tasks: 400, cpus: 2, predecessors: 4, seed: 11 });
     let end = trace.end;
@@ -141,8 +141,10 @@ pub(crate) fn everything() -> Trace {
         Task { start: Some(end + 20), end: None, finished: None, outcome: None, unit: Some(7), ..task(903) };
     let homeless =
         Task { start: Some(end + 20), end: Some(end + 60), finished: Some(end + 60), unit: None, ..task(904) };
+    let overlapping = Task { start: Some(end + 60), end: Some(end + 120), device: Some(1), ..task(905) };
+    let overlapping = Task { finished: overlapping.end, ..overlapping };
     trace.tasks[17].outcome = Some(Outcome::Failed);
-    trace.tasks.extend([nested, stages, poisoned, unfinished, homeless]);
+    trace.tasks.extend([nested, stages, poisoned, unfinished, homeless, overlapping]);
     let edge = |from| Dependence { from, to: 402, data: None, carries_value: false };
     trace.dependences.extend([17, 16, 400].map(edge));
     trace.notes.push(Note { at: end, task: 402, kind: NoteKind::Poisoned });

@@ -1,4 +1,4 @@
-// The application: what is shown, what is selected, and what keeps both in the page's address.
+// The application: the view, the selection, and their copy in the page's address.
 
 const app = {
   view: { from: 0, to: 1 },

@@ -90,13 +90,17 @@ function fillDecisions(app) {
             .map(({ state, instance }) => `${state} from instance ${instance}`)
             .join(', ')}${states.length > 12 ? ', …' : ''}.`,
         ),
-        lineChart(
-          'Pivot: the first index of the right cluster',
-          [{ title: 'pivot', hue: 0, values: entries.map((entry) => entry[3]) }],
-          instances,
-          (value) => formatCount(value),
+        element(
+          'div',
+          { class: 'columns' },
+          lineChart(
+            'Pivot: the first index of the right cluster',
+            [{ title: 'pivot', hue: 0, values: entries.map((entry) => entry[3]) }],
+            instances,
+            (value) => formatCount(value),
+          ),
+          lineChart('Time computed until the next decision', times, instances, formatTime),
         ),
-        lineChart('Time computed until the next decision', times, instances, formatTime),
       ),
     );
   }

@@ -1,4 +1,4 @@
-// The panel about the selected task: what it is, the stages of its life, what it waited for, and what waited for it.
+// The panel of the selected task: name, place, stages, predecessors and successors.
 
 const OUTCOMES = ['did not run', 'done', 'failed', 'continued without its thread'];
 const NOTES = [

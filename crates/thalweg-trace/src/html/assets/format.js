@@ -65,7 +65,7 @@ function element(tag, attributes = {}, ...children) {
     else if (key === 'style') Object.entries(value).forEach(([name, entry]) => node.style.setProperty(name, entry));
     else node.setAttribute(key, value === true ? '' : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 

@@ -1,4 +1,4 @@
-// What is under the pointer: the hit test, and the note next to the pointer.
+// The pointer's position: the hit test, and the note next to the pointer.
 
 /** The spans that can be pointed at: the lane at a height, and the node in its track near `x`. */
 function hitTest(app, x, y) {

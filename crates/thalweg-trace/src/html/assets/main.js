@@ -26,20 +26,20 @@ async function main() {
   paintSwatches(document);
   app.frame();
   document.documentElement.dataset.firstFrame = String(Math.round(performance.now()));
-  // The rest is below the timeline, and follows when the first frame is on the screen.
-  requestAnimationFrame(() =>
-    setTimeout(() => {
-      fillFailures(app);
-      fillNames(app);
-      fillPaths(app);
-      fillTransfers(app);
-      fillDecisions(app);
-      fillKeys();
-      paintSwatches(document);
-      wire(app);
-      document.documentElement.dataset.ready = String(Math.round(performance.now()));
-    }),
-  );
+  // The rest is below the timeline, and follows when the first frame is on the screen, or soon if the page is hidden.
+  await new Promise((next) => {
+    requestAnimationFrame(() => setTimeout(next));
+    setTimeout(next, 300);
+  });
+  fillFailures(app);
+  fillNames(app);
+  fillPaths(app);
+  fillTransfers(app);
+  fillDecisions(app);
+  fillKeys();
+  paintSwatches(document);
+  wire(app);
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }
 
 /** The lane of each task, as a position in the timeline's lanes. */

@@ -1,5 +1,5 @@
-// What is drawn over the timeline: the critical path, the selected task with its predecessors and successors, and the
-// span under the pointer.
+// The canvas above the timeline: the critical path, the selected task with its predecessors and successors, and the span
+// under the pointer.
 
 /** The most arrows on each side of the selected task. */
 const ARROWS = 300;

@@ -1,5 +1,5 @@
 // The two paths through a run: the longest one through dependences, which no number of units could shorten, and the chain
-// of causes, which leads from the last end back to the begin. One of them is drawn over the timeline.
+// of causes, which leads from the last end back to the beginning. One of them is drawn over the timeline.
 
 const PATHS = {
   critical: {
@@ -8,7 +8,7 @@ const PATHS = {
   },
   chain: {
     title: 'Chain of causes',
-    about: 'From the last end back to the begin, each time to what the task waited for last.',
+    about: 'From the last end back to the beginning, each time to what the task waited for last.',
   },
 };
 /** Why a task of a path started when it did, by the number in the column. */

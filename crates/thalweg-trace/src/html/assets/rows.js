@@ -1,4 +1,4 @@
-// The rows of the timeline: what each shows, where it is, and which colours its spans have.
+// The rows of the timeline: their content, their places, and the colours of their spans.
 
 const STATE_NAMES = ['searches for a task', 'sleeps', 'waits to submit', 'waits for tasks'];
 const GROUPS = { unit: 'Units', thread: 'Threads of the program', link: 'Copies', space: 'Memory in use' };

@@ -1,4 +1,4 @@
-// The head of the report: facts, verdict, figures, where the time went, and what failed.
+// The head of the report: facts, verdict, figures, shares of time, and failures.
 
 /** Facts that have a place of their own or say nothing to people. */
 const HIDDEN_FACTS = new Set([

@@ -1,4 +1,4 @@
-// The timeline's canvas: axis, rows and labels. A second canvas above it (`overlay.js`) has what changes
+// The timeline's canvas: axis, rows and labels. A second canvas above it (`overlay.js`) has the parts that change
 // with the pointer, the selection and the choice of a path.
 
 const GUTTER = 132,
