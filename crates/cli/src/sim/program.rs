@@ -101,7 +101,7 @@ impl Program {
                 open.extend(children[task].iter().rev());
             }
         }
-        let submitted: HashSet<_> = self.steps.iter().filter_map(|step| Some(step.task()?)).collect();
+        let submitted: HashSet<_> = self.steps.iter().filter_map(Step::task).collect();
         self.steps.retain(|step| !matches!(step, Step::WaitFor(task) if !submitted.contains(task)));
         self.steps.dedup_by(|next, step| step == next && *next == Step::WaitForAll);
     }
@@ -109,7 +109,7 @@ impl Program {
     /// Returns for each task those that it depends on, except by data objects that both access.
     fn uncovered(&self, trace: &Trace) -> Vec<Vec<usize>> {
         let mut places = vec![usize::MAX; trace.tasks.len()];
-        for (place, task) in self.steps.iter().filter_map(|step| step.task()).enumerate() {
+        for (place, task) in self.steps.iter().filter_map(Step::task).enumerate() {
             places[task] = place;
         }
         let mut after = vec![Vec::new(); trace.tasks.len()];

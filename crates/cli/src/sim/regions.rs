@@ -108,12 +108,11 @@ mod tests {
     use thalweg_trace::{Access, AccessMode, Data, Region};
 
     fn trace(data: &[(&str, u64)], regions: &[(u64, u64, &str)]) -> Trace {
-        let data = |(number, (name, bytes)): (usize, &(&str, u64))| {
-            (number as u64, Data { name: (*name).to_owned(), bytes: *bytes })
-        };
         let region =
             |(data, bytes, text): &(u64, u64, &str)| Region { data: *data, bytes: *bytes, text: (*text).to_owned() };
-        let data = [("data 0", 0)].iter().chain(data).enumerate().map(data).collect();
+        let named =
+            |(number, (name, bytes)): (u64, &(&str, u64))| (number, Data { name: (*name).to_owned(), bytes: *bytes });
+        let data = (1..).zip(data).map(named).collect();
         Trace { data, regions: regions.iter().map(region).collect(), ..Trace::default() }
     }
 
@@ -126,7 +125,7 @@ mod tests {
         let Layout { objects, regions } = Layout::of(&trace).unwrap();
         let expected = [Object::Array(vec![800]), Object::Array(vec![2, 48]), Object::Value, Object::Token];
         assert_eq!(objects, expected);
-        assert_eq!(regions[1], (0, vec![40..120]));
+        assert_eq!((regions[1].0, &regions[1].1[..]), (0, std::slice::from_ref(&(40..120))));
         assert_eq!(regions[2], (1, vec![0..2, 32..48]));
         assert_eq!(regions[3], (2, vec![]));
     }
