@@ -26,15 +26,17 @@ use thalweg_trace::Trace;
 
 /// The scheduler of a check if the recorded one cannot be built by its name.
 const DEFAULT: &str = "stealing";
-/// The names of tasks that a remark lists.
+/// The largest number of names that a remark lists.
 const MOST_NAMES: usize = 5;
 
+const AFTER_HELP: &str = "\
+A task takes its measured time on the kind of unit where it ran. On other kinds it takes that time divided by the
+factor of --scale, or else the time of its name in the machine file, relative to the file's time on the kind where it
+ran. It runs on all kinds for which it has a time. The guide's chapter on simulation has the details.";
+
 /// Options of `thalweg sim`.
-///
-/// Each task takes the time that was measured on the kind of unit where it ran. On other kinds it takes its measured
-/// time divided by the factor of --scale; or else the time of its name in the machine file, relative to the file's time
-/// on the kind where it ran. A task runs on all kinds for which it has a time.
 #[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Options {
     /// A trace, recorded with THALWEG_TRACE=FILE and THALWEG_TRACE_ACCESSES=1
     file: PathBuf,
@@ -86,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Box<dyn Error>> {
     let files: Vec<_> = options.machine.iter().map(|path| MachineFile::read(path)).collect::<Result<_, _>>()?;
     let files = if files.is_empty() { vec![like.clone()] } else { files };
 
-    // Whatever is wrong with an option is found before the first run.
+    // Errors in options are found before the first run.
     let mut targets = Vec::new();
     for file in &files {
         let target = file.with_times(&measured, &scale)?;

@@ -82,7 +82,7 @@ impl Folder {
         self.record(Runtime::builder().compute_units(units).simulate(machine).trace_accesses(true), program)
     }
 
-    /// Calls `thalweg sim run.thw` in the folder, and returns what it prints.
+    /// Calls `thalweg sim run.thw` in the folder, and returns its output.
     fn sim(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
         let output = command.args(["sim", "run.thw"]).args(arguments).current_dir(self.0.path()).output().unwrap();
@@ -114,7 +114,7 @@ fn chain(rt: &Runtime) {
     rt.wait().unwrap();
 }
 
-/// Twelve independent tasks, then one that reads what they wrote.
+/// Twelve independent tasks, then one that reads all their data.
 fn fork_join(rt: &Runtime) {
     let x = rt.zeros::<f64, _>(1200);
     let total = rt.zeros::<f64, _>(1);

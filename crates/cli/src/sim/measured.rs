@@ -82,7 +82,7 @@ fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
     }
     for spans in &mut spans {
         spans.sort_unstable_by_key(|(start, end, task)| (*start, Reverse(*end), *task));
-        // What began last is what the unit does.
+        // A unit runs the body that began last.
         let (mut open, mut now): (Vec<(u64, Option<usize>)>, u64) = (Vec::new(), 0);
         for (start, end, task) in spans.iter().copied().chain([(u64::MAX, u64::MAX, None)]) {
             while let Some((open_end, open_task)) = open.last().copied() {

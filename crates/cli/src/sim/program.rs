@@ -18,7 +18,7 @@ use thalweg_trace::{Access, AccessMode, State, StateKind, Trace};
 /// How much the clocks of two cores may differ, in nanoseconds.
 const SKEW_NS: u64 = 1000;
 
-/// What the program does next.
+/// A step of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Submits this task.
@@ -38,7 +38,7 @@ pub(super) struct Program {
     pub(super) accesses: Vec<Vec<Access>>,
     /// The tasks that each task comes after for other reasons than its accesses.
     pub(super) after: Vec<Vec<usize>>,
-    /// Remarks on what is not simulated as it was recorded.
+    /// Remarks on differences from the recorded run.
     pub(super) remarks: Vec<String>,
 }
 
