@@ -221,7 +221,7 @@ impl Tensor {
     /// row-major order.
     pub fn of<T: DlElement, D: Dimension>(array: Array<T, D>) -> Self {
         let shape: Vec<usize> = array.shape().to_vec();
-        let elements: Vec<T> = if array.is_standard_layout() && array.len() == shape.iter().product() {
+        let elements: Vec<T> = if array.is_standard_layout() && array.len() == shape.iter().product::<usize>() {
             let (elements, offset) = array.into_raw_vec_and_offset();
             match offset.unwrap_or(0) {
                 0 => elements,
