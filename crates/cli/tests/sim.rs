@@ -300,7 +300,7 @@ fn real_run_with_children_is_replayed() {
         let inner = x.clone();
         let parent = rt.task("parent", (x.weak_inout(),)).cpu(move |cx, _| {
             for part in inner.blocks(1) {
-                cx.task("C += A*B", (part.inout(),)).cpu(move |_, _| rest()).submit()?;
+                cx.task("C +=\t\"A\"*B,\n<script> 🦀 *", (part.inout(),)).cpu(move |_, _| rest()).submit()?;
             }
             Ok::<(), SubmitError>(())
         });
