@@ -115,6 +115,7 @@ fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
     let dependences = || {
         let mut columns = Columns::default();
         encode::dependences(&mut columns, trace, &places);
+        encode::accesses(&mut columns, trace, &places);
         columns.finish()
     };
     std::thread::scope(|scope| {
