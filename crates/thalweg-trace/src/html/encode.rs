@@ -1,6 +1,6 @@
-//! The trace's tables as columns: one block for the timeline, one for the dependences.
+//! The trace's tables as columns: one block for the timeline, one for dependences and accesses.
 //!
-//! Dependences have a separate block because nothing needs them before a task is selected.
+//! Dependences and accesses have a separate block because nothing needs them before a task is selected.
 //!
 //! Times are chained: each is stored as its distance from a time that is usually shortly before it. `assets/data.js`
 //! undoes exactly what this module does; a change here is a change there.
@@ -121,4 +121,22 @@ pub(super) fn dependences(columns: &mut Columns, trace: &Trace, data: &HashMap<u
     columns.signed("edge.back", edges.iter().map(|edge| edge.to as i64 - edge.from as i64));
     let object = |edge: &crate::Dependence| option(edge.data.and_then(|number| data.get(&number).copied()));
     columns.plain("edge.data", edges.iter().map(|edge| object(edge) * 2 + u64::from(edge.carries_value)));
+}
+
+/// The columns of accesses, grouped by task: how many each task has, then region and mode of each. The columns of regions
+/// hold the places of their data objects.
+pub(super) fn accesses(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
+    let mut accesses = Cow::Borrowed(&trace.accesses);
+    if !accesses.is_sorted_by_key(|access| access.task) {
+        accesses.to_mut().sort_by_key(|access| access.task);
+    }
+    let mut counts = vec![0_u64; trace.tasks.len()];
+    for access in accesses.iter() {
+        counts[access.task] += 1;
+    }
+    columns.plain("accesses", counts);
+    columns.deltas("access.region", accesses.iter().map(|access| option(access.region)));
+    columns.plain("access.mode", accesses.iter().map(|access| access.mode as u64));
+    columns.plain("region.data", trace.regions.iter().map(|region| option(data.get(&region.data).copied())));
+    columns.plain("region.bytes", trace.regions.iter().map(|region| region.bytes));
 }

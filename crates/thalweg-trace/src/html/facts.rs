@@ -37,6 +37,7 @@ pub(super) fn of(trace: &Trace, analysis: &Analysis) -> Value {
         "spaces": trace.spaces,
         "threads": trace.threads,
         "data_names": data_names(trace),
+        "regions": trace.regions.iter().map(|region| region.text.as_str()).collect::<Value>(),
         "sites": trace.sites.iter().map(site).collect::<Value>(),
         "names": analysis.names.iter().map(name).collect::<Value>(),
         "activities": Activity::ALL.iter().map(activity).collect::<Value>(),

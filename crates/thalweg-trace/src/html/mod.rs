@@ -20,17 +20,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-
-/// Why a report was not written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write report {path}: {source}; try a file in a folder that exists and is writable")]
-pub struct WriteError {
-    /// The file.
-    pub path: PathBuf,
-    /// Why.
-    pub source: io::Error,
-}
+use std::path::Path;
 
 const PAGE: &str = include_str!("assets/page.html");
 const STYLE: &str = concat!(
@@ -70,13 +60,16 @@ const SCRIPTS: [&str; 21] = [
 ///
 /// # Errors
 /// If the file cannot be written.
-pub fn write(trace: &Trace, path: &Path) -> Result<(), WriteError> {
+pub fn write(trace: &Trace, path: &Path) -> io::Result<()> {
     let report = || {
         let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
         write_to(trace, &mut out)?;
         out.flush()
     };
-    report().map_err(|source| WriteError { path: path.to_owned(), source })
+    report().map_err(|problem| {
+        let hint = "try a file in a folder that exists and is writable";
+        io::Error::new(problem.kind(), format!("cannot write {}: {problem}; {hint}", path.display()))
+    })
 }
 
 /// Writes the report of a run to a stream.
@@ -115,6 +108,7 @@ fn embed(trace: &Trace) -> io::Result<(Analysis, [String; 3])> {
     let dependences = || {
         let mut columns = Columns::default();
         encode::dependences(&mut columns, trace, &places);
+        encode::accesses(&mut columns, trace, &places);
         columns.finish()
     };
     std::thread::scope(|scope| {

@@ -83,6 +83,7 @@ fn page_of_everything_shows_names_as_text() {
     let names: Vec<_> = Analysis::of(&trace).names.into_iter().map(|name| name.name).collect();
     assert_eq!(found["names"], json!(names), "names are in the order of their totals");
     assert!(names.iter().any(|name| name == NAMES[6]), "the run has a name that ends a script");
+    assert_eq!(found["accesses"], json!(["updates tile 3 [0..10] 300 B", "reads a region"]));
     assert_eq!(found["images"], 0);
     assert_eq!(found["failures"], 2, "one failed, one was poisoned");
     // The pivot has one line, the times one per unit; each chart has three lines of a grid and five labels.

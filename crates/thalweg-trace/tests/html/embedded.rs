@@ -145,7 +145,27 @@ fn compare(trace: &Trace) {
         let read = (column("note.at")[at], column("note.task")[at], column("note.kind")[at]);
         assert_eq!(read, (note.at as i64, note.task as i64, note.kind as i64));
     }
+    compare_accesses(trace, &embedded);
     compare_rows(trace, &embedded);
+}
+
+fn compare_accesses(trace: &Trace, embedded: &Embedded) {
+    let column = |name: &str| embedded.column(name);
+    let counts = column("accesses").iter().enumerate();
+    let tasks: Vec<usize> = counts.flat_map(|(task, count)| std::iter::repeat_n(task, *count as usize)).collect();
+    for (at, access) in trace.accesses.iter().enumerate() {
+        let region = (column("access.region")[at] as usize).checked_sub(1);
+        assert_eq!((tasks[at], region), (access.task, access.region));
+        assert_eq!(column("access.mode")[at], access.mode as i64);
+    }
+    assert_eq!(tasks.len(), trace.accesses.len());
+    for (at, region) in trace.regions.iter().enumerate() {
+        let data = (column("region.data")[at] as usize).checked_sub(1);
+        let known = trace.data.contains_key(&region.data).then_some(region.data);
+        assert_eq!(data.map(|place| column("data.number")[place] as u64), known);
+        assert_eq!(column("region.bytes")[at], region.bytes as i64);
+        assert_eq!(embedded.head["regions"][at], region.text);
+    }
 }
 
 /// Each body, copy and state is in exactly one row, and spans of a lane do not overlap.

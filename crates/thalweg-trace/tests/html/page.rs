@@ -80,6 +80,6 @@ fn unwritable_path_is_named_with_a_hint() {
     let folder = tempfile::tempdir().expect("there is a folder for temporary files");
     let path = folder.path().join("missing").join("run.html");
     let error = html::write(&Trace::default(), &path).expect_err("the folder does not exist").to_string();
-    assert!(error.starts_with("cannot write report ") && error.contains("run.html"), "{error}");
+    assert!(error.starts_with("cannot write ") && error.contains("run.html"), "{error}");
     assert!(error.contains("; try "), "{error}");
 }

@@ -4,7 +4,8 @@
 //! Everything follows from the seed; nothing is read and no time is measured.
 
 use thalweg_trace::{
-    Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Site, State, StateKind, Task, Trace, Unit,
+    Access, AccessMode, Copy, Data, Decision, Dependence, Memory, Note, NoteKind, Outcome, Region, Site, State,
+    StateKind, Task, Trace, Unit,
 };
 
 /// A pseudo-random sequence (xorshift).
@@ -161,6 +162,14 @@ pub(crate) fn everything() -> Trace {
         pivot: 20 + (64 >> instance.min(6)) as u32,
     };
     trace.decisions = (0..12).map(decision).collect();
+    let region = |data: u64, text: &str| Region { data, bytes: 100 * data, text: text.to_owned() };
+    trace.regions = vec![region(3, "[0..10]"), region(4711, "[<b>]")];
+    let access = |task, region, mode| Access { task, region, mode };
+    trace.accesses = vec![
+        access(17, Some(0), AccessMode::Update),
+        access(17, None, AccessMode::Read),
+        access(40, Some(1), AccessMode::Order),
+    ];
     trace.problem = Some("byte 4711: <i>the file ends in the middle of a frame</i>".to_owned());
     trace.end = end + 500;
     trace

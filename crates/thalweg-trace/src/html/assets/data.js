@@ -216,8 +216,8 @@ function takePath(columns, prefix) {
 }
 
 /**
- * Decodes the dependences. Those of task `t` as successor are `firstOf[t] .. firstOf[t + 1]`; those as predecessor are at
- * the positions `outgoing[firstOut[t] .. firstOut[t + 1]]`.
+ * Decodes dependences and accesses. Dependences of task `t` as successor are `firstOf[t] .. firstOf[t + 1]`; those as
+ * predecessor are at the positions `outgoing[firstOut[t] .. firstOut[t + 1]]`.
  */
 async function loadDependences(head, count) {
   // Their block is the last of the page, and may still be on its way.
@@ -241,5 +241,20 @@ async function loadDependences(head, count) {
   const next = firstOut.slice(),
     outgoing = new Int32Array(from.length);
   for (let edge = 0; edge < from.length; edge += 1) outgoing[next[from[edge]]++] = edge;
-  return { from, to, about: columns.take('edge.data', Int32Array), firstOf, firstOut, outgoing };
+  const accesses = columns.take('accesses', Int32Array),
+    firstAccess = new Int32Array(count + 1);
+  for (let task = 0; task < count; task += 1) firstAccess[task + 1] = firstAccess[task] + accesses[task];
+  return {
+    from,
+    to,
+    about: columns.take('edge.data', Int32Array),
+    firstOf,
+    firstOut,
+    outgoing,
+    firstAccess,
+    region: columns.takeOptions('access.region'),
+    mode: columns.take('access.mode', Uint8Array),
+    regionData: columns.takeOptions('region.data'),
+    regionBytes: columns.take('region.bytes'),
+  };
 }

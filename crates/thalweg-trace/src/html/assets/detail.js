@@ -1,6 +1,8 @@
 // The panel of the selected task: name, place, stages, predecessors and successors.
 
 const OUTCOMES = ['did not run', 'done', 'failed', 'continued without its thread'];
+/** Ways to access a region, by the number in the column. */
+const MODES = ['reads', 'writes', 'updates', 'updates in any order', 'reduces into', 'is ordered by'];
 const NOTES = [
   'poisoned: a predecessor failed',
   'its device refused memory',
@@ -18,15 +20,22 @@ function placeText([, file, line, column]) {
   return file ? `${file}:${line}:${column}` : 'place unknown';
 }
 
-/** The other ends of a task's dependences. */
-function neighboursOf({ from, to, about, firstOf, firstOut, outgoing }, task) {
+/** The other ends of a task's dependences, and the regions that it accesses. */
+function neighboursOf(all, task) {
+  const { from, to, about, firstOf, firstOut, outgoing } = all;
   const describe = (edge, other) => ({ task: other, data: (about[edge] >> 1) - 1, carries: (about[edge] & 1) === 1 });
   const predecessors = [],
     successors = [];
   for (let edge = firstOf[task]; edge < firstOf[task + 1]; edge += 1) predecessors.push(describe(edge, from[edge]));
   for (let at = firstOut[task]; at < firstOut[task + 1]; at += 1)
     successors.push(describe(outgoing[at], to[outgoing[at]]));
-  return { predecessors, successors };
+  const accesses = [];
+  for (let at = all.firstAccess[task]; at < all.firstAccess[task + 1]; at += 1) {
+    const region = all.region[at];
+    const [data, bytes] = region < 0 ? [-1, NaN] : [all.regionData[region], all.regionBytes[region]];
+    accesses.push({ mode: all.mode[at], region, data, bytes });
+  }
+  return { predecessors, successors, accesses };
 }
 
 class Detail {
@@ -107,7 +116,31 @@ class Detail {
         'No task.',
       ),
     );
+    if (edges.accesses.length > 0) box.append(this.accesses(edges.accesses));
     paintSwatches(box);
+  }
+
+  /** The regions that a task accesses. */
+  accesses(entries) {
+    const { trace } = this.app;
+    const items = entries.slice(0, LISTED).map(({ mode, region, data, bytes }) => {
+      const text = region < 0 ? 'a region' : trace.head.regions[region];
+      return element(
+        'li',
+        {},
+        [MODES[mode], data < 0 ? '' : dataName(trace, trace.dataNumber[data]), text].filter(Boolean).join(' '),
+        region < 0 ? null : element('span', { class: 'muted' }, ` ${formatBytes(bytes)}`),
+      );
+    });
+    return element(
+      'section',
+      { class: 'edges accesses' },
+      element('h4', {}, `Accesses ${formatCount(entries.length)}`),
+      element('ul', {}, items),
+      entries.length > LISTED
+        ? element('p', { class: 'muted' }, `${formatCount(entries.length - LISTED)} more are not listed.`)
+        : null,
+    );
   }
 
   whereText(task) {

@@ -1,6 +1,9 @@
 // What the page of a trace with everything shows.
 found.problem = $('#problem').textContent;
 found.names = all('#names tbody .link').map((node) => node.textContent);
+await search('#17');
+await until(() => $('.accesses'));
+found.accesses = all('.accesses li').map((node) => node.textContent);
 found.images = all('img').length;
 found.failures = all('#failures li').length;
 found.charts = all('#decisions svg').map((chart) => chart.querySelectorAll('line, text, path').length);
