@@ -1,7 +1,7 @@
 //! Conditions on a run, such as `idle<10%`, for automatic tests of a program's speed.
 //!
-//! A condition is a quantity, a comparison and a limit; the limit's unit says in which of its units the quantity is
-//! taken. [`failed`] returns the conditions that a run does not fulfil.
+//! A condition is a quantity, a comparison and a limit. The limit's unit selects the unit of the quantity, as `copies`
+//! is a number or bytes. [`failed`] returns the conditions that a run violates. The module never reads files.
 
 use crate::Trace;
 use crate::analysis::{Activity, Analysis, NameUse};
@@ -13,7 +13,7 @@ use std::str::FromStr;
 pub const HELP: &str = "\
 Quantities:
   computing, runtime, program, dependence, copy, memory, unit, submission
-                      what the units' time went to, in % of it or as a time
+                      parts of the units' time, in % of it or as a time
   idle                the sum of those from `dependence` to `submission`, likewise
   makespan            from the first submission to the last end
   critical            the longest path through dependences, in % of the makespan or as a time
@@ -27,7 +27,7 @@ Quantities:
 Comparisons: <  <=  >  >=  =  !=
 Units: %  ns us ms s min  B KiB MiB GiB TiB kB MB GB TB; none for numbers";
 
-/// In what a limit is given.
+/// The dimension of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dimension {
     Percent,
@@ -87,7 +87,7 @@ enum Comparison {
     Unequal,
 }
 
-/// Longer ones come before those they begin with.
+/// The signs; longer ones come before their own prefixes.
 const COMPARISONS: [(&str, Comparison); 7] = [
     ("<=", Comparison::AtMost),
     (">=", Comparison::AtLeast),
@@ -111,7 +111,7 @@ impl Comparison {
     }
 }
 
-/// What a condition is about.
+/// The left side of a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Quantity {
     Share(Activity),
@@ -207,7 +207,7 @@ impl Quantity {
         })
     }
 
-    /// The units it can be given in.
+    /// Returns the dimensions that its limits may have.
     fn dimensions(&self) -> Vec<Dimension> {
         match self {
             Self::Share(_) | Self::Idle | Self::Critical => vec![Dimension::Percent, Dimension::Time],
@@ -218,7 +218,7 @@ impl Quantity {
         }
     }
 
-    /// Its value in a run, in a dimension that it has; `None` if no task has its name.
+    /// Returns its value in a run, in one of its dimensions; `None` if no task has its name.
     fn of(&self, trace: &Trace, analysis: &Analysis, dimension: Dimension) -> Option<f64> {
         let part = |time: u64, whole: u64| match dimension {
             Dimension::Percent => text::percent(time, whole),
@@ -259,7 +259,7 @@ pub struct Condition {
     dimension: Dimension,
 }
 
-/// Why a text is no condition.
+/// The reason why a text is no condition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot check `{text}`: {problem}")]
 pub struct ConditionError {
@@ -311,7 +311,7 @@ impl Condition {
     }
 }
 
-/// A condition that a run does not fulfil.
+/// A condition that a run violates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// The condition.
@@ -326,7 +326,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Those of the conditions that a run does not fulfil. A condition on a task name that does not occur is not fulfilled.
+/// Returns the conditions that a run violates. A condition on a task name that does not occur is violated.
 pub fn failed(trace: &Trace, analysis: &Analysis, conditions: &[Condition]) -> Vec<Failure> {
     let failure = |condition: &Condition| {
         let found = match condition.quantity.of(trace, analysis, condition.dimension) {

@@ -1,7 +1,7 @@
-//! A trace as CSV files, one for each table, for spreadsheets and data frames.
+//! Export of a trace to CSV files, one for each table, for spreadsheets and data frames.
 //!
 //! The first line of a file has the columns' names; columns of times end in `_ns`. A field is empty if its value is not
-//! known. Names with commas, quotes or line breaks are quoted (RFC 4180). No other file in the folder is touched.
+//! known. Names with commas, quotes or line breaks are quoted (RFC 4180). Other files in the folder are never touched.
 
 use crate::Trace;
 use crate::sheets::{SHEETS, Sheet, Value};
@@ -12,8 +12,8 @@ use std::io;
 use std::path::Path;
 
 /// Writes `tasks.csv`, `dependences.csv`, `accesses.csv`, `regions.csv`, `copies.csv`, `states.csv`, `memory.csv`,
-/// `notes.csv`, `decisions.csv`, `units.csv`, `spaces.csv`, `threads.csv`, `sites.csv`, `data.csv` and `facts.csv` into a
-/// folder, which is created if it is missing. Files of these names are replaced.
+/// `notes.csv`, `decisions.csv`, `units.csv`, `spaces.csv`, `threads.csv`, `sites.csv`, `data.csv` and `facts.csv` into
+/// a folder, which is created if it is missing. Files of these names are replaced.
 ///
 /// # Errors
 /// If the folder or a file cannot be written; the error names it.

@@ -1,12 +1,13 @@
-//! A trace as tables of plain values, for CSV files and databases: the tables' names, their columns and their rows.
+//! The tables of a trace as plain values, for CSV files and databases: names, columns and rows.
 //!
-//! Columns of times end in `_ns`: nanoseconds since the runtime was built. Tasks, units, spaces, sites and threads are
-//! referred to by their numbers, which are the first columns of their own tables. What is not known is null.
+//! Columns of times end in `_ns`: nanoseconds since the runtime was built. The first columns of the tables of tasks,
+//! units, spaces, sites, threads, regions and data are the numbers by which other tables refer to them. Unknown values
+//! are null. The module knows nothing of files.
 
 use crate::{AccessMode, NoteKind, Outcome, StateKind, Trace};
 use std::io;
 
-/// A value of a row.
+/// A value in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Null,
@@ -21,19 +22,19 @@ use Value::{Null, Number, Text};
 pub(crate) struct Sheet {
     pub(crate) name: &'static str,
     pub(crate) columns: &'static [&'static str],
-    /// Those that hold text; the others hold numbers.
+    /// The columns of text; the others are numbers.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no types"))]
     pub(crate) texts: &'static [&'static str],
-    /// The first column is the row's own number.
+    /// Whether the first column is the number of the row.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no keys"))]
     pub(crate) has_key: bool,
-    /// Columns that queries look up.
+    /// The columns that queries look up.
     #[cfg_attr(not(feature = "sqlite"), allow(dead_code, reason = "CSV has no indices"))]
     pub(crate) indices: &'static [&'static str],
     rows: fn(&Trace, &mut Visit<'_>) -> io::Result<()>,
 }
 
-/// Takes a row.
+/// A function that takes a row.
 pub(crate) type Visit<'a> = dyn FnMut(&[Value<'_>]) -> io::Result<()> + 'a;
 
 impl Sheet {
@@ -321,7 +322,7 @@ fn tasks(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
     })
 }
 
-/// The facts in the file by name, then those about the file.
+/// Visits the facts in the file by name, then those about the file.
 fn facts(trace: &Trace, visit: &mut Visit<'_>) -> io::Result<()> {
     let mut facts: Vec<_> = trace.facts.iter().collect();
     facts.sort_unstable();

@@ -1,12 +1,12 @@
-//! A trace as an SQLite database with the tables of [`csv`](crate::csv), for questions that no report answers.
+//! Export of a trace to an SQLite database with the tables of [`csv`](crate::csv), for questions beyond the summary.
 //!
 //! ```sql
 //! SELECT name, count(*), avg(duration_ns), max(wait_ns) FROM tasks GROUP BY name ORDER BY sum(duration_ns) DESC;
 //! ```
 //!
-//! Everything is written in one transaction: a file that was written before stays as it is until the new tables are
-//! complete. A file that is no database, or a database of another program, is never overwritten; a database that this
-//! module wrote is known by its application number.
+//! All tables are written in one transaction: an older database of a trace keeps its tables until the new ones are
+//! complete. Files that are no databases, and databases of other programs, are never overwritten: the module recognizes
+//! its databases by their application number.
 
 use crate::Trace;
 use crate::sheets::{SHEETS, Sheet, Value};
@@ -15,12 +15,12 @@ use rusqlite::{Connection, ToSql, Transaction, params_from_iter};
 use std::io::{self, Read};
 use std::path::Path;
 
-/// "THLW".
+/// The application number of databases of traces: "THLW".
 const APPLICATION: i64 = 0x5448_4c57;
-/// The first bytes of each database.
+/// The first bytes of every SQLite database.
 const HEAD: [u8; 16] = *b"SQLite format 3\0";
 
-/// Writes a database. One that was written by this function before is replaced.
+/// Writes a database. The tables of an older database of a trace are replaced.
 ///
 /// # Errors
 /// If the file exists and is no database or one of another program, or if it cannot be written. The error names it.
@@ -88,7 +88,7 @@ fn write_sheet(trace: &Trace, sheet: &Sheet, transaction: &Transaction<'_>) -> r
     Ok(())
 }
 
-/// A value as the database takes it. Numbers above its largest one become that.
+/// A value as the database takes it. Numbers above its largest integer become that integer.
 struct Column<'a>(Value<'a>);
 
 impl ToSql for Column<'_> {

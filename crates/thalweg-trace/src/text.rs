@@ -1,6 +1,6 @@
-//! Figures as people read them: durations, sizes and shares with three digits and a unit.
+//! Figures for people: durations, sizes and shares with three digits and a unit.
 //!
-//! Nothing here is meant to be read back by a program; the tables have exact numbers.
+//! The texts are never meant for programs; the tables have exact numbers.
 
 /// Formats nanoseconds: `830 ns`, `8.31 µs`, `2.5 s`, `84 s`.
 pub fn duration(ns: u64) -> String {
@@ -18,7 +18,7 @@ pub fn share(part: u64, whole: u64) -> String {
     if percent > 0.0 && percent < 9.95 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
 }
 
-/// A share of a whole in percent; of nothing, 0.
+/// Returns a share of a whole in percent; of nothing, 0.
 pub fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
@@ -33,7 +33,7 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{number} {plural}")
 }
 
-/// A name on one line: control characters are escaped, and what exceeds `most` characters is left out.
+/// Returns a name for one line: control characters are escaped, and the line is cut to `most` characters.
 pub fn one_line(name: &str, most: usize) -> String {
     let mut line = String::new();
     for letter in name.chars() {

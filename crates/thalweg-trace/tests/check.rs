@@ -97,7 +97,7 @@ fn texts_that_are_no_conditions_are_explained() {
     }
 }
 
-/// The help text lists what can be parsed.
+/// The help text lists all quantities.
 #[test]
 fn help_names_every_quantity() {
     let error = "nothing<1".parse::<Condition>().unwrap_err().to_string();

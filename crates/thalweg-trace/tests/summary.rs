@@ -85,7 +85,8 @@ proptest! {
         for (unit, spent) in spent.iter().enumerate() {
             let tasks = trace.tasks.iter().filter(|task| task.unit == Some(unit)).count();
             let computing = share(spent.get(&Activity::Computing).copied().unwrap_or(0), makespan);
-            let begin = format!("unit {unit} {} {}, {computing} computing", trace.units[unit].kind, plural(tasks, "task"));
+            let (kind, tasks) = (&trace.units[unit].kind, plural(tasks, "task"));
+            let begin = format!("unit {unit} {kind} {tasks}, {computing} computing");
             let line = lines.iter().find(|line| line.starts_with(&begin));
             prop_assert!(line.is_some(), "no {:?} in {:#?}", begin, lines);
             let lost = spent.iter().filter(|(what, _)| **what != Activity::Computing).map(|(_, time)| *time).max();
@@ -137,7 +138,9 @@ proptest! {
             prop_assert!(lines.iter().any(|line| line.starts_with(&begin)), "no {:?} in {:#?}", begin, lines);
         }
         let objects = trace.copies.iter().map(|copy| copy.data).collect::<std::collections::BTreeSet<_>>();
-        let number = |object: u64, to: usize| trace.copies.iter().filter(|copy| (copy.data, copy.to) == (object, to)).count();
+        let number = |object: u64, to: usize| {
+            trace.copies.iter().filter(|copy| (copy.data, copy.to) == (object, to)).count()
+        };
         let back = objects.iter().map(|object| number(*object, 0).min(number(*object, 1))).max().unwrap_or(0);
         let says_so = lines.iter().any(|line| line.ends_with(&format!(" came back {back} times")));
         prop_assert_eq!(says_so, back > 1 && trace.spaces.len() > 1, "{:#?}", lines);

@@ -94,7 +94,7 @@ fn small_tasks_and_stopped_threads_are_told_apart() {
     check(&trace, Limit::Cores, &words);
 }
 
-/// Two units run a chain by turns.
+/// A chain of tasks that alternate between two units.
 fn chain(carries_value: bool) -> Trace {
     let mut trace = on_units(&["CPU", "CPU"]);
     data(&mut trace, 3, "data `residual`", 800);
@@ -126,7 +126,7 @@ fn chain_of_tasks_is_found_with_its_data() {
     check(&trace, Limit::Dependence, &["the regions of data `residual`, of which they access 75 % on average"]);
 }
 
-/// The program may not submit more, though what is submitted waits for one task after the other.
+/// The program may not submit more, though all submitted tasks wait for one task after the other.
 #[test]
 fn full_window_is_found() {
     let mut trace = on_units(&["CPU", "CPU"]);

@@ -1,23 +1,24 @@
 //! The longest path through dependences, and the chain of causes that led to the end of the run.
 //!
-//! The longest path is a bound: with any number of units, the run takes at least that long. The chain is an observation:
-//! it goes from the last end backwards, from each task to the cause of its start, and thus covers the whole run.
+//! The longest path is a bound: with any number of units, the run takes at least that long. The chain is an
+//! observation: it goes from the last end backwards, from each task to the cause of its start, and thus covers the
+//! whole run.
 
 use super::prepare::Prepared;
 use crate::Dependence;
 
-/// A task of a path, and why it started when it did.
+/// A task of a path, and the reason why it did not start earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CriticalStep {
     /// The task.
     pub task: usize,
-    /// What it waited for last.
+    /// The last event that it waited for.
     pub reason: Reason,
-    /// When that had come about, in nanoseconds; the task started later by the runtime's delay.
+    /// When this event happened, in nanoseconds; the task started later by the runtime's delay.
     pub since: u64,
 }
 
-/// What a task waited for last before it started.
+/// The last event that a task waited for before it started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -53,7 +54,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// A word for it: `dependence`, `submission`, `unit`, `copy`, `memory`, `not run`.
+    /// Returns a word for it: `dependence`, `submission`, `unit`, `copy`, `memory`, `not run`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Dependence { .. } => "dependence",
@@ -65,7 +66,7 @@ impl Reason {
         }
     }
 
-    /// The task that was the cause, if one was.
+    /// Returns the task that was the cause, if one was.
     pub const fn task(self) -> Option<usize> {
         match self {
             Self::Dependence { from, .. } => Some(from),
@@ -76,7 +77,7 @@ impl Reason {
     }
 }
 
-/// The length of the longest path, its steps, and the chain of causes.
+/// Returns the length of the longest path, its steps, and the chain of causes.
 pub(super) fn paths(prepared: &Prepared<'_>) -> (u64, Vec<CriticalStep>, Vec<CriticalStep>) {
     let graph = Graph::new(&prepared.trace.dependences, prepared.trace.tasks.len());
     let (length, path) = longest(prepared, &graph);
@@ -110,7 +111,8 @@ impl Graph {
         &self.dependences[self.first[task]..self.first[task + 1]]
     }
 
-    /// The tasks with each behind its predecessors; those in cycles, which only a damaged trace has, are missing.
+    /// Returns the tasks in an order in which each follows its predecessors. Tasks in cycles, which only a damaged
+    /// trace has, are missing.
     fn order(&self) -> Vec<usize> {
         let tasks = self.first.len() - 1;
         if self.dependences.iter().all(|dependence| dependence.from < dependence.to) {
@@ -134,7 +136,7 @@ impl Graph {
     }
 }
 
-/// The longest path: its duration and its tasks in order. Tasks that did not run count as nothing.
+/// Returns the duration of the longest path, and its tasks in order. Tasks that did not run take no time.
 fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
     const NONE: usize = usize::MAX;
     let mut best = vec![(0_u64, NONE); prepared.trace.tasks.len()];
@@ -156,7 +158,7 @@ fn longest(prepared: &Prepared<'_>, graph: &Graph) -> (u64, Vec<usize>) {
     (length, path)
 }
 
-/// What is needed to find the cause of a start.
+/// An index of ends, to find the causes of starts.
 struct Causes<'a> {
     prepared: &'a Prepared<'a>,
     graph: &'a Graph,
@@ -186,7 +188,7 @@ impl<'a> Causes<'a> {
         CriticalStep { task, reason, since }
     }
 
-    /// The last entry at or before a time.
+    /// Returns the last entry at or before a time.
     fn last(ends: &[(u64, usize)], until: u64) -> Option<(u64, usize)> {
         ends[..ends.partition_point(|(end, _)| *end <= until)].last().copied()
     }
@@ -227,7 +229,7 @@ impl<'a> Causes<'a> {
         }
     }
 
-    /// The task that a submission came after: its parent, or the one whose end the program waited for.
+    /// Returns the task that a submission followed: its parent, or the task whose end the program waited for.
     fn submitted_after(&self, number: usize) -> Option<usize> {
         let task = &self.prepared.trace.tasks[number];
         if let Some(parent) = task.parent {
@@ -243,7 +245,7 @@ impl<'a> Causes<'a> {
         Some(last)
     }
 
-    /// From the task that ended last backwards to the beginning; returned in order of time.
+    /// Returns the chain of causes in order of time; it is found from the task that ended last backwards.
     fn chain(&self) -> Vec<CriticalStep> {
         let mut chain = Vec::new();
         let mut is_in = vec![false; self.prepared.trace.tasks.len()];

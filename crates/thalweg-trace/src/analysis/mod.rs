@@ -1,11 +1,12 @@
-//! The analysis of a run that summary and report share: where the time of the units went, the critical path, figures by
-//! task name, copies by link, and a verdict.
+//! The analysis of a run that summary and report share: shares of the units' time, the critical path, figures by task
+//! name, copies by link, and a verdict.
 //!
 //! [`Analysis::of`] computes everything at once, in time that grows as the number of records times its logarithm.
 //! [`timeline`] gives the same division of time stretch by stretch. Times are nanoseconds on the trace's clock.
 //!
 //! Invariants:
-//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`], so the
+//! 1. Each moment of a unit between [`Analysis::begin`] and [`Analysis::end`] belongs to exactly one [`Activity`], so
+//!    the
 //!    shares of a unit add up to the makespan.
 //! 2. A table that is inconsistent (clocks of cores that differ, records that are missing) changes figures, and never
 //!    invariant 1.
@@ -37,7 +38,7 @@ use prepare::Prepared;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// What a run spent its time on. Times in nanoseconds.
+/// Where the time of a run went. Times in nanoseconds.
 #[derive(Debug, Clone)]
 pub struct Analysis {
     /// The first submission; in a trace without tasks, the first event.
@@ -65,11 +66,12 @@ pub struct Analysis {
     pub critical: Vec<CriticalStep>,
     /// The duration of that path: the sum of its bodies' durations.
     pub critical_ns: u64,
-    /// What delayed the end: from the task that ended last backwards, always to the cause of the start. In order of time.
+    /// The chain of causes that led to the end, in order of time: from the task that ended last backwards, always to
+    /// the cause of the start.
     pub chain: Vec<CriticalStep>,
     /// Decisions of work distributions, by iteration space and instance.
     pub decisions: Vec<InstanceUse>,
-    /// What limits the run, and what to do about it.
+    /// The limit of the run, and a remedy.
     pub verdict: Verdict,
 }
 
@@ -107,43 +109,43 @@ impl Analysis {
         analysis
     }
 
-    /// From begin to end.
+    /// Returns the time from begin to end.
     pub fn makespan(&self) -> u64 {
         self.end - self.begin
     }
 
-    /// How many bodies ran.
+    /// Returns the number of bodies that ran.
     pub fn bodies(&self) -> u64 {
         self.names.iter().map(|name| name.count).sum()
     }
 
-    /// How many bodies failed.
+    /// Returns the number of bodies that failed.
     pub fn failed(&self) -> u64 {
         self.names.iter().map(|name| name.failed).sum()
     }
 
-    /// How many tasks did not run.
+    /// Returns the number of tasks that did not run.
     pub fn unrun(&self) -> u64 {
         self.names.iter().map(|name| name.unrun).sum()
     }
 
-    /// The sum of all bodies' durations; more than the time in which units compute, if bodies run in bodies.
+    /// Returns the sum of all bodies' durations: more than the time in which units compute, if bodies run in bodies.
     pub fn in_bodies(&self) -> u64 {
         self.names.iter().map(|name| name.total).sum()
     }
 
-    /// The mean duration of a body; 0 if none ran.
+    /// Returns the mean duration of a body; 0 if none ran.
     pub fn mean_body(&self) -> u64 {
         self.in_bodies().checked_div(self.bodies()).unwrap_or(0)
     }
 
-    /// How many bytes were copied, and how many of them made room for others.
+    /// Returns the number of bytes that were copied, and of those among them that made room for others.
     pub fn copied(&self) -> (u64, u64) {
         let sum = |of: fn(&Transfer) -> u64| self.transfers.iter().map(of).fold(0, u64::saturating_add);
         (sum(|link| link.bytes), sum(|link| link.evicted))
     }
 
-    /// The task name with the most time on the critical path, with that time; `None` if the path is empty.
+    /// Returns the task name with the most time on the critical path, and that time; `None` if the path is empty.
     pub fn dominating<'a>(&self, trace: &'a Trace) -> Option<(&'a str, u64)> {
         let mut times: HashMap<&str, u64> = HashMap::new();
         for step in &self.critical {
@@ -154,7 +156,7 @@ impl Analysis {
         times.into_iter().max_by_key(|(name, time)| (*time, Reverse(*name)))
     }
 
-    /// The time of all units: their number times the makespan.
+    /// Returns the time of all units: their number times the makespan.
     pub fn unit_time(&self) -> u64 {
         self.units.len() as u64 * self.makespan()
     }

@@ -10,11 +10,11 @@ pub struct NameUse {
     pub name: String,
     /// A site of that name in [`Trace::sites`](crate::Trace::sites): the one with the most tasks.
     pub site: usize,
-    /// How many bodies ran.
+    /// The number of bodies that ran.
     pub count: u64,
-    /// How many of them failed.
+    /// The number of bodies that failed.
     pub failed: u64,
-    /// How many tasks did not run: poisoned, cancelled, or still waiting when the trace ended.
+    /// The number of tasks that did not run: poisoned, cancelled, or still waiting when the trace ended.
     pub unrun: u64,
     /// The sum of the bodies' durations.
     pub total: u64,
@@ -30,8 +30,8 @@ pub struct NameUse {
     pub wait_p50: u64,
     /// The delay from ready to start that 99 of 100 tasks did not exceed.
     pub wait_p99: u64,
-    /// Durations by classes: lower bound and number of bodies. Bounds are 0, 1, 2, 3, 4, 6, 8, 12, …; classes between the
-    /// shortest and the longest duration are all there, also empty ones.
+    /// Durations by classes: lower bound and number of bodies. Bounds are 0, 1, 2, 3, 4, 6, 8, 12, …; classes between
+    /// the shortest and the longest duration are all there, also empty ones.
     pub histogram: Vec<(u64, u64)>,
     /// The same bodies by kind of unit, the most time first.
     pub kinds: Vec<KindUse>,
@@ -42,7 +42,7 @@ pub struct NameUse {
 pub struct KindUse {
     /// The kind, such as `CPU`; `?` if the trace does not say.
     pub kind: String,
-    /// How many bodies ran there.
+    /// The number of bodies that ran there.
     pub count: u64,
     /// The sum of their durations, in nanoseconds.
     pub total: u64,
@@ -59,8 +59,8 @@ struct Collected {
     units: Vec<(u64, u64)>,
 }
 
-/// Figures for each name, the largest total first, then by name; the median duration of all bodies; and the delay of all
-/// tasks from ready to start, as median and 99th percentile.
+/// Returns figures for each name, the largest total first, then by name; the median duration of all bodies; and the
+/// delay of all tasks from ready to start, as median and 99th percentile.
 pub(super) fn by_name(prepared: &Prepared<'_>) -> (Vec<NameUse>, u64, [u64; 2]) {
     let trace = prepared.trace;
     let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -142,7 +142,7 @@ impl Collected {
     }
 }
 
-/// The values that 50 % and 99 % of all do not exceed. Reorders the values.
+/// Returns the values that 50 % and 99 % of all do not exceed. Reorders the values.
 fn percentiles(values: &mut [u64]) -> [u64; 2] {
     [50, 99].map(|percent| match (values.len() * percent).div_ceil(100).checked_sub(1) {
         None => 0,
@@ -150,7 +150,7 @@ fn percentiles(values: &mut [u64]) -> [u64; 2] {
     })
 }
 
-/// The class of a value: two classes for each power of two from 2 on.
+/// Returns the class of a value: two classes for each power of two from 2 on.
 fn class(value: u64) -> u32 {
     match value {
         0 | 1 => value as u32,
@@ -158,7 +158,7 @@ fn class(value: u64) -> u32 {
     }
 }
 
-/// The lowest value of a class.
+/// Returns the lowest value of a class.
 fn lower_bound(class: u32) -> u64 {
     if class < 2 { class.into() } else { (2 + u64::from(class & 1)) << (class / 2 - 1) }
 }

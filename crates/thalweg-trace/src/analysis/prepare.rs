@@ -1,5 +1,5 @@
-//! The facts about a trace that several parts of the analysis need: its bounds, when tasks were ready, and which threads
-//! lead units.
+//! Facts about a trace that several parts of the analysis need: its bounds, the times when tasks were ready, and the
+//! threads that lead units.
 
 use super::spans::{Span, union};
 use crate::{NoteKind, StateKind, Trace};
@@ -9,7 +9,7 @@ pub(super) struct Prepared<'a> {
     pub(super) trace: &'a Trace,
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// As many as the tables name, even if the list of units is shorter.
+    /// The number of units; larger than the list of units if tables refer to more.
     pub(super) units: usize,
     /// Per task, when it could start; `u64::MAX` if a predecessor never ended.
     pub(super) ready: Vec<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Prepared<'a> {
     pub(super) waits: Vec<Span>,
     /// When threads of the program are held back because too many tasks are pending.
     pub(super) throttles: Vec<Span>,
-    /// Per unit, whether a thread of its own leads it; otherwise threads of the program do while they wait.
+    /// Per unit, whether a thread of the runtime leads it; otherwise threads of the program do while they wait.
     pub(super) has_thread: Vec<bool>,
     /// When tasks were submitted, in order.
     pub(super) submissions: Vec<u64>,
@@ -63,8 +63,8 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// When a task that a policy placed had its place, its memory and its data, and when it began; each at or after the
-    /// one before.
+    /// Returns the times when a task that a policy placed had its place, its memory and its data, and when it began, in
+    /// ascending order.
     pub(super) fn stages(&self, task: usize) -> Option<[u64; 4]> {
         let (ready, task) = (self.ready[task], &self.trace.tasks[task]);
         let (start, placed) = (task.start?, task.placed?);
@@ -74,19 +74,19 @@ impl<'a> Prepared<'a> {
         Some([placed, reserved, launched, start])
     }
 
-    /// How long a task's body ran, in nanoseconds.
+    /// Returns the duration of a task's body in nanoseconds; 0 if it did not run.
     pub(super) fn duration(&self, task: usize) -> u64 {
         let task = &self.trace.tasks[task];
         task.start.zip(task.end).map_or(0, |(start, end)| end.saturating_sub(start))
     }
 }
 
-/// The unit in a name such as `thalweg-unit3`.
+/// Returns the unit in a name such as `thalweg-unit3`.
 fn unit_led_by(thread: &str) -> Option<usize> {
     thread.rsplit_once("-unit")?.1.parse().ok()
 }
 
-/// The beginning and the end of a run, in nanoseconds.
+/// Returns the beginning and the end of a run, in nanoseconds.
 fn bounds(trace: &Trace) -> (u64, u64) {
     let of_tasks = trace.tasks.iter().map(|task| task.submitted.min(task.start.unwrap_or(u64::MAX)));
     let begin = of_tasks.min().unwrap_or_else(|| {
@@ -111,7 +111,7 @@ fn bounds(trace: &Trace) -> (u64, u64) {
     (begin, end)
 }
 
-/// Per task, when it was ready, and when it stopped waiting.
+/// Returns per task when it was ready, and when it stopped waiting.
 fn waiting(trace: &Trace) -> (Vec<u64>, Vec<u64>) {
     let mut gone: Vec<u64> = trace.tasks.iter().map(|task| task.start.unwrap_or(u64::MAX)).collect();
     for note in &trace.notes {

@@ -9,10 +9,10 @@ use crate::{NoteKind, Trace};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
-/// Names are cut to so many characters.
+/// The longest name, in characters; the rest is cut off.
 const LONGEST_NAME: usize = 60;
 
-/// What the sentences are made from.
+/// The material of the sentences.
 pub(super) struct Sentences<'a> {
     pub(super) trace: &'a Trace,
     pub(super) analysis: &'a Analysis,
@@ -20,7 +20,7 @@ pub(super) struct Sentences<'a> {
 }
 
 impl Sentences<'_> {
-    /// The sentence for a limit, without its name.
+    /// Returns the sentence for a limit, without its name.
     pub(super) fn of(&self, limit: Limit) -> String {
         match limit {
             Limit::Nothing => self.nothing(),
@@ -36,7 +36,7 @@ impl Sentences<'_> {
         }
     }
 
-    /// A share of the time of all units.
+    /// Formats a share of the time of all units.
     fn of_units(&self, time: u64) -> String {
         format!("{} of the units' time", share(time, self.analysis.unit_time()))
     }
@@ -78,7 +78,7 @@ impl Sentences<'_> {
         })
     }
 
-    /// The median time between submissions.
+    /// Returns the median time between submissions.
     fn between_submissions(&self) -> u64 {
         let mut times: Vec<u64> = self.trace.tasks.iter().map(|task| task.submitted).collect();
         times.sort_unstable();
@@ -96,8 +96,8 @@ impl Sentences<'_> {
         let enough = every * self.analysis.units.len() as u64;
         if body >= enough {
             return format!(
-                "{} passes before the program submits the next task, though a task takes {} and the next comes after {} \
-                 (medians); submit tasks before the program does other work, or move that work into a task",
+                "{} passes before the program submits the next task, though a task takes {} and the next comes \
+                 after {} (medians); submit tasks before the program does other work, or move that work into a task",
                 self.of_units(lost),
                 duration(body),
                 duration(every)
@@ -138,8 +138,8 @@ impl Sentences<'_> {
     fn cores(&self) -> String {
         let (gaps, time) = self.lost.gaps_from(NOT_RUNNING);
         format!(
-            "{} passes in {} of over {} between bodies, where the runtime needs {} (median), so the threads did not run \
-             or were in a driver; keep other programs off the cores, or use fewer units",
+            "{} passes in {} of over {} between bodies, where the runtime needs {} (median), so the threads did not \
+             run or were in a driver; keep other programs off the cores, or use fewer units",
             self.of_units(time),
             counted(gaps, "gap"),
             duration(NOT_RUNNING),
@@ -147,7 +147,7 @@ impl Sentences<'_> {
         )
     }
 
-    /// The data object that most dependences of the critical path are about, and how many of them carry no value.
+    /// Returns the data object of most dependences on the critical path, and the number of those that carry no value.
     fn followed(&self) -> (Option<u64>, u64) {
         // Per dependence of the path, its data object, and whether it carries a value: of several, one that does.
         let path = self.analysis.critical.windows(2).map(|two| ((two[0].task, two[1].task), (None, false)));
@@ -165,7 +165,7 @@ impl Sentences<'_> {
         (most.map(|(data, _)| data), path.values().filter(|(_, carries)| !carries).count() as u64)
     }
 
-    /// The share of a data object that tasks of the critical path access on average, if the trace has accesses.
+    /// Formats the share of a data object that tasks of the critical path access on average, if the trace has accesses.
     fn accessed_part(&self, data: u64) -> Option<String> {
         let tasks: HashSet<usize> = self.analysis.critical.iter().map(|step| step.task).collect();
         let regions = self.trace.accesses.iter().filter(|access| tasks.contains(&access.task));
@@ -261,8 +261,8 @@ impl Sentences<'_> {
             let tasks = &self.analysis.names;
             let wait = tasks.iter().map(|name| name.wait_p50).max().unwrap_or(0);
             return format!(
-                "{finding} and no unit is busy, with a delay of {} from ready to start (median of the slowest name) and \
-                 bodies of {}; make tasks larger, or submit more of them at once",
+                "{finding} and no unit is busy, with a delay of {} from ready to start (median of the slowest name) \
+                 and bodies of {}; make tasks larger, or submit more of them at once",
                 duration(wait),
                 duration(self.analysis.mean_body())
             );

@@ -1,4 +1,4 @@
-//! Sums of what units do, per activity, and of what is lost for reasons that lie in the program.
+//! Sums of the units' time per activity, and of lost time by finer reasons than activities.
 
 use super::prepare::Prepared;
 use super::spans::Span;
@@ -8,16 +8,16 @@ use super::timeline::{Activity, divide};
 use super::unit::{Nature, UnitWalk};
 use std::collections::HashSet;
 
-/// What one unit did.
+/// The time and the tasks of one unit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitUse {
-    /// How many bodies it ran.
+    /// The number of bodies that it ran.
     pub tasks: u64,
-    /// What its time went to.
+    /// The shares of its time.
     pub shares: Shares,
 }
 
-/// What time went to, in nanoseconds; see [`Activity`] for the fields.
+/// Shares of time, in nanoseconds; see [`Activity`] for the fields.
 ///
 /// The fields add up to the time of the units: each moment of a unit belongs to exactly one of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// The time of an activity.
+    /// Returns the time of an activity.
     pub fn get(&self, activity: Activity) -> u64 {
         match activity {
             Activity::Computing => self.computing,
@@ -55,7 +55,7 @@ impl Shares {
         }
     }
 
-    /// The place of an activity's time.
+    /// Returns the place of an activity's time.
     fn get_mut(&mut self, activity: Activity) -> &mut u64 {
         match activity {
             Activity::Computing => &mut self.computing,
@@ -69,22 +69,22 @@ impl Shares {
         }
     }
 
-    /// All activities with their times.
+    /// Returns all activities with their times.
     pub fn parts(&self) -> [(Activity, u64); 8] {
         Activity::ALL.map(|activity| (activity, self.get(activity)))
     }
 
-    /// The sum of all.
+    /// Returns the sum of all times.
     pub fn total(&self) -> u64 {
         self.parts().iter().map(|(_, time)| time).sum()
     }
 
-    /// The time in which the unit had nothing to do.
+    /// Returns the time in which the unit had nothing to do.
     pub fn idle(&self) -> u64 {
         self.parts().iter().filter(|(activity, _)| activity.is_idle()).map(|(_, time)| time).sum()
     }
 
-    /// Adds those of another unit.
+    /// Adds the shares of another unit.
     pub fn add(&mut self, other: &Self) {
         for (activity, time) in other.parts() {
             *self.get_mut(activity) += time;
@@ -92,7 +92,7 @@ impl Shares {
     }
 }
 
-/// More about lost time than shares say, over all units.
+/// Lost time of all units, by finer reasons than activities.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
     /// Nothing was submitted, because the program waited for tasks or had submitted all.
@@ -110,19 +110,19 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// The median stretch between bodies.
+    /// Returns the median stretch between bodies.
     pub(super) fn median_gap(&self) -> u64 {
         self.gaps.get(self.gaps.len() / 2).copied().unwrap_or(0)
     }
 
-    /// The stretches of at least a time: their number and their sum.
+    /// Returns the number and the sum of stretches of at least a time.
     pub(super) fn gaps_from(&self, time: u64) -> (u64, u64) {
         let long = &self.gaps[self.gaps.partition_point(|gap| *gap < time)..];
         (long.len() as u64, long.iter().sum())
     }
 }
 
-/// What each unit did, and what was lost in all.
+/// Returns the shares of each unit, and the lost time of all.
 pub(super) fn of_units(prepared: &Prepared<'_>) -> (Vec<UnitUse>, Lost) {
     let mut units = vec![UnitUse::default(); prepared.units];
     for task in &prepared.trace.tasks {

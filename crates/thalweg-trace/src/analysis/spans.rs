@@ -1,9 +1,9 @@
 //! Spans of time: unions of overlapping ones, and searches in sorted ones.
 
-/// From a time until another, in nanoseconds.
+/// A beginning and an end, in nanoseconds.
 pub(super) type Span = (u64, u64);
 
-/// The same times as spans that neither overlap nor touch, in order.
+/// Returns the same times as spans that neither overlap nor touch, in order.
 pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|(start, end)| start < end);
     spans.sort();
@@ -17,7 +17,7 @@ pub(super) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-/// The time that disjoint spans in order cover before `until`, with the running totals of [`totals`].
+/// Returns the time that disjoint spans in order cover before `until`, with the running totals of [`totals`].
 pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
     let begun = spans.partition_point(|(start, _)| *start < until);
     match begun.checked_sub(1) {
@@ -26,7 +26,8 @@ pub(super) fn covered(spans: &[Span], totals: &[u64], until: u64) -> u64 {
     }
 }
 
-/// How many entries a condition holds for that holds for the first ones only. Quick if they are few.
+/// Returns the number of entries before the first one that violates a condition, as `partition_point` does; quicker if
+/// they are few.
 pub(super) fn past<T>(sorted: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     let mut reach = 4;
     while sorted.get(reach).is_some_and(&is_before) {
@@ -35,7 +36,7 @@ pub(super) fn past<T>(sorted: &[T], is_before: impl Fn(&T) -> bool) -> usize {
     sorted[..sorted.len().min(reach)].partition_point(is_before)
 }
 
-/// For each span, the time that those before it cover.
+/// Returns for each span the time that those before it cover.
 pub(super) fn totals(spans: &[Span]) -> Vec<u64> {
     let mut sum = 0;
     let before = |(start, end): &Span| {

@@ -1,5 +1,5 @@
-//! The flags of all units by time: for which kinds of units tasks wait or are ready, what the program does, and whether
-//! copies are under way.
+//! The flags of all units by time: tasks that wait or are ready for each kind of unit, the program's state, and copies
+//! under way.
 //!
 //! A kind of unit can run the tasks whose names ran on that kind. A kind that ran nothing counts as able to run all.
 
@@ -26,7 +26,7 @@ pub(super) const FOR_COPIES: u8 = 64;
 /// The program has submitted its last task.
 pub(super) const ALL_SUBMITTED: u8 = 128;
 
-/// What an idle unit waits for that no task is placed on.
+/// Returns the activity of an idle unit that no task is placed on.
 pub(super) fn idle(flags: u8) -> Activity {
     match () {
         () if flags & (READY | FOR_MEMORY | FOR_COPIES) != 0 => Activity::Unit,
@@ -44,7 +44,7 @@ pub(super) struct Step {
 
 /// Kinds of units by numbers below 64.
 pub(super) struct Kinds {
-    /// How many there are, with one for units that the trace does not list.
+    /// The number of kinds, with one for units that the trace does not list.
     number: usize,
     of_units: Vec<usize>,
     /// Per site, a bit for each kind that can run its tasks.
@@ -71,7 +71,7 @@ impl Kinds {
         kinds
     }
 
-    /// The kind of a unit: a number below that of kinds.
+    /// Returns the kind of a unit, below the number of kinds.
     pub(super) fn of_unit(&self, unit: usize) -> usize {
         self.of_units.get(unit).copied().unwrap_or(self.number - 1)
     }
@@ -86,7 +86,7 @@ enum Change {
     Task(u16, u8, u8),
 }
 
-/// The flags by time, for each kind of unit. The first step is at 0, and each changes something.
+/// Returns the flags by time, for each kind of unit. The first step is at 0, and each later one changes flags.
 pub(super) fn by_kind(prepared: &Prepared<'_>, kinds: &Kinds) -> Vec<Vec<Step>> {
     let mut groups: Vec<u64> = kinds.of_sites.clone();
     groups.sort_unstable();

@@ -1,11 +1,11 @@
-//! How long an idle unit waits for what between two times, without a look at each step: 10⁶ tasks that become ready and
-//! start make 10⁶ steps, which many idle units would go through.
+//! Sums of idle time by reason between two times, without a look at each step: 10⁶ tasks that become ready and start
+//! make 10⁶ steps, and each of many idle units would go through all of them.
 
 use super::spans::{Span, past};
 use super::steps::{ALL_SUBMITTED, FOR_COPIES, READY, Step, THROTTLE, WAIT, idle};
 use super::timeline::Activity;
 
-/// Why a unit is idle, in more detail than [`Activity`].
+/// The reason why a unit is idle, in more detail than [`Activity`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Idle {
@@ -28,7 +28,7 @@ pub(super) enum Idle {
 /// Nanoseconds by [`Idle`].
 pub(super) type IdleTimes = [u64; 7];
 
-/// Sums are kept for each of so many steps.
+/// The number of steps between sums that are kept.
 const EVERY: usize = 16;
 
 /// The steps of a kind of unit, prepared for sums.
@@ -70,7 +70,8 @@ impl<'a> Sums<'a> {
         Self { steps, reasons, kept }
     }
 
-    /// Adds the times in a span. `step` is a step at or before its start, and afterwards one at or before its end.
+    /// Adds the times in a span to `times`. `step` is a step at or before its start, and afterwards one at or before
+    /// its end.
     pub(super) fn add(&self, (from, until): Span, step: &mut usize, times: &mut IdleTimes) {
         *step += past(&self.steps[*step..], |step| step.at <= from).saturating_sub(1);
         let mut start = from;

@@ -5,7 +5,7 @@ use super::spans::{Span, past};
 use super::steps::{ALL_SUBMITTED, COPYING, FOR_COPIES, Kinds, READY, Step, THROTTLE, WAIT, by_kind, idle};
 use super::unit::{Nature, UnitWalk};
 
-/// What a unit's time goes to.
+/// A use of a unit's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Activity {
@@ -28,7 +28,7 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// All of them.
+    /// All activities.
     pub const ALL: [Self; 8] = [
         Self::Computing,
         Self::Runtime,
@@ -40,7 +40,7 @@ impl Activity {
         Self::Submission,
     ];
 
-    /// A word for it: `computing`, `runtime`, `program`, `dependence`, `copy`, `memory`, `unit`, `submission`.
+    /// Returns a word for it: `computing`, `runtime`, `program`, `dependence`, `copy`, `memory`, `unit`, `submission`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Computing => "computing",
@@ -54,7 +54,7 @@ impl Activity {
         }
     }
 
-    /// The words to show for it, such as `waiting for a dependence`.
+    /// Returns a title for people, such as `waiting for a dependence`.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Computing => "computing",
@@ -68,13 +68,13 @@ impl Activity {
         }
     }
 
-    /// Whether the unit has nothing to do.
+    /// Tells whether the unit has nothing to do.
     pub const fn is_idle(self) -> bool {
         !matches!(self, Self::Computing | Self::Runtime | Self::Program)
     }
 }
 
-/// What the program does at a time, outside of bodies.
+/// The state of the program's thread, outside of bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Program {
@@ -93,16 +93,16 @@ pub enum Program {
 pub struct Stretch {
     /// The unit.
     pub unit: usize,
-    /// From then on.
+    /// When it began.
     pub start: u64,
-    /// Until then.
+    /// When it ended.
     pub end: u64,
-    /// What the unit does.
+    /// The unit's activity.
     pub activity: Activity,
-    /// What the program does meanwhile; of a stretch in which the unit computes, at its beginning.
+    /// The program's state meanwhile; of a stretch in which the unit computes, at its beginning.
     pub program: Program,
-    /// For [`Activity::Unit`]: what all ready tasks wait for elsewhere, if it is [`Activity::Copy`] or
-    /// [`Activity::Memory`].
+    /// For [`Activity::Unit`]: the common obstacle of all ready tasks on other units, if they wait for copies
+    /// ([`Activity::Copy`]) or for memory ([`Activity::Memory`]).
     pub elsewhere: Option<Activity>,
 }
 

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 /// The copies from one space to another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// From this space.
+    /// The source space.
     pub from: usize,
-    /// To this space.
+    /// The destination space.
     pub to: usize,
-    /// How many copies.
+    /// The number of copies.
     pub copies: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// The sum of their durations with the time that they waited for the link, in nanoseconds.
     pub time: u64,
@@ -29,17 +29,18 @@ pub struct Transfer {
 pub struct DataTraffic {
     /// The data object: a key of [`Trace::data`], if its name is known.
     pub data: u64,
-    /// How many copies.
+    /// The number of copies.
     pub copies: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// Its copies by link, the most bytes first.
     pub links: Vec<Transfer>,
-    /// How often it came back: over all pairs of spaces, the smaller of the numbers of copies in the two directions.
+    /// The number of times that it came back: over all pairs of spaces, the smaller of the numbers of copies in the two
+    /// directions.
     pub returns: u64,
 }
 
-/// A decision of a work distribution, and what the units did until the next one of the same iteration space.
+/// A decision of a work distribution, and the time that units computed until the next one of its iteration space.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstanceUse {
     /// The iteration space.
@@ -52,13 +53,13 @@ pub struct InstanceUse {
     pub state: u8,
     /// The first index right of the pivot.
     pub pivot: u32,
-    /// Until the next decision for the same space, or the end, in nanoseconds.
+    /// When the next decision for the same space was made, or the end, in nanoseconds.
     pub until: u64,
-    /// How long each unit ran bodies in that time, in nanoseconds.
+    /// The time in which each unit ran bodies until then, in nanoseconds.
     pub computing: Vec<u64>,
 }
 
-/// Copies per pair of spaces, the most bytes first.
+/// Returns the copies per pair of spaces, the most bytes first.
 pub(super) fn by_link(trace: &Trace) -> Vec<Transfer> {
     let mut links: BTreeMap<(usize, usize), Transfer> = BTreeMap::new();
     for copy in &trace.copies {
@@ -84,7 +85,7 @@ fn sorted(links: BTreeMap<(usize, usize), Transfer>) -> Vec<Transfer> {
     links
 }
 
-/// Copies per data object, the most bytes first.
+/// Returns the copies per data object, the most bytes first.
 pub(super) fn by_data(trace: &Trace) -> Vec<DataTraffic> {
     let mut data: HashMap<u64, BTreeMap<(usize, usize), Transfer>> = HashMap::new();
     for copy in &trace.copies {
@@ -103,7 +104,7 @@ pub(super) fn by_data(trace: &Trace) -> Vec<DataTraffic> {
     data
 }
 
-/// The decisions, by iteration space, then by time.
+/// Returns the decisions, by iteration space, then by time.
 pub(super) fn by_instance(prepared: &Prepared<'_>) -> Vec<InstanceUse> {
     let trace = prepared.trace;
     if trace.decisions.is_empty() {

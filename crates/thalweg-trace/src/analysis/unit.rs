@@ -1,4 +1,4 @@
-//! The flags of one unit by time: when it runs bodies, when its thread is idle, and when tasks placed on it wait for what.
+//! The flags of one unit by time: running bodies, an idle thread, and tasks placed on it that wait.
 
 use super::prepare::Prepared;
 use super::spans::{Span, union};
@@ -17,7 +17,7 @@ const LAUNCHED: u8 = 16;
 const RESERVED: u8 = 32;
 const PLACED: u8 = 64;
 
-/// What the flags of a unit say about its activity.
+/// The activity of a unit as far as its own flags tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Nature {
     /// It is this one.
@@ -36,7 +36,7 @@ pub(super) struct UnitWalk<'a> {
 }
 
 impl<'a> UnitWalk<'a> {
-    /// All units in order.
+    /// Returns the walks of all units in order.
     pub(super) fn of_all(prepared: &'a Prepared<'a>) -> Vec<Self> {
         let walk = |unit| Self { prepared, unit, spans: Vec::new() };
         let mut units: Vec<Self> = (0..prepared.units).map(walk).collect();
@@ -81,8 +81,8 @@ impl<'a> UnitWalk<'a> {
         }
     }
 
-    /// When a thread leads the unit, as far as it is known: between its first record and its last one, or while the
-    /// program waits.
+    /// Returns when a thread leads the unit, as far as it is known: between its first record and its last one, or while
+    /// the program waits.
     fn when_led(&self) -> Vec<Span> {
         let records = self.spans.iter().filter(|(_, flag)| *flag & (BODY | DEVICE_BODY | IDLE) != 0);
         let records = || records.clone().map(|(span, _)| *span);

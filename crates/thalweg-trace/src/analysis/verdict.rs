@@ -1,4 +1,4 @@
-//! The verdict: what limits a run.
+//! The verdict: the limit of a run.
 //!
 //! A run that computes most of the time is busy. Otherwise a critical path that takes most of the makespan limits it,
 //! because nothing else could shorten the run. Otherwise the largest share of the units' time does that was lost.
@@ -16,7 +16,7 @@ pub(super) const CRITICAL: f64 = 80.0;
 /// A runtime needs microseconds between bodies. After such a gap, in nanoseconds, the thread was not running.
 pub(super) const NOT_RUNNING: u64 = 1_000_000;
 
-/// What limits a run.
+/// The limit of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Limit {
@@ -44,7 +44,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// The words that begin the verdict, such as `submission-bound`.
+    /// Returns the words that begin the verdict, such as `submission-bound`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing ran",
@@ -61,12 +61,12 @@ impl Limit {
     }
 }
 
-/// What limits a run, in words.
+/// The limit of a run, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Verdict {
-    /// What limits it.
+    /// The limit.
     pub limit: Limit,
-    /// One sentence: what limits the run, figures, and a remedy after a semicolon.
+    /// One sentence: the limit, figures, and a remedy after a semicolon.
     pub sentence: String,
 }
 
@@ -103,7 +103,7 @@ fn limit(analysis: &Analysis, lost: &Lost) -> Limit {
     }
 }
 
-/// The time that is lost because tasks come too slowly.
+/// Returns the time that is lost because tasks come too slowly.
 pub(super) fn submission(shares: &Shares, lost: &Lost) -> u64 {
     shares.submission - lost.at_waits + shares.program
 }

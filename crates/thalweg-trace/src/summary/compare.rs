@@ -1,4 +1,4 @@
-//! Two runs side by side.
+//! Comparison of two runs, side by side and by task name. It never judges whether a difference is noise.
 
 use super::tables::{Align, columns};
 use super::{LONGEST_NAME, line, wrapped};
@@ -7,13 +7,13 @@ use crate::analysis::{Activity, Analysis, NameUse};
 use crate::text::{bytes, duration, one_line, percent};
 use std::collections::BTreeMap;
 
-/// So many task names are compared: those whose total times differ most.
+/// The number of task names that are compared: those whose total times differ most.
 const NAMES: usize = 20;
 
-/// A run and what it is called.
+/// A run with a label.
 #[derive(Debug, Clone, Copy)]
 pub struct Run<'a> {
-    /// Its name, such as that of its file.
+    /// The label, such as the name of its file.
     pub label: &'a str,
     /// The run.
     pub trace: &'a Trace,
@@ -21,8 +21,10 @@ pub struct Run<'a> {
     pub analysis: &'a Analysis,
 }
 
-/// Two runs side by side: their times and shares, then each task name. Differences are those of the second run: `+5 ms`
-/// takes 5 ms longer than the first, and `0.5×` takes half of its time.
+/// Returns a comparison of two runs: their times and shares, then each task name.
+///
+/// Differences are those of the second run: `+5 ms` takes 5 ms longer than the first, and `0.5×` takes half of its
+/// time.
 pub fn compare(first: &Run<'_>, second: &Run<'_>) -> String {
     let mut lines = vec![line("first", &one_line(first.label, 90)), line("second", &one_line(second.label, 90))];
     for run in [first, second] {
@@ -107,7 +109,7 @@ fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
 
-/// How much more the second number is.
+/// Formats the difference from the first number to the second.
 fn signed(one: u64, other: u64, format: fn(u64) -> String) -> String {
     let sign = match other.cmp(&one) {
         std::cmp::Ordering::Less => "−",
@@ -125,7 +127,7 @@ fn more(one: u64, other: u64) -> String {
     signed(one, other, |number| number.to_string())
 }
 
-/// The second number in parts of the first.
+/// Formats the second number divided by the first.
 fn ratio(one: u64, other: u64) -> String {
     if one == 0 || other == 0 { String::new() } else { format!("{:.2}×", other as f64 / one as f64) }
 }

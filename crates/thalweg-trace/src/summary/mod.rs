@@ -1,6 +1,7 @@
-//! A run in at most 25 lines for a terminal: how long, how busy, what limits, which task names, how many bytes where.
+//! The summary of a run for a terminal, in at most 25 lines: how long, how busy, the limit, the task names, the bytes
+//! copied between memories.
 //!
-//! All numbers come from the [`Analysis`]; [`compare`] sets two runs side by side.
+//! All numbers come from the [`Analysis`]; [`compare`] shows two runs side by side. The module never reads files.
 
 mod compare;
 mod tables;
@@ -14,18 +15,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use tables::{Align, columns};
 
-/// Lines are filled up to so many characters.
+/// The longest line of the verdict, in characters.
 const WIDTH: usize = 110;
-/// Names are cut to so many characters.
+/// The longest name, in characters; the rest is cut off.
 const LONGEST_NAME: usize = 28;
-/// So many task names have lines of their own.
+/// The number of task names that are listed.
 const NAMES: usize = 4;
-/// So many units or kinds of units do.
+/// The number of units, or kinds of units, that are listed.
 const UNITS: usize = 3;
-/// So many links between memories do.
+/// The number of links between memories that are listed.
 const LINKS: usize = 2;
 
-/// The summary of a run; each line ends with a line break.
+/// Returns the summary of a run; each line ends with a line break.
 pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     let mut lines = vec![title(trace), size(trace, analysis)];
     lines.extend(trace.problem.iter().map(|problem| format!("incomplete     {}", one_line(problem, WIDTH - 15))));
@@ -38,12 +39,12 @@ pub fn summary(trace: &Trace, analysis: &Analysis) -> String {
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A line that begins with a word.
+/// Returns a line that begins with a word.
 fn line(word: &str, text: &str) -> String {
     format!("{word:<15}{text}")
 }
 
-/// The program, its scheduler and its units.
+/// Names the program, its scheduler and its units.
 fn title(trace: &Trace) -> String {
     let fact = |name: &str| trace.facts.get(name).filter(|value| !value.is_empty());
     let program = fact("program")
@@ -60,7 +61,7 @@ fn title(trace: &Trace) -> String {
     line("run", &parts.join(", "))
 }
 
-/// How long, how many tasks.
+/// Tells the duration and the number of tasks.
 fn size(trace: &Trace, analysis: &Analysis) -> String {
     let tasks = counted(trace.tasks.len() as u64, "task");
     let (failed, unrun) = (analysis.failed(), analysis.unrun());
@@ -70,7 +71,7 @@ fn size(trace: &Trace, analysis: &Analysis) -> String {
     line("time", &format!("{time}, {tasks} of {mean} on average, {failed} failed, {unrun} not run, {dependences}"))
 }
 
-/// Where the time went: two activities a line.
+/// Lists the activities, two in each line.
 fn shares(analysis: &Analysis) -> Vec<String> {
     let parts = analysis.shares.parts();
     let (left, right) = parts.split_at(parts.len() / 2);
@@ -85,7 +86,7 @@ fn shares(analysis: &Analysis) -> Vec<String> {
     columns(&[&[Align::Left], &half[..], &half[..3]].concat(), rows.collect())
 }
 
-/// Units, or kinds of units if there are many.
+/// Lists units, or kinds of units if there are many.
 fn units(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let kind = |unit: usize| trace.units.get(unit).map_or("?", |unit| unit.kind.as_str());
     let mut groups: Vec<(String, Vec<&UnitUse>)> = Vec::new();
@@ -123,7 +124,7 @@ fn of_units(name: &str, units: &[&UnitUse], makespan: u64) -> String {
     line(name, &format!("{number}{}, {computing} computing{spread}{lost}", counted(tasks, "task")))
 }
 
-/// The task names with the most time.
+/// Lists the task names with the most time.
 fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let head = ["task name", "count", "total", "mean", "p50", "p99", "max", "wait p50", "wait p99", "at"];
     let row = |name: &NameUse| {
@@ -151,7 +152,7 @@ fn names(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     columns(&align, rows)
 }
 
-/// Bytes between memories.
+/// Lists the bytes copied between memories.
 fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     let space =
         |space: usize| trace.spaces.get(space).map_or_else(|| format!("space {space}"), |name| one_line(name, 16));
@@ -182,7 +183,7 @@ fn links(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     lines
 }
 
-/// The delay before starts, the critical path, and what led to the end.
+/// Tells the delay before starts, the critical path, and the causes that led to the end.
 fn paths(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     if analysis.bodies() == 0 {
         return Vec::new();
@@ -211,7 +212,7 @@ fn paths(trace: &Trace, analysis: &Analysis) -> Vec<String> {
     vec![line("delay", &delay), line("critical path", &critical), line("end", &chain)]
 }
 
-/// A text of several lines, all but the first indented; the third takes what is left.
+/// Breaks a text into at most three lines; the last one may be longer than the others.
 fn wrapped(word: &str, text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for part in text.split(' ') {

@@ -1,15 +1,15 @@
-//! Columns of text without lines between them.
+//! Text in columns, without lines between them. Nothing here knows about runs.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// Where the text of a column is.
+/// The side of a column that its text is aligned to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     Left,
     Right,
 }
 
-/// Rows as lines whose columns are aligned, with two spaces between. Rows may be shorter than others.
+/// Returns the lines of a table with two spaces between columns. Rows may be shorter than others.
 pub(super) fn columns(align: &[Align], rows: Vec<Vec<String>>) -> Vec<String> {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -92,8 +92,8 @@ pub(crate) fn copy(trace: &mut Trace, data: u64, (from, to): (usize, usize), byt
 /// A number of choices from which a task is made.
 type Choices = [u8; 16];
 
-/// Random traces as a runtime could write them, with times below some hundred nanoseconds: units run one body at a time,
-/// and a task starts after its predecessors have ended.
+/// Random traces as a runtime could write them, with times below some hundred nanoseconds: units run one body at a
+/// time, and a task starts after its predecessors have ended.
 pub(crate) fn runs(most_tasks: usize) -> impl Strategy<Value = Trace> {
     let tasks = prop::collection::vec(any::<Choices>(), 0..=most_tasks);
     let states = prop::collection::vec((0..4_u8, any::<u8>(), 0..40_u8), 0..12);
@@ -150,7 +150,7 @@ fn run_task(trace: &mut Trace, choices: Choices, now: &mut u64, free: &mut [u64]
     let given_up = |task: usize| trace.notes.iter().find(|note| note.task == task).map(|note| note.at);
     let ended = |task: &usize| trace.tasks[*task].finished.or_else(|| given_up(*task));
     let ready = predecessors.iter().filter_map(ended).max().unwrap_or(0).max(*now);
-    // What waits for a task that never ends does not run.
+    // A task that waits for one that never ends does not run.
     let fate = if predecessors.iter().any(|task| ended(task).is_none()) { 2 } else { fate % 12 };
     let placed = ready + placed % 4;
     let reserved = placed + reserved % 4;

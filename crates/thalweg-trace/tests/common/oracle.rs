@@ -3,7 +3,7 @@
 use thalweg_trace::analysis::Activity;
 use thalweg_trace::{NoteKind, StateKind, Task, Trace};
 
-/// What a unit does at a moment, straight from the definitions of [`Activity`].
+/// Returns a unit's activity at a moment, straight from the definitions of [`Activity`].
 pub(crate) fn activity(trace: &Trace, unit: usize, at: u64) -> Activity {
     let is_in = |start: u64, end: u64| start <= at && at < end;
     let states = |kinds: &[StateKind], unit: Option<usize>| {
@@ -40,7 +40,8 @@ pub(crate) fn activity(trace: &Trace, unit: usize, at: u64) -> Activity {
     }
 }
 
-/// Whether a thread leads a unit: one of its own between its first and its last record, or the program's while it waits.
+/// Tells whether a thread leads a unit: one of the runtime between its first and last record, or the program's while it
+/// waits.
 fn is_led(trace: &Trace, unit: usize, at: u64) -> bool {
     let bodies =
         trace.tasks.iter().filter(|task| task.unit == Some(unit)).map(|task| (task.start.unwrap(), task.end.unwrap()));
@@ -61,7 +62,7 @@ fn is_led(trace: &Trace, unit: usize, at: u64) -> bool {
             || later.is_some_and(|later| later <= at && at < last))
 }
 
-/// Why an idle unit is idle that no task is placed on.
+/// Returns the reason why a unit is idle that no task is placed on.
 fn why_idle(trace: &Trace, unit: usize, at: u64) -> Activity {
     let kind = |unit: usize| trace.units[unit].kind.as_str();
     let ran = |site: Option<usize>, on: &str| {
@@ -90,7 +91,7 @@ fn why_idle(trace: &Trace, unit: usize, at: u64) -> Activity {
     }
 }
 
-/// The longest path that ends with a task, by trying all.
+/// Returns the longest path that ends with a task, by trying all.
 pub(crate) fn longest_to(trace: &Trace, task: usize) -> u64 {
     let ended = trace.tasks[task].start.zip(trace.tasks[task].end).map_or(0, |(start, end)| end - start);
     let before = trace.dependences.iter().filter(|dependence| dependence.to == task);
