@@ -1,9 +1,10 @@
 //! Queries to the engine. Callers never hold its lock: each query is answered under it.
 
-use super::placement::{Placement, Traffic};
+use super::placement::{Placement, Traffic, Whereabouts};
 use super::{Engine, FailureLog, Nanos, ReplicaRef};
 #[cfg(feature = "graph")]
 use crate::depend::{Recorder, TaskGraph};
+use crate::depend::OwnedTask;
 use crate::ids::{DataId, SpaceId, TaskId};
 use crate::region::Block;
 #[cfg(feature = "sim")]
@@ -85,6 +86,21 @@ impl Engine {
     /// Describes in words where every placed task is, for diagnosis when nothing moves.
     pub(crate) fn stall(&self) -> Option<String> {
         self.ask(Placement::stall)
+    }
+
+    /// Calls `see` with each placed task that no driver has, under the lock.
+    pub(crate) fn visit_placed(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        self.ask(|placement| placement.visit(see));
+    }
+
+    /// Returns where a placed task is, and what it waits for; `None` if it is not placed.
+    pub(crate) fn whereabouts(&self, task: TaskId) -> Option<Whereabouts> {
+        self.placement.as_ref()?.look().and_then(|mut placement| placement.whereabouts(task))
+    }
+
+    /// Returns the number of tasks that run at once.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     fn ask<R>(&self, question: impl FnOnce(&Placement) -> R) -> Option<R> {

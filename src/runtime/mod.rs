@@ -17,6 +17,7 @@ mod children;
 mod detached;
 mod door;
 mod end;
+mod explain;
 mod fill;
 mod for_each;
 mod foreign_memory;
@@ -41,6 +42,7 @@ mod take;
 mod values;
 mod wait;
 
+pub use crate::driver::reasons::{PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use for_each::{LoopBody, LoopBuilder};

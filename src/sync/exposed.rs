@@ -142,12 +142,16 @@ impl<K: Kind> Exposed<K> {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with each task that is shown, its body, and the call in which the body waits, if it does. Meanwhile
-    /// the thread may have to wait before it can let go of these tasks.
+    /// Calls `see` with each task that is shown, its body, the call in which the body waits, if it does, and whether it
+    /// is the topmost task of its stack; the next task is then the one below. Meanwhile the thread may have to wait
+    /// before it can let go of these tasks.
     ///
     /// # Safety
     /// `see` reads only those parts of the body that do not change while the body runs.
-    pub(crate) unsafe fn look(&self, mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>)) {
+    pub(crate) unsafe fn look(
+        &self,
+        mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>, bool),
+    ) {
         let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
         self.looked_at.store(true, Ordering::Relaxed);
         heavy_fence();
@@ -163,11 +167,17 @@ impl<K: Kind> Exposed<K> {
                     let task = &*frame.task;
                     (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
                 };
-                see(task, body, waits_at);
+                see(task, body, waits_at, next == top);
                 next = frame.below.get();
             }
         }
         self.looked_at.store(false, Ordering::Release);
+    }
+
+    /// Calls `see` with each task that is shown, like [`Self::look`].
+    pub(crate) fn tasks(&self, mut see: impl FnMut(&Task<K>)) {
+        // SAFETY: nothing of the bodies is read.
+        unsafe { self.look(|task, _, _, _| see(task)) }
     }
 
     #[inline]
