@@ -332,6 +332,12 @@ impl Shared {
         self.watch.look(&self.progress, first, stall)
     }
 
+    /// Whether the thread of a unit seems to be computing a body.
+    pub(crate) fn seems_busy(&self, unit: usize) -> bool {
+        // A guest may replace unit 0's host.
+        self.running[unit].seems_busy() || unit == 0 && self.running[self.machine.num_units()].seems_busy()
+    }
+
     /// The runtime's name, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.watch.name.as_deref()

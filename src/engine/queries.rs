@@ -73,6 +73,11 @@ impl Engine {
         self.ask(counts).unwrap_or_default()
     }
 
+    /// Returns the traffic between each pair of spaces, and how long each unit has run tasks; empty without placement.
+    pub(crate) fn usage(&self) -> (Vec<((SpaceId, SpaceId), Traffic)>, Vec<Nanos>) {
+        self.ask(|placement| (placement.traffic(), placement.busy_ns().to_vec())).unwrap_or_default()
+    }
+
     /// Returns the times of tasks or units that the policy has learned, as text, if it has learned any.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {

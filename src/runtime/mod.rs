@@ -26,6 +26,7 @@ mod group;
 mod handle;
 mod join;
 mod lend;
+mod live;
 mod made_inside;
 mod multi_device;
 mod on_device;
@@ -100,6 +101,7 @@ pub struct Runtime {
     model_file: Option<PathBuf>,
     next_space: AtomicU64,
     energy: Account,
+    live: live::Live,
 }
 
 #[cfg(feature = "macros")]

@@ -30,6 +30,8 @@ pub(crate) struct Exposed<K: Kind> {
     /// The innermost frame.
     shown: AtomicPtr<Frame<K>>,
     looked_at: AtomicBool,
+    /// The innermost frame, if its body waits.
+    waiting: AtomicPtr<Frame<K>>,
     /// Held during a look.
     left: Mutex<FxHashMap<usize, Left<K>>>,
 }
@@ -59,8 +61,8 @@ impl<K: Kind> Default for Apart<K> {
 
 impl<K: Kind> Default for Exposed<K> {
     fn default() -> Self {
-        let shown = AtomicPtr::new(ptr::null_mut());
-        Self { shown, looked_at: AtomicBool::new(false), left: Mutex::new(FxHashMap::default()) }
+        let [shown, waiting] = [(); 2].map(|()| AtomicPtr::new(ptr::null_mut()));
+        Self { shown, looked_at: AtomicBool::new(false), waiting, left: Mutex::new(FxHashMap::default()) }
     }
 }
 
@@ -85,7 +87,22 @@ impl<K: Kind> Exposed<K> {
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
             frame.waits_at.store(at, Ordering::Release);
+            self.note_wait(if at.is_null() { frame.below.get() } else { shown });
         }
+    }
+
+    /// Notes that the innermost frame will be, or is, this one; it may wait.
+    fn note_wait(&self, frame: *mut Frame<K>) {
+        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        let waits = unsafe { frame.as_ref() }.is_some_and(|frame| !frame.waits_at.load(Ordering::Relaxed).is_null());
+        self.waiting.store(if waits { frame } else { ptr::null_mut() }, Ordering::Relaxed);
+    }
+
+    /// Whether the thread seems to be computing a body, at some moment close to this one. It reads two words and keeps
+    /// nothing from ending.
+    pub(crate) fn seems_busy(&self) -> bool {
+        let shown = self.shown.load(Ordering::Relaxed);
+        !shown.is_null() && shown != self.waiting.load(Ordering::Relaxed)
     }
 
     /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any.
@@ -118,6 +135,7 @@ impl<K: Kind> Exposed<K> {
         // SAFETY: the frames are alive (invariant 2), and no look takes place while the lock is held here.
         unsafe { Self::link(top, base, ptr::null_mut()) };
         self.shown.store(base, Ordering::Release);
+        self.note_wait(base);
         left.insert(top.addr(), Left(top));
         Apart(Left(top))
     }

@@ -73,4 +73,4 @@ pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]
 pub(crate) use task::LINKED;
 pub(crate) use task::{Flow, Kind, Task, TaskRef, drop_quietly};
-pub(crate) use walk::{Met, Next, Shown, Walk};
+pub(crate) use walk::{Met, Next, Running, Walk};

@@ -63,7 +63,7 @@ impl<K: Kind> Copy for Met<'_, K> {}
 
 /// A task that a thread shows as running. Of the body and the owner's part, only what does not change while the body
 /// runs may be read.
-pub(crate) struct Shown<'a, K: Kind> {
+pub(crate) struct Running<'a, K: Kind> {
     pub(crate) task: &'a Task<K>,
     pub(crate) body: &'a K::Body,
     pub(crate) owned: &'a K::Owned,
@@ -100,7 +100,7 @@ impl<K: Kind> Walk<K> {
     pub(crate) fn from_exposed(
         &mut self,
         exposed: &Exposed<K>,
-        begin: &mut dyn FnMut(Shown<'_, K>),
+        begin: &mut dyn FnMut(Running<'_, K>),
         see: &mut dyn FnMut(Met<'_, K>) -> Next,
     ) {
         // SAFETY: everything that is read of a body and an owner's part here stays the same while the body runs, as
@@ -109,7 +109,7 @@ impl<K: Kind> Walk<K> {
         unsafe {
             exposed.look(|task, body, waits_at, is_top| {
                 if !self.stopped {
-                    task.owned.with(|owned| begin(Shown { task, body, owned: &**owned, waits_at, is_top }));
+                    task.owned.with(|owned| begin(Running { task, body, owned: &**owned, waits_at, is_top }));
                     self.from(TaskRef::of(task), see);
                 }
             });

@@ -77,7 +77,7 @@ pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
 /// A walk along the edges of the graph.
 pub(crate) type Walk = sync::Walk<Node>;
 /// A task from which a walk begins because a thread shows it.
-pub(crate) type ShownTask<'a> = sync::Shown<'a, Node>;
+pub(crate) type ShownTask<'a> = sync::Running<'a, Node>;
 /// A task that a walk has met.
 pub(crate) type WalkedTask<'a> = sync::Met<'a, Node>;
 /// A task on the path from one task to another.

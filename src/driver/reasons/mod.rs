@@ -23,6 +23,7 @@ pub(crate) use chain::explain;
 pub use pending::PendingTasks;
 pub(crate) use pending::explain_all;
 pub(crate) use scan::{Queues, Spot};
+pub(crate) use words::{bytes, time};
 
 use crate::depend::Task;
 use crate::ids::TaskId;

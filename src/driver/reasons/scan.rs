@@ -13,11 +13,11 @@
 //!
 //! Nothing here is written in words, and no task is run, moved on or dropped.
 
-use crate::depend::{Body, Meta, Own, OwnedTask, ReadyStage, ShownTask, Task, TaskQueue, Walk, WalkedTask};
+use crate::depend::{Body, Meta, Own, OwnedTask, ReadyStage, ShownTask, Task, TaskQueue, Walk, WalkedTask, running};
 use crate::driver::deadlock::{key_of_task, keys};
 use crate::driver::shared::Shared;
 use crate::ids::{DeviceId, TaskId, UnitId};
-use crate::sync::{Key, Next};
+use crate::sync::{Key, Next, drop_quietly};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -184,6 +184,14 @@ impl<'s> Scan<'s> {
     /// Whether there were more tasks than the scan could meet.
     pub(super) fn is_exhausted(&self) -> bool {
         self.walk.is_exhausted()
+    }
+}
+
+impl Drop for Scan<'_> {
+    /// The last reference to the replays of a graph drops its bodies.
+    fn drop(&mut self) {
+        let queues = std::mem::take(&mut self.queues);
+        running::inside(self.shared.id, || drop_quietly(|| drop(queues)));
     }
 }
 

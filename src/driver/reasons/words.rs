@@ -218,7 +218,7 @@ fn list(clauses: impl Iterator<Item = String>) -> String {
 }
 
 /// Writes a number of bytes in a unit of a suitable size.
-fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
     let (mut value, mut unit) = (bytes as f64, 0);
     while value >= 1000.0 && unit + 1 < units.len() {
@@ -228,7 +228,7 @@ fn bytes(bytes: u64) -> String {
 }
 
 /// Writes a time in a unit of a suitable size.
-fn time(time: Duration) -> String {
+pub(crate) fn time(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds >= 0.1 => format!("{seconds:.1} s"),
         seconds => format!("{:.3} ms", seconds * 1e3),
