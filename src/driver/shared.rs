@@ -67,6 +67,8 @@ pub(crate) struct Shared {
     pub(super) session: Session,
     pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
     watch: Watch,
+    /// Called by a thread of the program that has waited, when nothing is pending.
+    pub(crate) on_rest: OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Since when tasks have been seen running.
     pub(super) sightings: Sightings,
     /// The context of tasks that the runtime runs in host memory for itself.
@@ -117,6 +119,7 @@ impl Shared {
             session: Session::default(),
             interrupt: OnceLock::new(),
             watch,
+            on_rest: OnceLock::new(),
             sightings: Sightings::default(),
             home: Context {
                 runtime: id,
@@ -330,6 +333,16 @@ impl Shared {
             Stall { runtime, duration, pending, running, waiting, outside, placed, reasons }
         };
         self.watch.look(&self.progress, first, stall)
+    }
+
+    /// Must be called by a thread of the program at the end of a wait.
+    pub(super) fn rest(&self) {
+        if let Some(on_rest) = self.on_rest.get()
+            && self.progress.pending() == 0
+            && !self.is_in_child()
+        {
+            on_rest();
+        }
     }
 
     /// Whether the thread of a unit seems to be computing a body.

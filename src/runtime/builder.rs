@@ -550,11 +550,12 @@ impl Builder {
     ///
     /// On a terminal, that is a bar of finished tasks among those submitted so far, with the time that these will
     /// take, a line for each unit (its tasks, and the share of the last second in which it was busy), and a line for
-    /// each pair of memories between which data are copied (bytes per second). The display goes away when the runtime
-    /// ends. If standard error is no terminal, a line with the same figures is written every few seconds.
+    /// each pair of memories between which data are copied (bytes per second). The bars appear when tasks have been
+    /// pending for half a second, and go away when a wait finds that nothing is pending, so a program can print its
+    /// results after [`Runtime::wait`]. To print while tasks are pending, use [`Runtime::without_progress`]. If
+    /// standard error is no terminal, a line with the same figures is written every few seconds.
     ///
-    /// A separate thread reads counters that exist in any case, so tasks cost the same. Use
-    /// [`Runtime::without_progress`] to print lines to the same terminal.
+    /// A separate thread reads counters that exist in any case, so tasks cost the same.
     ///
     /// ```
     /// use thalweg::prelude::*;

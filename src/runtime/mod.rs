@@ -43,7 +43,7 @@ mod take;
 mod values;
 mod wait;
 
-pub use crate::driver::reasons::{PendingTasks, WaitReason, WaitStep};
+pub use crate::driver::reasons::{PendingTask, PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use for_each::{LoopBody, LoopBuilder};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use thalweg::PendingTask;
 use thalweg::prelude::*;
 
 #[test]
@@ -21,12 +22,13 @@ fn pending_tasks_are_written_below_the_tasks_that_they_wait_for() {
         rt.task("queued", y.output()).cpu(|_, _| ()).submit().unwrap();
         rt.task("then", y.input()).cpu(|_, _| ()).submit().unwrap();
         let all = rt.explain_all();
-        let found: Vec<_> = all.tasks.iter().map(|(depth, step)| (*depth, step.name.as_str())).collect();
+        let found: Vec<_> = all.tasks.iter().map(|task| (task.depth, task.step.name.as_str())).collect();
         assert_eq!(found, [(0, "load"), (1, "scale"), (2, "sum"), (0, "queued"), (1, "then")], "{all}");
         assert_eq!((all.pending, all.left_out, all.runtime.as_deref()), (5, 0, Some("forest")));
-        let lines: Vec<_> = all.tasks.iter().map(|(depth, step)| format!("{:1$}{step}", "", 2 * depth + 2)).collect();
+        let line = |task: &PendingTask| format!("{:2$}{}", "", task.step, 2 * task.depth + 2);
+        let lines: Vec<_> = all.tasks.iter().map(line).collect();
         assert_eq!(all.to_string(), format!("runtime `forest`: 5 tasks are pending\n{}", lines.join("\n")));
-        let because = |n: usize| all.tasks[n].1.because.as_str();
+        let because = |n: usize| all.tasks[n].step.because.as_str();
         assert!(because(0).starts_with("runs on unit 0 (CPU)"), "{all}");
         assert_eq!(because(2), "comes after task 1 `scale` by its access to [0..10] (in) of data `x`");
         assert!(because(3).starts_with("is ready and waits for a unit: unit 0 (CPU) runs task 0 `load`"), "{all}");
@@ -47,8 +49,12 @@ fn many_pending_tasks_are_counted_rather_than_written() {
         rt.for_each("next", x.blocks(8).inout()).cpu(|_, _| ()).submit().unwrap();
         (0..100).for_each(|_| _ = rt.task("free", ()).cpu(|_, ()| ()).submit().unwrap());
         let all = rt.explain_all();
-        assert_eq!((all.pending, all.tasks.len() + all.left_out), (1 + 512 + 100, 1 + 512 + 100), "{all}");
-        assert!(all.tasks.len() < 100 && all.to_string().ends_with(&format!("\n  and {} more tasks, which wait", all.left_out)));
+        let alike: usize = all.tasks.iter().map(|task| task.alike).sum();
+        assert_eq!((all.pending, all.tasks.len() + alike + all.left_out), (1 + 512 + 100, 1 + 512 + 100), "{all}");
+        let free = all.tasks.iter().find(|task| task.step.name == "free").unwrap();
+        assert_eq!((free.depth, free.alike), (0, 99), "{all}");
+        let ends = format!(" (and 99 more tasks likewise)\n  and {} more tasks, which wait", all.left_out);
+        assert!(all.tasks.len() < 10 && all.to_string().ends_with(&ends), "{all}");
         drop(open);
         rt.wait().unwrap();
     });
@@ -73,7 +79,7 @@ fn stall_report_says_what_waits_for_what() {
                 scope.spawn(|| rt.wait().unwrap());
                 let stall = told.recv().unwrap();
                 let words = "comes after task 0 `stuck` by its access to [0..10] (inout) of data `x`";
-                assert_eq!(stall.reasons.tasks[1].1.because, words, "{stall}");
+                assert_eq!(stall.reasons.tasks[1].step.because, words, "{stall}");
                 assert!(stall.to_string().contains(". What waits, and for what:\n  task 0 `stuck`, submitted at "), "{stall}");
                 drop(open);
             });
@@ -93,7 +99,7 @@ fn explaining_changes_no_result_and_loses_no_task() {
                     while !done.load(Ordering::Relaxed) {
                         let all = rt.explain_all();
                         explained += all.tasks.len();
-                        assert!(all.tasks.iter().all(|(_, step)| !step.because.is_empty()), "{all}");
+                        assert!(all.tasks.iter().all(|task| !task.step.because.is_empty()), "{all}");
                     }
                     explained
                 })

@@ -20,7 +20,7 @@ mod scan;
 mod words;
 
 pub(crate) use chain::explain;
-pub use pending::PendingTasks;
+pub use pending::{PendingTask, PendingTasks};
 pub(crate) use pending::explain_all;
 pub(crate) use scan::{Queues, Spot};
 pub(crate) use words::{bytes, time};

@@ -154,6 +154,7 @@ impl Driver for Simulated {
             std::thread::sleep(Duration::from_micros(20));
         }
         drop(waits);
+        self.shared.rest();
     }
 
     fn launch(&self, launch: Box<Launch>) {

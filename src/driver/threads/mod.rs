@@ -159,6 +159,7 @@ impl Threads {
             Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
             shared.waiters.wake_all(); // the seat is free again: another waiter may take it
         }
+        shared.rest();
         refused
     }
 }

@@ -37,49 +37,74 @@ pub(super) fn can_be_drawn() -> bool {
 /// The bars of one runtime.
 pub(super) struct Bars {
     display: MultiProgress,
-    tasks: ProgressBar,
-    /// A bar for each unit, with the name of the unit.
-    units: Vec<ProgressBar>,
-    links: Vec<ProgressBar>,
+    /// That of the tasks, then those of the units, then those of the links.
+    bars: Vec<Bar>,
+}
+
+/// A bar, and what it shows.
+struct Bar {
+    bar: ProgressBar,
+    shows: (u64, u64, String),
 }
 
 impl Bars {
-    /// Creates the bars of a runtime of this name.
-    pub(super) fn new(display: MultiProgress, name: Option<&str>, machine: &Machine) -> Self {
-        let tasks = display.add(ProgressBar::new(0).with_style(style("{prefix}{bar:40} {pos}/{len} tasks, {msg}")));
-        tasks.set_prefix(name.map_or_else(String::new, |name| format!("{name} ")));
-        let units = machine.units().iter().take(MOST_UNITS).map(|unit| {
-            let bar = ProgressBar::new(100).with_style(style("  {prefix:14} {bar:20} {pos:>3} % busy, {msg}"));
-            let bar = display.add(bar);
-            bar.set_prefix(format!("{} ({})", unit.id, unit.kind));
-            bar
-        });
-        let units = units.collect();
-        Self { display, tasks, units, links: Vec::new() }
+    /// Creates the bars of a runtime with this name and this machine, which show these figures.
+    pub(super) fn new(display: MultiProgress, name: Option<&str>, machine: &Machine, figures: &Figures) -> Self {
+        let name = name.map_or_else(String::new, |name| format!("{name} "));
+        let mut bars = Self { display, bars: Vec::new() };
+        bars.show(name, machine, figures);
+        bars
     }
 
-    /// Shows these figures.
-    pub(super) fn show(&mut self, figures: &Figures) {
-        self.tasks.set_length(figures.submitted);
-        self.tasks.set_message(figures.time_left());
-        self.tasks.set_position(figures.done);
-        for (bar, (tasks, busy)) in self.units.iter().zip(&figures.units) {
-            bar.set_message(format!("{tasks} tasks"));
-            bar.set_position((busy * 100.0).round() as u64);
+    /// Shows other figures.
+    pub(super) fn update(&mut self, machine: &Machine, figures: &Figures) {
+        self.show(String::new(), machine, figures);
+    }
+
+    /// Shows these figures; makes bars that do not exist yet.
+    fn show(&mut self, name: String, machine: &Machine, figures: &Figures) {
+        let tasks = (figures.done, figures.submitted, figures.time_left());
+        self.set(0, "{prefix}{bar:40} {pos}/{len} tasks, {msg}", || name, tasks);
+        let units = machine.units().iter().zip(&figures.units).take(MOST_UNITS);
+        let mut next = 1;
+        for (unit, (tasks, busy)) in units {
+            let shows = ((busy * 100.0).round() as u64, 100, format!("{tasks} tasks"));
+            let name = || format!("{} ({})", unit.id, unit.kind);
+            self.set(next, "  {prefix:14} {bar:20} {pos:>3} % busy, {msg}", name, shows);
+            next += 1;
         }
-        for (n, ((from, to), copied, per_second)) in figures.links.iter().enumerate().take(MOST_LINKS) {
-            if n == self.links.len() {
-                let bar = ProgressBar::new(0).with_style(style("  {prefix:21} {msg}"));
-                self.links.push(self.display.add(bar));
-            }
-            self.links[n].set_prefix(format!("{from} to {to}"));
-            self.links[n].set_message(format!("{}, {} in total", rate(*per_second), bytes(*copied)));
+        for ((from, to), copied, per_second) in figures.links.iter().take(MOST_LINKS) {
+            let shows = (0, 0, format!("{}, {} in total", rate(*per_second), bytes(*copied)));
+            self.set(next, "  {prefix:21} {msg}", || format!("{from} to {to}"), shows);
+            next += 1;
         }
+    }
+
+    /// Sets what the `n`-th bar shows: position, length and message. If it does not exist yet, makes it with this
+    /// template and name. Each change makes the display draw, so there are no others.
+    fn set(&mut self, n: usize, template: &str, name: impl FnOnce() -> String, shows: (u64, u64, String)) {
+        let Some(Bar { bar, shows: before }) = self.bars.get_mut(n) else {
+            let bar = ProgressBar::with_draw_target(Some(shows.1), ProgressDrawTarget::hidden());
+            let bar = bar.with_style(style(template)).with_prefix(name()).with_position(shows.0);
+            let bar = self.display.add(bar.with_message(shows.2.clone()));
+            bar.tick();
+            return self.bars.push(Bar { bar, shows });
+        };
+        if before.1 != shows.1 {
+            bar.set_length(shows.1);
+        }
+        if before.2 != shows.2 {
+            bar.set_message(shows.2.clone());
+        }
+        if before.0 != shows.0 {
+            bar.set_position(shows.0);
+        }
+        *before = shows;
     }
 
     /// Takes the bars away.
     pub(super) fn clear(&self) {
-        for bar in self.links.iter().chain(&self.units).chain([&self.tasks]) {
+        for Bar { bar, .. } in self.bars.iter().rev() {
             bar.finish_and_clear();
             self.display.remove(bar);
         }
@@ -188,7 +213,7 @@ mod tests {
         let screen = Screen::default();
         let target = ProgressDrawTarget::term_like_with_hz(Box::new(screen.clone()), 255);
         let (machine, _) = Machine::plan(&"1:CPU:1,1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
-        let mut bars = Bars::new(MultiProgress::with_draw_target(target), Some("job"), &machine);
+        let display = MultiProgress::with_draw_target(target);
         let figures = Figures {
             done: 30,
             submitted: 60,
@@ -196,17 +221,12 @@ mod tests {
             units: vec![(20, 0.98), (10, 0.4)],
             links: vec![((SpaceId::HOST, SpaceId(1)), 8_000_000, 2e6)],
         };
-        // The bars draw at most a few times a second, so they are shown until the screen has all of it.
-        let is_drawn = || screen.lines().len() == 4 && screen.lines()[3].contains("2.0 MB/s");
-        for _ in 0..2000 {
-            bars.show(&figures);
-            if is_drawn() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let before = Figures { done: 10, units: vec![(5, 1.0), (5, 0.0)], links: Vec::new(), ..figures.clone() };
+        let mut bars = Bars::new(display, Some("job"), &machine, &before);
+        assert!(screen.lines().len() == 3 && screen.lines()[2].ends_with("  0 % busy, 5 tasks"), "{:?}", screen.lines());
+        bars.update(&machine, &figures);
         let lines = screen.lines();
-        assert!(lines[0].starts_with("job ") && lines[0].ends_with(" 30/60 tasks, 5.0 s left"), "{lines:?}");
+        assert!(lines[0].starts_with("job ") && lines[0].ends_with(" 30/60 tasks, 5 s left"), "{lines:?}");
         assert!(lines[1].starts_with("  unit 0 (CPU)") && lines[1].ends_with("  98 % busy, 20 tasks"), "{lines:?}");
         assert!(lines[2].starts_with("  unit 1 (EMU)") && lines[2].ends_with("  40 % busy, 10 tasks"), "{lines:?}");
         assert!(lines[3].starts_with("  host to space 1") && lines[3].ends_with("2.0 MB/s, 8.0 MB in total"), "{lines:?}");

@@ -6,7 +6,7 @@
 //!
 //! Nothing here reads a clock or a counter, or writes anything.
 
-use crate::driver::reasons::{bytes, time};
+use crate::driver::reasons::bytes;
 use crate::ids::SpaceId;
 use std::collections::VecDeque;
 use std::fmt;
@@ -114,7 +114,7 @@ impl Figures {
             Some(Duration::ZERO) => "none left".to_owned(),
             Some(left) if left >= Duration::from_secs(3600) => format!("{:.1} h left", left.as_secs_f64() / 3600.0),
             Some(left) if left >= Duration::from_secs(100) => format!("{:.0} min left", left.as_secs_f64() / 60.0),
-            Some(left) => format!("{} left", time(left)),
+            Some(left) => format!("{:.0} s left", left.as_secs_f64().ceil()),
             None => "none ended recently".to_owned(),
         }
     }
@@ -176,7 +176,7 @@ mod tests {
             }
         }
         assert!(history.0.len() <= 42, "old counts are dropped");
-        let text = "20000 of 40000 tasks done, 20.0 s left; busy: unit 0 100 %, unit 1 50 %; copies: host to space 1 1.0 MB/s";
+        let text = "20000 of 40000 tasks done, 20 s left; busy: unit 0 100 %, unit 1 50 %; copies: host to space 1 1.0 MB/s";
         assert_eq!(history.add(counts(20_000, 2_500, 5_000_000)).to_string(), text);
     }
 

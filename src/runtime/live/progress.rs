@@ -2,14 +2,18 @@
 //! text every few seconds.
 //!
 //! The thread looks at the units' threads many times a second, which costs these nothing: it reads two words of each.
-//! Counters are read a few times a second. The display goes away when the runtime ends; lines that the library writes
-//! to standard error meanwhile are written above it.
+//! Counters are read a few times a second.
+//!
+//! Bars appear when tasks have been pending for a while, and go away as soon as a wait of the program finds nothing
+//! pending: so what the program prints after the wait is not written into them. Lines that the library writes are
+//! written above the bars.
 //!
 //! Nothing here waits for a task.
 
 use super::bars::{self, Bars};
 use super::figures::{Counts, Figures, History, UnitCounts};
 use crate::driver::reasons::time;
+use crate::driver::shared::Shared;
 use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::sync::Birth;
@@ -25,6 +29,8 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 /// The time between two updates of the display.
 const SHOW: Duration = Duration::from_millis(240);
+/// The time for which tasks are pending before bars appear.
+const PATIENCE: Duration = Duration::from_millis(400);
 /// The time between two lines if standard error is no terminal.
 const LINE: Duration = Duration::from_secs(3);
 
@@ -70,14 +76,11 @@ impl Progress {
     /// If the system cannot start a thread.
     pub(super) fn start(door: &Door) -> io::Result<Self> {
         let (end, driver) = (Arc::<End>::default(), door.driver.clone());
-        let display = match bars::can_be_drawn() {
-            true => {
-                crate::log::around_lines(|line| suspended(line));
-                let shared = driver.shared();
-                Display::Bars(Bars::new(bars::of_process(), shared.name(), &shared.machine))
-            }
-            false => Display::lines(),
-        };
+        let display = if bars::can_be_drawn() { Display::hidden() } else { Display::lines() };
+        let display = Arc::new(Mutex::new(display));
+        crate::log::around_lines(|line| suspended(line));
+        let rests = display.clone();
+        let _first = driver.shared().on_rest.set(Box::new(move || rests.lock().rest()));
         let run = {
             let end = end.clone();
             // A display that fails must not be the end of more than itself.
@@ -95,8 +98,7 @@ impl Progress {
             let thread = self.inner.thread.lock().take();
             thread.into_iter().for_each(|thread| drop(thread.join()));
         }
-    }
-}
+    }}
 
 impl Drop for Progress {
     /// Lets the display end by itself: this may be a body of the runtime, for which nothing here waits.
@@ -115,7 +117,12 @@ pub(super) fn suspended<R>(print: impl FnOnce() -> R) -> R {
 
 /// The two kinds of display.
 enum Display {
-    Bars(Bars),
+    Bars {
+        /// Present while they are on the terminal.
+        bars: Option<Bars>,
+        /// Since when tasks have been pending.
+        since: Option<Instant>,
+    },
     Lines {
         /// The time of the next line.
         next: Instant,
@@ -126,25 +133,44 @@ enum Display {
 }
 
 impl Display {
+    fn hidden() -> Self {
+        Self::Bars { bars: None, since: None }
+    }
+
     fn lines() -> Self {
         let began = Instant::now();
         Self::Lines { next: began + LINE, began, any: false }
     }
 
-    fn show(&mut self, name: Option<&str>, figures: &Figures) {
+    /// Shows the figures of a runtime.
+    fn show(&mut self, shared: &Shared, figures: &Figures) {
         match self {
-            Self::Bars(bars) => bars.show(figures),
+            Self::Bars { .. } if figures.done >= figures.submitted => self.rest(),
+            Self::Bars { bars: Some(bars), .. } => bars.update(&shared.machine, figures),
+            Self::Bars { bars, since } => {
+                if since.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+                    *bars = Some(Bars::new(bars::of_process(), shared.name(), &shared.machine, figures));
+                }
+            }
             Self::Lines { next, any, .. } if Instant::now() >= *next => {
-                write(name, figures);
+                write(shared.name(), figures);
                 (*next, *any) = (Instant::now() + LINE, true);
             }
             Self::Lines { .. } => {}
         }
     }
 
+    /// Takes bars away.
+    fn rest(&mut self) {
+        if let Self::Bars { bars, since } = self {
+            bars.take().into_iter().for_each(|bars| bars.clear());
+            *since = None;
+        }
+    }
+
     fn end(&mut self, name: Option<&str>, figures: &Figures) {
         match self {
-            Self::Bars(bars) => bars.clear(),
+            Self::Bars { .. } => self.rest(),
             Self::Lines { any: true, began, .. } => {
                 let Figures { done, submitted, .. } = figures;
                 write(name, &format_args!("{done} of {submitted} tasks done in {}", time(began.elapsed())));
@@ -162,7 +188,7 @@ fn write(name: Option<&str>, text: &dyn std::fmt::Display) {
 /// The state of the thread.
 struct Watch {
     driver: AnyDriver,
-    display: Display,
+    display: Arc<Mutex<Display>>,
     history: History,
     /// For each unit, the number of looks that found it busy.
     found_busy: Vec<u64>,
@@ -171,14 +197,13 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(driver: AnyDriver, display: Display) -> Self {
+    fn new(driver: AnyDriver, display: Arc<Mutex<Display>>) -> Self {
         let found_busy = vec![0; driver.shared().machine.num_units()];
         Self { driver, display, history: History::default(), found_busy, looks: 0, built: Instant::now() }
     }
 
     /// The main function of the thread.
     fn run(mut self, end: &End) {
-        let name = self.driver.shared().name().map(str::to_owned);
         let mut next_show = Instant::now();
         loop {
             let is_idle = self.driver.shared().progress.pending() == 0;
@@ -188,10 +213,11 @@ impl Watch {
                 next_show = Instant::now() + SHOW;
                 let counts = self.counts();
                 let figures = self.history.add(counts);
+                let (shared, mut display) = (self.driver.shared(), self.display.lock());
                 if ends {
-                    return self.display.end(name.as_deref(), &figures);
+                    return display.end(shared.name(), &figures);
                 }
-                self.display.show(name.as_deref(), &figures);
+                display.show(shared, &figures);
             }
         }
     }
