@@ -104,9 +104,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, Reading,
-    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
-    TaskHandle,
+    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, PendingTask,
+    PendingTasks, Reading, Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics,
+    TaskBuilder, TaskGroup, TaskHandle, WaitReason, WaitStep,
 };
 #[doc(hidden)] // inference finds them
 pub use runtime::{LoopBody, Returning};

@@ -19,11 +19,12 @@ mod progress;
 mod world;
 
 use self::world::World;
+use super::reasons::{Queues, Spot};
 use super::shared::Shared;
 use super::waiters::Awaited;
 use super::{Driver, inside};
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
 use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -106,6 +107,16 @@ impl Simulated {
     }
 }
 
+impl Queues for Simulated {
+    fn visit(&self, see: &mut dyn FnMut(&OwnedTask, Spot)) {
+        let Some(world) = self.world() else { return };
+        world.visit(&mut |task, unit, running_ns| {
+            let simulated = |ns| Spot::Simulated(unit, Duration::from_nanos(ns));
+            see(task, running_ns.map_or(Spot::Given(unit), simulated));
+        });
+    }
+}
+
 impl Driver for Simulated {
     fn shared(&self) -> &Shared {
         &self.shared
@@ -143,6 +154,7 @@ impl Driver for Simulated {
             std::thread::sleep(Duration::from_micros(20));
         }
         drop(waits);
+        self.shared.rest();
     }
 
     fn launch(&self, launch: Box<Launch>) {

@@ -65,6 +65,13 @@ impl Enqueued {
     }
 }
 
+impl InParts {
+    /// Calls `see` with the task, unless it has ended, under the lock.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        self.0.lock().task.iter().for_each(see);
+    }
+}
+
 impl Threads {
     /// Issues a task to several accelerators.
     pub(super) fn issue_across(&self, host: &Host, devices: &Devices, mut launch: Launch, across: &Across) {

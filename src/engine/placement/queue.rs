@@ -454,6 +454,31 @@ impl Queue {
         self.policy.model()
     }
 
+    /// Returns the tasks in the policy's charge.
+    pub(super) fn queued(&self) -> impl Iterator<Item = &OwnedTask> {
+        self.queued.values()
+    }
+
+    /// Returns the tasks that wait for memory.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Assigned> {
+        self.waiting.iter().flatten()
+    }
+
+    /// Returns the units that can run a task in the policy's charge, each with the number of its tasks.
+    pub(super) fn units_for(&mut self, task: TaskId, residency: &Residency) -> Option<Vec<(UnitId, usize)>> {
+        let task = self.queued.remove(&task)?;
+        let suited = self.suited(&task, residency).units;
+        self.queued.insert(task.shared().id, task);
+        let suited = self.units.iter().filter(|unit| suited[unit.id.index()]);
+        Some(suited.map(|unit| (unit.id, unit.in_flight)).collect())
+    }
+
+    /// Returns a task that waits for memory, with the number of tasks before it.
+    pub(super) fn waiting_as(&self, task: TaskId) -> Option<(usize, &Assigned)> {
+        let of_space = |waiting: &'_ VecDeque<Assigned>| waiting.iter().position(|a| a.task.shared().id == task);
+        self.waiting.iter().find_map(|waiting| of_space(waiting).map(|before| (before, &waiting[before])))
+    }
+
     /// Describes the waiting tasks in words.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);

@@ -14,6 +14,7 @@ use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
+use crate::runtime::live::Live;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
 use crate::trace::{self, Tracer};
@@ -178,6 +179,7 @@ impl Builder {
             model_file: None,
             next_space: AtomicU64::new(0),
             energy,
+            live: Live::default(),
         }
     }
 
