@@ -90,14 +90,14 @@ impl<K: Kind> Walk<K> {
     }
 
     /// Walks from a task whose owner the caller has borrowed.
-    pub(crate) fn from_owned(&mut self, root: &OwnedTask<K>, see: &mut dyn FnMut(Met<'_, K>) -> Next) {
+    pub(crate) fn begin_at_owned(&mut self, root: &OwnedTask<K>, see: &mut dyn FnMut(Met<'_, K>) -> Next) {
         // SAFETY: an owner is not `Sync`, so the thread that borrows it is the only one that uses it; only the owner
         // lets the task end.
         unsafe { self.from(root.share(), see) }
     }
 
     /// Walks from each task that a thread shows as running, after calling `begin` with it.
-    pub(crate) fn from_exposed(
+    pub(crate) fn begin_at_exposed(
         &mut self,
         exposed: &Exposed<K>,
         begin: &mut dyn FnMut(Running<'_, K>),
@@ -118,7 +118,7 @@ impl<K: Kind> Walk<K> {
 
     /// Walks from each task whose body waits and has nothing else to do, if `begin` returns true, which gets the key
     /// that the task waits for.
-    pub(crate) fn from_suspended<N>(
+    pub(crate) fn begin_at_suspended<N>(
         &mut self,
         suspended: &Suspended<K, N>,
         begin: &mut dyn FnMut(&TaskRef<K>, usize) -> bool,

@@ -165,7 +165,7 @@ fn is_goal(met: &WalkedTask<'_>, root: &Root, goal: Key) -> bool {
 
 /// Describes the way from a task to the root from which a walk has reached it.
 fn describe(met: &WalkedTask<'_>) -> Vec<WaitStep> {
-    let mut way: Vec<_> = std::iter::successors(Some(met.clone()), WalkedTask::before).collect();
+    let mut way: Vec<_> = std::iter::successors(Some(*met), WalkedTask::before).collect();
     let root = way.len() - 1;
     let mut number = 0;
     way.retain(|met| {

@@ -116,7 +116,7 @@ impl<'s> Scan<'s> {
     pub(super) fn run(&mut self, queues: &dyn Queues, taken: usize, see: &mut See<'_>) {
         let Self { shared, goal, walk, roots, holders, queues: found, keys } = self;
         let mut known = Known { goal: *goal, roots, holders, found };
-        walk.from_suspended(
+        walk.begin_at_suspended(
             &shared.suspended,
             &mut |task, key| {
                 keys.insert(task.address(), key);
@@ -127,7 +127,7 @@ impl<'s> Scan<'s> {
         for (slot, exposed) in shared.running.iter().enumerate() {
             let unit = shared.machine.units()[if slot < shared.machine.num_units() { slot } else { 0 }].id;
             let begun = RefCell::new(&mut known);
-            walk.from_exposed(
+            walk.begin_at_exposed(
                 exposed,
                 &mut |ShownTask { task, body, owned, waits_at, is_top }| {
                     let key = keys.remove(&key_of_task(task));
@@ -139,7 +139,7 @@ impl<'s> Scan<'s> {
             );
         }
         let begun = RefCell::new(&mut known);
-        walk.from_suspended(
+        walk.begin_at_suspended(
             &shared.suspended,
             &mut |task, key| {
                 let is_new = keys.contains_key(&task.address());
@@ -150,20 +150,20 @@ impl<'s> Scan<'s> {
             },
             &mut |met| begun.borrow_mut().show(&met, see),
         );
-        let mut from_owned = |walk: &mut Walk, known: &mut Known<'_>, task: &OwnedTask, standing: Standing| {
+        let mut begin_at_owned = |walk: &mut Walk, known: &mut Known<'_>, task: &OwnedTask, standing: Standing| {
             if !walk.has_stopped() {
                 known.enter(task, task.body(), task.owned(), standing);
-                walk.from_owned(task, &mut |met| known.show(&met, see));
+                walk.begin_at_owned(task, &mut |met| known.show(&met, see));
             }
         };
-        queues.visit(&mut |task, spot| from_owned(walk, &mut known, task, Standing::At(spot)));
+        queues.visit(&mut |task, spot| begin_at_owned(walk, &mut known, task, Standing::At(spot)));
         if !walk.has_stopped() {
-            shared.engine.visit_placed(&mut |task| from_owned(walk, &mut known, task, Standing::Placed));
-            shared.away.visit(&mut |task, unit| from_owned(walk, &mut known, task, Standing::Detached(unit)));
+            shared.engine.visit_placed(&mut |task| begin_at_owned(walk, &mut known, task, Standing::Placed));
+            shared.away.visit(&mut |task, unit| begin_at_owned(walk, &mut known, task, Standing::Detached(unit)));
         }
         if !walk.has_stopped() && taken > 0 {
             let spot = || Standing::At(Spot::Ready);
-            queues.visit_deques(taken, &mut |task| from_owned(walk, &mut known, task, spot()));
+            queues.visit_deques(taken, &mut |task| begin_at_owned(walk, &mut known, task, spot()));
         }
         // Tasks in a queue may have places in further queues.
         let mut next = 0;
@@ -171,7 +171,7 @@ impl<'s> Scan<'s> {
             next += 1;
             queue.visit(shared.engine.width(), &mut |task, stage| {
                 let (queue, region) = (queue.address(), queue.describe(task.body()));
-                from_owned(walk, &mut known, task, Standing::Queued { queue, region, stage });
+                begin_at_owned(walk, &mut known, task, Standing::Queued { queue, region, stage });
             });
         }
     }
