@@ -19,10 +19,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     add()?; // skipped: one of the numbers is missing
 
-    let Err(error) = rt.wait() else { unreachable!("`five` is no number") };
+    let Err(error) = rt.wait() else { unreachable!("`five` is not a number") };
     println!("{error}");
-    assert!(rt.read_scalar(&sum).is_err(), "there is no sum");
-    assert_eq!(rt.read(numbers.slice(2))?, [6], "other regions of the same array are there");
+    assert!(rt.read_scalar(&sum).is_err(), "the sum is missing");
+    assert_eq!(rt.read(numbers.slice(2))?, [6], "other regions of the same array are intact");
 
     rt.clear(numbers.slice(1))?; // zero from now on
     add()?;

@@ -77,7 +77,6 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
     let mut recording = if options.replay { Some(solver.record()?) } else { None };
     rt.wait()?;
 
-    let progress = options.machine.progress(problem.iterations);
     let mut zeta = f64::NAN;
     let start = rt.now();
     for submitted in 0..problem.iterations + STEPS_IN_FLIGHT {
@@ -93,13 +92,11 @@ fn cg(rt: &Runtime, options: &Options) -> common::Result<Outcome> {
         let residual;
         (zeta, residual) = solver.outcome(step)?;
         if options.verbose {
-            progress.suspend(|| println!("{:>4}  {zeta:.13}  {residual:.3e}", step + 1));
+            rt.without_progress(|| println!("{:>4}  {zeta:.13}  {residual:.3e}", step + 1));
         }
-        progress.inc(1);
     }
     rt.wait()?;
     let elapsed = rt.now() - start;
-    drop(progress);
     let rate = problem.operations() * 1e-6 / elapsed.as_secs_f64();
     if rt.is_simulated() {
         println!("rate      {rate:.0} Mop/s");

@@ -23,13 +23,10 @@ fn main() -> ExitCode {
         let x = rt.data(vec![1.0; size]);
         let y = rt.data(vec![2.0; size]);
         let start = rt.now();
-        let blocks = y.blocks(1 << 16);
-        rt.for_each("axpy", (x.blocks(1 << 16).input(), blocks.inout()))
+        rt.for_each("axpy", (x.blocks(1 << 16).input(), y.blocks(1 << 16).inout()))
             .cpu(|_, (x, y)| y.iter_mut().zip(x).for_each(|(y, x)| *y += 3.0 * x))
             .submit()?;
-        for block in machine.progress(blocks.len()).wrap_iter(blocks.iter()) {
-            rt.wait_on(&block)?;
-        }
+        rt.wait()?;
         let elapsed = rt.now() - start;
         let verified = rt.take(y)?.iter().all(|&y| y == 5.0);
         Ok(Outcome { elapsed, verified: Some(verified) })

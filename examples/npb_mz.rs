@@ -121,9 +121,7 @@ impl Options {
         let settings =
             Settings { steps: self.steps(problem), fuse: self.fuse(), periods: self.periods, replay: self.replay };
         let program = Program::new(rt, self.benchmark, problem, settings);
-        let bar = self.machine.progress(settings.steps);
-        let (times, norms) = program.run(|| bar.inc(1))?;
-        bar.finish_and_clear();
+        let (times, norms) = program.run(|| ())?;
         if !rt.is_simulated() {
             print!("{}", program.log().stages());
             println!("zones changed their unit {} times", program.log().migrations());

@@ -42,8 +42,8 @@
 //! Whole programs follow: `jacobi`, `cg`, `sparse` (a matrix as a value), `ingest` (asynchronous input), `npb_mz`
 //! (the multi-zone NAS Parallel Benchmarks), `matmul` and `fft2d` (work divided between CPU and devices, best in time
 //! or in energy) and `schedulers`, which compares work distributions. The guide in `docs/guide` explains the same
-//! step by step: regions, values and results, scopes, tasks that end from outside, failure and recovery, units and
-//! placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
+//! step by step: regions, values and results, scopes, detached completion, failure and recovery, debugging, embedding
+//! in a service, units and placement, schedulers, accelerators, and porting from OmpSs, OpenMP or StarPU.
 //!
 //! # Features
 //!
@@ -104,9 +104,9 @@ pub use depend::{Context, Mode};
 pub use depend::{Dependence, GraphTask, TaskGraph};
 pub use device::EmulatedDevice;
 pub use runtime::{
-    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, Reading,
-    Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics, TaskBuilder, TaskGroup,
-    TaskHandle,
+    Accept, Builder, CancelOnDrop, Clear, Explanation, LinkStatistics, LoopBuilder, Obstacle, Pending, PendingTask,
+    PendingTasks, Reading, Recorder, Recording, ResultFuture, RunningTask, Runtime, Scope, Stall, Statistics,
+    TaskBuilder, TaskGroup, TaskHandle, WaitReason, WaitStep,
 };
 #[doc(hidden)] // inference finds them
 pub use runtime::{LoopBody, Returning};

@@ -4,11 +4,14 @@
 //! important level that is written to standard error, so a user need not change the program to see events. Nothing here
 //! installs a subscriber; a subscriber that the program sets later takes over.
 //!
+//! A display of progress on the same terminal is taken away while a line is written ([`around_lines`]).
+//!
 //! Invariant: the environment is read once, at the first event or the first build.
 
 use crate::error::BuildError;
 use std::fmt::Arguments;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The variable that names the least important level to write.
 pub(crate) const VARIABLE: &str = "THALWEG_LOG";
@@ -47,7 +50,30 @@ pub(crate) fn check() -> Result<(), BuildError> {
 pub(crate) fn echo(level: &str, text: Arguments<'_>) {
     let Ok(written) = written() else { return };
     if number(level).is_ok_and(|level| level <= *written) && !tracing::dispatcher::has_been_set() {
-        eprintln!("thalweg {level}: {text}");
+        write(format_args!("thalweg {level}: {text}"));
+    }
+}
+
+/// A function that calls its argument at a moment when a line can be written to standard error.
+type Around = fn(&mut dyn FnMut());
+
+/// What is called around each line, and the process that has set it. In a child of `fork` there is no display, and its
+/// locks may stay locked.
+static AROUND: OnceLock<Around> = OnceLock::new();
+static SET_IN: AtomicU32 = AtomicU32::new(0);
+
+/// Calls `around` around every line that is written from now on.
+pub(crate) fn around_lines(around: Around) {
+    let _ = AROUND.set(around); // it is always the same function
+    SET_IN.store(std::process::id(), Ordering::Relaxed);
+}
+
+/// Writes a line to standard error.
+pub(crate) fn write(line: Arguments<'_>) {
+    let around = AROUND.get().filter(|_| SET_IN.load(Ordering::Relaxed) == std::process::id());
+    match around {
+        Some(around) => around(&mut || eprintln!("{line}")),
+        None => eprintln!("{line}"),
     }
 }
 
@@ -55,7 +81,7 @@ pub(crate) fn echo(level: &str, text: Arguments<'_>) {
 #[cold]
 pub(crate) fn tell(text: Arguments<'_>) {
     tracing::warn!("{text}");
-    eprintln!("thalweg: {text}"); // many programs have no subscriber
+    write(format_args!("thalweg: {text}")); // many programs have no subscriber
 }
 
 /// Logs an event: `log!(warn, "cannot write {path}")`.

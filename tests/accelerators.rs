@@ -505,7 +505,7 @@ fn module_that_the_device_refuses_fails_its_task_alone() {
     let modules = [
         (Module::new("macros").opencl(text), "clSetKernelArg"),
         (Module::new("broken").opencl("__kernel void f(__global float *y, ulong first) { nonsense; }"), "nonsense"),
-        (Module::new("spirv").spirv(&[3, 2, 35, 7]), "takes no such SPIR-V"),
+        (Module::new("spirv").spirv(&[3, 2, 35, 7]), "does not support this SPIR-V"),
         (Module::new("other").cuda("extern \"C\" __global__ void f(float *y) {}"), "no code for OpenCL"),
     ];
     for (module, expected) in modules {

@@ -150,7 +150,7 @@ fn on_both(test: impl Fn(&Settings)) {
 #[test]
 fn replays_are_launched_as_graphs() {
     on_both(|settings| {
-        let Some(report) = report(settings, "graphs::steady") else { return };
+        let Some(report) = report(settings, "graphs::steady_replays_become_graphs") else { return };
         let (tasks, replays) = (graphs::CHAINS * (graphs::LENGTH + 1), graphs::REPLAYS);
         let others = report.calls() - report.launches();
         println!(
@@ -169,7 +169,7 @@ fn replays_are_launched_as_graphs() {
 #[test]
 fn replays_with_new_parameters_update_graphs() {
     on_both(|settings| {
-        let Some(report) = report(settings, "graphs::changing") else { return };
+        let Some(report) = report(settings, "graphs::changing_arguments_update_graphs") else { return };
         let changes = report.of("cuGraphExecKernelNodeSetParams_v2") + report.of("hipGraphExecKernelNodeSetParams");
         assert!(changes > 0 && report.of("graph launches") > 0, "{report:?}");
     });
@@ -178,11 +178,15 @@ fn replays_with_new_parameters_update_graphs() {
 #[test]
 fn replays_on_two_devices_use_graphs() {
     on_both(|settings| {
-        let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::on_two_devices") else {
+        let Some(report) =
+            report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::chains_on_two_devices_become_graphs")
+        else {
             return;
         };
         assert!(report.of("graph launches") > 0, "{report:?}");
-        for program in ["graphs::for_one_device", "graphs::spread"] {
+        for program in
+            ["graphs::tasks_for_one_device_become_graphs_there", "graphs::spread_loops_become_one_graph_per_device"]
+        {
             let report =
                 self::report(&settings.clone().with("STANDIN_DEVICES", 2), program).expect("the stand-in is available");
             assert!(report.of("graph launches") > 0, "{program} {report:?}");
@@ -193,7 +197,7 @@ fn replays_on_two_devices_use_graphs() {
 #[test]
 fn replays_with_scratch_memory_use_graphs() {
     on_both(|settings| {
-        let Some(report) = report(settings, "graphs::scratch") else { return };
+        let Some(report) = report(settings, "graphs::graphs_may_use_scratch_memory") else { return };
         assert!(report.of("graph launches") > 0, "{report:?}");
     });
 }
@@ -201,7 +205,11 @@ fn replays_with_scratch_memory_use_graphs() {
 #[test]
 fn replays_of_indexed_tasks_use_graphs() {
     on_both(|settings| {
-        let Some(report) = report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::indexed") else { return };
+        let Some(report) =
+            report(&settings.clone().with("STANDIN_DEVICES", 2), "graphs::graphs_of_indexed_loops_keep_results")
+        else {
+            return;
+        };
         assert!(report.of("graph launches") > 0, "{report:?}");
     });
 }
@@ -209,7 +217,7 @@ fn replays_of_indexed_tasks_use_graphs() {
 #[test]
 fn replays_use_graphs_when_replicas_are_evicted_in_between() {
     on_both(|settings| {
-        let Some(report) = report(settings, "graphs::evicted") else { return };
+        let Some(report) = report(settings, "graphs::eviction_between_replays_keeps_results") else { return };
         assert!(report.of("graph launches") > 0, "{report:?}");
     });
 }
@@ -219,7 +227,9 @@ fn device_loss_during_replays_is_survived() {
     on_both(|settings| {
         for operation in [2, 20, 60] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_LOSE", format!("0:{operation}"));
-            let Some(report) = report(&settings, "graphs::loss") else { return };
+            let Some(report) = report(&settings, "graphs::device_loss_during_replays_keeps_readable_data") else {
+                return;
+            };
             assert!(report.of("graph launches") > 0, "{operation} {report:?}");
         }
     });
@@ -231,7 +241,7 @@ fn random_replays_on_devices_match_sequential_execution() {
     on_both(|settings| {
         for memory in [1 << 20, 4500] {
             let settings = settings.clone().with("STANDIN_DEVICES", 2).with("STANDIN_MEMORY", memory);
-            let Some(report) = report(&settings, "graphs::random_programs") else { return };
+            let Some(report) = report(&settings, "graphs::random_replays_match_direct_execution") else { return };
             assert!(report.of("graph launches") > 0, "{report:?}");
         }
     });
@@ -244,18 +254,23 @@ fn opencl_replays_are_launched_as_command_buffers() {
     let Some(settings) = opencl_gpu() else { return };
     let settings = settings.with("POCL_DEVICES", "pthread pthread");
     let of = |program: &str| report(&settings, program).expect("the layer was built");
-    let (report, tasks) = (of("graphs::steady"), graphs::CHAINS * (graphs::LENGTH + 1));
+    let (report, tasks) = (of("graphs::steady_replays_become_graphs"), graphs::CHAINS * (graphs::LENGTH + 1));
     assert_eq!(report.of("graph launches"), graphs::REPLAYS as i64 - 1, "{report:?}");
     assert_eq!(report.launches(), tasks as i64, "only the first replay launches kernels one by one");
     // Of three replays with the same values, the second makes a command buffer and the third reuses it.
-    let report = of("graphs::changing");
+    let report = of("graphs::changing_arguments_update_graphs");
     assert_eq!((report.of("graph launches"), report.launches()), (2 * 20 * 2, 2 * 20 * 5), "{report:?}");
-    for program in ["graphs::scratch", "graphs::evicted", "graphs::on_two_devices", "graphs::random_programs"] {
+    for program in [
+        "graphs::graphs_may_use_scratch_memory",
+        "graphs::eviction_between_replays_keeps_results",
+        "graphs::chains_on_two_devices_become_graphs",
+        "graphs::random_replays_match_direct_execution",
+    ] {
         let report = of(program);
         assert!(report.of("graph launches") > 0, "{program} {report:?}");
     }
-    _ = of("graphs::for_one_device");
-    _ = of("graphs::spread");
+    _ = of("graphs::tasks_for_one_device_become_graphs_there");
+    _ = of("graphs::spread_loops_become_one_graph_per_device");
 }
 
 /// On cores, recorded tasks are also submitted as one, but launched one by one.
@@ -266,15 +281,15 @@ fn opencl_replays_on_cores_match_sequential_execution() {
     }
     let settings = OPENCL.clone().with("POCL_DEVICES", "pthread pthread");
     for program in [
-        "steady",
-        "changing",
-        "scratch",
-        "evicted",
-        "indexed",
-        "on_two_devices",
-        "for_one_device",
-        "spread",
-        "random_programs",
+        "steady_replays_become_graphs",
+        "changing_arguments_update_graphs",
+        "graphs_may_use_scratch_memory",
+        "eviction_between_replays_keeps_results",
+        "graphs_of_indexed_loops_keep_results",
+        "chains_on_two_devices_become_graphs",
+        "tasks_for_one_device_become_graphs_there",
+        "spread_loops_become_one_graph_per_device",
+        "random_replays_match_direct_execution",
     ] {
         drivers::run_own(&settings, &format!("graphs::{program}")).expect("the layer was built");
     }

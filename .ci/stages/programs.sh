@@ -4,7 +4,7 @@ build_examples
 step "tests of the benchmarks' numerics, of the examples, the guide and the command line"
 # All members at once, as the examples are built: with the same features, so that nothing is compiled again.
 cargo test --release --quiet --test mz --test lanes --test cg_numerics --test guide --test originals --test programs \
-    --test numpy --test doctor --test kernel --bin thalweg --example jacobi --example 09_own_scheduler --example quicksort \
+    --test numpy --test doctor --test kernel --test trace --test sim --bin thalweg --example jacobi --example 09_own_scheduler --example quicksort \
     --example schedulers --example matmul --example fft2d
 step "examples, verified"
 example hello
@@ -47,6 +47,16 @@ for benchmark in bt sp lu; do
     done
 done
 target/release/thalweg topo --units 1:CPU:1,1:EMU:1
+
+step "traces of the examples"
+for mistake in small-tasks wide-region ping-pong; do
+    trace=target/sweeps-$mistake.thw
+    example sweeps --units 1:CPU:1,1:EMU:1 --mistake $mistake --trace "$trace"
+    target/release/thalweg trace "$trace" --check "failed=0" --html "$trace.html" --perfetto "$trace.pftrace" --paraver "$trace"
+done
+target/release/thalweg trace target/sweeps-ping-pong.thw --check "copies>100"
+THALWEG_TRACE=target/jacobi.thw THALWEG_TRACE_ACCESSES=1 example jacobi --size 32 --block 16 --units 2:CPU:1
+target/release/thalweg sim target/jacobi.thw --scheduler stealing,eft
 
 step "machines that are simulated"
 for machine in machines/*.toml; do

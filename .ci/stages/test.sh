@@ -3,5 +3,7 @@ step "tests"
 cargo test -p thalweg --all-features
 step "tests of the compiler of loops"
 cargo test --quiet -p thalweg-loops -p thalweg-macros
+step "tests of the format of traces and of the tools that show them"
+cargo test --quiet -p thalweg-trace --features sqlite
 step "the guide's code"
 cargo test --quiet -p thalweg-guide --doc

@@ -110,7 +110,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
         }
     }
     let cases =
-        ["a chain of tasks", "the same, replayed", "tasks on 64 arrays by turns", "the same by turns, replayed"];
+        ["a chain of tasks", "the same, replayed", "tasks on 64 arrays in rotation", "the same in rotation, replayed"];
     let bare = median(&by_hand);
     let mut figures = vec![("bare calls, one stream", "bare", bare, None)];
     figures.extend(cases.into_iter().zip(&of_tasks).map(|(case, times)| {

@@ -101,7 +101,7 @@ pub(crate) fn measure(setting: &Setting) -> Result<Vec<Row>> {
         table.row(case, [Some(format!("{value:.2}"))]);
     }
     table.row("control: hidden, one block at a time", [Some(format!("{:.0} %", in_turn * 100.0))]);
-    table.row("hidden of the shorter", [Some(format!("{:.0} %", hidden * 100.0))]);
+    table.row("hidden share of the shorter", [Some(format!("{:.0} %", hidden * 100.0))]);
     table.print(&format!("Copies hidden by kernels, {} MiB, {}", setting.bytes >> 20, setting.units));
     let row =
         |case: &str, value, unit| Row { question: "overlap", case: case.to_owned(), contender: "thalweg", value, unit };

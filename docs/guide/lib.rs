@@ -1,4 +1,4 @@
-//! The guide's chapters as rustdoc, so that `cargo test` compiles and runs each of their Rust blocks.
+//! The guide's chapters and the README as rustdoc, so that `cargo test` compiles and runs each of their Rust blocks.
 //!
 //! Programs do not use this crate. `tests/guide.rs` checks that the list below contains every chapter.
 
@@ -38,3 +38,6 @@ chapters! {
     costs,
     simulation,
 }
+
+#[doc = include_str!("../../README.md")]
+pub mod readme {}

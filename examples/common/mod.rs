@@ -1,4 +1,4 @@
-//! Shared parts of the example programs: the flags that describe the machine, the progress bar, and the end of a
+//! Shared parts of the example programs: the flags that describe the machine and what is displayed, and the end of a
 //! run.
 //!
 //! Nothing here submits a task. Exit status: 0 verified or not compared, 1 not verified or failed, 2 bad values.
@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::TypedValueParser;
-use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use thalweg::{Builder, Runtime, SimulatedMachine};
 
 /// The result of a program, which fails with a rejected task, a failed task, or an error outside the runtime.
@@ -33,7 +32,7 @@ pub(crate) struct Machine {
     /// Write a trace of the run to a file, for `thalweg trace FILE`
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Show no progress bar, even on a terminal
+    /// Show no progress on standard error
     #[arg(long)]
     no_progress: bool,
 }
@@ -101,6 +100,7 @@ impl Machine {
 
     fn build(&self, describe: impl FnOnce(Builder) -> Builder) -> Result<Runtime> {
         let mut builder = describe(Runtime::builder()).scheduler(&self.scheduler).use_current_thread(true);
+        builder = builder.progress(!self.no_progress);
         if let Some(units) = &self.units {
             builder = builder.compute_units(units);
         }
@@ -131,19 +131,6 @@ impl Machine {
     #[allow(dead_code, reason = "not every program needs it")]
     pub(crate) fn is_simulated(&self) -> bool {
         self.simulate.is_some()
-    }
-
-    /// Returns a progress bar of `steps` steps, which disappears when dropped. It draws only if standard error is a
-    /// terminal.
-    #[allow(dead_code, reason = "not every program has steps to show")]
-    pub(crate) fn progress(&self, steps: usize) -> ProgressBar {
-        if self.no_progress {
-            return ProgressBar::hidden();
-        }
-        let style = ProgressStyle::with_template("{bar:40} {pos}/{len}, {eta} left");
-        ProgressBar::new(steps as u64)
-            .with_style(style.expect("the template is valid"))
-            .with_finish(ProgressFinish::AndClear)
     }
 }
 

@@ -70,7 +70,6 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
         }
         Ok::<_, std::io::Error>(streams)
     })?;
-    let progress = flags.machine.progress(senders * messages);
     let start = Instant::now();
     let sums: Vec<f64> = if serial {
         let mut sums = vec![0.0; senders];
@@ -79,7 +78,6 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
             for _ in 0..messages {
                 network.block_on(receive(&mut stream, &mut samples))?;
                 *sum += energy(&samples);
-                progress.inc(1);
             }
         }
         sums
@@ -98,12 +96,8 @@ fn run(flags: &Flags, rt: &Runtime) -> common::Result<Outcome> {
                     handle.spawn(async move { receive(&mut *stream.lock().await, &mut samples).await }).await?
                 })
                 .submit()?;
-            let done = progress.clone();
             rt.task("energy", (buffer.input(), sums.slice(sender).inout()))
-                .cpu(move |_, (samples, sum)| {
-                    sum[0] += energy(samples);
-                    done.inc(1);
-                })
+                .cpu(move |_, (samples, sum)| sum[0] += energy(samples))
                 .submit()?;
         }
         rt.wait()?;

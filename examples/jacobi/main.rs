@@ -31,7 +31,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use common::{Machine, Outcome, integer};
-use indicatif::ProgressBar;
 use ndarray::Array2;
 use reach::Reach;
 use sweep::{before, largest_change, relax, relax_often};
@@ -82,11 +81,9 @@ fn positive(text: &str) -> Result<f64, String> {
 fn main() -> ExitCode {
     let options = Options::parse();
     options.machine.run(|rt| {
-        let progress = options.machine.progress(100);
         let start = rt.now();
-        let solution = solve(rt, &options, &progress)?;
+        let solution = solve(rt, &options)?;
         let elapsed = rt.now() - start;
-        drop(progress);
         if rt.is_simulated() {
             println!("{0} x {0} unknowns, {1} sweeps", options.size, solution.sweeps);
             return Ok(Outcome { elapsed, verified: None });
@@ -110,7 +107,7 @@ struct Solution {
 }
 
 /// Sweeps until the error is certain to be within the tolerance, or the limit of sweeps is reached.
-fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Result<Solution> {
+fn solve(rt: &Runtime, options: &Options) -> common::Result<Solution> {
     let grid = Grid::new(options.size);
     let field = || match rt.is_simulated() {
         true => Ok(rt.zeros([grid.points; 2])),
@@ -120,7 +117,6 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
 
     let most = options.max_iterations.unwrap_or(if rt.is_simulated() { SIMULATED_SWEEPS } else { 1_000_000 });
     let mut sweeps = 0;
-    let mut first_bound = None;
     let mut measured: Option<Data<f64>> = None;
     let mut between = if options.replay { Some(record_sweeps(rt, options.block, &old, &new)?) } else { None };
     while sweeps < most {
@@ -150,9 +146,6 @@ fn solve(rt: &Runtime, options: &Options, progress: &ProgressBar) -> common::Res
             if bound <= options.tolerance && !rt.is_simulated() {
                 break;
             }
-            let first = *first_bound.get_or_insert(bound);
-            let done = (first / bound).ln() / (first / options.tolerance).ln();
-            progress.set_position((100.0 * done) as u64);
         }
     }
     let bound = match measured {
@@ -333,7 +326,7 @@ mod tests {
     fn solved(units: &str, flags: &[&str]) -> Solution {
         let rt = Runtime::builder().compute_units(units).use_current_thread(true).build().unwrap();
         let options = Options::parse_from([&["jacobi"], flags].concat());
-        solve(&rt, &options, &ProgressBar::hidden()).unwrap()
+        solve(&rt, &options).unwrap()
     }
 
     #[test]
@@ -412,7 +405,7 @@ mod tests {
             for units in ["1:OPENCL:1", "1:CPU:1,1:OPENCL:1"] {
                 let Some(rt) = testing::accelerated(units) else { return };
                 let options = Options::parse_from([&["jacobi"], &flags[..]].concat());
-                let other = solve(&rt, &options, &ProgressBar::hidden()).unwrap();
+                let other = solve(&rt, &options).unwrap();
                 assert_eq!((other.sweeps, other.bound), (first.sweeps, first.bound), "{units}");
                 assert_eq!(other.u, first.u, "{units}");
             }

@@ -92,7 +92,7 @@ fn main() -> ExitCode {
         let elapsed = rt.now() - start;
         // A CPU unit may run a task in between, and then needs its inputs on the host.
         let has_cores = rt.configuration().contains("CPU");
-        println!("{home} copies home before the last task");
+        println!("{home} copies to the host before the last task");
         Ok(Outcome { elapsed, verified: Some(right && (has_cores || home == 0)) })
     })
 }

@@ -141,6 +141,11 @@ impl Memories {
         self.release(space, bytes);
     }
 
+    /// Returns the bytes of replicas that are leaving this space.
+    pub(crate) fn leaving(&self, space: SpaceId) -> u64 {
+        self.spaces[space.index()].leaving_bytes
+    }
+
     /// Whether replicas are leaving this space.
     pub(crate) fn is_left(&self, space: SpaceId) -> bool {
         self.spaces[space.index()].leaving_bytes > 0

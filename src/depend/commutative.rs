@@ -18,6 +18,7 @@
 //! 3. Under the lock of a line tasks are moved, and nothing else is done. None is run, none is dropped.
 
 use super::OwnedTask;
+use crate::ids::DataId;
 use crate::region::Block;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -31,6 +32,7 @@ const MOST_NESTED: u32 = 4;
 
 /// The queue in which the members of a group wait for their turn at one part.
 pub(crate) struct Line {
+    data: DataId,
     /// The part as it was when the line was made.
     part: Block,
     outer: Option<Arc<Line>>,
@@ -68,9 +70,9 @@ pub(crate) struct Turns {
 }
 
 impl Line {
-    /// Returns the line of a group that begins at `part`.
-    pub(super) fn new(part: Block) -> Arc<Self> {
-        Arc::new(Self { part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
+    /// Returns the line of a group that begins at this part of a data object.
+    pub(super) fn new(data: DataId, part: Block) -> Arc<Self> {
+        Arc::new(Self { data, part, outer: None, depth: 1, number: next_number(), queue: Mutex::default() })
     }
 
     /// Returns the line for `part`, which is the part that this line was made for or a piece of it.
@@ -79,7 +81,17 @@ impl Line {
             return self.clone();
         }
         let (outer, depth) = (Some(self.clone()), self.depth + 1);
-        Arc::new(Self { part, outer, depth, number: next_number(), queue: Mutex::default() })
+        Arc::new(Self { data: self.data, part, outer, depth, number: next_number(), queue: Mutex::default() })
+    }
+
+    /// Returns the data object and the part for which tasks wait here.
+    pub(super) fn place(&self) -> (DataId, &Block) {
+        (self.data, &self.part)
+    }
+
+    /// Calls `see` with each task that waits here, under the lock.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        self.queue.lock().waiting.iter().for_each(|(task, _)| see(task));
     }
 
     /// Returns the task if it gets its turn at once; otherwise the task waits inside.
@@ -153,6 +165,11 @@ impl Turns {
         self.all.dedup_by_key(|turn| turn.line.number);
     }
 
+    /// Visits the lines of the task, each with whether the task has its turn there.
+    pub(super) fn lines(&self) -> impl Iterator<Item = (&Arc<Line>, bool)> {
+        self.all.iter().enumerate().map(|(at, turn)| (&turn.line, at < self.got))
+    }
+
     /// Returns the line to wait in next, and whether to share the turn there.
     fn next(&self) -> Option<(Arc<Line>, bool)> {
         self.all.get(self.got).map(|turn| (turn.line.clone(), turn.shared))
@@ -198,12 +215,14 @@ mod tests {
     use super::*;
     use crate::depend::Own;
     use crate::depend::{Body, Kinds, Lane, Meta, Side, Submitting};
-    use crate::ids::TaskId;
+    use crate::ids::{DataId, TaskId};
     use crate::memory::{NoBody, Payload};
     use crate::sync::Pooled;
     use std::borrow::Cow;
     use std::panic::Location;
     use std::sync::OnceLock;
+
+    const DATA: DataId = DataId(0);
 
     /// Makes a ready task with a turn in each of these lines.
     fn task(id: u64, lines: &[&Arc<Line>]) -> OwnedTask {
@@ -249,7 +268,7 @@ mod tests {
 
     #[test]
     fn line_is_first_come_first_served_and_examines_no_waiting_task_twice() {
-        let line = Line::new(part(0..8));
+        let line = Line::new(DATA, part(0..8));
         let n = 10_000;
         let ready: Vec<_> = (0..n).filter_map(|id| take_turns(task(id, &[&line]))).collect();
         assert_eq!(ids(&ready), [0]);
@@ -259,7 +278,7 @@ mod tests {
 
     #[test]
     fn tasks_that_need_several_lines_do_not_deadlock() {
-        let lines = [Line::new(part(0..1)), Line::new(part(1..2)), Line::new(part(2..3))];
+        let lines = [Line::new(DATA, part(0..1)), Line::new(DATA, part(1..2)), Line::new(DATA, part(2..3))];
         let n = 300;
         // Every pair of lines, named in either order.
         let pair = |id: u64| [&lines[id as usize % 3], &lines[(id as usize + 1 + id as usize / 3 % 2) % 3]];
@@ -271,7 +290,7 @@ mod tests {
 
     #[test]
     fn pieces_of_a_part_exclude_the_whole_but_not_each_other() {
-        let whole = Line::new(part(0..8));
+        let whole = Line::new(DATA, part(0..8));
         let [left, right] = [part(0..4), part(4..8)].map(|piece| whole.within(piece));
         let mut running: Vec<_> = [&left, &right, &left, &whole, &right, &left]
             .into_iter()
@@ -292,7 +311,7 @@ mod tests {
 
     #[test]
     fn lines_of_bounded_depth_still_exclude() {
-        let mut line = Line::new(part(0..100));
+        let mut line = Line::new(DATA, part(0..100));
         let outermost = line.clone();
         for n in 1..100 {
             line = line.within(part(n..100));
@@ -306,7 +325,7 @@ mod tests {
 
     #[test]
     fn task_in_two_pieces_of_a_line_takes_it_once() {
-        let whole = Line::new(part(0..8));
+        let whole = Line::new(DATA, part(0..8));
         let [left, right] = [part(0..4), part(4..8)].map(|piece| whole.within(piece));
         let both = take_turns(task(0, &[&left, &whole, &right])).expect("no task was before it");
         assert!(take_turns(task(1, &[&left])).is_none());

@@ -357,7 +357,7 @@ impl Fragment {
             newcomer.wait_for(predecessor, *flow);
         }
         let order = match mode {
-            Mode::Commutative => Order::Line(Line::new(part.block())),
+            Mode::Commutative => Order::Line(Line::new(newcomer.data(), part.block())),
             Mode::Reduction(operation) if operation.is_accumulated() => Order::Replicas(Accumulation::new()),
             Mode::Reduction(operation) => Order::Lane(Lane::new(operation.is_in_any_order())),
             _ => Order::Free,

@@ -105,7 +105,7 @@ fn make_plain(
     let body = Bodiless::new(Kinds::NONE, |_| ()).at(pieces);
     let (join, ready) = make(tasks, (id, Cow::Borrowed("join"), location), body);
     if let Some(ready) = ready {
-        ready.finish(|_| unreachable!("nobody knows of a new join"));
+        ready.finish(|_| unreachable!("no task waits for a new join"));
     }
     join
 }

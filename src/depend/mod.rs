@@ -41,6 +41,7 @@ mod join;
 mod lists;
 mod mode;
 mod node;
+mod queues;
 mod recent;
 mod recorder;
 mod reduction;
@@ -70,9 +71,10 @@ pub(crate) use node::hand_made;
 pub(crate) use node::running;
 pub(crate) use node::{Away, Detachment, Hold, Leaving, Parked, Reception, Stop};
 pub(crate) use node::{
-    Body, Boxed, Entrance, Env, ExposedApart, ExposedTask, Group, Kinds, Lane, Meta, Own, OwnedTask, Parts, Side, Site,
-    Step, Submitting, SuspendedTasks, Task, TaskRef, Team, Told,
+    Body, Boxed, Entrance, Env, ExposedApart, ExposedTask, Group, Kinds, Lane, Meta, Own, OwnedTask, Parts, ShownTask,
+    Side, Site, Step, Submitting, SuspendedTasks, Task, TaskRef, Team, Told, Walk, WalkedTask,
 };
+pub(crate) use queues::{ReadyStage, TaskQueue};
 pub(crate) use recorder::Recorder;
 pub(crate) use reduction::{Combine, Contribution, combine_in_turn, let_in};
 pub(crate) use register::{FEW_ACCESSES, Leftover, register};

@@ -75,6 +75,15 @@ struct Early {
     ahead: u64,
 }
 
+/// Why a task waits in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It is ready, and this many members are combined before it is let in.
+    Early { before: u64 },
+    /// It has run, and this many contributions are combined before its own.
+    Combining { before: u64 },
+}
+
 /// The tickets of one task; most tasks have one.
 pub(super) type Tickets = SmallVec<[Ticket; 1]>;
 
@@ -162,6 +171,20 @@ impl Lane {
         if queue.is_early(member, *ahead, width) { None } else { queue.early.pop_first().map(|(_, early)| early) }
     }
 
+    /// Calls `see` with each task that waits here, under the lock. `width` is the number of tasks that run at once.
+    pub(super) fn visit(&self, width: usize, see: &mut dyn FnMut(&OwnedTask, Stage)) {
+        let queue = self.queue.lock();
+        for (member, early) in &queue.early {
+            let ahead = early.ahead.max(width.max(1) as u64);
+            see(&early.task, Stage::Early { before: (member + 1).saturating_sub(queue.past + ahead) });
+        }
+        for (number, contribution) in &queue.waiting {
+            let before = number.saturating_sub(queue.turn);
+            see(&contribution.task, Stage::Combining { before });
+            contribution.riders.iter().for_each(|rider| see(rider, Stage::Combining { before }));
+        }
+    }
+
     /// Hands in a contribution; returns `None` if another thread will take care of it.
     fn hand_in(&self, contribution: Contribution) -> Option<Step> {
         let mut queue = self.queue.lock();
@@ -236,6 +259,13 @@ impl Ticket {
 pub(super) fn issue_again(tickets: &[Ticket]) -> Tickets {
     tickets.iter().for_each(|ticket| ticket.lane.begin_anew());
     tickets.into()
+}
+
+impl Ticket {
+    /// Returns the lane that the ticket is for.
+    pub(super) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
 }
 
 impl Contribution {

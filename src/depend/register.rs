@@ -14,7 +14,7 @@ use super::recorder::Recorder;
 use super::reduction::{Lane, Ticket};
 use super::{AccessRecord, Accumulation, Datum, Mode, OwnedTask, Side, Submitting, TaskRef};
 use crate::error::SubmitError;
-use crate::ids::TaskId;
+use crate::ids::{DataId, TaskId};
 use crate::region::{Block, Part};
 use crate::sync::{Flow, LockGuard};
 use arrayvec::ArrayVec;
@@ -130,6 +130,11 @@ impl<'a> Newcomer<'a> {
         let stamp = stamp(task.shared().id);
         let (last_join, leftover) = (LastJoin::default(), None);
         Self { task, accesses, current: 0, stamp, latest: 0, recorder, after: None, last_join, leftover }
+    }
+
+    /// Returns the data object whose access is being entered.
+    pub(super) fn data(&self) -> DataId {
+        self.accesses[self.current].datum.id
     }
 
     /// Enters one of the accesses, which probably adjoins the access entered last into the same history.

@@ -37,7 +37,7 @@ impl<T> Shares<T> {
     pub(super) fn blocks(&self) -> impl Iterator<Item = (&T, Block)> {
         self.all.iter().flat_map(|(task, parts)| {
             let around = parts[1..].iter().fold(parts[0], |around, part| around.hull(part));
-            let is_one = around.volume() == parts.iter().map(Block::volume).sum();
+            let is_one = around.volume() == parts.iter().map(Block::volume).sum::<usize>();
             let (one, several) = if is_one { (Some(around), &[][..]) } else { (None, &parts[..]) };
             one.into_iter().chain(several.iter().copied()).map(move |block| (task, block))
         })

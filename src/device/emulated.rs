@@ -159,7 +159,7 @@ impl EmulatedDevice {
             return Some(format!("a speed of {speed} cannot be emulated; try one from {LEAST_SPEED} to 1"));
         }
         if rate.is_nan() || rate < 1.0 {
-            return Some(format!("{rate} bytes a second cannot be emulated; try a number from 1 upwards"));
+            return Some(format!("{rate} bytes a second cannot be emulated; try 1 or more"));
         }
         if latency > LONGEST_LATENCY {
             return Some(format!(
@@ -234,7 +234,7 @@ impl Device for Emulated {
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
         if self.copies.fetch_add(1, Ordering::Relaxed) == self.description.failing_copy {
-            let (device, what) = (self.name.clone(), "as its script says".to_owned());
+            let (device, what) = (self.name.clone(), "scripted fault".to_owned());
             return Err(DeviceError::Call { device, call: "copy", api: API, code: -1, what });
         }
         let start = Instant::now();
@@ -255,7 +255,7 @@ impl Device for Emulated {
 impl Synchronous for Emulated {
     fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError> {
         if self.tasks.fetch_add(1, Ordering::Relaxed) >= self.description.lost_after_tasks {
-            return Err(DeviceError::Lost { device: self.name.clone(), what: "as its script says".to_owned() });
+            return Err(DeviceError::Lost { device: self.name.clone(), what: "scripted fault".to_owned() });
         }
         let start = Instant::now();
         body();

@@ -93,7 +93,7 @@ impl Shared {
 /// Visits the keys that are not done before this task ends: those of the task itself, of its groups, and of the
 /// children of its parent and of the ancestors. The parent is known for suspended tasks; if one of these waits for its
 /// children, the search continues from that task to the levels above.
-fn keys(
+pub(super) fn keys(
     task: &Task,
     body: &(dyn Body + 'static),
     parent: Option<&Option<Arc<Domain>>>,
@@ -120,7 +120,7 @@ fn describe(steps: &[Step<'_>]) -> String {
     if let Some(last) = shown.last()
         && (!last.task.shared().internal || shown.len() == 1)
     {
-        words.push(format!("`{}` is waited for here", last.task.shared().name));
+        words.push(format!("this call waits for `{}`", last.task.shared().name));
     }
     words.join(", and ")
 }
@@ -129,24 +129,25 @@ fn describe(steps: &[Step<'_>]) -> String {
 fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     let (first, then) = (before.task.shared(), step.task.shared());
     let who = match then.internal {
-        true => format!("what `{}` asks for", then.name),
+        true => format!("the request of `{}`", then.name),
         false => format!("`{}`, submitted at {},", then.name, then.location),
     };
     match step.behind {
         Behind::Waits => format!("{who} waits for `{}`", first.name),
         Behind::Beneath => format!("{who} continues when `{}` has ended", first.name),
         Behind::Edge => {
-            let by = conflict(before, step).map_or_else(String::new, |access| format!(" by its access to {access}"));
+            let by = conflict(before.body, step.body);
+            let by = by.map_or_else(String::new, |access| format!(" by its access to {access}"));
             format!("{who} comes after `{}`{by}", first.name)
         }
     }
 }
 
-/// Returns an access of the second task that conflicts with one of the first.
-fn conflict(before: &Step<'_>, step: &Step<'_>) -> Option<String> {
+/// Describes an access in the second body that conflicts with one in the first.
+pub(super) fn conflict(first: &(dyn Body + 'static), then: &(dyn Body + 'static)) -> Option<String> {
     let mut found = None;
-    before.body.accesses(&mut |held| {
-        step.body.accesses(&mut |access: AccessRecord<'_>| {
+    first.accesses(&mut |held| {
+        then.accesses(&mut |access: AccessRecord<'_>| {
             if found.is_none() && held.conflicts_with(&access) {
                 found = Some(format!("{} ({}) of {}", access.datum.describe(access.block), access.mode, access.datum));
             }

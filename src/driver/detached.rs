@@ -4,7 +4,7 @@
 //! only observes them.
 
 use super::watch::RunningTask;
-use crate::depend::Detachment;
+use crate::depend::{Detachment, OwnedTask};
 use crate::ids::{TaskId, UnitId};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -48,9 +48,19 @@ impl Away {
         self.ended.iter().map(|ended| ended.load(Ordering::Relaxed))
     }
 
+    /// Calls `see` with each task that currently waits, and the unit that ran its body. The task does not end
+    /// meanwhile.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, UnitId)) {
+        self.detachments().iter().for_each(|detachment| _ = detachment.look(&mut *see));
+    }
+
+    fn detachments(&self) -> Vec<Arc<Detachment>> {
+        self.tasks.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Returns the tasks that currently wait, the oldest first.
     pub(super) fn tasks(&self) -> Vec<RunningTask> {
-        let detachments: Vec<_> = self.tasks.lock().values().filter_map(Weak::upgrade).collect();
+        let detachments = self.detachments();
         let see = |detachment: &Arc<Detachment>| detachment.look(|task, unit| RunningTask::of(unit, task, task.body()));
         let mut tasks: Vec<_> = detachments.iter().filter_map(see).collect();
         tasks.sort_unstable_by_key(|task| task.task);

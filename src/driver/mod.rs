@@ -5,7 +5,7 @@
 //! lead, and [`simulated`]. A driver never decides which task runs next or which bytes it needs. Their common parts are
 //! in this folder: [`shared`] contains the state that all threads of a runtime share, and is a part of the driver; it
 //! uses the counters ([`progress`]), the list of waiting threads ([`waiters`]), the deadlock detection ([`deadlock`]),
-//! the [`window`] and the [`watch`]. The public interface, `runtime/`, holds one driver or the other and uses only the
+//! the [`window`], the [`watch`] and the [`reasons`] for waiting. The public interface, `runtime/`, holds one driver or the other and uses only the
 //! functions declared here.
 //!
 //! The shared state scales because a task touches little of it: the word of submissions costs one addition per task,
@@ -24,8 +24,10 @@ pub(crate) mod deadlock;
 pub(crate) mod detached;
 pub(crate) mod inside;
 pub(crate) mod progress;
+pub(crate) mod reasons;
 mod replays;
 pub(crate) mod shared;
+mod sightings;
 #[cfg(feature = "sim")]
 pub(crate) mod simulated;
 #[cfg(not(feature = "sim"))]
@@ -82,7 +84,7 @@ pub(crate) trait Driver {
     /// outcome if that has already happened.
     fn leave(&self, task: OwnedTask, leaving: Leaving) -> Option<(OwnedTask, Outcome)> {
         drop((task, leaving));
-        unreachable!("a driver without memory lends out none")
+        unreachable!("a driver without memory exports none")
     }
 
     /// Frees a replica's memory.

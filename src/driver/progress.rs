@@ -203,6 +203,18 @@ impl Progress {
         (self.submitted.load(Ordering::Acquire) & NUMBER) - finished
     }
 
+    /// Returns the numbers of the user's tasks that have finished, and that were submitted so far. The second number
+    /// includes the few tasks of the runtime's own that have not finished.
+    pub(crate) fn of_users(&self) -> (u64, u64) {
+        let (mut all, mut internal) = (0, 0);
+        for slot in &self.finished {
+            internal += slot.internal.load(Ordering::Acquire);
+            all += slot.sum();
+        }
+        let submitted = self.submitted.load(Ordering::Acquire) & NUMBER;
+        (all.saturating_sub(internal), submitted.saturating_sub(internal))
+    }
+
     /// Returns what the host of a slot, and all other threads, have done so far.
     pub(crate) fn tally(&self, slot: usize) -> Tally {
         let own = self.finished[slot].sum();

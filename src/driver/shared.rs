@@ -12,7 +12,9 @@ use super::conflict::{ConflictDetector, Entered};
 use super::detached::Away;
 use super::inside;
 use super::progress::Progress;
+use super::reasons::{Queues, explain_all};
 use super::replays::Session;
+use super::sightings::Sightings;
 use super::waiters::Waiters;
 use super::watch::{Stall, Watch, begun_tasks};
 use super::window::Window;
@@ -65,6 +67,10 @@ pub(crate) struct Shared {
     pub(super) session: Session,
     pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
     watch: Watch,
+    /// Called by a thread of the program that has waited, when nothing is pending.
+    pub(crate) on_rest: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Since when tasks have been seen running.
+    pub(super) sightings: Sightings,
     /// The context of tasks that the runtime runs in host memory for itself.
     home: Context,
     /// The failure of the runtime itself, after which tasks may never finish.
@@ -113,6 +119,8 @@ impl Shared {
             session: Session::default(),
             interrupt: OnceLock::new(),
             watch,
+            on_rest: OnceLock::new(),
+            sightings: Sightings::default(),
             home: Context {
                 runtime: id,
                 entrance: Weak::new(),
@@ -263,7 +271,7 @@ impl Shared {
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
             Ok(()) => Outcome::Done(Span::default()),
             Err(Ran::Ended(outcome)) => outcome,
-            Err(Ran::Away(_)) => unreachable!("a task that runs here lends out nothing"),
+            Err(Ran::Away(_)) => unreachable!("a task that runs here is not detached"),
         };
         self.end_anywhere(task, outcome, None, ready);
     }
@@ -316,14 +324,36 @@ impl Shared {
     }
 
     /// Checks for a stall. Must be called by a waiting thread before it sleeps; see [`Watch::look`].
-    pub(super) fn watch(&self, first: bool) -> Option<Duration> {
+    pub(super) fn watch(&self, first: bool, queues: &dyn Queues) -> Option<Duration> {
         let stall = |duration| {
             let (running, waiting) = begun_tasks(&self.running, &self.machine);
             let (pending, outside) = (self.progress.pending(), self.away.tasks());
             let (runtime, placed) = (self.watch.name.clone(), self.engine.stall().unwrap_or_default());
-            Stall { runtime, duration, pending, running, waiting, outside, placed }
+            let reasons = explain_all(self, queues);
+            Stall { runtime, duration, pending, running, waiting, outside, placed, reasons }
         };
         self.watch.look(&self.progress, first, stall)
+    }
+
+    /// Must be called by a thread of the program at the end of a wait.
+    pub(super) fn rest(&self) {
+        if let Some(on_rest) = self.on_rest.get()
+            && self.progress.pending() == 0
+            && !self.is_in_child()
+        {
+            on_rest();
+        }
+    }
+
+    /// Whether the thread of a unit seems to be computing a body.
+    pub(crate) fn seems_busy(&self, unit: usize) -> bool {
+        // A guest may replace unit 0's host.
+        self.running[unit].seems_busy() || unit == 0 && self.running[self.machine.num_units()].seems_busy()
+    }
+
+    /// The runtime's name, if it has one.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.watch.name.as_deref()
     }
 
     /// Makes every waiting or idle thread check its condition again.

@@ -12,6 +12,7 @@
 #![allow(unsafe_code)] // inspects the tasks that other threads run
 
 use super::progress::Progress;
+use super::reasons::PendingTasks;
 use crate::depend::{Body, ExposedTask, Meta, Task};
 use crate::ids::{TaskId, UnitId};
 use crate::machine::Machine;
@@ -33,7 +34,7 @@ pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
 /// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
-/// `Display` writes all of it as one sentence.
+/// `Display` writes all of it as one sentence, and a line for each task that waits.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -63,6 +64,8 @@ pub struct Stall {
     pub outside: Vec<RunningTask>,
     /// The stages of tasks that wait for memory, copies or a unit, on machines that place tasks.
     pub placed: String,
+    /// What tasks wait for, each below one of the tasks that it waits for.
+    pub reasons: PendingTasks,
 }
 
 /// A task that a unit is running.
@@ -127,7 +130,7 @@ impl fmt::Display for Stall {
             f.write_str("no unit is running a body")?;
         }
         let lists = [("running: ", &self.running), ("waiting in a body: ", &self.waiting)];
-        let outside = ("to be ended from outside: ", &self.outside);
+        let outside = ("detached: ", &self.outside);
         let mut separator = if self.running.is_empty() { "; " } else { "" };
         for (heading, tasks) in lists.into_iter().chain([outside]).filter(|(_, tasks)| !tasks.is_empty()) {
             write!(f, "{separator}{heading}")?;
@@ -147,7 +150,12 @@ impl fmt::Display for Stall {
              runtime, waits forever if no other unit is free; so does a body that needs a lock held by a waiting \
              body below it (Context::wait_isolated may be called while holding a lock). If bodies simply take \
              this long, set Builder::report_stalls_after",
-        )
+        )?;
+        if self.reasons.any_waits() {
+            f.write_str(". What waits, and for what:")?;
+            self.reasons.write_tasks(f)?;
+        }
+        Ok(())
     }
 }
 
@@ -229,7 +237,7 @@ pub(super) fn begun_tasks(
     let (mut running, mut waiting) = (Vec::new(), Vec::new());
     for (slot, exposed) in slots.iter().enumerate() {
         let unit = machine.units()[if slot < machine.num_units() { slot } else { 0 }].id;
-        let see = |task: &Task, body: &(dyn Body + 'static), waits_at: Option<&'static Location<'static>>| {
+        let see = |task: &Task, body: &(dyn Body + 'static), waits_at: Option<&'static Location<'static>>, _: bool| {
             let list = if waits_at.is_some() { &mut waiting } else { &mut running };
             list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
         };

@@ -31,7 +31,7 @@ impl PlacementLock {
         self.placement.try_lock().unwrap_or_else(|| {
             assert!(
                 !is_asked_by(self.runtime),
-                "cannot use the runtime in its policy's call; try deciding from what the policy is told"
+                "cannot use the runtime in a call of its policy; try deciding from the policy's arguments"
             );
             self.placement.lock()
         })

@@ -33,7 +33,7 @@ pub(crate) use command::{Command, CopyOrder, Launch, ReplicaRef};
 pub(crate) use event::{CopyTime, Event, Nanos, Outcome, Span};
 pub(crate) use failures::{FailureLog, WaitBegun};
 pub(crate) use lock::PlacementLock;
-pub(crate) use placement::{Across, Hope, Needs, Placement, Traffic, bytes_in_each};
+pub(crate) use placement::{Across, CopyWait, Hope, MemoryWait, Needs, Placement, Traffic, Whereabouts, bytes_in_each};
 pub(crate) use queries::Counts;
 pub(crate) use scheduler::{Scheduler, is_asked_by};
 

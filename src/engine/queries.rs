@@ -1,7 +1,8 @@
 //! Queries to the engine. Callers never hold its lock: each query is answered under it.
 
-use super::placement::{Placement, Traffic};
+use super::placement::{Placement, Traffic, Whereabouts};
 use super::{Engine, FailureLog, Nanos, ReplicaRef};
+use crate::depend::OwnedTask;
 #[cfg(feature = "graph")]
 use crate::depend::{Recorder, TaskGraph};
 use crate::ids::{DataId, SpaceId, TaskId};
@@ -72,6 +73,11 @@ impl Engine {
         self.ask(counts).unwrap_or_default()
     }
 
+    /// Returns the traffic between each pair of spaces, and how long each unit has run tasks; empty without placement.
+    pub(crate) fn usage(&self) -> (Vec<((SpaceId, SpaceId), Traffic)>, Vec<Nanos>) {
+        self.ask(|placement| (placement.traffic(), placement.busy_ns().to_vec())).unwrap_or_default()
+    }
+
     /// Returns the times of tasks or units that the policy has learned, as text, if it has learned any.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {
@@ -85,6 +91,21 @@ impl Engine {
     /// Describes in words where every placed task is, for diagnosis when nothing moves.
     pub(crate) fn stall(&self) -> Option<String> {
         self.ask(Placement::stall)
+    }
+
+    /// Calls `see` with each placed task that no driver has, under the lock.
+    pub(crate) fn visit_placed(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        self.ask(|placement| placement.visit(see));
+    }
+
+    /// Returns where a placed task is, and what it waits for; `None` if it is not placed.
+    pub(crate) fn whereabouts(&self, task: TaskId) -> Option<Whereabouts> {
+        self.placement.as_ref()?.look().and_then(|mut placement| placement.whereabouts(task))
+    }
+
+    /// Returns the number of tasks that run at once.
+    pub(crate) fn width(&self) -> usize {
+        self.width
     }
 
     fn ask<R>(&self, question: impl FnOnce(&Placement) -> R) -> Option<R> {

@@ -99,7 +99,7 @@ impl Scheduler {
             return self.policy.ready(task, view);
         }
         let (id, name) = (task.id, task.name.clone());
-        self.call(format_args!("it was told that {id} `{name}` is ready"), |policy| policy.ready(task, view));
+        self.call(format_args!("it was notified that {id} `{name}` is ready"), |policy| policy.ready(task, view));
     }
 
     /// Calls [`Policy::next`].
@@ -114,19 +114,19 @@ impl Scheduler {
 
     /// Calls [`Policy::in_flight`].
     pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
-        self.call(format_args!("it was told how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
+        self.call(format_args!("it was notified how many tasks {unit} has"), |policy| policy.in_flight(unit, tasks));
     }
 
     /// Calls [`Policy::finished`].
     pub(super) fn finished(&mut self, sample: &Sample) {
         let Sample { task, name, .. } = sample;
-        self.call(format_args!("it was told that {task} `{name}` has run"), |policy| policy.finished(sample));
+        self.call(format_args!("it was notified that {task} `{name}` has run"), |policy| policy.finished(sample));
     }
 
     /// Calls [`Policy::failed`].
     pub(super) fn failed(&mut self, sample: &Sample) {
         let Sample { task, name, .. } = sample;
-        self.call(format_args!("it was told that {task} `{name}` has failed"), |policy| policy.failed(sample));
+        self.call(format_args!("it was notified that {task} `{name}` has failed"), |policy| policy.failed(sample));
     }
 
     /// Calls [`Policy::looks_ahead`].
@@ -137,22 +137,22 @@ impl Scheduler {
     /// Calls [`Policy::submitted`].
     pub(super) fn submitted(&mut self, task: &SubmittedTask<'_>) {
         let SubmittedTask { id, name, .. } = task;
-        self.call(format_args!("it was told that {id} `{name}` was submitted"), |policy| policy.submitted(task));
+        self.call(format_args!("it was notified that {id} `{name}` was submitted"), |policy| policy.submitted(task));
     }
 
     /// Calls [`Policy::skipped`].
     pub(super) fn skipped(&mut self, task: TaskId) {
-        self.call(format_args!("it was told that {task} was skipped"), |policy| policy.skipped(task));
+        self.call(format_args!("it was notified that {task} was skipped"), |policy| policy.skipped(task));
     }
 
     /// Calls [`Policy::copied`].
     pub(super) fn copied(&mut self, copy: &CopySample) {
-        self.call(format_args!("it was told of a copy to {}", copy.to), |policy| policy.copied(copy));
+        self.call(format_args!("it was notified of a copy to {}", copy.to), |policy| policy.copied(copy));
     }
 
     /// Calls [`Policy::data_moved`].
     pub(super) fn data_moved(&mut self) {
-        self.call(format_args!("it was told that data lie elsewhere"), |policy| policy.data_moved());
+        self.call(format_args!("it was notified that data have moved"), |policy| policy.data_moved());
     }
 
     /// Calls [`Policy::affinity`].
@@ -229,7 +229,7 @@ impl Scheduler {
         let breach = |message| Breach {
             task: None,
             problem: format!("it panicked when {when}: {message}"),
-            remedy: "a policy that answers whatever it is told",
+            remedy: "a policy that handles every call",
         };
         answer.map_err(|message| own.breach = Some(breach(message))).ok()
     }

@@ -109,7 +109,7 @@ pub enum DeviceError {
         interface: &'static str,
     },
     /// An argument is in the memory of another device than the one that would run the kernel.
-    #[error("cannot launch kernel `{kernel}`: an argument lies in the memory of another part's device, {problem}")]
+    #[error("cannot launch kernel `{kernel}`: an argument is in the memory of another part's device, {problem}")]
     Elsewhere {
         /// The kernel's name.
         kernel: String,
@@ -117,9 +117,7 @@ pub enum DeviceError {
         problem: &'static str,
     },
     /// A loop over teams and threads would exceed a limit of a device.
-    #[error(
-        "cannot launch the loop `{kernel}`: it asks for {requested} {what}, and there are at most {limit}; try less"
-    )]
+    #[error("cannot launch the loop `{kernel}`: it requests {requested} {what}, but the limit is {limit}; try less")]
     Limit {
         /// The function that the loop is in.
         kernel: String,

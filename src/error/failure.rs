@@ -84,7 +84,7 @@ impl fmt::Display for FailureReason {
             Self::Cancelled => f.write_str("cancelled"),
             Self::Abandoned => f.write_str("abandoned: a guard was dropped unfinished; try `finish` or `fail` on each"),
             Self::Policy { policy, problem } => {
-                write!(f, "cannot go on with policy `{policy}`: {problem}. `stealing` has taken its place")
+                write!(f, "cannot continue with policy `{policy}`: {problem}. `stealing` has replaced it")
             }
         }
     }
@@ -245,17 +245,18 @@ impl fmt::Display for TaskFailure {
                 let left_out = tasks - 1;
                 write!(
                     f,
-                    "failed: by a chain of {tasks} tasks ({left_out} are left out here), which begins with {first}"
+                    "failed: by a chain of {tasks} tasks ({left_out} are omitted here) that begins with {first}"
                 )?;
             }
             _ if level.is_beyond() => {
-                f.write_str("failed: by errors nested in each other (the innermost are left out here)")?
+                f.write_str("failed: by errors nested in each other (the innermost are omitted here)")?
             }
             _ => write!(f, "{}", self.reason)?,
         }
         match self.skipped() {
             0 => Ok(()),
-            n => write!(f, " ({n} tasks that use what it should have written were skipped)"),
+            1 => f.write_str(" (1 task that uses its output was skipped)"),
+            n => write!(f, " ({n} tasks that use its output were skipped)"),
         }
     }
 }

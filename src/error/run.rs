@@ -51,11 +51,10 @@ impl fmt::Display for RunError {
                 "cannot return the region's value, which was lost: {failure}; try overwriting the region, or `clear` or \
                  `accept`"
             ),
-            Self::NoResult { task, failure } => write!(f, "cannot give the result of task `{task}`: {failure}"),
-            Self::NotComputed { task } => write!(
-                f,
-                "cannot give the result of task `{task}`: in a simulation no body is run; try `Pending::wait`"
-            ),
+            Self::NoResult { task, failure } => write!(f, "cannot return the result of task `{task}`: {failure}"),
+            Self::NotComputed { task } => {
+                write!(f, "cannot return the result of task `{task}`: a simulation runs no bodies; try `Pending::wait`")
+            }
             Self::Refused(refusal) => fmt::Display::fmt(refusal, f),
         }
     }

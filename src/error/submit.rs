@@ -36,7 +36,7 @@ pub enum SubmitError {
         shape: String,
     },
     /// The task's cost is negative, infinite or NaN.
-    #[error("cannot submit task {task}: its cost is {cost}; try a finite number from 0 upwards")]
+    #[error("cannot submit task {task}: its cost is {cost}; try a finite number, 0 or more")]
     Cost {
         /// The task.
         task: Subject,
@@ -138,7 +138,7 @@ pub enum SubmitError {
     },
     /// The task has no body for any unit of the machine.
     #[error(
-        "cannot submit task {task}: it has bodies for {bodies} only, and the machine's units are {units}; try a body \
+        "cannot submit task {task}: it has only bodies for {bodies}, but the machine's units are {units}; try a body \
          for one of these"
     )]
     NoUnit {
@@ -151,8 +151,8 @@ pub enum SubmitError {
     },
     /// The task accesses a value and has bodies only for devices.
     #[error(
-        "cannot submit task {task}: it accesses {data}, which lives in host memory, and has no body for CPU units; try \
-         .cpu(..) or .host(..), or an array for what devices work on"
+        "cannot submit task {task}: it accesses {data}, which is in host memory, but has no body for CPU units; try \
+         .cpu(..) or .host(..), or an array for the data that devices use"
     )]
     ValueOnDevice {
         /// The task.
@@ -171,8 +171,8 @@ pub enum SubmitError {
     },
     /// The task has an `outcome` access and a body for accelerators.
     #[error(
-        "cannot submit task {task}: it has an `outcome` access and a body for accelerators, which would be called before the \
-         kernels enqueued before it have ended; try .host(..) or .cpu(..) alone"
+        "cannot submit task {task}: it has an `outcome` access and a body for accelerators, which would be called \
+         before the kernels enqueued before it have ended; try only .host(..) or .cpu(..)"
     )]
     OutcomeOnDevice {
         /// The task.
@@ -283,8 +283,9 @@ pub enum SubmitError {
     },
     /// A child accesses a region that its parent has not declared for its children.
     #[error(
-        "cannot submit child {task} of `{parent}`: its access to {region} of {data} is outside what `{parent}` has \
-         declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` in `{parent}`"
+        "cannot submit child {task} of `{parent}`: its access to {region} of {data} is outside the regions that \
+         `{parent}` has declared for its children ({held}); try declaring the region by `weak_inout` or `weak_input` \
+         in `{parent}`"
     )]
     Uncovered {
         /// The child.
@@ -300,8 +301,8 @@ pub enum SubmitError {
     },
     /// A child is submitted on a thread where no body of a task of this runtime runs.
     #[error(
-        "cannot submit child {task}: this thread runs no part of a task's body; try submitting it from the body's own \
-         thread, or from rayon's threads in its unit"
+        "cannot submit child {task}: this thread is not running any part of a task's body; try submitting it from the \
+         body's own thread, or from rayon's threads in its unit"
     )]
     NoParent {
         /// The child.
@@ -310,8 +311,8 @@ pub enum SubmitError {
     /// A task submitted from a body accesses a region that the body's task, or one of its ancestors, holds.
     #[error(
         "cannot access {region} of {data} in {task} inside task `{ancestor}`: it conflicts with {held}, which \
-         `{ancestor}` holds with all that is submitted inside it; try the view that the body has, other data, or a child \
-         (`cx.task`) of a task that declares the region as weak"
+         `{ancestor}` holds together with the tasks submitted inside it; try the view that the body has, other data, \
+         or a child (`cx.task`) of a task that declares the region as weak"
     )]
     Nested {
         /// The task.
@@ -367,8 +368,8 @@ pub enum SubmitError {
     /// in code that keeps its unit (a body on a device, a destructor), and all units of the runtimes that wait for
     /// each other are kept in this way.
     #[error(
-        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait for ever, as {way}; try waiting \
-         outside, or submitting the tasks after it as children of `{task}`"
+        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: it would wait forever, as {way}; try \
+         waiting outside, or submitting the tasks after it as children of `{task}`"
     )]
     Circular {
         /// The method.
@@ -384,9 +385,9 @@ pub enum SubmitError {
     /// A body waits, and its thread can begin no other task meanwhile, because the system has no memory for another
     /// stack.
     #[error(
-        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and there is no \
-         memory for a stack besides the {stacks} of bodies that wait; try fewer bodies that wait at a time, smaller stacks \
-         (`Builder::stack_bytes`), or a larger limit of address space or of mappings"
+        "cannot `{call}` inside task `{task}`, submitted at {submitted_at}: other tasks may have to run first, and \
+         there is no memory for a stack in addition to the {stacks} of waiting bodies; try fewer bodies that wait at a \
+         time, smaller stacks (`Builder::stack_bytes`), or a larger limit of address space or of mappings"
     )]
     NoStack {
         /// The method.
@@ -418,9 +419,7 @@ pub enum SubmitError {
     )]
     Forked,
     /// An internal thread of the runtime died of an error in the runtime.
-    #[error(
-        "{problem}; tasks may never finish, so nothing more is accepted or waited for. This is an error in thalweg"
-    )]
+    #[error("{problem}; tasks may never finish, so nothing more is accepted or waited for. This is a bug in thalweg")]
     Broken {
         /// The thread, and its error.
         problem: String,
@@ -460,7 +459,7 @@ pub enum SubmitError {
         problem: &'static str,
     },
     /// The runtime is to be shut down while a scope is open, which needs it to copy lent arrays back to the host.
-    #[error("cannot `{call}` while a scope of the runtime lasts; try calling it after `Runtime::scope` has returned")]
+    #[error("cannot `{call}` while a scope of the runtime is open; try calling it after `Runtime::scope` has returned")]
     InsideScope {
         /// The method.
         call: &'static str,

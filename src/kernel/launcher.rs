@@ -19,6 +19,7 @@ pub(crate) trait Enqueue {
     -> Result<(), DeviceError>;
 
     /// Returns the limits of a group of threads on the device.
+    #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "generated code alone asks for them"))]
     fn limits(&self) -> Limits;
 
     /// Allocates memory that lasts as long as the work that this task enqueues; returns its handle.

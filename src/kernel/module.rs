@@ -339,8 +339,8 @@ pub enum ModuleError {
     Count,
     /// A parameter differs from its Rust type.
     #[error(
-        "parameter {parameter} differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, in the words of \
-         `CType`; and in OpenCL C a `ulong` follows each"
+        "parameter {parameter} differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, with the \
+         names that `CType` gives; in OpenCL C a `ulong` must follow each"
     )]
     Type {
         /// Its number in the text, from 0.
@@ -357,8 +357,8 @@ impl ModuleError {
             Self::Parameter { .. } => "a parameter is not understood; try `ModuleKernel::unchecked`",
             Self::Count => "the number of the kernel's parameters differs from its Rust type",
             Self::Type { .. } => {
-                "a parameter of the kernel differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, in \
-                 the words of `CType`; and in OpenCL C a `ulong` follows each"
+                "a parameter of the kernel differs from its Rust type: `Read<T>` is `const T *`, `Write<T>` is `T *`, \
+                 with the names that `CType` gives; in OpenCL C a `ulong` must follow each"
             }
         }
     }

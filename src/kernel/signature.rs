@@ -119,8 +119,8 @@ impl SignatureError {
             Self::Head => "the kernel's head is not `KERNEL(x, y, z) name(parameters)` with numbers above 0",
             Self::Parameter => "a parameter is not understood; see `kernels/dialect.h`",
             Self::Bounds { .. } => {
-                "the kernel's head does not say how many elements of a buffer it may touch: \
-                 try `IN(type, name, n)` with `n` made of the kernel's integers; see `kernels/dialect.h`"
+                "the kernel's head does not say how many elements of a buffer it may touch; try `IN(type, name, n)` \
+                 with an expression `n` of the kernel's integers; see `kernels/dialect.h`"
             }
             Self::Region { .. } => "the kernel's body has no `REGION(name)` for one of its buffers",
             Self::TooMany => "the kernel has more than 32 parameters",

@@ -156,7 +156,7 @@ pub enum ConfigError {
         devices: usize,
     },
     /// The topology has no core to place a unit on.
-    #[error("this process may use no core at all; a machine needs at least one")]
+    #[error("this process may not use any core; a machine needs at least one")]
     NoCores,
     /// `OMP_PLACES` has fewer places than there are units.
     #[error("OMP_PLACES lists {places} places for {units} compute units; list at least {units}, one per unit")]

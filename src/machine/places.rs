@@ -96,8 +96,8 @@ pub enum PlacesError {
     },
     /// `!` before something that was not listed.
     #[error(
-        "OMP_PLACES, column {column}: `!` takes away {what}, which is not listed before it; \
-         list it first, or drop the `!`"
+        "OMP_PLACES, column {column}: `!` removes {what}, which is not listed before it; list it first, or drop the \
+         `!`"
     )]
     NotListed {
         /// The column of the error.
@@ -106,7 +106,7 @@ pub enum PlacesError {
         what: String,
     },
     /// `!` excluded everything.
-    #[error("OMP_PLACES, column {column}: `!` has taken away everything; keep at least one")]
+    #[error("OMP_PLACES, column {column}: `!` has removed everything; keep at least one")]
     NothingLeft {
         /// The column of the error.
         column: usize,

@@ -243,7 +243,7 @@ mod tests {
             let component = Component::reporting("GPU:1", move |_| seconds);
             build_profiles(vec![component], sizes, &Stop::default()).unwrap_err().to_string()
         };
-        assert!(run(&[2, 1], 1.0).contains("GPU:1 has size 1 behind 2"));
+        assert!(run(&[2, 1], 1.0).contains("GPU:1 has size 1 after 2"));
         assert!(run(&[], 1.0).contains("GPU:1 has no point"));
         assert!(run(&[5], f64::NAN).contains("GPU:1 has NaN at size 5"));
         assert!(build_profiles(vec![], &[1], &Stop::default()).is_err());

@@ -221,7 +221,7 @@ impl Tensor {
     /// row-major order.
     pub fn of<T: DlElement, D: Dimension>(array: Array<T, D>) -> Self {
         let shape: Vec<usize> = array.shape().to_vec();
-        let elements: Vec<T> = if array.is_standard_layout() && array.len() == shape.iter().product() {
+        let elements: Vec<T> = if array.is_standard_layout() && array.len() == shape.iter().product::<usize>() {
             let (elements, offset) = array.into_raw_vec_and_offset();
             match offset.unwrap_or(0) {
                 0 => elements,
@@ -338,7 +338,7 @@ impl Tensor {
         let DlTensor { ndim, dtype, data, strides, byte_offset, .. } = *self.tensor();
         if self.is_shared {
             return Err(
-                "it was lent to be read, but a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
+                "it was exported read-only, but a data object's tasks may write it; try `to_dlpack_mut`".to_owned()
             );
         }
         if dtype != T::DATA_TYPE {
@@ -360,7 +360,7 @@ impl Tensor {
             elements.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok())
         };
         let Some((shape, bytes)) = shape.and_then(|shape| bytes(&shape).map(|bytes| (shape, bytes))) else {
-            return Err(format!("its shape {:?} is that of no array in memory", self.shape()));
+            return Err(format!("no array in memory can have its shape {:?}", self.shape()));
         };
         let mut extents = [1; MAX_DIMS];
         extents[..shape.len()].copy_from_slice(&shape);

@@ -249,8 +249,9 @@ impl<T: Element, D: Dimension> Lendable for ArrayRef<T, D> {
 /// tuples and in lists.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent out of a body",
-    note = "`concurrent` regions are for bodies that run: try `commutative`, `reduction` or `accumulate`, which can be lent",
-    note = "weak accesses are for the task's children: try a task without a guard of them"
+    note = "`concurrent` regions can be used only while the body runs; try `commutative`, `reduction` or `accumulate`, \
+            which can be lent",
+    note = "weak accesses can be used only by the task's children; try a task without a guard of them"
 )]
 pub trait Lend: AccessList {
     /// What the body receives: a guard for a single access, otherwise a tuple or a vector of its parts' guards.

@@ -4,6 +4,7 @@ use crate::depend::{AccessRecord, Body, Boxed, Domain, Group, Kinds, Submitting}
 use crate::driver::Driver;
 use crate::driver::admission::Description;
 use crate::driver::deadlock::{Vain, key_of_group};
+use crate::driver::reasons::Queues;
 use crate::driver::shared::{BreakOnUnwind, Shared};
 use crate::driver::simulated::Simulated;
 use crate::driver::threads::{OnTop, Threads};
@@ -36,6 +37,14 @@ impl AnyDriver {
         match self {
             Self::Threads(threads) => threads.shared(),
             Self::Simulated(simulated) => simulated.shared(),
+        }
+    }
+
+    /// The queues of ready tasks.
+    pub(super) fn queues(&self) -> &dyn Queues {
+        match self {
+            Self::Threads(threads) => threads.as_ref(),
+            Self::Simulated(simulated) => simulated.as_ref(),
         }
     }
 

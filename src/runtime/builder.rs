@@ -48,6 +48,10 @@ pub struct Builder {
     pub(super) record_graph: bool,
     pub(super) trace: Option<crate::trace::Order>,
     pub(super) trace_accesses: bool,
+    #[cfg(all(unix, feature = "signals"))]
+    pub(super) explain_on_signal: Option<bool>,
+    #[cfg(feature = "progress")]
+    pub(super) progress: bool,
     pub(super) detect_conflicts: bool,
     pub(super) emulated: Box<dyn Fn(usize) -> EmulatedDevice>,
     pub(super) device_memory_bytes: u64,
@@ -107,6 +111,10 @@ impl Builder {
             record_graph: false,
             trace: None,
             trace_accesses: false,
+            #[cfg(all(unix, feature = "signals"))]
+            explain_on_signal: None,
+            #[cfg(feature = "progress")]
+            progress: false,
             detect_conflicts: false,
             emulated: Box::new(|_| EmulatedDevice::new()),
             device_memory_bytes: u64::MAX,
@@ -524,6 +532,50 @@ impl Builder {
     /// needs them. The environment variable `THALWEG_TRACE_ACCESSES=1` does the same.
     pub fn trace_accesses(mut self, yes: bool) -> Self {
         self.trace_accesses = yes;
+        self
+    }
+
+    /// Sets whether SIGUSR1 makes the runtime write to standard error what its tasks do and what they wait for
+    /// ([`Runtime::explain_all`]). Without a call, the environment variable `THALWEG_EXPLAIN` decides: 1 is yes.
+    ///
+    /// A thread of the process waits for the signal. A few times a second it also looks at the running tasks, so that
+    /// explanations contain since when they have been running. From the first such runtime on, the signal does not end
+    /// the process any more. Handlers that the program sets by the crate `signal-hook` are called as well.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").explain_on_signal(true).build()?;
+    /// // `kill -USR1` now writes, for instance: thalweg: runtime 1: 0 tasks are pending
+    /// # drop(rt);
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    #[cfg(all(unix, feature = "signals"))]
+    pub fn explain_on_signal(mut self, yes: bool) -> Self {
+        self.explain_on_signal = Some(yes);
+        self
+    }
+
+    /// Sets whether progress is displayed on standard error while the runtime exists.
+    ///
+    /// On a terminal, that is a bar of finished tasks among those submitted so far, with the time that these will
+    /// take, a line for each unit (its tasks, and the share of the last second in which it was busy), and a line for
+    /// each pair of memories between which data are copied (bytes per second). The bars appear when tasks have been
+    /// pending for half a second, and go away when a wait finds that nothing is pending, so a program can print its
+    /// results after [`Runtime::wait`]. To print while tasks are pending, use [`Runtime::without_progress`]. If
+    /// standard error is no terminal, a line with the same figures is written every few seconds.
+    ///
+    /// A separate thread reads counters that exist in any case, so tasks cost the same.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").progress(true).build()?;
+    /// rt.task("quick", ()).cpu(|_, ()| ()).submit()?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "progress")]
+    pub fn progress(mut self, yes: bool) -> Self {
+        self.progress = yes;
         self
     }
 

@@ -211,9 +211,9 @@ impl Door {
             Some(threads) => threads
                 .device_of(memory, layout.first.expose_provenance(), layout.span_bytes)
                 .map(|device| Some((&**threads, device))),
-            None => Err("a simulation has no memory of devices; try a real runtime".to_owned()),
+            None => Err("a simulation has no device memory; try a real runtime".to_owned()),
         };
-        found.map_err(|problem| format!("it lies in {memory}, and {problem}"))
+        found.map_err(|problem| format!("it is in {memory}, and {problem}"))
     }
 
     pub(super) fn value<T: Send + Sync + 'static>(&self, value: T) -> Value<T> {
@@ -249,8 +249,8 @@ fn elements_of<T>(shape: &[usize]) -> usize {
         most.is_some_and(|most| std::alloc::Layout::array::<T>(most).is_ok() && isize::try_from(most).is_ok());
     assert!(
         is_countable,
-        "cannot register an array of {shape:?} elements of {} bytes each: no memory has so many addresses; \
-         try smaller extents, or several arrays",
+        "cannot register an array of {shape:?} elements of {} bytes each: the size overflows `isize`; try smaller \
+         extents, or several arrays",
         size_of::<T>()
     );
     shape.iter().product()

@@ -16,6 +16,7 @@ impl Runtime {
     /// Stops the threads once nothing is pending. A second call changes nothing.
     pub(super) fn end(&self) {
         end(&self.door.driver, &self.ended, self.model_file.as_deref());
+        self.live.end();
     }
 }
 

@@ -43,6 +43,16 @@ impl TaskHandle {
         Self { runtime, task }
     }
 
+    /// Whether the task was submitted to this runtime.
+    pub(super) fn is_of(&self, runtime: u64) -> bool {
+        self.runtime == runtime
+    }
+
+    /// Returns the task itself.
+    pub(super) fn block(&self) -> &TaskRef {
+        &self.task
+    }
+
     /// Returns the task's id.
     pub fn id(&self) -> TaskId {
         self.task.shared().id

@@ -17,6 +17,7 @@ mod children;
 mod detached;
 mod door;
 mod end;
+mod explain;
 mod fill;
 mod for_each;
 mod foreign_memory;
@@ -25,6 +26,7 @@ mod group;
 mod handle;
 mod join;
 mod lend;
+mod live;
 mod made_inside;
 mod multi_device;
 mod on_device;
@@ -41,6 +43,7 @@ mod take;
 mod values;
 mod wait;
 
+pub use crate::driver::reasons::{PendingTask, PendingTasks, WaitReason, WaitStep};
 pub use crate::driver::watch::{RunningTask, Stall};
 pub use builder::Builder;
 pub use for_each::{LoopBody, LoopBuilder};
@@ -98,6 +101,7 @@ pub struct Runtime {
     model_file: Option<PathBuf>,
     next_space: AtomicU64,
     energy: Account,
+    live: live::Live,
 }
 
 #[cfg(feature = "macros")]

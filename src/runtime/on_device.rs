@@ -34,7 +34,7 @@ pub(super) fn check(
     let too_large = |access: &&AccessRecord<'_>| !access.mode.sees_nothing() && access.bytes() > buffer;
     let problem = if !kinds.has(kind) {
         let (bodies, kind) = (kinds.describe(), kind.keyword());
-        format!("that is of kind {kind}, and the task has bodies for {bodies}; try a body for {kind}")
+        format!("the device is of kind {kind}, but the task has bodies for {bodies}; try a body for {kind}")
     } else if let Some(access) = records.iter().find(|access| access.is_at_home()) {
         format!("it accesses {} in host memory; try another task for that", access.datum)
     } else if bytes > capacity {

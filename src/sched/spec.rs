@@ -222,8 +222,8 @@ impl<'a> Parameters<'a> {
                 }
             }
             ("pareto", None) => Err(self.error("budget", "is missing; write objective=pareto,budget=1.5x".to_owned())),
-            ("time" | "energy", Some(_)) => Err(self.error("budget", "goes with objective=pareto alone".to_owned())),
-            (other, _) => Err(self.error("objective", format!("`{other}` is none of time, energy, pareto"))),
+            ("time" | "energy", Some(_)) => Err(self.error("budget", "is valid only with objective=pareto".to_owned())),
+            (other, _) => Err(self.error("objective", format!("`{other}` is not one of time, energy, pareto"))),
         }
     }
 
@@ -236,7 +236,7 @@ impl<'a> Parameters<'a> {
             return Ok(known);
         }
         let (units, named) = (setting.unit_names.join(", "), named.join(", "));
-        Err(self.error("file", format!("{path}: has profiles of {named}, and the units are {units}")))
+        Err(self.error("file", format!("{path}: has profiles of {named}, but the units are {units}")))
     }
 
     #[cfg(feature = "sim")]
@@ -248,7 +248,7 @@ impl<'a> Parameters<'a> {
 
     #[cfg(not(feature = "sim"))]
     fn profiles_from_file(&self, _: &str, _: &Setting<'_>) -> Result<Known, BuildError> {
-        let problem = "this build reads no files of profiles; try thalweg's feature `sim`".to_owned();
+        let problem = "this build cannot read files of profiles; try thalweg's feature `sim`".to_owned();
         Err(self.error("file", problem))
     }
 
@@ -268,7 +268,7 @@ impl<'a> Parameters<'a> {
             return if alone {
                 Ok(Pcf::Profiled)
             } else {
-                Err(self.error("profile", "takes no value and stands alone".to_owned()))
+                Err(self.error("profile", "takes no value and excludes pcf and file".to_owned()))
             };
         }
         if self.given.contains_key("pcf") && self.given.contains_key("file") {
@@ -301,7 +301,7 @@ impl<'a> Parameters<'a> {
 
     #[cfg(not(feature = "sim"))]
     fn pcf_from_file(&self, _: &str, _: &Setting<'_>) -> Result<f64, BuildError> {
-        let problem = "this build reads no files of factors; try thalweg's feature `sim`, or pcf=...".to_owned();
+        let problem = "this build cannot read files of factors; try thalweg's feature `sim`, or pcf=...".to_owned();
         Err(self.error("file", problem))
     }
 
@@ -309,7 +309,7 @@ impl<'a> Parameters<'a> {
     fn end(self, policy: Box<dyn Policy>) -> Result<Box<dyn Policy>, BuildError> {
         let Some(unknown) = self.given.keys().next() else { return Ok(policy) };
         let known = match self.known.as_slice() {
-            [] => "there are none".to_owned(),
+            [] => "it takes none".to_owned(),
             known => format!("try one of {}", known.join(", ")),
         };
         Err(self.error(unknown, format!("there is no such parameter; {known}")))
@@ -343,7 +343,7 @@ mod tests {
     #[cfg(not(feature = "sim"))]
     fn files_need_a_feature() {
         let message = build("static-pcf:file=pcf.toml").err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(message.contains("this build reads no files of factors; try thalweg's feature `sim`"), "{message}");
+        assert!(message.contains("this build cannot read files of factors; try thalweg's feature `sim`"), "{message}");
     }
 
     #[test]
@@ -385,7 +385,7 @@ mod tests {
                 "cannot find scheduler `fastest`; try one of stealing, dynamic, static, static-pcf, pcf-static",
             ),
             ("", "cannot find scheduler ``"),
-            ("stealing:chunk=2", "`stealing`: chunk: there is no such parameter; there are none"),
+            ("stealing:chunk=2", "`stealing`: chunk: there is no such parameter; it takes none"),
             ("static:chunk=2", "`static`: chunk: there is no such parameter; try one of team"),
             ("static:team=0", "`static`: team: `0` is neither `auto` nor a number of CPU units"),
             ("eft:team=auto", "`eft`: team: there is no such parameter; try one of latency_ns, bytes_per_s"),
@@ -398,7 +398,7 @@ mod tests {
             ("pcf-static:pcf=-3", "`pcf-static`: pcf: `-3` is not a number above 0"),
             ("pcf-guided:pcf=NaN", "`pcf-guided`: pcf: `NaN` is not a number above 0"),
             ("pcf-guided:pcf=inf", "`pcf-guided`: pcf: `inf` is not a number above 0"),
-            ("static-pcf:profile,pcf=3", "`static-pcf`: profile: takes no value and stands alone"),
+            ("static-pcf:profile,pcf=3", "`static-pcf`: profile: takes no value and excludes pcf and file"),
             ("static-pcf:pcf=3,file=pcf.toml", "`static-pcf`: file: cannot be given together with pcf"),
             ("static-pcf:file=none.toml", "`static-pcf`: file: none.toml: "),
             ("static-pcf:file=bad.toml", "`static-pcf`: file: bad.toml: TOML parse error at line 1"),
@@ -409,14 +409,14 @@ mod tests {
                 "`clustered-guided`: threshold: there is no such parameter; try one of literal, team",
             ),
             ("adjacency:slack=-1", "`adjacency`: slack: `-1` is not a number of at least 0"),
-            ("fpm:objective=speed", "`fpm`: objective: `speed` is none of time, energy, pareto"),
+            ("fpm:objective=speed", "`fpm`: objective: `speed` is not one of time, energy, pareto"),
             ("fpm:objective=pareto", "`fpm`: budget: is missing; write objective=pareto,budget=1.5x"),
-            ("fpm:budget=1", "`fpm`: budget: goes with objective=pareto alone"),
+            ("fpm:budget=1", "`fpm`: budget: is valid only with objective=pareto"),
             ("fpm:objective=pareto,budget=0.9x", "`fpm`: budget: `0.9x` is neither seconds above 0 nor"),
             ("fpm:objective=pareto,budget=-1", "`fpm`: budget: `-1` is neither"),
             ("fpm:file=none.toml", "`fpm`: file: none.toml: "),
             ("fpm:file=pcf.toml", "`fpm`: file: pcf.toml: not profiles: "),
-            ("fpm:file=others.toml", "others.toml: has profiles of HIP:2, and the units are CPU:1, CPU:1, GPU:1"),
+            ("fpm:file=others.toml", "others.toml: has profiles of HIP:2, but the units are CPU:1, CPU:1, GPU:1"),
             ("eft:bytes_per_s=0", "`eft`: bytes_per_s: `0` is not a number above 0"),
         ] {
             // A conflict with `pcf` is reported before the file is read.

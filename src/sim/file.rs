@@ -106,7 +106,7 @@ impl TryFrom<f64> for NotNegative {
 
     fn try_from(value: f64) -> Result<Self, String> {
         let right = value >= 0.0 && value.is_finite();
-        let from_0 = right.then_some(value).ok_or_else(|| format!("{value} is not a finite number from 0 upwards"))?;
+        let from_0 = right.then_some(value).ok_or_else(|| format!("{value} is not a finite number of at least 0"))?;
         in_range(from_0).map(Self)
     }
 }
@@ -135,7 +135,7 @@ impl TryFrom<String> for Kind {
     fn try_from(word: String) -> Result<Self, String> {
         UnitKind::from_keyword(&word).map(Self).ok_or_else(|| {
             let known: Vec<_> = UnitKind::ALL.iter().map(|kind| kind.keyword()).collect();
-            format!("`{word}` is no kind of unit; the kinds are {}", known.join(", "))
+            format!("`{word}` is not a kind of unit; the kinds are {}", known.join(", "))
         })
     }
 }
@@ -167,6 +167,6 @@ impl TryFrom<String> for Busy {
 
     fn try_from(word: String) -> Result<Self, String> {
         let count = word.parse().ok().filter(|count| *count > 0);
-        count.map(Self).ok_or_else(|| format!("`{word}` is no count; write a whole number from 1 upwards"))
+        count.map(Self).ok_or_else(|| format!("`{word}` is not a count; write a whole number, 1 or more"))
     }
 }

@@ -225,7 +225,7 @@ impl SimulatedMachine {
     fn read(source: &Source<'_>) -> Result<Self, MachineFileError> {
         let file: File = toml::from_str(source.text).map_err(|error| source.toml_error(&error))?;
         if file.units.get_ref().is_empty() {
-            return Err(source.error(Some(file.units.span()), "a machine has units; add a table such as [units.CPU]"));
+            return Err(source.error(Some(file.units.span()), "a machine needs units; add a table such as [units.CPU]"));
         }
         let mut units = BTreeMap::new();
         for (Kind(kind), table) in file.units.get_ref() {
@@ -252,7 +252,7 @@ impl SimulatedMachine {
         for kind in units.keys().filter(|kind| kind.is_device()) {
             if !links.iter().any(|link| link.joins(None, Some(*kind))) {
                 let problem =
-                    format!("no link joins the host and {kind}; add [[links]] between = [\"host\", \"{kind}\"]");
+                    format!("no link connects the host and {kind}; add [[links]] between = [\"host\", \"{kind}\"]");
                 return Err(source.error(None, problem));
             }
         }
@@ -300,7 +300,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
     let slowdown = match &table.total_bytes_per_s {
         None => Curve::flat(1.0),
         Some(total) if total.get_ref().0 < one => {
-            return Err(source.error(Some(total.span()), "less than `bytes_per_s`, which one of them uses alone"));
+            return Err(source.error(Some(total.span()), "less than `bytes_per_s`, the rate of a single one"));
         }
         // Up to this number they do not affect each other; beyond it they share the total.
         Some(total) => {
@@ -312,7 +312,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
     let NotNegative(idle_w) = table.idle_w;
     let power = match &table.busy_w {
         Some(busy) if busy.get_ref().0 < idle_w => {
-            return Err(source.error(Some(busy.span()), "less than `idle_w`, which one of them uses without work"));
+            return Err(source.error(Some(busy.span()), "less than `idle_w`, the power of an idle one"));
         }
         busy => busy.as_ref().map(|busy| Power { idle_w, busy_w: busy.get_ref().0 }),
     };
@@ -327,7 +327,8 @@ fn task_model(
 ) -> Result<TaskModel, MachineFileError> {
     let name = task.name.get_ref();
     if name.trim_end_matches('*').contains('*') || name.ends_with("**") {
-        return Err(source.error(Some(task.name.span()), "a `*` stands at the end of a name, for any text"));
+        return Err(source
+            .error(Some(task.name.span()), "a `*` is allowed only at the end of a name, where it matches any text"));
     }
     let (work, amount) = match (&task.cost, task.bytes) {
         (Some(cost), Some(_)) => {

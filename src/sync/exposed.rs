@@ -31,6 +31,8 @@ pub(crate) struct Exposed<K: Kind> {
     /// The innermost frame.
     shown: AtomicPtr<Frame<K>>,
     looked_at: AtomicBool,
+    /// The innermost frame, if its body waits.
+    waiting: AtomicPtr<Frame<K>>,
     /// Held during a look.
     left: Mutex<FxHashMap<usize, Left<K>>>,
 }
@@ -60,8 +62,8 @@ impl<K: Kind> Default for Apart<K> {
 
 impl<K: Kind> Default for Exposed<K> {
     fn default() -> Self {
-        let shown = AtomicPtr::new(ptr::null_mut());
-        Self { shown, looked_at: AtomicBool::new(false), left: Mutex::new(FxHashMap::default()) }
+        let [shown, waiting] = [(); 2].map(|()| AtomicPtr::new(ptr::null_mut()));
+        Self { shown, looked_at: AtomicBool::new(false), waiting, left: Mutex::new(FxHashMap::default()) }
     }
 }
 
@@ -86,7 +88,22 @@ impl<K: Kind> Exposed<K> {
         if let Some(frame) = frame.filter(|frame| ptr::eq(frame.task, ptr::from_ref::<Task<K>>(task))) {
             let at = at.map_or(ptr::null_mut(), |at| ptr::from_ref(at).cast_mut());
             frame.waits_at.store(at, Ordering::Release);
+            self.note_wait(if at.is_null() { frame.below.get() } else { shown });
         }
+    }
+
+    /// Notes that the innermost frame will be, or is, this one; it may wait.
+    fn note_wait(&self, frame: *mut Frame<K>) {
+        // SAFETY: the frame is alive (invariant 2), and only this thread removes it.
+        let waits = unsafe { frame.as_ref() }.is_some_and(|frame| !frame.waits_at.load(Ordering::Relaxed).is_null());
+        self.waiting.store(if waits { frame } else { ptr::null_mut() }, Ordering::Relaxed);
+    }
+
+    /// Whether the thread seems to be computing a body, at some moment close to this one. It reads two words and keeps
+    /// nothing from ending.
+    pub(crate) fn seems_busy(&self) -> bool {
+        let shown = self.shown.load(Ordering::Relaxed);
+        !shown.is_null() && shown != self.waiting.load(Ordering::Relaxed)
     }
 
     /// Calls `code`, which continues on a separate stack that was left with these frames, or begins there without any.
@@ -119,6 +136,7 @@ impl<K: Kind> Exposed<K> {
         // SAFETY: the frames are alive (invariant 2), and no look takes place while the lock is held here.
         unsafe { Self::link(top, base, ptr::null_mut()) };
         self.shown.store(base, Ordering::Release);
+        self.note_wait(base);
         left.insert(top.addr(), Left(top));
         Apart(Left(top))
     }
@@ -143,12 +161,16 @@ impl<K: Kind> Exposed<K> {
         !self.shown.load(Ordering::Relaxed).is_null()
     }
 
-    /// Calls `see` with each task that is shown, its body, and the call in which the body waits, if it does. Meanwhile
-    /// the thread may have to wait before it can let go of these tasks.
+    /// Calls `see` with each task that is shown, its body, the call in which the body waits, if it does, and whether it
+    /// is the topmost task of its stack; the next task is then the one below. Meanwhile the thread may have to wait
+    /// before it can let go of these tasks.
     ///
     /// # Safety
     /// `see` reads only those parts of the body that do not change while the body runs.
-    pub(crate) unsafe fn look(&self, mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>)) {
+    pub(crate) unsafe fn look(
+        &self,
+        mut see: impl FnMut(&Task<K>, &K::Body, Option<&'static Location<'static>>, bool),
+    ) {
         let left = self.left.lock().unwrap_or_else(|e| e.into_inner());
         self.looked_at.store(true, Ordering::Relaxed);
         heavy_fence();
@@ -164,11 +186,17 @@ impl<K: Kind> Exposed<K> {
                     let task = &*frame.task;
                     (task, task.body_address().as_ref(), frame.waits_at.load(Ordering::Acquire).as_ref())
                 };
-                see(task, body, waits_at);
+                see(task, body, waits_at, next == top);
                 next = frame.below.get();
             }
         }
         self.looked_at.store(false, Ordering::Release);
+    }
+
+    /// Calls `see` with each task that is shown, like [`Self::look`].
+    pub(crate) fn tasks(&self, mut see: impl FnMut(&Task<K>)) {
+        // SAFETY: nothing of the bodies is read.
+        unsafe { self.look(|task, _, _, _| see(task)) }
     }
 
     #[inline]

@@ -117,7 +117,7 @@ mod system {
         let failed =
             unsafe { libc::pthread_atfork(Some(super::before), Some(super::in_parent), Some(super::in_child)) };
         if failed != 0 {
-            log!(warn, "the system reports no forks (error {failed}): a child must not use its parent's runtimes");
+            log!(warn, "the system does not report forks (error {failed}): a child must not use its parent's runtimes");
         }
     }
 }

@@ -12,7 +12,7 @@
 //!    blocker down takes up the ownership.
 //! 3. A list is closed and walked by one thread, which reads an edge's link before it counts the successor down: the
 //!    successor may run immediately afterwards, and its block may be reused. Other threads look at the list only while
-//!    it cannot be closed ([`Suspended`]).
+//!    it cannot be closed ([`Suspended`], [`Walk`]).
 
 #![allow(unsafe_code)] // the lock-free core; every use states its reason
 
@@ -49,6 +49,7 @@ mod tail;
 mod task;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 pub(crate) use barrier::prepare_fences;
 pub(crate) use borrowed::Borrowed;
@@ -72,3 +73,4 @@ pub(crate) use suspended::{Behind, Key, Search, Step, Suspended};
 #[cfg(test)]
 pub(crate) use task::LINKED;
 pub(crate) use task::{Flow, Kind, Task, TaskRef, drop_quietly};
+pub(crate) use walk::{Met, Next, Running, Walk};

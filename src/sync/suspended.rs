@@ -122,6 +122,17 @@ impl<K: Kind, N: Clone> Suspended<K, N> {
     }
 }
 
+impl<K: Kind, N> Suspended<K, N> {
+    /// Calls `see` with the first task of each stack and the key that it waits for. The list is locked meanwhile, so
+    /// none of these tasks ends.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&TaskRef<K>, Key)) {
+        let list = self.0.lock();
+        for (key, stacks) in &list.waiting {
+            stacks.iter().filter_map(|stack| stack.first()).for_each(|(task, _)| see(task, *key));
+        }
+    }
+}
+
 impl<K: Kind, N> Drop for During<'_, K, N> {
     fn drop(&mut self) {
         let mut list = self.all.0.lock();

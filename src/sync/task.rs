@@ -127,6 +127,13 @@ impl<K: Kind> Task<K> {
         self.successors.is_closed()
     }
 
+    /// Returns the number of unfinished tasks that this one waits for, unless it is still being submitted. A task of a
+    /// graph that runs in rounds has no such number.
+    pub(crate) fn blockers(&self) -> Option<u32> {
+        let blockers = self.blockers.load(Ordering::Acquire);
+        (blockers < BIAS / 2).then_some(blockers)
+    }
+
     /// Returns the value of the last [`set_stamp`](Self::set_stamp), or 0. It orders nothing: a caller can only
     /// recognize its own stamp.
     #[inline]
@@ -276,6 +283,15 @@ impl<K: Kind> TaskRef<K> {
     pub(super) fn tail(&self) -> Option<NonNull<Tail<K>>> {
         // SAFETY: the block was allocated with such a layout, and this pointer may access all of it.
         unsafe { Tail::of(self.0.cast(), self.block_bytes) }
+    }
+
+    /// Creates a reference to a task that the caller has borrowed. A borrowed header does not give access to the whole
+    /// block, so the address is combined with a pointer that does.
+    pub(super) fn of(task: &Task<K>) -> Self {
+        task.refs.increase();
+        let block = task.body.as_ptr().cast::<Task<K>>().with_addr(ptr::from_ref(task).addr());
+        // SAFETY: the address is that of a reference. The pointer to the body is derived from the pointer to the block.
+        Self(unsafe { NonNull::new_unchecked(block) })
     }
 
     /// Creates a reference to a task.

@@ -43,8 +43,8 @@ use std::fmt;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a task cannot access `{Self}`",
-    note = "accesses are made of regions, as by `input`, and stand alone, in tuples of up to twelve or in lists",
-    note = "`concurrent` needs elements that are updated atomically; `reduction` an operation on the type of the elements"
+    note = "accesses are made by methods of regions, as in `x.input()`; try one, a tuple of up to twelve, or a list",
+    note = "`concurrent` requires elements that can be updated atomically, and `reduction` an operation on their type"
 )]
 pub trait Accesses: Sealed {
     /// The form that the task stores.

@@ -66,8 +66,8 @@ impl<A> Sealed for Each<A> {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the iterations of a loop cannot access `{Self}`",
-    note = "what differs from one to the next is an access to a partition, as `x.blocks(n).inout()`, or a range of numbers",
-    note = "what is the same in all is an access as a task's, as `table.input()`"
+    note = "for an access that differs between iterations, try a partition, as in `x.blocks(n).inout()`, or a range",
+    note = "for an access that is the same in all iterations, try a region, as in `table.input()`"
 )]
 pub trait LoopAccesses: Sealed {
     /// The form that each task stores.

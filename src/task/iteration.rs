@@ -47,7 +47,7 @@ impl IterationSpace {
         if let Some(index) = odd {
             let weight = weights[index];
             panic!(
-                "cannot weigh index {index} of iteration space `{name}` by {weight}: try a finite number from 0 upwards"
+                "cannot weigh index {index} of iteration space `{name}` by {weight}: try a finite number, 0 or more"
             );
         }
         Self {

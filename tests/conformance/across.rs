@@ -92,7 +92,7 @@ pub(crate) fn failing_task_across_devices_fails_as_a_whole(kind: UnitKind) {
     let rt = Runtime::builder().compute_units(format!("1:{kind}:2")).build().unwrap();
     let x = rt.data(vec![1u64; 1000]);
     for (way, expected) in [
-        "the task writes there; try a launch by `Launcher::part` of the part that has it",
+        "the task writes there; try launching it with `Launcher::part` on the part that owns the region",
         "cannot enqueue on the device of part 2: the task has 2 parts",
         "no luck",
         "panicked: out of luck",

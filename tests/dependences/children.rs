@@ -44,9 +44,9 @@ fn child_outside_its_parents_regions_is_refused_naming_both() {
         let refused = inside(rt, x.slice(2..6).weak_inout(), move |at| {
             at.task("child", inner.slice(4..7).inout()).cpu(|_, _| ()).submit().unwrap_err()
         });
-        let said = "cannot submit child `child` of `parent`: its access to [4..7] (inout) of data `x` is outside what \
-                    `parent` has declared for its children ([2..6] (weak inout)); try declaring the region by \
-                    `weak_inout` or `weak_input` in `parent`";
+        let said = "cannot submit child `child` of `parent`: its access to [4..7] (inout) of data `x` is outside the \
+                    regions that `parent` has declared for its children ([2..6] (weak inout)); try declaring the \
+                    region by `weak_inout` or `weak_input` in `parent`";
         assert_eq!(words(&refused), said);
         let inner = x.clone();
         let refused = inside(rt, (), move |at| at.task("child", inner.input()).cpu(|_, _| ()).submit().unwrap_err());

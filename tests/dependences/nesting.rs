@@ -79,8 +79,8 @@ fn nested_task_on_a_region_its_ancestor_updates_is_refused() {
         };
         assert_eq!(error, expected);
         let said = "cannot access [2..4] (inout) of data `x` in `child` inside task `parent`: it conflicts with [0..6] \
-                    (inout), which `parent` holds with all that is submitted inside it; try the view that the body has, \
-                    other data, or a child (`cx.task`) of a task that declares the region as weak";
+                    (inout), which `parent` holds together with the tasks submitted inside it; try the view that the \
+                    body has, other data, or a child (`cx.task`) of a task that declares the region as weak";
         assert_eq!(words(&error), said);
         assert_eq!(rt.take(seen).unwrap(), rt.read(&x.all()).unwrap());
         assert_eq!(rt.take(y).unwrap(), [10; 10], "the nested task may use other data");

@@ -70,7 +70,7 @@ fn returned_error_keeps_its_type() {
         let FailureReason::Returned(error) = failures[0].reason() else { panic!("{failures}") };
         assert_eq!(error.downcast_ref(), Some(&ExitCode(3)));
         let text = RunError::Failed(failures).to_string();
-        assert!(text.contains("`exit`") && text.contains("exit code 3") && text.contains("1 tasks"), "{text}");
+        assert!(text.contains("`exit`") && text.contains("exit code 3") && text.contains("(1 task that "), "{text}");
     });
 }
 

@@ -125,7 +125,7 @@ fn failed_copy_fails_the_task_that_needs_it() {
         assert_eq!((failures.len(), failures[0].skipped()), (1, 1), "{failures}");
         let said = failures[0].to_string();
         assert!(
-            said.contains("a copy for add") && said.contains("copy failed (emulated error -1: as its script says)"),
+            said.contains("a copy for add") && said.contains("copy failed (emulated error -1: scripted fault)"),
             "{said}"
         );
         let whole = data.iter().filter(|x| rt.read(&x.all()).is_ok()).count();

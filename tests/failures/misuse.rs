@@ -160,7 +160,8 @@ fn task_without_a_body_for_any_unit_is_refused() {
             );
             let no_unit = |bodies: &str| {
                 format!(
-                    "cannot submit task `t`: it has bodies for {bodies} only, and the machine's units are {units}; try a body for one of these"
+                    "cannot submit task `t`: it has only bodies for {bodies}, but the machine's units are {units}; try \
+                     a body for one of these"
                 )
             };
             let emulated = rt.task("t", (x.inout(),)).emulated(|_, _| ()).submit().map_err(|e| words(&e));
@@ -301,7 +302,7 @@ fn invalid_machine_configuration_is_refused_by_build() {
     );
     assert_eq!(
         said(units("1:CPU:1").max_pending_tasks(0)),
-        "max_pending_tasks: a window of 0 tasks lets none be submitted; give at least 1"
+        "max_pending_tasks: a window of 0 tasks allows no submission; try at least 1"
     );
     let new = EmulatedDevice::new;
     for (device, words) in [
@@ -310,7 +311,7 @@ fn invalid_machine_configuration_is_refused_by_build() {
         (new().speed(1.5), "a speed of 1.5 cannot"),
         (new().speed(f64::NAN), "a speed of NaN cannot"),
         (new().capacity_bytes(0), "a memory of 0 bytes holds no data"),
-        (new().copy_delay(Default::default(), 0.0), "0 bytes a second cannot be emulated; try a number from 1 upwards"),
+        (new().copy_delay(Default::default(), 0.0), "0 bytes a second cannot be emulated; try 1 or more"),
         (new().copy_delay(Default::default(), f64::NAN), "NaN bytes a second cannot be emulated"),
     ] {
         let message = said(units("1:CPU:1,2:EMU:1").emulated_devices(move |_| device.clone()));

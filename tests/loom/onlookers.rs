@@ -25,7 +25,7 @@ fn show_two(exposed: &Exposed<Modelled>) {
 /// Looks once. Returns whether there was a task, which must have been intact.
 fn look(exposed: &Exposed<Modelled>) -> bool {
     let mut seen = vec![];
-    unsafe { exposed.look(|task, body, _| seen.push((task.shared().0.read(), body.read()))) };
+    unsafe { exposed.look(|task, body, _, _| seen.push((task.shared().0.read(), body.read()))) };
     assert!(seen.iter().all(|seen| *seen == (1, 0)));
     !seen.is_empty()
 }

@@ -52,7 +52,7 @@ fn array_longer_than_its_team_copy_is_refused() {
     let (a, y) = (rt.data(vec![1.0; 9]), rt.zeros(4));
     small::task(&rt, &a, &y).submit().unwrap();
     let error = rt.wait().unwrap_err();
-    assert!(has(&error, "it asks for 9 elements in a team's copy of `a`, and there are at most 8"), "{error}");
+    assert!(has(&error, "it requests 9 elements in a team's copy of `a`, but the limit is 8"), "{error}");
 }
 
 fn has(error: &RunError, words: &str) -> bool {

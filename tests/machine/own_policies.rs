@@ -94,11 +94,11 @@ fn breaks<P: Policy + 'static>(policy: fn() -> P, words: &[&str]) {
             let rt = Runtime::builder().compute_units(units).policy(policy()).build().unwrap();
             let data = submit(&rt);
             let report = reported(rt.wait());
-            assert!(report.starts_with("cannot go on with policy `own`: "), "{report}");
+            assert!(report.starts_with("cannot continue with policy `own`: "), "{report}");
             for words in &words {
                 assert!(report.contains(words), "{units}: `{words}` is not in: {report}");
             }
-            assert!(report.contains("; try ") && report.ends_with(". `stealing` has taken its place"), "{report}");
+            assert!(report.contains("; try ") && report.ends_with(". `stealing` has replaced it"), "{report}");
             check(&rt, &data);
             submit(&rt);
             rt.wait().unwrap();
@@ -176,7 +176,7 @@ fn last_call_of_scheduler_and_policy_takes_effect() {
 #[test]
 fn policy_that_returns_an_unknown_task_is_replaced() {
     let policy = || Own::new(|_, _, _| Some(TaskId(1 << 40)));
-    breaks(policy, &["it gave unit 0 task 1099511627776, which it has no charge of", "each task that is ready once"]);
+    breaks(policy, &["it gave unit 0 task 1099511627776, which is not in its charge", "each ready task once"]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn policy_that_returns_a_task_twice_is_replaced() {
             given
         })
     };
-    breaks(policy, &["task 0, which it has no charge of"]);
+    breaks(policy, &["task 0, which is not in its charge"]);
 }
 
 #[test]
@@ -267,10 +267,16 @@ impl Policy for Panics {
 
 #[test]
 fn policy_that_panics_is_replaced() {
-    breaks(|| Panics("ready", Vec::new()), &["it panicked when it was told that task 0 `step` is ready: no idea"]);
+    breaks(|| Panics("ready", Vec::new()), &["it panicked when it was notified that task 0 `step` is ready: no idea"]);
     breaks(|| Panics("next", Vec::new()), &["it panicked when it was asked for a task for unit 0: no idea"]);
-    breaks(|| Panics("in_flight", Vec::new()), &["it panicked when it was told how many tasks unit 0 has: no idea"]);
-    breaks(|| Panics("finished", Vec::new()), &["it panicked when it was told that task ", "`step` has run: no idea"]);
+    breaks(
+        || Panics("in_flight", Vec::new()),
+        &["it panicked when it was notified how many tasks unit 0 has: no idea"],
+    );
+    breaks(
+        || Panics("finished", Vec::new()),
+        &["it panicked when it was notified that task ", "`step` has run: no idea"],
+    );
 }
 
 #[test]
@@ -319,7 +325,7 @@ fn policy_that_queries_its_runtime_is_replaced() {
         runtime.set(Arc::downgrade(&rt)).unwrap();
         let data = submit(&rt);
         let report = reported(rt.wait());
-        assert!(report.contains("unit 0: cannot use the runtime in its policy's call; try "), "{report}");
+        assert!(report.contains("unit 0: cannot use the runtime in a call of its policy; try "), "{report}");
         check(&rt, &data);
     });
 }

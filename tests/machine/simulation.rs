@@ -174,7 +174,7 @@ fn task_runs_on_units_with_a_time_and_a_body() {
 
     let rt = runtime(plain(false), "2:CPU:1", "dynamic");
     let error = rt.task("on a GPU", ()).cpu(|_, ()| ()).submit().unwrap_err();
-    assert!(error.to_string().contains("bodies for GPU only"), "{error}");
+    assert!(error.to_string().contains("only bodies for GPU"), "{error}");
 }
 
 #[test]
@@ -293,9 +293,9 @@ fn simulation_and_emulated_units_run_the_same_tasks_and_copies() {
 fn units_missing_from_the_simulated_machine_are_refused() {
     let build = |units| Runtime::builder().compute_units(units).simulate(plain(false)).build();
     let error = build("1:CPU:1,3:GPU:1").unwrap_err().to_string();
-    assert_eq!(error, "simulate: 1:CPU:1,3:GPU:1 asks for 3 GPU devices, and `plain` has 2");
+    assert_eq!(error, "simulate: 1:CPU:1,3:GPU:1 requests 3 GPU devices, but `plain` has 2");
     let error = build("1:CPU:1,1:EMU:1").unwrap_err().to_string();
-    assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 asks for 1 EMU devices, and `plain` has 0");
+    assert_eq!(error, "simulate: 1:CPU:1,1:EMU:1 requests 1 EMU devices, but `plain` has 0");
     let shared = build("5:CPU:1").unwrap();
     assert_eq!(shared.warnings().len(), 1, "five units on four cores must give a warning");
     let all = Runtime::builder().simulate(plain(false)).build().unwrap();
@@ -425,7 +425,7 @@ fn fpm_shares_are_optimal_for_the_chosen_objective() {
     assert!(time <= 0.2 + 1e-9);
     let (time, _, rt) = last_step("fpm:objective=pareto,budget=0.01", 8);
     let instead = rt.statistics().shares.unwrap().instead.unwrap();
-    assert!(instead.starts_with("cannot do 100 within 0.01 s: 0.08"), "{instead}");
+    assert!(instead.starts_with("cannot complete 100 within 0.01 s: the minimum is 0.08"), "{instead}");
     assert!((time - 0.080).abs() < 1e-9, "the fastest shares instead: {time}");
 }
 
@@ -452,7 +452,7 @@ fn profiles_saved_by_one_run_are_used_by_the_next() {
     assert_eq!(first_step(), Duration::from_millis(80), "{}", std::fs::read_to_string(&path).unwrap());
     std::fs::write(&path, "[[profile]]\nunit = \"CPU:1\"\ntime_s = [[2, 1.0], [1, 1.0]]\n").unwrap();
     let error = Runtime::builder().compute_units("1:CPU:1").scheduler("fpm").model_file(&path).build().unwrap_err();
-    assert!(error.to_string().contains("CPU:1 has size 1 behind 2"), "{error}");
+    assert!(error.to_string().contains("CPU:1 has size 1 after 2"), "{error}");
 }
 
 /// Returns a machine of twenty cores and four GPUs, on which the kernels of a factorization gain differently from

@@ -104,7 +104,7 @@ fn ended_runtime_refuses_to_fill() {
 }
 
 #[test]
-#[should_panic = "no memory has so many addresses"]
+#[should_panic = "the size overflows `isize`"]
 fn array_larger_than_the_address_space_panics() {
     let _ = runtime("1:CPU:1").data_with([usize::MAX, 2], code);
 }

@@ -120,7 +120,7 @@ fn task_that_its_device_cannot_run_is_refused() {
         let large = rt.task("t", (x.inout(),)).cpu(|_, _| ()).on_device(first).submit();
         let absent = rt.task("t", (x.slice(..10).inout(),)).cpu(|_, _| ()).on_device(DeviceId(2)).submit();
         for (refused, why) in [
-            (on_cores, "that is of kind EMU, and the task has bodies for CPU; try a body for EMU"),
+            (on_cores, "the device is of kind EMU, but the task has bodies for CPU; try a body for EMU"),
             (with_value, "it accesses value `v` in host memory; try another task for that"),
             (large, "it needs 1600 bytes at once, and the device has 800; try smaller regions"),
         ] {

@@ -79,8 +79,8 @@ fn peers() {
     }
     let Err(RunError::Failed(failures)) = rt.wait() else { panic!("the launch should have been refused") };
     let FailureReason::Device(error) = failures[0].reason() else { panic!("{failures:?}") };
-    let expected = "cannot launch kernel `mixed`: an argument lies in the memory of another part's device, which this one does \
-                    not reach; try a region of the part itself, which is copied";
+    let expected = "cannot launch kernel `mixed`: an argument is in the memory of another part's device, which this \
+                    device cannot reach; try a region of the part itself, which is copied";
     assert_eq!(error.to_string(), expected);
     // The enqueued kernels are abandoned; the devices continue, and copy through the host.
     rt.clear(y.all()).unwrap();

@@ -66,7 +66,7 @@ pub const REPLAYS: u64 = 40;
 /// Independent chains that are added up at the end: one graph if there is one device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn steady() {
+fn steady_replays_become_graphs() {
     let rt = runtime();
     let y: Vec<_> = (0..CHAINS).map(|n| rt.data(vec![n; 10])).collect();
     let sum = rt.data(vec![0u64; 10]);
@@ -102,7 +102,7 @@ fn steady() {
 /// A parameter that changes every third time, while graphs are in flight; the host runs a task between the two halves.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn changing() {
+fn changing_arguments_update_graphs() {
     let rt = with_units(&format!("1:CPU:1,1:{}:1", kind()));
     let y = rt.data(vec![1u64; 10]);
     let mut salt = None;
@@ -133,7 +133,7 @@ fn changing() {
 /// With two devices, chains become graphs, and tasks that could run concurrently do not.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn on_two_devices() {
+fn chains_on_two_devices_become_graphs() {
     let rt = with_units(&format!("2:{}:1", kind()));
     let [a, b, c] = [1, 2, 3].map(|n| rt.data(vec![n; 10]));
     let mut recording = rt
@@ -166,7 +166,7 @@ fn on_two_devices() {
 /// Tasks for one device are launched there, as a graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn for_one_device() {
+fn tasks_for_one_device_become_graphs_there() {
     let rt = with_units(&format!("2:{}:1", kind()));
     let device = rt.machine().units()[1].devices[0];
     let y = rt.data(vec![1u64; 10]);
@@ -189,7 +189,7 @@ fn for_one_device() {
 /// Loops that are spread over devices: one graph per device, up to a part that follows one on another device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn spread() {
+fn spread_loops_become_one_graph_per_device() {
     for cores in ["", "1:CPU:1,"] {
         let rt = with_units(&format!("{cores}1:{}:2", kind()));
         let devices = rt.machine().units().last().unwrap().devices.clone();
@@ -231,7 +231,7 @@ fn spread() {
 /// Scratch memory, which concurrent tasks of a graph must not share.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn scratch() {
+fn graphs_may_use_scratch_memory() {
     let rt = runtime();
     let y: Vec<_> = (0..6u64).map(|n| rt.data(vec![n; 200])).collect();
     let mut recording = rt
@@ -264,7 +264,7 @@ fn scratch() {
 /// are one graph.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn indexed() {
+fn graphs_of_indexed_loops_keep_results() {
     const INDICES: usize = 5;
     let devices = 1..=most_devices();
     for (devices, scheduler) in devices.flat_map(|n| ["dynamic", "static", "guided-sizes"].map(|s| (n, s))) {
@@ -317,7 +317,7 @@ fn indexed() {
 /// launched with memory that was freed, even if something else is at its address by now.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn evicted() {
+fn eviction_between_replays_keeps_results() {
     const BYTES: usize = 80_000;
     let rt = Runtime::builder().compute_units(format!("1:{}:1", kind())).scheduler("dynamic");
     let rt = rt.device_memory_bytes(2 * BYTES as u64 + BYTES as u64 / 2).build().unwrap();
@@ -344,7 +344,7 @@ fn evicted() {
 /// replays continue on the other device.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn loss() {
+fn device_loss_during_replays_keeps_readable_data() {
     let rt = with_units(&format!("2:{}:1", kind()));
     let y: Vec<_> = (0..4u64).map(|n| rt.data(vec![n; 10])).collect();
     let mut recording = rt
@@ -492,7 +492,7 @@ macro_rules! describe {
 /// Random programs with recorded parts that are replayed between the others, with failures.
 #[test]
 #[ignore = "run on a stand-in by another test"]
-fn random_programs() {
+fn random_replays_match_direct_execution() {
     let (cases, seed) = (variable("THALWEG_CASES", 60), variable("THALWEG_SEED", 1));
     std::panic::set_hook(Box::new(|panic| {
         if !panic.to_string().contains("it panics") {

@@ -326,7 +326,7 @@ fn refused() {
     let (this, other) = if is_cuda() { ("CUDA", "ROCm") } else { ("ROCm", "CUDA") };
     // The second device exists, but the runtime does not use it.
     let second = foreign(1, &[1, 2], &[2], &[1], |_| ());
-    refused(second, &[&format!("{this} device 1"), &format!("have {this} devices 0 alone")]);
+    refused(second, &[&format!("{this} device 1"), &format!("have only {this} devices 0")]);
     refused(of(|t| t.device.device_type = 12 - t.device.device_type), &[other, &format!("have no {other} device")]);
     refused(of(|t| t.device.device_type = 4), &["OpenCL device 0", "a context"]);
     refused(of(|t| t.device.device_type = 9), &["DLPack's type 9", "have no such device"]);
@@ -342,7 +342,7 @@ fn refused() {
     let (tensor, freed) = vector(&[1, 2, 3]);
     let x: Data<u64> = rt.from_dlpack(tensor).unwrap();
     let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack(&x, SPACE).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("lent to be read") && error.contains("to_dlpack_mut"), "{error}");
+    assert!(error.contains("exported read-only") && error.contains("to_dlpack_mut"), "{error}");
     let error = rt.from_dlpack::<u64, Ix1>(rt.to_dlpack_mut(&x, SPACE).unwrap()).unwrap_err().to_string();
     assert!(error.contains("overlaps that of data object"), "{error}");
     assert_eq!(rt.take(x).unwrap(), [1, 2, 3]);

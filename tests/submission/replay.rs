@@ -273,7 +273,10 @@ fn taken_data_and_invalid_recordings_are_refused() -> Outcome {
         let (_n, _m) = (r.parameter("n", 1), r.parameter("n", 2));
         Ok(())
     });
-    assert_eq!(refused.unwrap_err().to_string(), "cannot use parameter `n`: the recording has two of this name");
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "cannot use parameter `n`: the recording has two parameters of this name"
+    );
 
     let mut own = None;
     let mut step = rt.record(|r| {

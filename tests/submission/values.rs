@@ -289,8 +289,8 @@ fn misuse_of_a_value_is_refused_with_a_reason() {
     let on_device = rt.task("t", mesh.input()).emulated(|_, _| ()).submit().unwrap_err();
     assert_eq!(
         text(on_device),
-        "cannot submit task `t`: it accesses value `mesh`, which lives in host memory, and has no body for CPU units; try \
-         .cpu(..) or .host(..), or an array for what devices work on"
+        "cannot submit task `t`: it accesses value `mesh`, which is in host memory, but has no body for CPU units; try \
+         .cpu(..) or .host(..), or an array for the data that devices use"
     );
     let on_device = other.task("t", other.value(1).input()).gpu(|_, _| Ok::<(), DeviceError>(())).submit().unwrap_err();
     assert!(matches!(on_device, SubmitError::ValueOnDevice { .. }));

@@ -53,7 +53,7 @@ fn body_cannot_wait_for_its_own_task() {
         rt.wait().unwrap();
         let words = words(said.recv().unwrap());
         let begins = "cannot `wait_for` inside task `waits`, submitted at tests/waits/circles.rs:";
-        assert!(words.starts_with(begins) && words.contains("as `waits` is waited for here; try "), "{words}");
+        assert!(words.starts_with(begins) && words.contains("as this call waits for `waits`; try "), "{words}");
     });
 }
 
@@ -66,10 +66,11 @@ fn body_cannot_wait_for_its_successor() {
             let by_handle = words(inner.wait_for(&last));
             assert!(by_handle.contains("as `first`, submitted at tests/waits/circles.rs:"), "{by_handle}");
             let way = "comes after `waits` by its access to [4..8] (in) of data `x`, and `last`, submitted at ";
-            let rest = "comes after `first` by its access to [0..8] (inout) of data `y`, and `last` is waited for here";
+            let rest =
+                "comes after `first` by its access to [0..8] (inout) of data `y`, and this call waits for `last`";
             assert!(by_handle.contains(way) && by_handle.contains(rest), "{by_handle}");
             let by_value = words(inner.read(&result).map(drop));
-            assert!(by_value.contains("what `read` asks for comes after `last` by its access to"), "{by_value}");
+            assert!(by_value.contains("the request of `read` comes after `last` by its access to"), "{by_value}");
             assert_eq!(inner.read(result.slice(..0))?, [0; 0], "an empty region depends on no task");
             inner.wait_for(&last)
         });
@@ -190,7 +191,7 @@ fn refused_take_leaves_the_data_in_place() {
         let (inner, kept) = (rt.clone(), (y.clone(), list.clone()));
         let (_, send, said) = waits(&rt, order.inout(), move |_, (y, list): (Data<u64>, Value<Vec<u64>>)| {
             let refused = inner.take(y).map(drop).map_err(RunError::from);
-            assert!(words(refused).contains("what `take` asks for comes after `reads`"));
+            assert!(words(refused).contains("the request of `take` comes after `reads`"));
             inner.take(list).map(drop).map_err(RunError::from)
         });
         let reads = (order.input(), y.input(), list.input());

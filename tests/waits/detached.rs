@@ -345,10 +345,7 @@ fn stall_report_names_the_detached_task() {
                 assert_eq!((stall.outside.len(), stall.running.len()), (1, 0));
                 assert_eq!((&*stall.outside[0].name, stall.outside[0].unit), ("lend", UnitId(0)));
                 let text = stall.to_string();
-                assert!(
-                    text.contains("to be ended from outside: task 0 `lend`, submitted at tests/waits/detached.rs:"),
-                    "{text}"
-                );
+                assert!(text.contains("detached: task 0 `lend`, submitted at tests/waits/detached.rs:"), "{text}");
                 assert!(text.contains("which holds data `x` [0..5] (inout)"), "{text}");
                 guard.finish();
             });

@@ -110,7 +110,7 @@ fn circular_wait_through_an_isolated_wait_is_refused() {
             text += &error.to_string();
             source = error.source();
         }
-        assert!(text.contains("for ever"), "{text}");
+        assert!(text.contains("wait forever"), "{text}");
         let _told = rt.wait();
     });
 }

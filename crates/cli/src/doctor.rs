@@ -150,7 +150,7 @@ fn print_device(number: usize, device: &Patient, out: &mut impl Write) -> io::Re
             rate(measured.from_device_bytes_per_s)
         )?;
         let (launch, trip) = (measured.launch_ns as f64 / 1e3, measured.round_trip_ns as f64 / 1e3);
-        writeln!(out, "     kernels           {launch:.1} us each in a chain, {trip:.1} us there and back")?;
+        writeln!(out, "     kernels           {launch:.1} us each in a chain, {trip:.1} us round trip")?;
     }
     if let Some(failed) = &device.failed {
         writeln!(out, "     does not work     {failed}")?;

@@ -2,6 +2,7 @@
 
 mod doctor;
 mod kernel;
+mod sim;
 mod topo;
 mod trace;
 
@@ -22,6 +23,8 @@ enum Command {
     Doctor(doctor::Options),
     /// Prints the kernels generated from an annotated function
     Kernel(kernel::Options),
+    /// Simulates the tasks of a trace on other machines and with other schedulers
+    Sim(sim::Options),
     /// Shows physical and logical cores, NUMA nodes and accelerators, and the cores that units would get
     Topo(topo::Options),
     /// Shows a trace: a summary of where the time went, comparisons, conditions, and files for other programs
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Doctor(options) => doctor::run(&options).map_err(Into::into),
         Command::Kernel(options) => kernel::run(&options),
+        Command::Sim(options) => sim::run(&options),
         Command::Topo(options) => topo::run(&options),
         Command::Trace(options) => trace::run(&options),
     };

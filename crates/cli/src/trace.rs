@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thalweg_trace::analysis::Analysis;
 use thalweg_trace::check::{self, Condition, failed};
 use thalweg_trace::summary::{Run, compare, summary};
-use thalweg_trace::{Trace, csv, paraver, perfetto};
+use thalweg_trace::{Trace, csv, html, paraver, perfetto};
 
 #[derive(Debug, Args)]
 #[command(after_long_help = check::HELP)]
@@ -29,6 +29,9 @@ pub(super) struct Options {
     /// Write the tables into an SQLite database
     #[arg(long, value_name = "FILE")]
     sqlite: Option<PathBuf>,
+    /// Write a report with timeline, tables and advice: one HTML file for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write a file for ui.perfetto.dev
     #[arg(long, value_name = "FILE")]
     perfetto: Option<PathBuf>,
@@ -71,15 +74,23 @@ impl Options {
         if let Some(file) = &self.sqlite {
             write_sqlite(trace, file)?;
         }
+        if let Some(file) = &self.html {
+            html::write(trace, file)?;
+        }
         if let Some(file) = &self.perfetto {
-            perfetto::write(trace, file)?;
+            perfetto::write(trace, file).map_err(cannot_write(file))?;
         }
         if let Some(prefix) = &self.paraver {
-            paraver::write(trace, prefix)?;
+            paraver::write(trace, prefix).map_err(cannot_write(prefix))?;
         }
-        let files = [&self.csv, &self.sqlite, &self.perfetto, &self.paraver];
+        let files = [&self.csv, &self.sqlite, &self.html, &self.perfetto, &self.paraver];
         Ok(files.iter().any(|file| file.is_some()))
     }
+}
+
+/// Names the file in an error.
+fn cannot_write(file: &Path) -> impl Fn(std::io::Error) -> String {
+    move |problem| format!("cannot write {}: {problem}; try a folder that exists", file.display())
 }
 
 #[cfg(feature = "sqlite")]

@@ -175,7 +175,7 @@ fn in_brackets<T>(input: ParseStream<'_>, parse: impl Fn(ParseStream<'_>) -> Res
 fn with_length(input: ParseStream<'_>) -> Result<Sized> {
     let name: Ident = input.parse()?;
     if !input.peek(Token![:]) {
-        let message = "how many elements has a team's copy? write `name: LENGTH`, with a literal or a constant";
+        let message = "a team's copy needs a length; write `name: LENGTH`, with a literal or a constant";
         return Err(Error::new(name.span(), message));
     }
     input.parse::<Token![:]>()?;
@@ -185,7 +185,7 @@ fn with_length(input: ParseStream<'_>) -> Result<Sized> {
 /// Parses `[CHUNK] name`.
 fn with_chunk(input: ParseStream<'_>) -> Result<Sized> {
     if !input.peek(syn::token::Bracket) {
-        return Err(input.error("how many elements has a team's chunk? write `[CHUNK] name`"));
+        return Err(input.error("a team's chunk needs a length; write `[CHUNK] name`"));
     }
     let content;
     bracketed!(content in input);
@@ -260,7 +260,7 @@ impl Parse for Options {
                         if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = &count
                             && number.base10_parse::<usize>()? == 0
                         {
-                            return Err(Error::new(number.span(), "no task at all computes nothing; write 1 or more"));
+                            return Err(Error::new(number.span(), "zero tasks compute nothing; write 1 or more"));
                         }
                         pieces = Some(count);
                     }
@@ -311,7 +311,7 @@ impl Teams {
                     let number: LitInt = input.parse()?;
                     let limit = number.base10_parse::<u32>()?;
                     if limit == 0 || limit > MOST_THREADS {
-                        let message = format!("a team has 1 to {MOST_THREADS} threads; write a number of these");
+                        let message = format!("a team has 1 to {MOST_THREADS} threads; write a number in this range");
                         return Err(Error::new(number.span(), message));
                     }
                     self.thread_limit = limit;

@@ -32,7 +32,7 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     let [range, other] = tokens(&|source| source.expr.to_token_stream().to_string());
     if range != other {
         let message = format!(
-            "the loop before runs over `{range}`, and only iterations of the same range are fused; write that range, or leave `fuse` out"
+            "the previous loop runs over `{range}`, and only iterations of the same range are fused; write that range, or leave `fuse` out"
         );
         return refuse(second.first.span, message);
     }
@@ -50,7 +50,7 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
             if is_written && others.params.contains(param) && !is_own(element, loop_of.var) {
                 let (name, var) = (&function.params[*param].name, &function.variables[loop_of.var].name);
                 let message = format!(
-                    "both loops touch `{name}`, and one writes it: fused, iteration `{var}` would meet here what another one writes; write `{name}[{var}]`, or leave `fuse` out"
+                    "both loops touch `{name}`, and one writes it: fused, iteration `{var}` would access here an element that another one writes; write `{name}[{var}]`, or leave `fuse` out"
                 );
                 return refuse(element.span, message);
             }
@@ -58,7 +58,7 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     }
     if let Some((cell, span)) = behind.cells.iter().find(|(cell, _)| before.written_cells.contains(cell)) {
         let message = format!(
-            "the loop before adds to `{}`, which is known only behind it; leave `fuse` out",
+            "the previous loop adds to `{}`, whose value is known only after it; leave `fuse` out",
             function.params[*cell].name
         );
         return refuse(*span, message);
@@ -80,7 +80,7 @@ fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
             Stmt::Expr(syn::Expr::ForLoop(_), _) => is_behind = true,
             Stmt::Local(local) if !known.insert(name(&local.pat)) && is_behind => {
                 let message = format!(
-                    "fused, the previous loop would meet this `{}` as well; give it another name, or leave `fuse` out",
+                    "fused, the previous loop would also use this `{}`; give it another name, or leave `fuse` out",
                     name(&local.pat)
                 );
                 return refuse(local.pat.span(), message);

@@ -34,10 +34,10 @@ pub(crate) fn text(item: &ItemFn) -> Result<String> {
         return refuse(generic.span(), "a kernel's function has no generic parameters; write the types");
     }
     let ReturnType::Type(_, result) = &signature.output else {
-        return refuse(signature.ident.span(), "a kernel's function gives a number; write `-> f64`");
+        return refuse(signature.ident.span(), "a kernel's function returns a number; write `-> f64`");
     };
     let Some(result) = parse::scalar(result) else {
-        return refuse(result.span(), "a kernel's function gives a number; write `-> f64`");
+        return refuse(result.span(), "a kernel's function returns a number; write `-> f64`");
     };
     let mut params = Vec::new();
     for argument in &signature.inputs {
@@ -47,7 +47,7 @@ pub(crate) fn text(item: &ItemFn) -> Result<String> {
         let (Pat::Ident(name), Some(ty)) = (&*argument.pat, parse::scalar(&argument.ty)) else {
             return refuse(
                 argument.ty.span(),
-                "a kernel's function takes numbers; give the element instead of the array",
+                "a kernel's function takes numbers; pass the element instead of the array",
             );
         };
         params.push((name.ident.clone(), ty));

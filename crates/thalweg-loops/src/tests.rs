@@ -165,7 +165,7 @@ fn conflicting_iterations_are_refused() {
             quote!(for i in 0..n {
                 x[i] = 1.0;
             }),
-            "`x` is read alone",
+            "`x` is read-only",
         ),
         (
             quote!(
@@ -235,7 +235,7 @@ fn conflicting_iterations_are_refused() {
                     *s += x[i];
                 }
             ),
-            "write `scan` for `reduction`",
+            "write `scan` instead of `reduction`",
         ),
         (
             quote!(for i in 0..n {
@@ -267,7 +267,7 @@ fn unsupported_syntax_is_named() {
             quote!(for i in 0..n {
                 println!("{i}");
             }),
-            "no macros",
+            "cannot call macros",
         ),
         (
             quote!(for i in 0..n {
@@ -297,7 +297,7 @@ fn unsupported_syntax_is_named() {
             quote!(for i in 0..n {
                 y[i] = "a";
             }),
-            "numbers alone",
+            "only numbers",
         ),
         (quote!(y[0] = 1.0;), "outside the loops"),
         (quote!(let a = n;), "no loop to share out"),
@@ -424,7 +424,7 @@ fn fusion_that_changes_the_result_is_refused() {
         }
     );
     let message = refused(quote!(fuse), hidden);
-    assert!(message.contains("would meet this `end`"), "{message}");
+    assert!(message.contains("would also use this `end`"), "{message}");
     let read_before = quote!(
         fn f(x: &[f64], y: &mut [f64], sum: &mut f64) {
             for i in 0..x.len() {

@@ -18,6 +18,8 @@ mod counters;
 pub mod csv;
 pub mod frame;
 #[cfg(feature = "tools")]
+pub mod html;
+#[cfg(feature = "tools")]
 pub mod paraver;
 #[cfg(feature = "tools")]
 pub mod perfetto;

@@ -74,6 +74,12 @@ pub(crate) type ExposedTask = sync::Exposed<Node>;
 pub(crate) type ExposedApart = sync::Apart<Node>;
 /// Tasks whose bodies wait, each with its parent's domain.
 pub(crate) type SuspendedTasks = sync::Suspended<Node, Option<Arc<Domain>>>;
+/// A walk along the edges of the graph.
+pub(crate) type Walk = sync::Walk<Node>;
+/// A task from which a walk begins because a thread shows it.
+pub(crate) type ShownTask<'a> = sync::Running<'a, Node>;
+/// A task that a walk has met.
+pub(crate) type WalkedTask<'a> = sync::Met<'a, Node>;
 /// A task on the path from one task to another.
 pub(crate) type Step<'a> = sync::Step<'a, Node>;
 

@@ -412,6 +412,26 @@ impl Aftermath {
     }
 }
 
+impl Replays {
+    /// Calls `see` with each gate that is ready and waits for the end of its batch, under the lock. Sees none if another
+    /// thread has the lock: that thread may wait until the caller lets go of the tasks that it refers to.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        if let Some(state) = self.state.try_lock() {
+            state.batches.iter().flat_map(|batch| &batch.gates).for_each(|(gate, _)| see(gate));
+        }
+    }
+}
+
+impl Gate {
+    /// Returns the replays of the graph whose round ends with this task, if they are still wanted.
+    pub(super) fn ends(&self) -> Option<Arc<Replays>> {
+        match self {
+            Self::Last(replays) => replays.upgrade(),
+            Self::Entry(..) | Self::Border(..) => None,
+        }
+    }
+}
+
 /// Returns the replays of the graph whose round ends with this task.
 pub(crate) fn replays_at_end(task: &OwnedTask) -> Option<Arc<Replays>> {
     match task.owned().side.as_ref().and_then(|side| side.gate.as_ref())? {

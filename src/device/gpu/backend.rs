@@ -61,6 +61,7 @@ pub(crate) trait Backend: Send + Sync + 'static {
     }
 
     /// Returns the limits of a group.
+    #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "generated code alone asks for them"))]
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -475,7 +475,7 @@ impl Backend for OpenCl {
                         program: module.name().to_owned(),
                         device: self.name.clone(),
                         why: format!(
-                            "the device takes no such SPIR-V: {} (OpenCL error {code}); try `Module::opencl`",
+                            "the device does not support this SPIR-V: {} (OpenCL error {code}); try `Module::opencl`",
                             error_text(code)
                         ),
                     }

@@ -1,10 +1,11 @@
 //! The replacement for the simulated driver in builds without the feature `sim`: a type without values.
 
 use super::Driver;
+use super::reasons::{Queues, Spot};
 use super::shared::Shared;
 use super::waiters::Awaited;
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
 use crate::engine::{CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -15,6 +16,12 @@ pub(crate) enum Simulated {}
 
 impl Simulated {
     pub(crate) fn kinds(&self, _: &str, _: Kinds, _: bool) -> Kinds {
+        match *self {}
+    }
+}
+
+impl Queues for Simulated {
+    fn visit(&self, _: &mut dyn FnMut(&OwnedTask, Spot)) {
         match *self {}
     }
 }

@@ -19,11 +19,12 @@ mod progress;
 mod world;
 
 use self::world::World;
+use super::reasons::{Queues, Spot};
 use super::shared::Shared;
 use super::waiters::Awaited;
 use super::{Driver, inside};
 use crate::coherence::ReplicaId;
-use crate::depend::{AccessRecord, Kinds, Submitting};
+use crate::depend::{AccessRecord, Kinds, OwnedTask, Submitting};
 use crate::engine::{Command, CopyOrder, Event, Launch, Refused};
 use crate::ids::DataId;
 use crate::memory::DataCell;
@@ -106,6 +107,16 @@ impl Simulated {
     }
 }
 
+impl Queues for Simulated {
+    fn visit(&self, see: &mut dyn FnMut(&OwnedTask, Spot)) {
+        let Some(world) = self.world() else { return };
+        world.visit(&mut |task, unit, running_ns| {
+            let simulated = |ns| Spot::Simulated(unit, Duration::from_nanos(ns));
+            see(task, running_ns.map_or(Spot::Given(unit), simulated));
+        });
+    }
+}
+
 impl Driver for Simulated {
     fn shared(&self) -> &Shared {
         &self.shared
@@ -138,11 +149,12 @@ impl Driver for Simulated {
             may_be_there = true;
             // Another thread may be about to submit the tasks that this one waits for.
             if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                panic!("nothing moves in the simulation: {}", self.shared.engine.stall().unwrap_or_default());
+                panic!("the simulation makes no progress: {}", self.shared.engine.stall().unwrap_or_default());
             }
             std::thread::sleep(Duration::from_micros(20));
         }
         drop(waits);
+        self.shared.rest();
     }
 
     fn launch(&self, launch: Box<Launch>) {

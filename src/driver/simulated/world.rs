@@ -141,6 +141,14 @@ impl World {
         at
     }
 
+    /// Calls `see` with each task that a unit has, and with how long the unit has been running it, if it has begun.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, UnitId, Option<Nanos>)) {
+        for unit in &self.units {
+            unit.running.iter().for_each(|(task, since)| see(task, unit.id, Some(self.now - since)));
+            unit.inbox.iter().for_each(|timed| see(&timed.task, unit.id, None));
+        }
+    }
+
     /// Gives a task to its unit, which begins it after the tasks before it have ended.
     pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
         let (at, unit) = (self.named(&task.shared().name), unit.index());

@@ -75,6 +75,16 @@ impl DeviceQueue {
         self.tasks.lock().insert(task, InFlight::Part(parts));
     }
 
+    /// Calls `see` with each task that the device has, under the lock. None of them ends meanwhile.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        for in_flight in self.tasks.lock().values() {
+            match in_flight {
+                InFlight::All(task, _) => see(task),
+                InFlight::Part(parts) => parts.visit(see),
+            }
+        }
+    }
+
     /// Whether the device has tasks.
     pub(super) fn has_tasks(&self) -> bool {
         !self.tasks.lock().is_empty()

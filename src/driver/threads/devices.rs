@@ -318,7 +318,7 @@ impl Devices {
                         .to_owned();
                 }
                 (_, []) => format!("have no {} device", memory.interface()),
-                (_, alike) => format!("have {} devices {} alone", memory.interface(), alike.join(", ")),
+                (_, alike) => format!("have only {} devices {}", memory.interface(), alike.join(", ")),
             };
             format!("the runtime's units {problem}; try a unit for that device, or copying it to host memory")
         })

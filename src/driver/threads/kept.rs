@@ -225,9 +225,9 @@ impl Table {
         };
         let tasks: Vec<_> = group.iter().filter_map(task).collect();
         format!(
-            "the runtimes that wait for each other have no units other than those kept by such waits, of {}; one more \
-             unit in one of them would suffice",
-            tasks.join(", and of ")
+            "all units of the runtimes that wait for each other are kept by such waits, in {}; one more unit in one of \
+             them would suffice",
+            tasks.join(", and in ")
         )
     }
 }

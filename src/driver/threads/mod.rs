@@ -8,7 +8,7 @@
 //!
 //! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
 //! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`],
-//! [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], and this one. The exceptions: a host refers back to the
+//! [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and this one. The exceptions: a host refers back to the
 //! state that it is a part of; and [`waiting`] consists of three files that use each other, where [`isolated`] and
 //! [`crowded`] contain the special waits, and a host has a field for each.
 
@@ -28,6 +28,7 @@ mod isolated;
 mod kept;
 mod memory_pressure;
 mod multi_device;
+mod queues;
 mod ready;
 mod replay;
 mod run;
@@ -105,7 +106,7 @@ impl Threads {
         let first = Cell::new(waiting.alone);
         let nap = || {
             let rest = until.map(|until| until.saturating_sub(self.now()).min(LONGEST_NAP));
-            shared.watch(first.take()).into_iter().chain(rest).min()
+            shared.watch(first.take(), self).into_iter().chain(rest).min()
         };
         let seat = self.seat.get();
         let (mut kept, mut refused) = (None, Ok(()));
@@ -158,6 +159,7 @@ impl Threads {
             Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
             shared.waiters.wake_all(); // the seat is free again: another waiter may take it
         }
+        shared.rest();
         refused
     }
 }

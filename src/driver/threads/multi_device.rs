@@ -65,6 +65,13 @@ impl Enqueued {
     }
 }
 
+impl InParts {
+    /// Calls `see` with the task, unless it has ended, under the lock.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
+        self.0.lock().task.iter().for_each(see);
+    }
+}
+
 impl Threads {
     /// Issues a task to several accelerators.
     pub(super) fn issue_across(&self, host: &Host, devices: &Devices, mut launch: Launch, across: &Across) {
@@ -275,9 +282,9 @@ impl Enqueue for Sessions<'_> {
                 continue;
             };
             let problem = if writes {
-                "and the task writes there; try a launch by `Launcher::part` of the part that has it"
+                "and the task writes there; try launching it with `Launcher::part` on the part that owns the region"
             } else if !self.reaches(*base, owner) {
-                "which this one does not reach; try a region of the part itself, which is copied"
+                "which this device cannot reach; try a region of the part itself, which is copied"
             } else {
                 continue;
             };

@@ -302,6 +302,28 @@ impl ReadyQueues {
         launch
     }
 
+    /// Calls `see` with each task in a queue that has a lock, under that lock, and with the unit that has it, if only
+    /// one may run it.
+    pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, Option<usize>)) {
+        for heap in [&self.urgent, &self.patient] {
+            heap.tasks.lock().iter().for_each(|prioritized| see(&prioritized.0, None));
+        }
+        for (unit, inbox) in self.inboxes.iter().enumerate() {
+            inbox.launches.lock().iter().for_each(|launch| see(&launch.task, Some(unit)));
+        }
+    }
+
+    /// Takes at most this number of tasks out of the deques and the queue of threads that host no unit.
+    pub(super) fn take_out(&self, most: usize) -> Vec<OwnedTask> {
+        let injected = std::iter::from_fn(|| insist(|| self.injector.steal()));
+        let mut taken: Vec<_> = injected.take(most).collect();
+        for stealer in self.stealers.iter().flatten() {
+            let stolen = std::iter::from_fn(|| insist(|| stealer.steal()));
+            taken.extend(stolen.take(most - taken.len()));
+        }
+        taken
+    }
+
     /// Whether a hosting thread of `unit` would find anything.
     pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0

@@ -107,6 +107,23 @@ impl Flow {
         self.arriving.remove(&task).map(|(placed, _)| placed)
     }
 
+    /// Returns the tasks whose data are arriving.
+    pub(super) fn arriving(&self) -> impl Iterator<Item = &Placed> {
+        self.arriving.values().map(|(placed, _)| placed)
+    }
+
+    /// Returns the launched tasks.
+    pub(super) fn all_launched(&self) -> impl Iterator<Item = (&TaskId, &Launched)> {
+        self.launched.iter()
+    }
+
+    /// Returns the copies and the launched tasks whose ends a task waits for.
+    pub(super) fn awaited_by(&self, task: TaskId) -> (impl Iterator<Item = &UnderWay>, impl Iterator<Item = TaskId>) {
+        let copies = self.copies.values().filter(move |copy| copy.waiters.contains(&task));
+        let launched = self.launched.iter().filter(move |(_, launched)| launched.waiters.contains(&task));
+        (copies, launched.map(|(id, _)| *id))
+    }
+
     /// Returns a copy under way.
     pub(super) fn copy(&self, copy: CopyId) -> Option<&UnderWay> {
         self.copies.get(&copy)

@@ -37,6 +37,7 @@ mod loss;
 mod multi_device;
 mod needs;
 mod queue;
+mod reasons;
 mod residency;
 mod shortage;
 mod stages;
@@ -46,6 +47,7 @@ mod units;
 pub(crate) use flow::Traffic;
 pub(crate) use multi_device::{Across, bytes_in_each};
 pub(crate) use needs::Needs;
+pub(crate) use reasons::{CopyWait, MemoryWait, Whereabouts};
 pub(crate) use shortage::Hope;
 
 use super::command::{Command, ReplicaRef};

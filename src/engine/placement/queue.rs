@@ -249,8 +249,8 @@ impl Queue {
     fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let unit_id = self.units[unit].id;
         let Some(task) = self.queued.remove(&id) else {
-            let problem = format!("it gave {unit_id} {id}, which it has no charge of");
-            self.policy.breaks(Breach { task: None, problem, remedy: "giving each task that is ready once" });
+            let problem = format!("it gave {unit_id} {id}, which is not in its charge");
+            self.policy.breaks(Breach { task: None, problem, remedy: "giving each ready task once" });
             return None;
         };
         // A task intended for a lost device is redirected later.
@@ -452,6 +452,31 @@ impl Queue {
     /// Returns the model of task times that the policy has learned, if it learns one.
     pub(super) fn model(&self) -> Option<&Model> {
         self.policy.model()
+    }
+
+    /// Returns the tasks in the policy's charge.
+    pub(super) fn queued(&self) -> impl Iterator<Item = &OwnedTask> {
+        self.queued.values()
+    }
+
+    /// Returns the tasks that wait for memory.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Assigned> {
+        self.waiting.iter().flatten()
+    }
+
+    /// Returns the units that can run a task in the policy's charge, each with the number of its tasks.
+    pub(super) fn units_for(&mut self, task: TaskId, residency: &Residency) -> Option<Vec<(UnitId, usize)>> {
+        let task = self.queued.remove(&task)?;
+        let suited = self.suited(&task, residency).units;
+        self.queued.insert(task.shared().id, task);
+        let suited = self.units.iter().filter(|unit| suited[unit.id.index()]);
+        Some(suited.map(|unit| (unit.id, unit.in_flight)).collect())
+    }
+
+    /// Returns a task that waits for memory, with the number of tasks before it.
+    pub(super) fn waiting_as(&self, task: TaskId) -> Option<(usize, &Assigned)> {
+        let of_space = |waiting: &'_ VecDeque<Assigned>| waiting.iter().position(|a| a.task.shared().id == task);
+        self.waiting.iter().find_map(|waiting| of_space(waiting).map(|before| (before, &waiting[before])))
     }
 
     /// Describes the waiting tasks in words.

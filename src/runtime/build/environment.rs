@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(super) const UNITS: &str = "THALWEG_UNITS";
 /// The scheduler of a runtime whose program names none.
 pub(super) const SCHEDULER: &str = "THALWEG_SCHEDULER";
+/// Whether a runtime answers to signals, if its program does not choose.
+const EXPLAIN: &str = "THALWEG_EXPLAIN";
 
 /// Whether the variable `THALWEG_TRACE_ACCESSES` asks for accesses in traces: it is set, and not to 0.
 pub(super) fn trace_accesses() -> bool {
@@ -31,6 +33,19 @@ pub(super) fn trace() -> Option<Order> {
         }
     };
     Some(Order { path, ..Order::default() })
+}
+
+/// Whether the variable requests answers to signals.
+///
+/// # Errors
+/// If its value is neither 0 nor 1.
+#[cfg_attr(not(all(unix, feature = "signals")), allow(dead_code, reason = "only warned of"))]
+pub(super) fn explain() -> Result<bool, BuildError> {
+    match text(EXPLAIN).as_deref() {
+        None | Some("0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(error(EXPLAIN, &format!("`{other}` is not a choice; try 1 or 0"))),
+    }
 }
 
 /// Returns the text of a variable; `None` if it is unset or empty.

@@ -7,6 +7,7 @@ mod parts;
 mod simulated;
 mod threads;
 
+use super::live::{Live, LiveOrder};
 use super::{Builder, Runtime};
 use crate::error::BuildError;
 
@@ -17,8 +18,35 @@ impl Builder {
     /// If the units or places cannot be read or do not fit each other, the scheduler does not exist, an argument or
     /// an environment variable is out of its range, a machine to simulate lacks the units, or the system cannot start
     /// a thread.
+    pub fn build(self) -> Result<Runtime, BuildError> {
+        let order = self.live_order()?;
+        let mut runtime = self.build_silent()?;
+        runtime.live = Live::start(&runtime.door, &order)?;
+        Ok(runtime)
+    }
+
+    /// Returns what the runtime is to show while it runs.
+    fn live_order(&self) -> Result<LiveOrder, BuildError> {
+        let from_environment = environment::explain()?;
+        #[cfg(all(unix, feature = "signals"))]
+        let answers = self.explain_on_signal.unwrap_or(from_environment);
+        #[cfg(not(all(unix, feature = "signals")))]
+        let answers = {
+            if from_environment {
+                log!(warn, "THALWEG_EXPLAIN has no effect without Unix and the crate's feature `signals`");
+            }
+            false
+        };
+        #[cfg(feature = "progress")]
+        let progress = self.progress;
+        #[cfg(not(feature = "progress"))]
+        let progress = false;
+        Ok(LiveOrder { answers, progress })
+    }
+
+    /// Starts a runtime that shows nothing of itself.
     #[cfg_attr(not(feature = "sim"), allow(unused_mut, reason = "nothing is taken out of it then"))]
-    pub fn build(mut self) -> Result<Runtime, BuildError> {
+    fn build_silent(mut self) -> Result<Runtime, BuildError> {
         crate::log::check()?;
         if self.name.as_ref().is_some_and(|name| name.is_empty() || name.contains('\0')) {
             let problem = "a runtime's name must not be empty or contain a NUL byte; try another one".to_owned();

@@ -14,6 +14,7 @@ use crate::runtime::Door;
 use crate::runtime::any_driver::AnyDriver;
 use crate::runtime::builder::Choice;
 use crate::runtime::capacities::Capacities;
+use crate::runtime::live::Live;
 use crate::sched::fpm::Known;
 use crate::sched::{self, Model};
 use crate::trace::{self, Tracer};
@@ -94,7 +95,7 @@ impl Builder {
     ) -> Result<Shared, BuildError> {
         let window = self.window.unwrap_or((WINDOW_PER_UNIT * machine.num_units()).max(LEAST_WINDOW));
         if window == 0 {
-            let problem = "a window of 0 tasks lets none be submitted; give at least 1".to_owned();
+            let problem = "a window of 0 tasks allows no submission; try at least 1".to_owned();
             return Err(BuildError::Argument { argument: "max_pending_tasks", problem });
         }
         let id = NEXT_RUNTIME.fetch_add(1, Ordering::Relaxed);
@@ -178,6 +179,7 @@ impl Builder {
             model_file: None,
             next_space: AtomicU64::new(0),
             energy,
+            live: Live::default(),
         }
     }
 

@@ -21,7 +21,7 @@ impl Builder {
             // cannot be shared.
             if asked > there && (kind.is_device() || there == 0) {
                 let name = model.name();
-                let problem = format!("{config} asks for {asked} {kind} {parts}, and `{name}` has {there}");
+                let problem = format!("{config} requests {asked} {kind} {parts}, but `{name}` has {there}");
                 return Err(BuildError::Argument { argument: "simulate", problem });
             }
         }

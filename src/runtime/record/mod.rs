@@ -80,7 +80,7 @@ impl Runtime {
         let is_repeated =
             |(i, one): (usize, &Arc<dyn AnySetting>)| settings[..i].iter().any(|other| other.name() == one.name());
         if let Some(repeated) = settings.iter().enumerate().find(|one| is_repeated((one.0, one.1))) {
-            let problem = "the recording has two of this name".to_owned();
+            let problem = "the recording has two parameters of this name".to_owned();
             return Err(SubmitError::Parameter { parameter: repeated.1.name().to_owned(), problem });
         }
         let (steps, door) = (steps.into_inner(), Arc::downgrade(&self.door));
@@ -265,8 +265,8 @@ impl Recording {
     /// step.set_by_name("n", 5)?;
     /// step.replay()?;
     /// assert_eq!(rt.take(x)?, [5]);
-    /// let refused = step.set_by_name("m", 5).unwrap_err();
-    /// assert_eq!(refused.to_string(), "cannot use parameter `m`: the recording has none of this name; try one of `n`");
+    /// let refused = step.set_by_name("m", 5).unwrap_err().to_string();
+    /// assert_eq!(refused, "cannot use parameter `m`: the recording has no parameter of this name; try one of `n`");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -278,7 +278,7 @@ impl Recording {
             let known: Vec<_> = self.settings.iter().map(|setting| format!("`{}`", setting.name())).collect();
             let known =
                 if known.is_empty() { "r.parameter(..)".to_owned() } else { format!("one of {}", known.join(", ")) };
-            return Err(refuse(format!("the recording has none of this name; try {known}")));
+            return Err(refuse(format!("the recording has no parameter of this name; try {known}")));
         };
         let any: &dyn Any = &**setting;
         let Some(setting) = any.downcast_ref::<Setting<T>>() else {
@@ -439,7 +439,7 @@ pub enum Obstacle {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotReplayed => f.write_str("it was not replayed yet"),
+            Self::NotReplayed => f.write_str("it has not been replayed yet"),
             Self::Frozen => f.write_str("it was replayed as a whole"),
             Self::Graphs { graphs, tasks, others } => {
                 let s = if *graphs == 1 { "" } else { "s" };

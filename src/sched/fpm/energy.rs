@@ -164,7 +164,7 @@ mod tests {
         let error = optimise_energy_within(&times, &energies, 5, 1, 3.0).unwrap_err();
         let expected = FpmError::Budget { size: 5, budget: 3.0, least: 4.0, unit: "CPU".to_owned() };
         assert_eq!(error, expected);
-        assert!(error.to_string().starts_with("cannot do 5 within 3 s: 4 s is the least, when CPU ends last"));
+        assert!(error.to_string().starts_with("cannot complete 5 within 3 s: the minimum is 4 s, when CPU ends last"));
         assert!(optimise_energy_within(&times, &energies, 5, 1, f64::NAN).is_err());
         let error = optimise_energy_within(&times, &energies[..1], 5, 1, 9.0).unwrap_err();
         assert_eq!(error, FpmError::Unpaired { times: 2, energies: 1 });

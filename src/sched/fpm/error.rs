@@ -5,7 +5,7 @@
 /// ```
 /// use thalweg::sched::fpm::{FpmError, Profile, balance};
 /// let error = Profile::new("GPU 0", [(100, 1.0), (50, 0.6)]).unwrap_err();
-/// assert_eq!(error.to_string(), "the profile of GPU 0 has size 50 behind 100; write ascending sizes, from 1");
+/// assert_eq!(error.to_string(), "the profile of GPU 0 has size 50 after 100; write ascending sizes, from 1");
 /// assert_eq!(balance(&[], 7), Err(FpmError::NoUnits { size: 7 }));
 /// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -18,7 +18,7 @@ pub enum FpmError {
         unit: String,
     },
     /// A size is not larger than the previous one.
-    #[error("the profile of {unit} has size {size} behind {before}; write ascending sizes, from 1")]
+    #[error("the profile of {unit} has size {size} after {before}; write ascending sizes, from 1")]
     Order {
         /// The unit.
         unit: String,
@@ -47,7 +47,9 @@ pub enum FpmError {
         value: f64,
     },
     /// A time falls as the size grows, which `balance` does not accept.
-    #[error("cannot balance by the profile of {unit}, which falls at size {size}; try optimise_time, which takes any")]
+    #[error(
+        "cannot balance by the profile of {unit}, which falls at size {size}; try optimise_time, which accepts any"
+    )]
     Falls {
         /// The unit.
         unit: String,
@@ -79,7 +81,9 @@ pub enum FpmError {
         least: u64,
     },
     /// No shares are fast enough.
-    #[error("cannot do {size} within {budget} s: {least} s is the least, when {unit} ends last; try a larger budget")]
+    #[error(
+        "cannot complete {size} within {budget} s: the minimum is {least} s, when {unit} ends last; try a larger budget"
+    )]
     Budget {
         /// The total size.
         size: u64,

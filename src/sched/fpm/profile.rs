@@ -186,9 +186,9 @@ mod tests {
     fn bad_points_are_refused_with_unit_and_size() {
         let said = |points: &[(u64, f64)]| Profile::new("GPU 1", points).unwrap_err().to_string();
         assert!(said(&[]).starts_with("the profile of GPU 1 has no point"));
-        assert!(said(&[(2, 1.0), (1, 1.0)]).contains("GPU 1 has size 1 behind 2"));
-        assert!(said(&[(2, 1.0), (2, 1.0)]).contains("size 2 behind 2"));
-        assert!(said(&[(0, 1.0)]).contains("size 0 behind 0"));
+        assert!(said(&[(2, 1.0), (1, 1.0)]).contains("GPU 1 has size 1 after 2"));
+        assert!(said(&[(2, 1.0), (2, 1.0)]).contains("size 2 after 2"));
+        assert!(said(&[(0, 1.0)]).contains("size 0 after 0"));
         assert!(said(&[(1, 1.0), (7, f64::NAN)]).contains("GPU 1 has NaN at size 7"));
         assert!(said(&[(7, f64::INFINITY)]).contains("inf at size 7"));
         assert!(said(&[(7, -1.0)]).contains("-1 at size 7"));

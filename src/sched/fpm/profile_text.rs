@@ -84,7 +84,7 @@ mod tests {
         let said = |text: &str| Known::from_text(text).unwrap_err().to_string();
         let table = |points: &str| format!("[[profile]]\nunit = \"GPU:1\"\ntime_s = {points}\n");
         assert!(Known::from_text(&table("[[1, 2.0]]")).is_ok());
-        assert!(said(&table("[[2, 2.0], [1, 1.0]]")).contains("GPU:1 has size 1 behind 2"));
+        assert!(said(&table("[[2, 2.0], [1, 1.0]]")).contains("GPU:1 has size 1 after 2"));
         assert!(said(&table("[[2, nan]]")).contains("GPU:1 has NaN at size 2"));
         assert!(said(&table("[]")).contains("GPU:1 has no point"));
         assert!(said(&table("[[1.5, 2.0]]")).contains("line 3"));

@@ -28,7 +28,7 @@ impl Check<'_> {
             {
                 self.refuse(
                     name.span(),
-                    format!("`{name}` is read alone; write `dist_firstprivate`, or make it `&mut`"),
+                    format!("`{name}` is read-only; write `dist_firstprivate`, or make it `&mut`"),
                 );
             }
             let tokens = |len: &syn::Expr| len.to_token_stream().to_string();
@@ -80,7 +80,7 @@ impl Check<'_> {
         }
         if bytes > TEAM_BYTES {
             let message = format!(
-                "a team would need {bytes} bytes of its memory, and has {TEAM_BYTES}; make the array or its chunk smaller"
+                "a team would need {bytes} bytes of memory, but has {TEAM_BYTES}; make the array or its chunk smaller"
             );
             self.refuse(last, message);
         }

@@ -144,7 +144,10 @@ impl Check<'_> {
         if let Some(distribute) = &one.share.distribute
             && !is_outermost
         {
-            self.refuse(distribute.span, "teams share out the outermost loop alone; write `#[parallel_for]` here");
+            self.refuse(
+                distribute.span,
+                "only the outermost loop can be shared out over teams; write `#[parallel_for]` here",
+            );
         }
         if let Some(parallel) = &one.share.parallel {
             if !is_outermost && around[0].is_parallel {
@@ -263,7 +266,7 @@ impl Check<'_> {
                 _ => false,
             };
             if reduced.iter().any(|(_, target)| is_target(inner, *target) && !own(*target)) {
-                let message = "inside the loop this is one thread's part of the reduction; use it behind the loop, or write `scan` for `reduction` if each iteration reads the sum so far";
+                let message = "inside the loop this is one thread's part of the reduction; use it after the loop, or write `scan` instead of `reduction` if each iteration reads the sum so far";
                 wrong.push((inner.span, message.to_owned()));
             }
             if let ExprKind::Element(element) = &inner.kind {
@@ -286,7 +289,7 @@ impl Check<'_> {
         let is_own = matches!(element.indices[0].kind, ExprKind::Var(var) if var == outermost.var);
         let loop_var = self.name(outermost.var);
         let message = format!(
-            "a team holds a chunk of `{name}`, of which iteration `{loop_var}` has its own element; write `{name}[{loop_var}]`, or take `{name}` out of the clause"
+            "a team holds a chunk of `{name}`, and iteration `{loop_var}` may access only its own element; write `{name}[{loop_var}]`, or remove `{name}` from the clause"
         );
         (!is_own).then_some((element.indices[0].span, message))
     }
@@ -302,7 +305,9 @@ impl Check<'_> {
                 let Some(level) = level else {
                     return self.refuse(
                         span,
-                        format!("`{name}` stands before the loops and stays what it is; declare it inside"),
+                        format!(
+                            "`{name}` is declared before the loops and cannot be changed in them; declare it inside"
+                        ),
                     );
                 };
                 if level < threads && !self.is_reduced(Target::Local(*var), op, value, around) {
@@ -329,7 +334,7 @@ impl Check<'_> {
             self.refuse(span, message);
         }
         if around.iter().rev().find(|around| around.is_parallel).is_some_and(|around| around.has_inner) {
-            let message = "this stands between two loops over threads, where each thread of the inner one would do it; move it into the inner loop, or in front of the outer one";
+            let message = "this is between two loops over threads, where each thread of the inner one would execute it; move it into the inner loop, or before the outer one";
             self.refuse(element.span, message);
         }
         let (name, is_shared) = match element.array {
@@ -343,7 +348,7 @@ impl Check<'_> {
             Array::Param(param) => {
                 let param = &self.function.params[param];
                 if param.direction() == Some(crate::ir::Direction::In) {
-                    let message = format!("`{}` is read alone; make it `&mut`", param.name);
+                    let message = format!("`{}` is read-only; make it `&mut`", param.name);
                     return self.refuse(element.span, message);
                 }
                 if param.team.is_some() && threads == 0 {
@@ -361,7 +366,7 @@ impl Check<'_> {
         };
         if let Some(index) = element.indices.iter().find(|index| !self.facts.is_predictable(self.types, index)) {
             let message = format!(
-                "which element of `{name}` this is depends on data, so iterations may meet there; compute the index from loops' variables, or write `target(shared({name}))`"
+                "the index into `{name}` depends on data, so iterations may conflict; compute the index from loops' variables, or write `target(shared({name}))`"
             );
             return self.refuse(index.span, message);
         }

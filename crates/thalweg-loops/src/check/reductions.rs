@@ -110,7 +110,7 @@ impl Check<'_> {
             if let Target::Cell(param) = target
                 && self.function.params[param].direction() == Some(crate::ir::Direction::In)
             {
-                self.refuse(name.span(), format!("`{name}` is read alone; make it `&mut`"));
+                self.refuse(name.span(), format!("`{name}` is read-only; make it `&mut`"));
             }
             self.facts.reductions.entry(one.var).or_default().push((*reduction, target));
         }

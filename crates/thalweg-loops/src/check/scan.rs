@@ -80,7 +80,7 @@ pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], 
         let is_its = |facts: &Facts| facts.scan.is_some_and(|scan| scan.target == target);
         let Some(home) = facts.iter().position(is_its) else {
             let message = format!(
-                "what stands outside the loops is computed before the launch and stays; leave `mut` out, add up in a parameter `{name}: &mut f64`, or write `{name} += ..` in a loop that is shared out over teams and threads, as a running sum"
+                "variables outside the loops are computed before the launch and cannot change; leave `mut` out, add up in a parameter `{name}: &mut f64`, or write `{name} += ..` in a loop that is shared out over teams and threads, as a running sum"
             );
             refuse(name.span(), message);
             continue;
@@ -101,7 +101,7 @@ pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], 
         function.lets.iter().filter_map(|(_, init)| init.as_ref()).for_each(|init| walk::expr(init, &mut look));
         for span in elsewhere {
             let message = format!(
-                "`{name}` runs along in one loop, and is not known outside of it; make it a parameter `{name}: &mut f64` and read it in another function"
+                "`{name}` is a running sum of one loop, and unknown outside it; make it a parameter `{name}: &mut f64` and read it in another function"
             );
             refuse(span, message);
         }
@@ -158,7 +158,7 @@ impl Check<'_> {
         if let Some((_, other)) = kernel.share.reductions().first() {
             self.refuse(
                 span,
-                format!("a loop with a running sum has no reduction beside it; write another loop for `{other}`"),
+                format!("a loop with a running sum cannot also have a reduction; write another loop for `{other}`"),
             );
         }
         if let Some(clause) = kernel.share.distribute.as_ref().and_then(|one| one.chunked().next()) {
@@ -177,7 +177,7 @@ impl Check<'_> {
         assignments(&kernel.body, &mut |place, _, _| updates += usize::from(target_of(place) == Some(target)));
         let Some(update) = kernel.body.iter().position(is_update).filter(|_| updates == 1) else {
             let message = format!(
-                "iterations add to `{name}` once each, in the loop's own braces; write one `{name} += ..`, with `if .. {{ .. }} else {{ 0.0 }}` for what is added"
+                "iterations add to `{name}` exactly once each, directly in the loop's body; write one `{name} += ..`, with `if .. {{ .. }} else {{ 0.0 }}` as the value"
             );
             return self.refuse(span, message);
         };
@@ -189,7 +189,7 @@ impl Check<'_> {
                 )
             } else {
                 format!(
-                    "`scan` says another operation; write `{name} += ..`, `{name} *= ..`, or `{name} = {name}.max(..)` and the like as the clause does"
+                    "`scan` names a different operation; write `{name} += ..`, `{name} *= ..`, or `{name} = {name}.max(..)` and the like as the clause does"
                 )
             };
             return self.refuse(*span, message);
@@ -203,7 +203,7 @@ impl Check<'_> {
         walk::expr(value, &mut |expr| wrong = wrong.or(others(expr).then_some(expr.span)));
         if let Some(span) = wrong {
             let message = format!(
-                "this is made of `{name}` so far: the iterations have to run one after the other; add what does not depend on it"
+                "this depends on `{name}` so far: the iterations would have to run one after the other; add a value that does not depend on it"
             );
             self.refuse(span, message);
         }
@@ -329,7 +329,7 @@ impl Check<'_> {
             self.refuse(
                 span,
                 format!(
-                    "the sum is taken before anything is stored; read `{name}` into a variable in front of the store"
+                    "the sum is computed before anything is stored; read `{name}` into a variable before the store"
                 ),
             );
         }

@@ -74,7 +74,7 @@ impl Parser {
                 "there are no closures in the subset; write the loop, or a function with `#[device]`",
             ),
             syn::Expr::Match(one) => refuse(one.match_token.span, "there is no `match` in the subset; write `if`"),
-            syn::Expr::Macro(one) => refuse(one.span(), "a kernel calls no macros; write what they stand for"),
+            syn::Expr::Macro(one) => refuse(one.span(), "a kernel cannot call macros; write their expansion"),
             syn::Expr::Tuple(_) => refuse(span, "there are no tuples in the subset; write a variable for each number"),
             syn::Expr::Struct(_) | syn::Expr::Field(_) => {
                 refuse(span, "there are no structs in the subset; make each field a separate parameter")
@@ -93,7 +93,7 @@ impl Parser {
         match block.stmts.as_slice() {
             [syn::Stmt::Expr(value, None)] => self.expr(value),
             _ => {
-                refuse(block.span(), "a branch that gives a value is one expression; declare variables before the `if`")
+                refuse(block.span(), "a branch with a value must be one expression; declare variables before the `if`")
             }
         }
     }
@@ -129,7 +129,7 @@ impl Parser {
                 let ty = self.types.known(Scalar::Bool);
                 Ok(Expr { kind: ExprKind::Bool(value.value), ty, span })
             }
-            _ => refuse(span, "kernels have numbers alone; write one"),
+            _ => refuse(span, "kernels have only numbers; write one"),
         }
     }
 
@@ -158,7 +158,7 @@ impl Parser {
             return refuse(
                 span,
                 format!(
-                    "a kernel knows its parameters, its variables and constants in capitals; make `{name}` a parameter"
+                    "a kernel can use its parameters, its variables and constants in capitals; make `{name}` a parameter"
                 ),
             );
         }
@@ -221,7 +221,7 @@ impl Parser {
                 _ => {
                     return refuse(
                         call.method.span(),
-                        "of an array there are `len`, `nrows`, `ncols` and `shape()[k]`; write one of these",
+                        "an array has `len`, `nrows`, `ncols` and `shape()[k]`; write one of these",
                     );
                 }
             };
@@ -336,7 +336,7 @@ impl Parser {
                 (Array::Param(param), self.params[param].dims())
             }
             (Some(_), _) | (_, Some(_)) => {
-                return refuse(name.span(), format!("`{name}` is no array; use it as a number"));
+                return refuse(name.span(), format!("`{name}` is not an array; use it as a number"));
             }
             (None, None) => return refuse(name.span(), format!("there is no array `{name}`; make it a parameter")),
         };

@@ -49,7 +49,7 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
         if parser.params.iter().any(|param| param.team.is_some() && param.direction() != Some(crate::ir::Direction::In))
         {
             let message =
-                "what each team has a copy of is read alone where a loop is split; leave `split` out, or make it `&`";
+                "arrays copied for each team are read-only in a loop that is split; leave `split` out, or make it `&`";
             return refuse(split.span, message);
         }
     }

@@ -90,7 +90,7 @@ fn kind(ty: &Type) -> Result<(ParamKind, Scalar)> {
                 Some(number) => Ok((ParamKind::Number, number)),
                 None => refuse(
                     ty.span(),
-                    "a kernel has no such parameter; write a number, `&[f64]`, `&mut [f64]`, `Out<'_, [f64]>`, or `ArrayRef2` behind such a reference",
+                    "a kernel has no such parameter; write a number, `&[f64]`, `&mut [f64]`, `Out<'_, [f64]>`, or a reference to an `ArrayRef2`",
                 ),
             }
         }

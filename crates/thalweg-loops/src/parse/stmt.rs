@@ -42,7 +42,7 @@ impl Parser {
                 syn::Stmt::Expr(other, _) => {
                     return refuse(
                         other.span(),
-                        "outside the loops there are `let`s of numbers alone; move this into a loop",
+                        "outside the loops only `let`s of numbers are allowed; move this into a loop",
                     );
                 }
                 syn::Stmt::Item(item) => return refuse(item.span(), "items go outside the function; move it there"),
@@ -253,4 +253,4 @@ impl Parser {
     }
 }
 
-const NO_MACROS: &str = "a kernel calls no macros; checks such as `assert!` stand before the task";
+const NO_MACROS: &str = "a kernel cannot call macros; put checks such as `assert!` before the task";

@@ -237,6 +237,17 @@ impl Residency {
         self.memories.in_use(space)
     }
 
+    /// Returns the free bytes of a device's memory, its capacity, and the bytes of replicas on their way out.
+    pub(super) fn room_in(&self, space: SpaceId) -> (u64, u64, u64) {
+        (self.memories.free(space), self.memories.capacity(space), self.memories.leaving(space))
+    }
+
+    /// Returns the bytes that a replica takes of its memory.
+    pub(super) fn bytes_of(&self, data: DataId, id: ReplicaId) -> u64 {
+        let directory = self.directories.get(&data);
+        directory.and_then(|all| Some(all.bytes_of(all.find(id)?))).unwrap_or(0)
+    }
+
     /// Notes that a replica's memory was given back.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
         self.memories.left(space, bytes);

@@ -55,32 +55,11 @@ const WHOLE_OF_MEMORY: u64 = 4;
 impl Residency {
     /// Pins a replica for every access of a task, or changes nothing.
     pub(in super::super) fn reserve(&mut self, assigned: &Assigned) -> Result<Reserved, Shortage> {
-        let Assigned { task, space, across, .. } = assigned;
+        let Assigned { task, space, .. } = assigned;
         if space.is_host() {
             return Ok(self.at_home(task));
         }
-        let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
-        let (mut access, parts) = (0, task.body().parts());
-        task.body().accesses(&mut |record: AccessRecord<'_>| {
-            // Reductions work on a private buffer and are combined at home. An access that only comes after others
-            // reads nothing, and a token has no content.
-            let needs_none = record.mode.sees_nothing()
-                || matches!(record.mode, Mode::Reduction(_))
-                || record.block.is_empty()
-                || record.datum.residence != Residence::Anywhere;
-            if matches!(record.mode, Mode::Reduction(_)) {
-                private_bytes += record.bytes();
-            }
-            let found = needs_none.then_some(ReplicaId::HOME);
-            // The regions of a task that stands for several consist of parts that are used differently; each needs
-            // one piece for all.
-            let block = parts.map_or(*record.block, |parts| parts.hull(access));
-            let space = across.as_ref().map_or(*space, |across| across.space(access));
-            wanted.push(Wanted { access, data: record.datum.id, block, space, found });
-            access += 1;
-        });
-        // Large regions first, since their replicas may cover the small ones.
-        wanted.sort_by_key(|w| (w.space, Reverse(w.block.volume())));
+        let (mut wanted, private_bytes) = wanted(assigned);
         let mut spare = SmallVec::<[u64; 4]>::new();
         for of_space in wanted.chunk_by_mut(Wanted::is_with) {
             spare.push(self.find_room(of_space[0].space, of_space, private_bytes)?);
@@ -105,6 +84,14 @@ impl Residency {
         }
         assigned.spaces().iter().for_each(|space| self.tenants[space.index()] += 1);
         Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
+    }
+
+    /// Returns the bytes that would have to be reserved in the task's first space, in addition to what is there.
+    pub(in super::super) fn needed(&self, assigned: &Assigned) -> u64 {
+        let (mut wanted, private_bytes) = wanted(assigned);
+        wanted.retain(|w| w.space == assigned.space);
+        self.find_covering(assigned.space, &mut wanted);
+        private_bytes + self.new_bytes(&wanted)
     }
 
     /// Reserves the homes, which have room for everything and stay.
@@ -215,6 +202,34 @@ impl Residency {
             }
         }
     }
+}
+
+/// Returns the regions that a task needs in its spaces, the largest first, and the bytes of its private buffers.
+fn wanted(assigned: &Assigned) -> (SmallVec<[Wanted; 8]>, u64) {
+    let Assigned { task, space, across, .. } = assigned;
+    let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
+    let (mut access, parts) = (0, task.body().parts());
+    task.body().accesses(&mut |record: AccessRecord<'_>| {
+        // Reductions work on a private buffer and are combined at home. An access that only comes after others
+        // reads nothing, and a token has no content.
+        let needs_none = record.mode.sees_nothing()
+            || matches!(record.mode, Mode::Reduction(_))
+            || record.block.is_empty()
+            || record.datum.residence != Residence::Anywhere;
+        if matches!(record.mode, Mode::Reduction(_)) {
+            private_bytes += record.bytes();
+        }
+        let found = needs_none.then_some(ReplicaId::HOME);
+        // The regions of a task that stands for several consist of parts that are used differently; each needs
+        // one piece for all.
+        let block = parts.map_or(*record.block, |parts| parts.hull(access));
+        let space = across.as_ref().map_or(*space, |across| across.space(access));
+        wanted.push(Wanted { access, data: record.datum.id, block, space, found });
+        access += 1;
+    });
+    // Large regions first, since their replicas may cover the small ones.
+    wanted.sort_by_key(|w| (w.space, Reverse(w.block.volume())));
+    (wanted, private_bytes)
 }
 
 /// The outermost regions: of regions that are added largest first, those that lie inside no other.

@@ -90,7 +90,7 @@ fn energy_and_budget_objectives_are_met() {
 fn fastest_shares_give_the_reason_if_the_objective_fails() {
     for (objective, energy, words) in [
         (Objective::Energy, false, "the energy of some unit is not known"),
-        (Objective::Pareto(Budget::Seconds(0.5)), true, "cannot do 280 within 0.5 s: 1 s is the least"),
+        (Objective::Pareto(Budget::Seconds(0.5)), true, "cannot complete 280 within 0.5 s: the minimum is 1 s"),
     ] {
         let mut fpm = Fpm::new(objective);
         assert_eq!(server().settle(&mut fpm, &[1.0; 280], energy).0, [160.0, 60.0, 60.0]);

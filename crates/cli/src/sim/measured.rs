@@ -1,0 +1,183 @@
+//! Measured times of the tasks of a trace, by name and kind of unit.
+//!
+//! A task's time is the time in which its body itself ran: without tasks that its unit ran while the body waited, and
+//! without the time for which the unit slept or searched meanwhile.
+//!
+//! Nothing here knows a machine other than the recorded one.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use thalweg::machine::UnitKind;
+use thalweg_trace::Trace;
+
+/// The run of a task.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Ran {
+    pub(super) kind: UnitKind,
+    /// The cores or devices of its unit.
+    pub(super) width: usize,
+    /// The time, in nanoseconds.
+    pub(super) ns: f64,
+}
+
+/// The measurements of a trace.
+#[derive(Debug)]
+pub(super) struct Measured {
+    /// The runs of the tasks; `None` for those that did not run.
+    pub(super) ran: Vec<Option<Ran>>,
+    /// The names of tasks that ran, by first appearance.
+    pub(super) names: Vec<String>,
+    /// For each task, the position of its name in `names`.
+    pub(super) name_of: Vec<Option<usize>>,
+    /// The bytes that each task accesses, if the trace has accesses.
+    pub(super) bytes: Option<Vec<u64>>,
+    /// The mean number of busy cores while CPU units ran tasks, at least 1.
+    pub(super) load: f64,
+}
+
+impl Measured {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let kinds: Vec<_> = trace.units.iter().map(|unit| UnitKind::from_keyword(&unit.kind)).collect();
+        let self_ns = self_times(trace, &kinds);
+        let ran = |(at, task): (usize, &thalweg_trace::Task)| {
+            let (unit, _, _) = (task.unit?, task.start?, task.end?);
+            Some(Ran { kind: (*kinds.get(unit)?)?, width: trace.units[unit].width.max(1), ns: self_ns[at] as f64 })
+        };
+        let ran: Vec<_> = trace.tasks.iter().enumerate().map(ran).collect();
+        let (mut names, mut numbers) = (Vec::new(), HashMap::new());
+        let name_of = |(task, ran): (usize, &Option<Ran>)| {
+            ran.as_ref()?;
+            let name = trace.name(task);
+            Some(*numbers.entry(name).or_insert_with(|| {
+                names.push(name.to_owned());
+                names.len() - 1
+            }))
+        };
+        let name_of = ran.iter().enumerate().map(name_of).collect();
+        let bytes = (!trace.accesses.is_empty()).then(|| {
+            let mut bytes = vec![0; trace.tasks.len()];
+            for access in &trace.accesses {
+                bytes[access.task] += access.region.map_or(0, |region| trace.regions[region].bytes);
+            }
+            bytes
+        });
+        let load = load(trace, &ran);
+        Self { ran, names, name_of, bytes, load }
+    }
+}
+
+/// Returns the time of each task's body itself.
+fn self_times(trace: &Trace, kinds: &[Option<UnitKind>]) -> Vec<u64> {
+    let mut times: Vec<u64> = trace.tasks.iter().map(|task| span(task).map_or(0, |(start, end)| end - start)).collect();
+    // On a device, bodies that overlap run side by side.
+    let mut spans: Vec<Vec<(u64, u64, Option<usize>)>> = vec![Vec::new(); trace.units.len()];
+    let is_cpu = |unit: usize| kinds.get(unit) == Some(&Some(UnitKind::Cpu));
+    for (number, task) in trace.tasks.iter().enumerate() {
+        let (Some(unit), Some((start, end))) = (task.unit.filter(|unit| is_cpu(*unit)), span(task)) else { continue };
+        spans[unit].push((start, end, Some(number)));
+    }
+    for state in &trace.states {
+        let Some(unit) = state.unit.filter(|unit| is_cpu(*unit)) else { continue };
+        spans[unit].push((state.start, state.end.max(state.start), None));
+    }
+    for spans in &mut spans {
+        spans.sort_unstable_by_key(|(start, end, task)| (*start, Reverse(*end), *task));
+        // A unit runs the body that began last.
+        let (mut open, mut now): (Vec<(u64, Option<usize>)>, u64) = (Vec::new(), 0);
+        for (start, end, task) in spans.iter().copied().chain([(u64::MAX, u64::MAX, None)]) {
+            while let Some((open_end, open_task)) = open.last().copied() {
+                let until = open_end.min(start);
+                if let Some(task) = open_task {
+                    times[task] += until.saturating_sub(now);
+                }
+                now = now.max(until);
+                if open_end > start {
+                    break;
+                }
+                open.pop();
+            }
+            now = now.max(start);
+            if let Some(task) = task {
+                times[task] = 0;
+            }
+            open.push((end, task));
+        }
+    }
+    times
+}
+
+fn span(task: &thalweg_trace::Task) -> Option<(u64, u64)> {
+    let (start, end) = (task.start?, task.end?);
+    Some((start, end.max(start)))
+}
+
+/// Returns the number of busy cores that a task met on the average.
+fn load(trace: &Trace, ran: &[Option<Ran>]) -> f64 {
+    let mut changes = Vec::new();
+    for (task, ran) in trace.tasks.iter().zip(ran) {
+        let (Some(Ran { kind: UnitKind::Cpu, width, .. }), Some((start, end))) = (ran, span(task)) else { continue };
+        changes.extend([(start, *width as i64), (end, -(*width as i64))]);
+    }
+    changes.sort_unstable();
+    let (mut busy, mut since, mut core_ns, mut weighted) = (0i64, 0, 0.0, 0.0);
+    for (at, change) in changes {
+        let during = (at - since) as f64;
+        core_ns += busy as f64 * during;
+        weighted += (busy * busy) as f64 * during;
+        (busy, since) = (busy + change, at);
+    }
+    if core_ns > 0.0 { f64::max(weighted / core_ns, 1.0) } else { 1.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_trace::{Site, State, StateKind, Task, Unit};
+
+    fn task(start: u64, end: u64) -> Task {
+        Task {
+            number: start,
+            site: 0,
+            parent: None,
+            submitted: 0,
+            ready: None,
+            placed: None,
+            reserved: None,
+            launched: None,
+            start: Some(start),
+            end: Some(end),
+            finished: Some(end),
+            unit: Some(0),
+            device: None,
+            outcome: None,
+        }
+    }
+
+    #[test]
+    fn time_of_a_body_excludes_nested_bodies_and_sleep() {
+        let site = Site { name: "t".to_owned(), file: String::new(), line: 0, column: 0 };
+        let sleep = |start, end| State { start, end, kind: StateKind::Sleep, unit: Some(0), thread: 0 };
+        let trace = Trace {
+            units: vec![Unit { kind: "CPU".to_owned(), width: 1 }],
+            sites: vec![site],
+            tasks: vec![task(0, 100), task(10, 30), task(15, 20), task(100, 110)],
+            states: vec![sleep(40, 55), sleep(120, 130)],
+            ..Trace::default()
+        };
+        let measured = Measured::of(&trace);
+        let times: Vec<_> = measured.ran.iter().map(|ran| ran.unwrap().ns).collect();
+        assert_eq!(times, [65.0, 15.0, 5.0, 10.0]);
+        assert_eq!((measured.names.len(), measured.name_of[3], measured.bytes), (1, Some(0), None));
+    }
+
+    #[test]
+    fn load_is_that_which_tasks_met() {
+        let unit = || Unit { kind: "CPU".to_owned(), width: 1 };
+        let site = Site { name: "t".to_owned(), file: String::new(), line: 0, column: 0 };
+        let other = Task { unit: Some(1), ..task(0, 10) };
+        let tasks = vec![task(0, 10), other, task(10, 30)];
+        let trace = Trace { units: vec![unit(), unit()], sites: vec![site], tasks, ..Trace::default() };
+        // Ten nanoseconds on two cores, twenty on one.
+        assert_eq!(Measured::of(&trace).load, (2.0 * 20.0 + 20.0) / 40.0);
+    }
+}

@@ -1,0 +1,21 @@
+// Uses the controls: colour scheme, path, gaps, and the order of the table.
+const ground = () => getComputedStyle(document.body).backgroundColor;
+const path = () => pixels('#overlay', (red, green, blue) => red === 0xb0 && green === 0 && blue === 0x3a);
+await choose('#scheme', 'light');
+found.light = ground();
+found.noPath = path();
+await choose('#path', 'critical');
+found.path = path();
+await choose('#path', '');
+await press('p');
+found.key = $('#path').value;
+await choose('#scheme', 'dark');
+found.dark = ground();
+await choose('#gaps', 'causes');
+found.causes = !$('#causes-legend').hidden && $('#states-legend').hidden;
+const counts = () => all('#names tbody tr').map((row) => Number(row.children[1].textContent.replace(/\D/g, '')));
+$('[data-sort=count]').click();
+found.falling = counts();
+$('[data-sort=count]').click();
+found.rising = counts();
+found.sorted = $('[aria-sort=ascending]').textContent;

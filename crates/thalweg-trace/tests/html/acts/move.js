@@ -1,0 +1,20 @@
+// Zooms and moves by keys, wheel and dragging.
+found.whole = await range();
+await press('+');
+found.zoomed = await range();
+await press('d');
+found.moved = await range();
+await press('0');
+found.back = await range();
+mouse('wheel', 700, 60, { deltaY: -300 });
+await frame();
+found.wheel = await range();
+await drag(700, 600, 60);
+found.dragged = await range();
+$('#surface').focus();
+await press('ArrowDown', $('#surface'));
+found.arrow = await range();
+$('#zoom-all').click();
+await frame();
+await drag(500, 600, 60, { shiftKey: true });
+found.band = await range();

@@ -1,0 +1,25 @@
+// Searches, steps through matches, and uses the legend.
+const isColoured = (...channels) => Math.max(...channels) - Math.min(...channels) > 60;
+const coloured = () => pixels('#lanes', isColoured);
+const number = () => $('#detail .muted').textContent;
+const before = coloured();
+await search('"gemm"');
+found.exact = $('#matches').textContent;
+found.coloured = coloured() / before;
+await press('n');
+found.first = [$('#detail h3').textContent, number()];
+await press('n');
+found.second = number();
+await press('N');
+found.again = number();
+await search('main>.rs:12');
+found.place = $('#matches').textContent;
+await search('no such name');
+found.none = $('#matches').textContent;
+found.dimmed = all('#names tbody tr').every((row) => row.classList.contains('dimmed'));
+await press('Escape');
+found.cleared = $('#matches').textContent;
+const entry = all('#legend button').find((button) => button.textContent.startsWith('syrk'));
+entry.click();
+await frame();
+found.legend = [$('#matches').textContent, entry.getAttribute('aria-pressed')];

@@ -1,0 +1,96 @@
+//! The queues of this layer in which ready tasks wait, as seen by a caller that explains why they do: the lines of
+//! commutative tasks, the lanes of reductions, and the gates at the borders of replays.
+//!
+//! A queue is found through any task that has a place in it. So a task that waits for its turn is found through the
+//! task that has the turn, and a gate through the last task of the round that it waits for.
+//!
+//! Nothing here moves a task. Tasks are shown under the lock of their queue, and so cannot end meanwhile.
+
+use super::commutative::Line;
+use super::node::Own;
+use super::reduction::{Lane, Stage};
+use super::replay::Replays;
+use super::{AccessRecord, Body, Mode, OwnedTask};
+use std::sync::Arc;
+
+/// A queue of ready tasks.
+#[derive(Clone)]
+pub(crate) enum TaskQueue {
+    /// Tasks wait for their turn at a part that they share.
+    Line(Arc<Line>),
+    /// Reductions wait to be let in, or to be combined.
+    Lane(Arc<Lane>),
+    /// Gates wait for the end of replays.
+    Replays(Arc<Replays>),
+}
+
+/// Why a ready task waits in a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadyStage {
+    /// Another task has its turn.
+    Turn,
+    /// Too many members of its reduction come before it; this many have to be combined first.
+    Early { before: u64 },
+    /// It has run; this many contributions have to be combined before its own.
+    Combining { before: u64 },
+    /// It is the gate of a replay that has not ended.
+    Replay,
+}
+
+impl TaskQueue {
+    /// Calls `see` with each queue in which a task has a place, and with whether it has its turn there. `own` is the
+    /// task's.
+    pub(crate) fn of(own: &Own, see: &mut dyn FnMut(Self, bool)) {
+        let Some(side) = &own.side else { return };
+        side.turns.lines().for_each(|(line, has_turn)| see(Self::Line(line.clone()), has_turn));
+        side.tickets.iter().for_each(|ticket| see(Self::Lane(ticket.lane().clone()), false));
+    }
+
+    /// Returns the gates that wait for the end of a round whose last task has this owner's part.
+    pub(crate) fn at_end(own: &Own) -> Option<Self> {
+        own.side.as_ref()?.gate.as_ref()?.ends().map(Self::Replays)
+    }
+
+    /// Returns the address of the queue, which identifies it.
+    pub(crate) fn address(&self) -> usize {
+        match self {
+            Self::Line(line) => Arc::as_ptr(line).addr(),
+            Self::Lane(lane) => Arc::as_ptr(lane).addr(),
+            Self::Replays(replays) => Arc::as_ptr(replays).addr(),
+        }
+    }
+
+    /// Calls `see` with each task that waits here. `width` is the number of tasks that run at once.
+    pub(crate) fn visit(&self, width: usize, see: &mut dyn FnMut(&OwnedTask, ReadyStage)) {
+        match self {
+            Self::Line(line) => line.visit(&mut |task| see(task, ReadyStage::Turn)),
+            Self::Lane(lane) => lane.visit(width, &mut |task, stage| {
+                let stage = match stage {
+                    Stage::Early { before } => ReadyStage::Early { before },
+                    Stage::Combining { before } => ReadyStage::Combining { before },
+                };
+                see(task, stage);
+            }),
+            Self::Replays(replays) => replays.visit(&mut |task| see(task, ReadyStage::Replay)),
+        }
+    }
+
+    /// Describes the region that one of the waiting tasks, which has this body, waits for.
+    pub(crate) fn describe(&self, body: &(dyn Body + 'static)) -> String {
+        let mut found = None;
+        body.accesses(&mut |AccessRecord { datum, block, mode }| {
+            let region = match self {
+                Self::Line(line) => {
+                    let (data, part) = line.place();
+                    (data == datum.id && mode == Mode::Commutative).then(|| block.intersection(part)).flatten()
+                }
+                Self::Lane(_) => matches!(mode, Mode::Reduction(_)).then_some(*block),
+                Self::Replays(_) => Some(*block),
+            };
+            if let Some(region) = region.filter(|_| found.is_none()) {
+                found = Some(format!("{} of {datum}", datum.describe(&region)));
+            }
+        });
+        found.unwrap_or_else(|| "a region".to_owned())
+    }
+}

@@ -1,0 +1,118 @@
+//! Explanations: why a task has not ended, as text for people.
+//!
+//! A task does not record what it waits for, since that would cost every task. An explanation is found when somebody
+//! asks: a [scan](scan) begins at all tasks that run or wait in a queue, and follows the edges forward to the task in
+//! question. From there the chain is read backwards, to a task that waits for no other: it runs, or it waits for its
+//! turn, for memory, for copies, or for a unit ([`words`]). If that task's body waits for something itself, the search
+//! continues from there.
+//!
+//! Tasks pay nothing for this. While somebody looks, a thread whose task is being looked at may have to wait before it
+//! ends the task; a look visits a limited number of tasks.
+//!
+//! A scan is not a snapshot: tasks move while it goes from queue to queue. A task that it misses for that reason is
+//! found by the next one.
+//!
+//! Files use those above them in this list: [`scan`], [`words`], [`chain`], [`pending`], and this one.
+
+mod chain;
+mod pending;
+mod scan;
+mod words;
+
+pub(crate) use chain::explain;
+pub(crate) use pending::explain_all;
+pub use pending::{PendingTask, PendingTasks};
+pub(crate) use scan::{Queues, Spot};
+pub(crate) use words::{bytes, time};
+
+use crate::depend::Task;
+use crate::ids::TaskId;
+use std::fmt;
+use std::panic::Location;
+
+/// The number of steps of a long chain that are written from each end.
+const MOST_WRITTEN: usize = 12;
+
+/// Why a task has not ended ([`Runtime::explain`](crate::Runtime::explain)): a chain of tasks, each of which waits for
+/// the next.
+///
+/// `Display` writes one line for each step. It is meant for people; its wording may change.
+///
+/// ```
+/// use std::sync::mpsc::channel;
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let x = rt.data(vec![0.0; 100]).named("x");
+/// let (open, opened) = channel::<()>();
+/// rt.task("load", x.output()).cpu(move |_, _| _ = opened.recv()).submit()?;
+/// let sum = rt.task("sum", x.input()).cpu(|_, _| ()).submit_handle()?;
+///
+/// let reason = rt.explain(&sum);
+/// assert_eq!(reason.steps[0].name, "sum");
+/// assert!(reason.steps[0].because.starts_with("comes after task 0 `load` by its access to [0..100] (in) of data `x`"));
+/// println!("{reason}");
+///
+/// drop(open);
+/// rt.wait()?;
+/// assert_eq!(rt.explain(&sum).to_string(), format!("task 1 `sum`, submitted at {}, has ended", reason.steps[0].submitted_at));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct WaitReason {
+    /// The task in question, then the task that it waits for, and so on.
+    pub steps: Vec<WaitStep>,
+}
+
+/// A task of the chain in a [`WaitReason`], and why it has not ended.
+///
+/// ```
+/// use thalweg::prelude::*;
+/// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+/// let task = rt.task("quick", ()).cpu(|_, ()| ()).submit_handle()?;
+/// rt.wait()?;
+/// let step = &rt.explain(&task).steps[0];
+/// assert_eq!((step.task, step.name.as_str(), step.because.as_str()), (TaskId(0), "quick", "has ended"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitStep {
+    /// The task's number.
+    pub task: TaskId,
+    /// The task's name.
+    pub name: String,
+    /// The place in the program where it was submitted.
+    pub submitted_at: &'static Location<'static>,
+    /// The reason: a clause whose subject is the task.
+    pub because: String,
+}
+
+impl WaitReason {
+    /// Makes the explanation of a task that consists of one reason.
+    pub(crate) fn alone(task: &Task, because: impl Into<String>) -> Self {
+        Self { steps: vec![chain::step(task.shared(), because.into())] }
+    }
+}
+
+impl fmt::Display for WaitStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} `{}`, submitted at {}, {}", self.task, self.name, self.submitted_at, self.because)
+    }
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left_out = self.steps.len().saturating_sub(2 * MOST_WRITTEN);
+        for (n, step) in self.steps.iter().enumerate() {
+            if left_out > 0 && n == MOST_WRITTEN {
+                write!(f, "\n  (and so on, by {left_out} more tasks)")?;
+            }
+            if left_out > 0 && (MOST_WRITTEN..MOST_WRITTEN + left_out).contains(&n) {
+                continue;
+            }
+            write!(f, "{}{step}", if n > 0 { "\n  " } else { "" })?;
+        }
+        Ok(())
+    }
+}

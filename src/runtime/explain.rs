@@ -1,0 +1,59 @@
+//! Explanations of waits, for people who ask why a task does not run: see [`crate::driver::reasons`].
+
+use super::{Runtime, TaskHandle};
+use crate::driver::reasons::{self, PendingTasks, WaitReason};
+
+impl Runtime {
+    /// Explains why a task has not run or ended yet, as text for people.
+    ///
+    /// The answer is the chain of tasks that each wait for the next: with the region because of which they do, and the
+    /// place in the source where each was submitted. It ends with a task that runs (on which unit, and for how long it
+    /// has been seen running), whose body waits in a call, or that waits for its turn in a commutative group, for
+    /// memory (and which tasks hold it), for copies (from where, to where, how many bytes), or for a unit.
+    ///
+    /// Tasks pay nothing for this, so the call has to search: it takes a time in proportion to the number of pending
+    /// tasks that were submitted before this one. If it finds the chain only through tasks that are ready and in a
+    /// thread's own queue, it moves these to the queue that all threads check. Threads read no clock when they begin a
+    /// task, so a time is known only since an earlier look: of this call, of a stall report, or of a thread that looks
+    /// all the time ([`Builder::explain_on_signal`](crate::Builder), [`Builder::progress`](crate::Builder)).
+    ///
+    /// ```
+    /// use std::sync::mpsc::channel;
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let x = rt.data(vec![0.0; 8]).named("x");
+    /// let ((open, opened), (begin, begun)) = (channel::<()>(), channel());
+    /// rt.task("load", x.output()).cpu(move |_, _| { _ = begin.send(()); _ = opened.recv() }).submit()?;
+    /// rt.task("scale", x.inout()).cpu(|_, _| ()).submit()?;
+    /// let sum = rt.task("sum", x.input()).cpu(|_, _| ()).submit_handle()?;
+    /// begun.recv()?;
+    ///
+    /// let steps = rt.explain(&sum).steps;
+    /// let because: Vec<_> = steps.iter().map(|step| step.because.as_str()).collect();
+    /// assert_eq!(because[0], "comes after task 1 `scale` by its access to [0..8] (in) of data `x`");
+    /// assert_eq!(because[1], "comes after task 0 `load` by its access to [0..8] (inout) of data `x`");
+    /// assert_eq!(because[2], "runs on unit 0 (CPU)");
+    /// drop(open);
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self, task: &TaskHandle) -> WaitReason {
+        if !task.is_of(self.door.id) {
+            return WaitReason::alone(task.block(), "was submitted to another runtime");
+        }
+        reasons::explain(self.shared(), self.door.driver.queues(), task.block())
+    }
+
+    /// Explains what all pending tasks do or wait for, as text for people. Stall reports contain the same, and so does
+    /// the answer to a signal ([`Builder::explain_on_signal`](crate::Builder)).
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// assert_eq!(rt.explain_all().to_string(), "0 tasks are pending");
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn explain_all(&self) -> PendingTasks {
+        reasons::explain_all(self.shared(), self.door.driver.queues())
+    }
+}

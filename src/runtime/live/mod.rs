@@ -1,0 +1,91 @@
+//! What a runtime shows of itself while it runs: answers to signals ([`signals`]) and the display of progress
+//! ([`progress`]).
+//!
+//! Each has a thread, which reads counters and asks for explanations; tasks pay nothing. Neither changes what runs, or
+//! keeps a runtime alive.
+//!
+//! Without the features `signals` and `progress` nothing here has any code.
+
+#[cfg(feature = "progress")]
+mod bars;
+#[cfg(feature = "progress")]
+mod figures;
+#[cfg(feature = "progress")]
+pub(super) mod progress;
+#[cfg(all(unix, feature = "signals"))]
+pub(super) mod signals;
+
+use super::{Door, Runtime};
+use crate::error::BuildError;
+use std::sync::Arc;
+
+/// What a runtime is to show.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LiveOrder {
+    /// Whether it answers to signals.
+    pub(super) answers: bool,
+    /// Whether it displays progress.
+    pub(super) progress: bool,
+}
+
+/// The display of one runtime.
+#[derive(Default)]
+pub(super) struct Live {
+    #[cfg(feature = "progress")]
+    pub(super) progress: Option<progress::Progress>,
+}
+
+impl Live {
+    /// Starts what a new runtime is to show.
+    ///
+    /// # Errors
+    /// If the signal cannot be caught, or the system cannot start a thread.
+    pub(super) fn start(door: &Arc<Door>, order: &LiveOrder) -> Result<Self, BuildError> {
+        let live = Self::default();
+        #[cfg(all(unix, feature = "signals"))]
+        if order.answers {
+            let error = |problem| BuildError::Argument { argument: "explain_on_signal", problem };
+            signals::answer(door).map_err(|problem| error(format!("cannot answer to SIGUSR1: {problem}")))?;
+        }
+        #[cfg(feature = "progress")]
+        let live = if order.progress {
+            let error = |problem| BuildError::Argument { argument: "progress", problem };
+            let progress = progress::Progress::start(door);
+            let progress = progress.map_err(|problem| error(format!("cannot start a thread: {problem}")))?;
+            Self { progress: Some(progress) }
+        } else {
+            live
+        };
+        let _ = (door, order);
+        Ok(live)
+    }
+
+    /// Takes the display away. A second call changes nothing.
+    pub(super) fn end(&self) {
+        #[cfg(feature = "progress")]
+        self.progress.iter().for_each(progress::Progress::end);
+    }
+}
+
+impl Runtime {
+    /// Calls `print` while no progress is displayed, so that what it prints stays whole on a terminal. Without
+    /// [`Builder::progress`](crate::Builder), it just calls it.
+    ///
+    /// ```
+    /// use thalweg::prelude::*;
+    /// let rt = Runtime::builder().compute_units("1:CPU:1").build()?;
+    /// let answer = rt.without_progress(|| {
+    ///     println!("half of it is done");
+    ///     42
+    /// });
+    /// assert_eq!(answer, 42);
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn without_progress<R>(&self, print: impl FnOnce() -> R) -> R {
+        #[cfg(feature = "progress")]
+        if self.live.progress.is_some() && !self.shared().is_in_child() {
+            return progress::suspended(print);
+        }
+        print()
+    }
+}

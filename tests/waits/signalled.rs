@@ -1,0 +1,126 @@
+//! Answers to SIGUSR1: each test runs itself in another process, which sends itself the signal, and reads what that process
+//! writes.
+
+#![cfg(all(unix, feature = "signals"))]
+
+use crate::common::{builder, watched};
+use crate::explained::held;
+use signal_hook::consts::SIGUSR1;
+use signal_hook::low_level::raise;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use thalweg::prelude::*;
+
+/// Set in the other process.
+const INSIDE: &str = "THALWEG_TEST_SIGNALLED";
+
+/// The other process, which lives until its standard input is closed.
+struct Other(Child);
+
+impl Other {
+    /// Runs a test of this module in another process; `None` in that process.
+    fn run(test: &str, variables: &[(&str, &str)]) -> Option<Self> {
+        if std::env::var_os(INSIDE).is_some() {
+            return None;
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", &format!("signalled::{test}"), "--nocapture", "--test-threads=1"]);
+        command.env(INSIDE, "1").envs(variables.iter().copied());
+        Some(Self(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()))
+    }
+
+    /// Reads the errors that the process writes until a line contains these words, then lets it end. Returns what was
+    /// read.
+    #[track_caller]
+    fn until(mut self, words: &str) -> String {
+        let mut text = String::new();
+        let mut errors = BufReader::new(self.0.stderr.take().unwrap());
+        while !text.contains(words) {
+            assert!(errors.read_line(&mut text).unwrap() > 0, "nothing of `{words}` in: {text}");
+        }
+        drop(self.0.stdin.take());
+        errors.read_to_string(&mut text).unwrap();
+        assert!(self.0.wait().unwrap().success(), "{text}");
+        text
+    }
+}
+
+/// Returns when the other process may end.
+fn until_read() {
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A chain of two tasks, the first of which sends the signal; returns when the answer was read.
+fn signal_in_a_chain(rt: &Runtime) {
+    let x = rt.data(vec![0.0; 10]).named("x");
+    let (open, begun, body) = held();
+    rt.task("load", x.output()).cpu(move |_, _| body()).submit().unwrap();
+    rt.task("sum", x.input()).cpu(|_, _| ()).submit().unwrap();
+    begun.recv().unwrap();
+    raise(SIGUSR1).unwrap();
+    until_read();
+    drop(open);
+    rt.wait().unwrap();
+}
+
+#[test]
+fn signal_makes_a_runtime_write_what_runs_and_what_waits() {
+    let Some(other) = Other::run("signal_makes_a_runtime_write_what_runs_and_what_waits", &[]) else {
+        return signal_in_a_chain(&builder("1:CPU:1", false).name("job").explain_on_signal(true).build().unwrap());
+    };
+    watched("signal", || {
+        let text = other.until("task 1 `sum`");
+        assert!(text.contains("thalweg: runtime `job`: 2 tasks are pending\n  task 0 `load`, submitted at "), "{text}");
+        assert!(text.contains(", runs on unit 0 (CPU)"), "{text}");
+        let sum = ", comes after task 0 `load` by its access to [0..10] (in) of data `x`\n";
+        assert!(
+            text.lines().any(|line| line.starts_with("    task 1 `sum`, submitted at ")) && text.contains(sum),
+            "{text}"
+        );
+    });
+}
+
+#[test]
+fn variable_makes_every_runtime_answer_whose_program_does_not_choose() {
+    let name = "variable_makes_every_runtime_answer_whose_program_does_not_choose";
+    let Some(other) = Other::run(name, &[("THALWEG_EXPLAIN", "1")]) else {
+        let _silent = builder("1:CPU:1", false).name("silent").explain_on_signal(false).build().unwrap();
+        let _other = builder("1:CPU:1", false).name("idle").build().unwrap();
+        return signal_in_a_chain(&builder("1:CPU:1", false).name("last").build().unwrap());
+    };
+    watched("variable", || {
+        let text = other.until("task 1 `sum`");
+        assert!(text.contains("thalweg: runtime `idle`: 0 tasks are pending\n"), "{text}");
+        assert!(text.contains("thalweg: runtime `last`: 2 tasks are pending\n"), "{text}");
+        assert!(!text.contains("silent"), "{text}");
+    });
+}
+
+#[test]
+fn variable_with_another_value_is_refused() {
+    let Some(other) = Other::run("variable_with_another_value_is_refused", &[("THALWEG_EXPLAIN", "yes")]) else {
+        eprintln!("error: {}", builder("1:CPU:1", false).build().unwrap_err());
+        return;
+    };
+    watched("refused", || drop(other.until("error: THALWEG_EXPLAIN: `yes` is not a choice; try 1 or 0\n")));
+}
+
+#[test]
+fn signal_after_the_end_of_all_runtimes_does_not_end_the_process() {
+    let name = "signal_after_the_end_of_all_runtimes_does_not_end_the_process";
+    let Some(other) = Other::run(name, &[]) else {
+        for round in 0..3 {
+            let rt = builder("1:CPU:1", false).name(format!("round{round}")).explain_on_signal(true).build().unwrap();
+            drop(rt);
+            raise(SIGUSR1).unwrap();
+            // The thread that answers ends some time after the last runtime, or is found by the next one.
+            std::thread::sleep(std::time::Duration::from_millis(150));
+            raise(SIGUSR1).unwrap();
+        }
+        return signal_in_a_chain(&builder("1:CPU:1", false).explain_on_signal(true).build().unwrap());
+    };
+    watched("after", || {
+        let text = other.until("task 1 `sum`");
+        assert!(text.contains(": 2 tasks are pending\n") && text.contains("thalweg: runtime "), "{text}");
+    });
+}
