@@ -139,7 +139,7 @@ fn full_window_is_found() {
         state(&mut trace, StateKind::Sleep, Some(1), start.saturating_sub(100), start + 800);
     }
     state(&mut trace, StateKind::Throttle, Some(0), 0, 10_000);
-    check(&trace, Limit::Dependence, &["too many tasks are pending", "raise the builder's `window`"]);
+    check(&trace, Limit::Dependence, &["too many tasks are pending", "raise the builder's `max_pending_tasks`"]);
 }
 
 #[test]

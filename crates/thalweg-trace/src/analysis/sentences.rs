@@ -185,7 +185,7 @@ impl Sentences<'_> {
         if !is_critical && self.lost.throttled > analysis.shares.dependence / 2 {
             return format!(
                 "{waits}, most while too many tasks are pending for the program to submit more; raise the builder's \
-                 `window`"
+                 `max_pending_tasks`"
             );
         }
         let (name, time) = self.analysis.dominating(self.trace).unwrap_or_default();
