@@ -1,12 +1,12 @@
 //! Drivers: they carry out the engine's decisions, on threads or on a virtual clock.
 //!
-//! The engine is notified of events ([`Event`]) and returns what has to be done ([`Command`]). A [`Driver`] connects it
-//! to the outside world. There are two: [`threads`], with a thread per compute unit and the devices that these threads
-//! lead, and [`simulated`]. A driver never decides which task runs next or which bytes it needs. Their common parts are
-//! in this folder: [`shared`] contains the state that all threads of a runtime share, and is a part of the driver; it
-//! uses the counters ([`progress`]), the list of waiting threads ([`waiters`]), the deadlock detection ([`deadlock`]),
-//! the [`window`], the [`watch`] and the [`reasons`] for waiting. The public interface, `runtime/`, holds one driver or the other and uses only the
-//! functions declared here.
+//! The engine is notified of events ([`Event`]) and returns what has to be done ([`Command`]). A [`Driver`] connects
+//! it to the outside world. There are two: [`threads`], with a thread per compute unit and the devices that these
+//! threads lead, and [`simulated`]. A driver never decides which task runs next or which bytes it needs. Their common
+//! parts are in this folder: [`shared`] contains the state that all threads of a runtime share, and is a part of the
+//! driver; it uses the counters ([`progress`]), the list of waiting threads ([`waiters`]), the deadlock detection
+//! ([`deadlock`]), the [`window`], the [`watch`] and the [`reasons`] for waiting. The public interface, `runtime/`,
+//! holds one driver or the other and uses only the functions declared here.
 //!
 //! The shared state scales because a task touches little of it: the word of submissions costs one addition per task,
 //! only idle threads and the threads that wake them take the lock of the list of sleepers, and sums over units are

@@ -64,7 +64,7 @@ pub struct Stall {
     pub outside: Vec<RunningTask>,
     /// The stages of tasks that wait for memory, copies or a unit, on machines that place tasks.
     pub placed: String,
-    /// What tasks wait for, each below one of the tasks that it waits for.
+    /// The reasons for which tasks wait, each below one of the tasks that it waits for.
     pub reasons: PendingTasks,
 }
 

@@ -151,8 +151,8 @@ impl Tracer {
         self.accesses
     }
 
-    /// Records that the task that this thread recorded last accesses a region. `describe` returns the region's bytes and
-    /// its ranges in words.
+    /// Records that the task that this thread recorded last accesses a region. `describe` returns the region's bytes
+    /// and its ranges in words.
     pub(crate) fn access(
         &self,
         (data, known): (DataId, &dyn Describe),

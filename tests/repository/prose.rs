@@ -1,7 +1,8 @@
-//! The prose of the project: comments and documents avoid patterns of other languages, and their lines are not too long.
+//! The prose of the project: comments and documents avoid patterns of other languages, and their lines are not too
+//! long.
 //!
-//! The rules are those of CONTRIBUTING.md. A pattern is a hint and not a proof, so a folder may keep a few sentences that
-//! match one: fewer than one in fifty.
+//! The rules are those of CONTRIBUTING.md. A pattern is a hint and not a proof, so a folder may keep a few sentences
+//! that match one: fewer than one in fifty.
 
 use regex::Regex;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! The display of progress where standard error is no terminal: lines of text, in another process that runs the test.
 //!
-//! Bars on a terminal are tested with their code, on a terminal that keeps what is drawn.
+//! The unit tests of the bars draw on a terminal that keeps its contents.
 
 #![cfg(feature = "progress")]
 
@@ -57,7 +57,7 @@ fn short_program_writes_nothing() {
             assert_eq!(rt.read_scalar(&x).unwrap(), 1000);
             rt.shutdown().unwrap();
         }
-        // A runtime that ends in a body of its own, and one that is dropped while its display is drawn.
+        // A runtime that ends in one of its bodies, and one that is dropped while its display is drawn.
         let rt = builder("1:CPU:1", false).progress(true).build().unwrap();
         let (send, own) = std::sync::mpsc::channel::<Runtime>();
         rt.task("drops", ()).host(move |_, ()| drop(own.recv().unwrap())).submit().unwrap();

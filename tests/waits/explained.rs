@@ -184,7 +184,7 @@ fn body_that_waits_is_explained_by_what_it_waits_for() {
             let waits = move |_: &Context, _: &mut [f64]| inner.wait_for(&slow);
             rt.task("waits", x.inout()).host(waits).submit().unwrap();
             let after = rt.task("after", x.input()).cpu(|_, _| ()).submit_handle().unwrap();
-            // The body says only when it has nothing else to do what it waits for.
+            // The body reports its wait only when it has nothing else to do.
             let expected = [
                 ("after", "comes after task 1 `waits` by its access to [0..10] (in) of data `x`"),
                 ("waits", ", and its body waits at tests/waits/explained.rs:"),

@@ -1,5 +1,5 @@
-//! Explanations of tasks that wait for no other by an edge: for a turn, a reduction, a unit, memory, or copies; and of all
-//! pending tasks.
+//! Explanations of tasks that wait for no other by an edge: for a turn, a reduction, a unit, memory, or copies; and
+//! of all pending tasks.
 
 use crate::common::{builder, watched};
 use crate::explained::{assert_chain, held};
@@ -142,7 +142,7 @@ fn simulated_tasks_are_explained_at_their_moment_of_virtual_time() {
     let copy = "waits for unit 0 (GPU) until its data are in space 1: a copy of [0..1000] of data `x` from host to space 1 (8.0 kB)";
     let after = ("step", "comes after task 1 `step` by its access to [0..1000] (inout) of data `x`");
     assert_chain(&rt.explain(&second), &[after, ("step", copy)]);
-    // The clock goes on to the next end of a task.
+    // The clock advances to the next end of a task.
     assert!(!rt.wait_timeout(Duration::from_micros(1)).unwrap());
     let runs = "runs on unit 0 (GPU), for 0.000 ms of simulated time";
     assert_chain(&rt.explain(&first), &[("step", runs)]);

@@ -1,4 +1,4 @@
-//! The shutdown of a runtime: pending tasks complete, later submissions are refused, and nothing is left behind.
+//! The shutdown of a runtime: pending tasks complete, later submissions are refused, and nothing remains.
 
 use crate::common::{MIXES, builder, failed, gate, watched};
 use std::sync::Arc;

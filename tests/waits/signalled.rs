@@ -1,5 +1,5 @@
-//! Answers to SIGUSR1: each test runs itself in another process, which sends itself the signal, and reads what that process
-//! writes.
+//! Answers to SIGUSR1: each test runs itself in another process, which sends itself the signal, and reads what that
+//! process writes.
 
 #![cfg(all(unix, feature = "signals"))]
 
@@ -50,7 +50,7 @@ fn until_read() {
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// A chain of two tasks, the first of which sends the signal; returns when the answer was read.
+/// A chain of two tasks; the first one sends the signal; returns when the answer was read.
 fn signal_in_a_chain(rt: &Runtime) {
     let x = rt.data(vec![0.0; 10]).named("x");
     let (open, begun, body) = held();

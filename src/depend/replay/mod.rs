@@ -413,8 +413,8 @@ impl Aftermath {
 }
 
 impl Replays {
-    /// Calls `see` with each gate that is ready and waits for the end of its batch, under the lock. Sees none if another
-    /// thread has the lock: that thread may wait until the caller lets go of the tasks that it refers to.
+    /// Calls `see` with each gate that is ready and waits for the end of its batch, under the lock. Sees none if
+    /// another thread has the lock: that thread may wait until the caller lets go of the tasks that it refers to.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
         if let Some(state) = self.state.try_lock() {
             state.batches.iter().flat_map(|batch| &batch.gates).for_each(|(gate, _)| see(gate));

@@ -67,7 +67,7 @@ pub(super) fn step(task: &Meta, because: String) -> WaitStep {
     WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: location, because }
 }
 
-/// Describes why a task comes after another, both of which a walk has met.
+/// Describes why a task comes after another; a walk has met both.
 pub(super) fn comes_after(then: &WalkedTask<'_>, first: &WalkedTask<'_>) -> String {
     let Meta { id, name, .. } = first.task().shared();
     let first_task = if id.0 < HELPERS { format!("{id} `{name}`") } else { "a replay of recorded tasks".to_owned() };

@@ -1,12 +1,12 @@
 //! Explanations: why a task has not ended, as text for people.
 //!
-//! A task does not record what it waits for, since that would cost every task. An explanation is found when somebody
-//! asks: a [scan](scan) begins at all tasks that run or wait in a queue, and follows the edges forward to the task in
-//! question. From there the chain is read backwards, to a task that waits for no other: it runs, or it waits for its
-//! turn, for memory, for copies, or for a unit ([`words`]). If that task's body waits for something itself, the search
-//! continues from there.
+//! A task does not record what it waits for, since that would cost every task. An explanation is searched for on
+//! request: a [scan](scan) begins at all tasks that run or wait in a queue, and follows the edges forward to the
+//! task in question. From there the chain is read backwards, to a task that waits for no other: it runs, or it
+//! waits for its turn, for memory, for copies, or for a unit ([`words`]). If that task's body waits for something
+//! itself, the search continues from there.
 //!
-//! Tasks pay nothing for this. While somebody looks, a thread whose task is being looked at may have to wait before it
+//! Tasks pay nothing for this. During a look, a thread whose task is being looked at may have to wait before it
 //! ends the task; a look visits a limited number of tasks.
 //!
 //! A scan is not a snapshot: tasks move while it goes from queue to queue. A task that it misses for that reason is
@@ -33,8 +33,7 @@ use std::panic::Location;
 /// The number of steps of a long chain that are written from each end.
 const MOST_WRITTEN: usize = 12;
 
-/// Why a task has not ended ([`Runtime::explain`](crate::Runtime::explain)): a chain of tasks, each of which waits for
-/// the next.
+/// Why a task has not ended ([`Runtime::explain`](crate::Runtime::explain)): a chain of tasks that each wait for the next.
 ///
 /// `Display` writes one line for each step. It is meant for people; its wording may change.
 ///

@@ -25,7 +25,7 @@ const MOST_BELOW: usize = 4;
 /// The maximum depth of the forest.
 const MOST_LEVELS: usize = 4;
 
-/// What the tasks of a runtime do and wait for ([`Runtime::explain_all`](crate::Runtime::explain_all)).
+/// Activities and waits of the tasks of a runtime ([`Runtime::explain_all`](crate::Runtime::explain_all)).
 ///
 /// `Display` writes a line for each task; a task that waits for another one is indented below it. It is meant for
 /// people; its wording may change.

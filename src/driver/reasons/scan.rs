@@ -88,7 +88,7 @@ pub(super) struct Root {
     pub(super) is_goal: bool,
 }
 
-/// What a scan looks for, and what it has found.
+/// The target of a scan, and its findings.
 pub(super) struct Scan<'s> {
     shared: &'s Shared,
     goal: Option<Key>,

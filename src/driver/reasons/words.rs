@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The maximum number of tasks, units or copies that are named in one clause.
 const MOST_NAMED: usize = 4;
 
-/// What is known when a task is described.
+/// The facts that are known when a task is described.
 pub(super) struct Scene<'a> {
     pub(super) shared: &'a Shared,
     pub(super) roots: &'a [Root],

@@ -41,7 +41,7 @@ pub(super) struct Bars {
     bars: Vec<Bar>,
 }
 
-/// A bar, and what it shows.
+/// A bar with its contents.
 struct Bar {
     bar: ProgressBar,
     shows: (u64, u64, String),

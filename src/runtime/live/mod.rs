@@ -1,4 +1,4 @@
-//! What a runtime shows of itself while it runs: answers to signals ([`signals`]) and the display of progress
+//! Displays of a runtime while it runs: answers to signals ([`signals`]) and the display of progress
 //! ([`progress`]).
 //!
 //! Each has a thread, which reads counters and asks for explanations; tasks pay nothing. Neither changes what runs, or
@@ -19,7 +19,7 @@ use super::{Door, Runtime};
 use crate::error::BuildError;
 use std::sync::Arc;
 
-/// What a runtime is to show.
+/// The displays that a runtime is to show.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LiveOrder {
     /// Whether it answers to signals.

@@ -123,8 +123,8 @@ pub(super) fn dependences(columns: &mut Columns, trace: &Trace, data: &HashMap<u
     columns.plain("edge.data", edges.iter().map(|edge| object(edge) * 2 + u64::from(edge.carries_value)));
 }
 
-/// The columns of accesses, grouped by task: how many each task has, then region and mode of each. The columns of regions
-/// hold the places of their data objects.
+/// The columns of accesses, grouped by task: how many each task has, then region and mode of each. The columns of
+/// regions hold the places of their data objects.
 pub(super) fn accesses(columns: &mut Columns, trace: &Trace, data: &HashMap<u64, usize>) {
     let mut accesses = Cow::Borrowed(&trace.accesses);
     if !accesses.is_sorted_by_key(|access| access.task) {

@@ -1,8 +1,8 @@
 //! The report: one HTML file with a timeline, figures and the verdict, which needs no network and no other file.
 //!
-//! The file holds the page (`assets/page.html`), its style and scripts, the small figures as JSON, and the trace's tables
-//! as compressed columns. The browser unpacks the columns and draws. Shares, figures by name,
-//! copies, paths and verdict come from the [analysis](crate::analysis), so report and summary agree.
+//! The file holds the page (`assets/page.html`), its style and scripts, the small figures as JSON, and the trace's
+//! tables as compressed columns. The browser unpacks the columns and draws. Shares, figures by name, copies, paths
+//! and verdict come from the [analysis](crate::analysis), so report and summary agree.
 //!
 //! Names in a trace are untrusted. They are embedded as JSON without any `<`, escaped where the page shows them before
 //! its script runs, and the script never assigns HTML. The page's own policy forbids it to load anything.

@@ -1,7 +1,7 @@
 //! The page in Debian's `chromium`, without a window: actions of a user, and their effects.
 //!
-//! Each test appends a script to a report. The script acts like a user and writes its findings to the console, which the
-//! browser prints. Without a browser, the tests say so and check nothing.
+//! Each test appends a script to a report. The script acts like a user and writes its findings to the console, which
+//! the browser prints. Without a browser, the tests say so and check nothing.
 
 use crate::report;
 use crate::synthetic::{NAMES, Shape, everything, run};
