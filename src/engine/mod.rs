@@ -43,6 +43,7 @@ use crate::error::{FailureReason, SubmitError, TaskFailure};
 use crate::ids::{Iteration, SpaceId, TaskId};
 use crate::sched::{RegionUse, SubmittedTask};
 use crate::sync::drop_quietly;
+use crate::trace::Happened;
 use combining::Combining;
 use smallvec::SmallVec;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -217,6 +218,14 @@ impl Engine {
         }
     }
 
+    /// Records what has happened to a task, if there is a trace.
+    fn note_in_trace(&self, task: &OwnedTask, what: Happened) {
+        let tracer = self.recorder.as_ref().and_then(|recorder| recorder.tracer.as_ref());
+        if let Some(tracer) = tracer.filter(|_| !task.shared().internal) {
+            tracer.note(task.shared().id, what);
+        }
+    }
+
     /// Gives a unit a ready task that is `wanted` there, if there is one, regardless of the policy and the unit's
     /// other tasks.
     pub(crate) fn claim(&self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
@@ -242,9 +251,13 @@ impl Engine {
             }
             Event::Suspended(task) => placement.lock().suspended(task, out),
             Event::Resumed(task) => placement.lock().resumed(task),
-            Event::Returned(task) => placement.lock().returned(task, out),
+            Event::Returned(task) => {
+                self.note_in_trace(&task, Happened::Returned);
+                placement.lock().returned(task, out);
+            }
             Event::Copied(copy, time) => placement.lock().copied(copy, time, out),
             Event::Refused(task, error) => {
+                self.note_in_trace(&task, Happened::Refused);
                 let refusal = error.as_ref().and_then(|(device, error)| Some((device.space(), error.refused_bytes()?)));
                 let fail = |task: &OwnedTask, in_use| {
                     let (_, error) = error.clone().expect("a task returned without an error does not fail");

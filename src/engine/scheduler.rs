@@ -22,8 +22,8 @@ use crate::error::{FailureReason, TaskFailure};
 use crate::ids::{TaskId, UnitId};
 use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{
-    AffinityStatistics, Choice, CopySample, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask,
-    UnitSet, View,
+    AffinityStatistics, Choice, CopySample, Decision, LowerBound, Model, Policy, ReadyTask, Sample, Stealing,
+    SubmittedTask, UnitSet, View,
 };
 use crate::sync::drop_quietly;
 use std::cell::RefCell;
@@ -81,6 +81,16 @@ impl Scheduler {
     /// Returns the name of the policy.
     pub(super) fn name(&self) -> &'static str {
         self.policy.name()
+    }
+
+    /// Calls [`Policy::collect_decisions`].
+    pub(super) fn collect_decisions(&mut self) {
+        self.call(format_args!("it was asked to collect decisions"), |policy| policy.collect_decisions());
+    }
+
+    /// Calls [`Policy::take_decisions`].
+    pub(super) fn take_decisions(&mut self) -> Vec<Decision> {
+        self.call(format_args!("it was asked for its decisions"), |policy| policy.take_decisions()).unwrap_or_default()
     }
 
     /// Returns whether its answers have to be checked.

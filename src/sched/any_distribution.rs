@@ -2,7 +2,7 @@
 //! forwards; names, maps and times are those of the inner distribution.
 
 use super::fpm::{Known, SharesInUse};
-use super::{Assignment, Distributed, Distribution, LowerBound, Policy, TeamSize, TeamSized, Times, Workload};
+use super::{Assignment, Distributed, Distribution, LowerBound, Policy, State, TeamSize, TeamSized, Times, Workload};
 
 /// Creates a built-in policy that follows `distribution`, over a team of this size or the whole team.
 pub(super) fn distributed(
@@ -52,6 +52,10 @@ impl Distribution for AnyDistribution {
 
     fn is_steady(&self) -> bool {
         self.0.is_steady()
+    }
+
+    fn search_state(&self) -> State {
+        self.0.search_state()
     }
 
     fn bound(&self) -> Option<LowerBound> {

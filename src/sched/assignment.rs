@@ -7,8 +7,8 @@
 //! Invariants: an [`Assignment`] names a slot for every index; [`Chunks`] cover `0..len` in order without gaps, one
 //! chunk per slot, some of them possibly empty.
 
-use super::LowerBound;
 use super::fpm::{Known, SharesInUse};
+use super::{LowerBound, State};
 use std::ops::Range;
 
 /// The units that share an iteration space: `cpus` CPU units in the slots `0..cpus`, then `devices` device units.
@@ -238,6 +238,12 @@ pub trait Distribution: Send {
 
     /// Returns whether the last assignment holds for all future instances, whatever they take.
     fn is_steady(&self) -> bool;
+
+    /// Returns the state of its search for an assignment.
+    #[doc(hidden)]
+    fn search_state(&self) -> State {
+        if self.is_steady() { State::Steady } else { State::Init }
+    }
 
     /// Returns how close to the optimum its map is, if known.
     fn bound(&self) -> Option<LowerBound> {

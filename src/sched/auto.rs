@@ -28,8 +28,8 @@ use super::any_distribution::distributed;
 use super::copies::Copies;
 use super::kernels::Kernels;
 use super::{
-    Affinity, AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Dynamic, Eft, LinkEstimate,
-    LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
+    Affinity, AffinityStatistics, BottomLevel, Certified, ClusteredGuided, CopySample, Decision, Dynamic, Eft,
+    LinkEstimate, LowerBound, Model, Policy, ReadyTask, Sample, Stealing, SubmittedTask, View,
 };
 use crate::ids::{TaskId, UnitId};
 use crate::machine::UnitKind;
@@ -142,6 +142,8 @@ pub struct Auto {
     recurs: bool,
     choice: Option<Choice>,
     affinity: Affinity,
+    /// Whether the decisions of work distributions are collected.
+    collects: bool,
     /// The latest known instance of each space.
     latest: BTreeMap<u64, u64>,
     /// Tasks up to these instances are passed to the present policy without their place.
@@ -183,6 +185,7 @@ impl Auto {
             recurs: false,
             choice: None,
             affinity: Affinity::new(),
+            collects: false,
             latest: BTreeMap::new(),
             without_place: BTreeMap::new(),
         }
@@ -269,6 +272,9 @@ impl Auto {
         let Some((name, candidate)) = CANDIDATES.iter().find(|(other, _)| *other == name) else { return };
         let kernels = self.record.kernels().clone();
         self.policy = candidate(&self.setting(&kernels, index_ns));
+        if self.collects {
+            self.policy.collect_decisions();
+        }
         self.name = name;
         self.watch.begin();
         self.hand_over(view);
@@ -393,6 +399,15 @@ impl Policy for Auto {
 
     fn bound(&self) -> Option<LowerBound> {
         self.policy.bound()
+    }
+
+    fn collect_decisions(&mut self) {
+        self.collects = true;
+        self.policy.collect_decisions();
+    }
+
+    fn take_decisions(&mut self) -> Vec<Decision> {
+        self.policy.take_decisions()
     }
 
     fn model(&self) -> Option<&Model> {

@@ -190,6 +190,10 @@ impl Distribution for ClusteredGuided {
         self.layout.chunks.clone().into()
     }
 
+    fn search_state(&self) -> State {
+        self.state
+    }
+
     fn is_steady(&self) -> bool {
         self.state == State::Steady
     }

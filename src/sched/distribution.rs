@@ -22,7 +22,8 @@ use self::instance::Space;
 use super::fpm::{Known, SharesInUse};
 use super::queues::Queues;
 use super::{
-    Affinity, AffinityStatistics, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView, View,
+    Affinity, AffinityStatistics, Decision, Distribution, LowerBound, Policy, ReadyTask, Sample, UnitSet, UnitView,
+    View,
 };
 use crate::ids::{TaskId, UnitId};
 use std::collections::BTreeMap;
@@ -70,6 +71,8 @@ pub struct Distributed<D> {
     queues: Queues,
     held: usize,
     affinity: Affinity,
+    /// The decisions since they were taken, if they are collected.
+    decisions: Option<Vec<Decision>>,
 }
 
 impl<D: Distribution + Clone> Distributed<D> {
@@ -81,6 +84,7 @@ impl<D: Distribution + Clone> Distributed<D> {
             queues: Queues::default(),
             held: 0,
             affinity: Affinity::new(),
+            decisions: None,
         }
     }
 
@@ -101,7 +105,11 @@ impl<D: Distribution + Clone> Distributed<D> {
     /// Decides all instances of a space that can be decided, and queues the tasks held back for them.
     fn decide(&mut self, space: u64, idle: bool) {
         let Some(state) = self.spaces.get_mut(&space) else { return };
-        let released = state.decide(idle);
+        let released = state.decide(idle, |instance, state, pivot| {
+            if let Some(decisions) = &mut self.decisions {
+                decisions.push(Decision { space, instance, state, pivot });
+            }
+        });
         self.held -= released.len();
         for (unit, task) in released {
             self.queue(unit, task);
@@ -163,6 +171,14 @@ impl<D: Distribution + Clone> Policy for Distributed<D> {
 
     fn affinity(&self) -> Option<AffinityStatistics> {
         Some(self.affinity.statistics())
+    }
+
+    fn collect_decisions(&mut self) {
+        self.decisions.get_or_insert_default();
+    }
+
+    fn take_decisions(&mut self) -> Vec<Decision> {
+        self.decisions.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the bound of the iteration space with the largest gap.

@@ -229,11 +229,35 @@ pub trait Policy: Send {
         None
     }
 
+    /// Starts to collect decisions for [`take_decisions`](Self::take_decisions).
+    #[doc(hidden)]
+    fn collect_decisions(&mut self) {}
+
+    /// Returns the decisions of work distributions since the last call, in order.
+    #[doc(hidden)]
+    fn take_decisions(&mut self) -> Vec<Decision> {
+        Vec::new()
+    }
+
     /// Returns whether the policy would give any unit any task. If so, it is not asked at all on a machine of CPU
     /// units: ready tasks take the fast path, from the thread that made them ready to whichever unit is free.
     fn fast_path(&self) -> bool {
         false
     }
+}
+
+/// A decision of a work distribution, as traces have it.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// The iteration space.
+    pub space: u64,
+    /// The instance that the decision is for.
+    pub instance: u64,
+    /// The state of the distribution's search.
+    pub state: State,
+    /// The number of indices that CPU units get.
+    pub pivot: usize,
 }
 
 /// A ready task, as seen by a policy.

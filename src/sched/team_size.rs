@@ -11,7 +11,7 @@
 //! and nothing is tried.
 
 use super::fpm::{Known, SharesInUse};
-use super::{Assignment, Distribution, LowerBound, Team, Times, Workload};
+use super::{Assignment, Distribution, LowerBound, State, Team, Times, Workload};
 
 /// A team is worse if it takes longer by more than this fraction; less is noise.
 const WORSE: f64 = 0.01;
@@ -165,6 +165,10 @@ impl<D: Distribution + Clone> Distribution for TeamSized<D> {
 
     fn is_steady(&self) -> bool {
         self.settled && self.inner.is_steady()
+    }
+
+    fn search_state(&self) -> State {
+        self.inner.search_state()
     }
 
     fn bound(&self) -> Option<LowerBound> {

@@ -259,6 +259,16 @@ impl Tracer {
         self.push(self.now(), |_, time| [first(record::MEMORY, space.0.into(), time), bytes]);
     }
 
+    /// Records that a work distribution has decided on an instance of an iteration space: the state of its search, and
+    /// the number of indices that CPU units get.
+    pub(crate) fn decided(&self, space: u64, instance: u64, state: u8, pivot: usize) {
+        self.push(self.now(), |local, time| {
+            let site = local.site(&format!("space {space}"), Location::caller(), &self.names);
+            let pivot = u32::try_from(pivot).unwrap_or(u32::MAX);
+            [first(record::DECISION, site, time), instance, u64::from(state) | u64::from(pivot) << 8]
+        });
+    }
+
     /// Writes the remaining records and ends the file. Later events are dropped.
     pub(crate) fn end(&self) {
         self.writer.end(self.now(), self.clock.ticks_per_ns());

@@ -225,3 +225,24 @@ fn simulated_times_are_those_of_the_virtual_clock() {
     let ends: Vec<_> = trace.tasks.iter().map(|task| (task.start.unwrap(), task.end.unwrap())).collect();
     assert_eq!(ends, [(0, 1000), (1000, 2000), (2000, 3000), (3000, 4000), (4000, 5000)]);
 }
+
+#[test]
+fn decisions_of_a_work_distribution_are_recorded_until_it_is_steady() {
+    const INSTANCES: u64 = 40;
+    let trace = traced(cpu("1:CPU:1,1:EMU:1").scheduler("clustered-guided"), |rt| {
+        let data: Vec<_> = (0..8).map(|_| rt.scalar(1.0f64)).collect();
+        let space = rt.iteration_space("zones", vec![1.0; 8]);
+        for _ in 0..INSTANCES {
+            space.begin();
+            for (index, x) in data.iter().enumerate() {
+                let task = rt.task("step", (x.inout(),));
+                task.cpu(|_, (x,)| x[0] += 1.0).emulated(|_, (x,)| x[0] += 1.0).at(&space, index).submit().unwrap();
+            }
+        }
+        rt.wait().unwrap();
+    });
+    let instances: Vec<_> = trace.decisions.iter().map(|decision| decision.instance).collect();
+    assert_eq!(instances, (0..INSTANCES).collect::<Vec<_>>());
+    assert!(trace.decisions.iter().all(|decision| decision.pivot <= 8 && decision.space == "space 0"));
+    assert_eq!((trace.decisions[0].state, trace.decisions.last().unwrap().state), (0, 4));
+}

@@ -219,9 +219,9 @@ pub struct Decision {
     pub space: String,
     /// The instance that the decision holds for.
     pub instance: u64,
-    /// The state of the distribution.
+    /// The state of the distribution's search: 0 initial, 1 probing, 2 moving the pivot, 3 balancing, 4 steady.
     pub state: u8,
-    /// The first index right of the pivot.
+    /// The number of indices that CPU units get, which are those left of the pivot.
     pub pivot: u32,
 }
 

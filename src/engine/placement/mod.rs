@@ -92,6 +92,9 @@ impl Placement {
 
     /// Records placement in this trace, if there is one.
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
+        if tracer.is_some() {
+            self.queue.scheduler().collect_decisions();
+        }
         self.tracer = tracer;
         self
     }
@@ -329,6 +332,10 @@ impl Placement {
 
     /// Gives tasks to units with room, until nothing moves.
     fn dispatch(&mut self, out: &mut Vec<Command>) {
+        if let Some(tracer) = &self.tracer {
+            let decisions = self.queue.scheduler().take_decisions();
+            decisions.iter().for_each(|made| tracer.decided(made.space, made.instance, made.state as u8, made.pivot));
+        }
         loop {
             let mut moved = self.serve_waiting(out);
             // Every unit gets its first task before any unit gets its second: no unit idles while another has tasks

@@ -1,7 +1,7 @@
 //! An iteration space under a distribution: its instances, from their first ready task to their times.
 
 use crate::ids::UnitId;
-use crate::sched::{Assignment, Distribution, Neighbour, Place, ReadyTask, Sample, Team, Times, View, Workload};
+use crate::sched::{Assignment, Distribution, Neighbour, Place, ReadyTask, Sample, State, Team, Times, View, Workload};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -138,7 +138,13 @@ impl<D: Distribution> Space<D> {
 
     /// Decides all instances that can be decided, or at least one if all units are idle; returns the tasks that were
     /// held back.
-    pub(super) fn decide(&mut self, mut idle: bool) -> Vec<(UnitId, ReadyTask)> {
+    ///
+    /// Calls `tell` for each decided instance, with the state of the search and the number of indices that CPU units get.
+    pub(super) fn decide(
+        &mut self,
+        mut idle: bool,
+        mut tell: impl FnMut(u64, State, usize),
+    ) -> Vec<(UnitId, ReadyTask)> {
         let mut released = Vec::new();
         while let Some(number) = self.first_undecided() {
             let Some(assignment) = self.assignment_for(number, idle) else { break };
@@ -148,6 +154,8 @@ impl<D: Distribution> Space<D> {
                 let index = task.place.as_ref().map_or(0, |place| place.index);
                 released.push((self.team[assignment.slots()[index]], task));
             }
+            let pivot = assignment.slots().iter().filter(|slot| **slot < self.counts.cpus).count();
+            tell(number, self.distribution.search_state(), pivot);
             instance.assignment = Some(assignment.clone());
             (self.present, self.decided) = (Some(assignment), Some(number));
             while self.instances.len() > REMEMBERED

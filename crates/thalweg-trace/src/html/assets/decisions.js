@@ -48,6 +48,9 @@ function lineChart(title, lines, instances, format) {
   );
 }
 
+// The states of a search for an assignment, by number.
+const SEARCH_STATES = ['initial', 'probes', 'moves the pivot', 'balances', 'steady'];
+
 function fillDecisions(app) {
   const { trace } = app,
     { decisions, units } = trace.head;
@@ -87,7 +90,7 @@ function fillDecisions(app) {
             pivot,
           )}; states: ${states
             .slice(0, 12)
-            .map(({ state, instance }) => `${state} from instance ${instance}`)
+            .map(({ state, instance }) => `${SEARCH_STATES[state] ?? state} from instance ${instance}`)
             .join(', ')}${states.length > 12 ? ', …' : ''}.`,
         ),
         element(
