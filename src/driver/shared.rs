@@ -159,7 +159,13 @@ impl Shared {
         let running = self.conflicts.as_ref().map(|detector| detector.enter(task));
         let task: &OwnedTask = task;
         let run = || {
-            let run = |body: &(dyn Body + 'static)| catch_unwind(AssertUnwindSafe(|| body.run(env)));
+            let run = |body: &(dyn Body + 'static)| {
+                catch_unwind(AssertUnwindSafe(|| {
+                    #[cfg(feature = "spans")]
+                    let _entered = super::traced::span(task, env.context).entered();
+                    body.run(env)
+                }))
+            };
             match slot {
                 Some(slot) => self.running[slot].during(task, run),
                 None => run(task.body()),

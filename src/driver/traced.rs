@@ -4,10 +4,26 @@
 
 use super::shared::{Ran, Shared};
 use crate::depend::OwnedTask;
+#[cfg(feature = "spans")]
+use crate::depend::{Context, Meta};
 use crate::engine::{Outcome, Span};
 use crate::error::FailureReason;
 use crate::ids::{DeviceId, UnitId};
 use crate::trace::{Between, End, Happened, InState};
+
+/// Returns a span of `tracing` for a body: level `TRACE`, target `thalweg::task`, with name, number, unit and call site.
+/// Internal tasks have none.
+///
+/// If the body waits, its thread may run other bodies before the span is left, so spans of one thread need not be nested.
+#[cfg(feature = "spans")]
+pub(super) fn span(task: &OwnedTask, context: &Context) -> tracing::Span {
+    let Meta { name, id, location, internal, .. } = task.shared();
+    if *internal {
+        return tracing::Span::none();
+    }
+    let (unit, file, line) = (context.unit().0, location.file(), location.line());
+    tracing::trace_span!(target: "thalweg::task", "task", name = %name, task = id.0, unit, file, line)
+}
 
 impl Shared {
     /// Returns the time at which a body begins, if there is a trace.

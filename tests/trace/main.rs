@@ -3,6 +3,8 @@
 mod content;
 mod files;
 mod latest;
+#[cfg(feature = "spans")]
+mod spans;
 
 use thalweg::Builder;
 use thalweg::prelude::*;
