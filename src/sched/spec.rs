@@ -18,8 +18,8 @@
 //!
 //! All work distributions also have `team`: the number of CPU units to use, or `auto` for the fastest number.
 //!
-//! The keys of a PCF file are CPU unit configurations, as in González Tallada & Morancho 2024, table 4: `"16:CPU:1" =
-//! 21.91`.
+//! The keys of a PCF file are CPU unit configurations, as in González Tallada & Morancho 2024, table 4:
+//! `"16:CPU:1" = 21.91`.
 
 use super::any_distribution::distributed;
 use super::fpm::{Budget, Fpm, Known, Objective};

@@ -55,8 +55,8 @@ use std::sync::Arc;
 /// - of a link: `shared = true` (one link for all devices of the kind instead of one link each) and `duplex = false`
 ///   (the two directions take turns);
 /// - of a task: `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
-///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores (`{ 8
-///   = 6.5 }`; without it, the speed-up equals the number of cores).
+///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores
+///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores).
 ///
 /// A task runs on every unit kind for which the file specifies a time, if the task has a body made with
 /// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds; their time is the number of bytes that
