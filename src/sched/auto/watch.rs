@@ -104,8 +104,8 @@ impl Watch {
         self.seen.len() > 1
     }
 
-    /// Returns the policy to continue with: a new policy whose expected time beats all measured times, or else the best
-    /// watched policy. Returns `None` if no policy was watched.
+    /// Returns the policy to continue with: the most promising unwatched policy by the [`PROMISING`] limit, or else the
+    /// best watched policy (or `present`, if that is about as fast). Returns `None` if no policy was watched.
     pub(super) fn next(&self, expected: &[(&'static str, f64)], present: &'static str) -> Option<&'static str> {
         let (best, best_ns) = self.best()?;
         let is_new = |name: &str| self.seen.iter().all(|(seen, _)| *seen != name);
