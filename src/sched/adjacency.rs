@@ -1,25 +1,26 @@
-//! `adjacency`: balances measured time *and* minimises copies between memories, on the graph of data exchange.
+//! `adjacency`: balances measured times *and* minimises copies between memories, using the graph of data exchange.
 //!
-//! The distributions in the sources keep neighbours together along one dimension only, the order of the indices. On a
-//! mesh of zones each unit gets a strip, and all faces in the other dimension are cut (González Tallada & Morancho
-//! 2024, §4.1). This distribution is our own. It begins with the 1-D answer of `clustered-guided`, then looks for
-//! compact parts of the graph that take hardly longer and cut less:
+//! The distributions in the sources keep neighbours together along one dimension only, the index order. On a mesh of
+//! zones each unit gets a strip, which cuts all faces in the other dimension (González Tallada & Morancho 2024, §4.1).
+//! This distribution is our own. It starts from the 1-D answer of `clustered-guided` and then looks for compact parts
+//! of the graph that take hardly longer and cut less:
 //!
-//! 1. The times that the search measured, per index and kind of unit, predict the time of any part.
-//! 2. There are two starting points: the 1-D answer itself, and parts grown one after the other from a seed until
-//!    each has its unit's share.
-//! 3. Both are refined by moves and swaps of single indices between neighbouring parts (after Kernighan & Lin 1970,
-//!    and Fiduccia & Mattheyses 1982), which lower the cut and keep every unit within the limit.
-//! 4. The better one is tried for two instances. If it takes longer than the limit, the 1-D answer is restored for
+//! 1. The times that the search measured, per index and unit kind, predict the time of any part.
+//! 2. There are two starting points: the 1-D answer itself, and parts grown one after the other, each from a seed until
+//!    it has its unit's share.
+//! 3. Both are refined by moving and swapping single indices between neighbouring parts (after Kernighan & Lin 1970,
+//!    and Fiduccia & Mattheyses 1982). Each step lowers the cut and keeps every unit within the limit.
+//! 4. The better result is tried for two instances. If it takes longer than the limit, the 1-D answer is restored for
 //!    good.
 //!
-//! Only exchange between *memories* counts: all CPU units share one, and neighbours there exchange without a copy. So
-//! on CPU units alone this is `clustered-guided`. With one or two devices it nearly is, since a strip is as compact a
-//! part as any; with eight devices a third less is cut (see the tests). The weight of a pair of neighbours is the
-//! time of a copy of the bytes it exchanges, by the default [`LinkEstimate`](super::LinkEstimate). The program
-//! declares the number of bytes ([`IterationSpace::with_exchange`](crate::task::IterationSpace::with_exchange)); if
-//! it declares only the neighbours ([`with_neighbours`](crate::task::IterationSpace::with_neighbours)), all pairs
-//! have the same weight. Without neighbours this is `clustered-guided`.
+//! Only exchange between *memories* counts, because all CPU units share one memory, where neighbours exchange data
+//! without a copy. So on CPU units alone, this distribution equals `clustered-guided`. With one or two devices it
+//! nearly does, because a strip is as compact as any other part; with eight devices a third less is cut (see the
+//! tests). The weight of a pair of neighbours is the time to copy the bytes that they exchange, by the default
+//! [`LinkEstimate`](super::LinkEstimate). The program declares the number of bytes
+//! ([`IterationSpace::with_exchange`](crate::task::IterationSpace::with_exchange)). If it declares only the neighbours
+//! ([`with_neighbours`](crate::task::IterationSpace::with_neighbours)), all pairs have the same weight. If it declares
+//! no neighbours, this distribution equals `clustered-guided`.
 
 pub(super) mod graph;
 mod grow;
@@ -43,20 +44,20 @@ pub struct Adjacency {
     slack: f64,
     line: ClusteredGuided,
     phase: Phase,
-    /// Time of each index on a CPU unit and on a device unit.
+    /// Measured time of each index on a CPU unit and on a device unit; `None` if it has not run on that kind.
     known_ns: Vec<[Option<f64>; 2]>,
     present: Assignment,
-    /// The 1-D answer, with its longest time, kept while another assignment is tried.
+    /// The 1-D answer and its longest time, kept while another assignment is tried.
     one_dimensional: Option<(Assignment, f64)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// `clustered-guided` searches.
+    /// `clustered-guided` is still searching.
     Line,
-    /// The answer of `clustered-guided` is measured.
+    /// The answer of `clustered-guided` is being measured.
     Measure,
-    /// An alternative is tried, for this many more instances.
+    /// An alternative is being tried, for this many more instances.
     Try(u32),
     Steady,
 }
@@ -71,7 +72,7 @@ impl Adjacency {
     /// The default slack.
     pub const SLACK: f64 = 0.05;
 
-    /// Creates the distribution; an instance may take up to this fraction longer than under the 1-D answer.
+    /// Creates the distribution. An instance may take longer than under the 1-D answer by up to the fraction `slack`.
     pub fn new(slack: f64) -> Self {
         Self {
             slack,
@@ -90,7 +91,8 @@ impl Adjacency {
         }
     }
 
-    /// Estimates the time of every index on each kind of unit: measured, or by its weight and the mean of that kind.
+    /// Estimates the time of every index on each unit kind: the measured time, or else its weight times that kind's
+    /// mean.
     fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
         let per_weight = [0, 1].map(|kind| {
             let measured =
@@ -104,7 +106,7 @@ impl Adjacency {
         self.known_ns.iter().zip(workload.weights).map(of).collect()
     }
 
-    /// Returns an assignment that cuts less than the 1-D answer, within the limit.
+    /// Returns an assignment that is within the limit and cuts less than the 1-D answer, if one is found.
     fn better(&self, workload: &Workload<'_>, line: &Assignment, longest: f64) -> Option<Assignment> {
         let graph = Graph::new(workload.neighbours?, workload.len());
         let estimates = self.estimates(workload);

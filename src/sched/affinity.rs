@@ -1,15 +1,15 @@
-//! The unit on which every index of an iteration space ran last, and counts of how often that changed.
+//! The unit on which each index of an iteration space last ran, with counts of how often that unit changed.
 //!
-//! Any policy can use it: it remembers and counts, and decides nothing. An index that goes to the same unit as in the
-//! previous instance is a hit: its data are there. Going to any other unit is a migration; the bytes that have to be
-//! copied because of it are counted too.
+//! Any policy can use this table, which remembers and counts but decides nothing. If an index goes to the same unit as
+//! in the previous instance, this is a hit, because its data are already there. If it goes to another unit, this is a
+//! migration, and the bytes that must be copied because of it are counted too.
 
 use super::{Place, ReadyTask};
 use crate::ids::UnitId;
 use rustc_hash::FxHashMap;
 use std::ops::AddAssign;
 
-/// Counts of how well a policy kept indices where their data were.
+/// Counts that show how well a policy kept indices where their data were.
 ///
 /// ```
 /// use thalweg::sched::{Affinity, AffinityStatistics};
@@ -20,11 +20,11 @@ use std::ops::AddAssign;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AffinityStatistics {
-    /// Indices that went to the same unit as in the previous instance.
+    /// Number of times an index went to the same unit as in the previous instance.
     pub hits: u64,
-    /// Indices that went to another unit.
+    /// Number of times an index went to another unit.
     pub migrations: u64,
-    /// Bytes that tasks of migrated indices lacked on their new unit.
+    /// Number of bytes of migrated indices' data that were missing on the new unit.
     pub migrated_bytes: u64,
 }
 
@@ -36,7 +36,7 @@ impl AddAssign for AffinityStatistics {
     }
 }
 
-/// The unit of every index of every iteration space.
+/// The unit on which each index of each iteration space last ran.
 ///
 /// ```
 /// use thalweg::ids::UnitId;
@@ -64,29 +64,29 @@ struct Last {
 }
 
 impl Affinity {
-    /// Creates a table in which nothing has run yet.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the unit that an index ran on last.
+    /// Returns the unit on which an index last ran.
     pub fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         self.last.get(&space)?.get(index)?.map(|last| last.unit)
     }
 
-    /// Returns the unit that last ran the index a task is near to, if the task runs there.
+    /// Returns the unit that last ran the index near which the task is placed, if the task can run on that unit.
     pub fn unit_beside(&self, task: &ReadyTask) -> Option<UnitId> {
         let beside = task.beside?;
         self.unit_of(beside.space, beside.index).filter(|unit| task.runs_on(*unit))
     }
 
-    /// Returns the unit that has the place's index in the place's instance, or had it in a later one.
+    /// Returns the unit that owns the place's index in the place's instance, or owned it in a later instance.
     pub fn unit_in(&self, place: &Place) -> Option<UnitId> {
         let last = (*self.last.get(&place.space)?.get(place.index)?)?;
         (last.instance >= place.instance).then_some(last.unit)
     }
 
-    /// Notes that a task goes to `unit`; `missing_bytes` returns how many bytes of its data are not there.
+    /// Notes that a task goes to `unit`. `missing_bytes` returns how many bytes of the task's data are missing there.
     pub fn note(&mut self, place: &Place, unit: UnitId, missing_bytes: impl FnOnce() -> u64) {
         let indices = self.last.entry(place.space).or_default();
         if indices.len() <= place.index {
@@ -94,7 +94,7 @@ impl Affinity {
         }
         let last = &mut indices[place.index];
         let migrated = match *last {
-            // Another task of the same index and instance.
+            // This is another task of the same index and instance.
             Some(before) if before.instance >= place.instance && before.unit == unit => before.migrated,
             Some(before) if before.unit == unit => {
                 self.statistics.hits += 1;

@@ -1,23 +1,24 @@
 //! The least busy unit of each class of identical units.
 //!
-//! Units of one kind with the same memories are *alike*: a task takes equally long on each, and lacks the same bytes.
-//! So a policy that looks for the best unit compares only the least busy unit of each class. A machine has as many
-//! classes as it has memories and kinds, whatever its number of cores.
+//! Units of one kind with the same memories are *alike*: a task takes equally long on each of them, and each lacks the
+//! same bytes of its data. So a policy that looks for the best unit compares only the least busy unit of each class.
+//! The number of classes is the number of combinations of memories and kinds, which does not grow with the number of
+//! cores.
 //!
-//! Units of one class differ only in load, which the owner of the classes keeps current. A tournament tree finds the
-//! least busy: a changed load is compared again on one path to the root, which takes log2 n comparisons for a class
-//! of n units.
+//! Units of one class differ only in load, which the owner of the classes keeps up to date. A tournament tree finds the
+//! least busy unit: when a load changes, the comparisons on one path to the root are repeated, which takes log2 n
+//! comparisons for a class of n units.
 
 use super::{UnitView, View};
 use crate::ids::{SpaceId, UnitId};
 use crate::machine::UnitKind;
 use std::sync::Arc;
 
-/// The loads of a machine's units, with the least busy unit of each class.
+/// The loads of all units, with the least busy unit of each class.
 #[derive(Debug)]
 pub(super) struct Alike<L> {
     loads: Vec<L>,
-    /// One for each set of units that tasks run on; there are few.
+    /// One entry for each set of units that some tasks run on. There are few such sets.
     sets: Vec<Set>,
 }
 
@@ -26,28 +27,28 @@ pub(super) struct Alike<L> {
 struct Set {
     units: Arc<[bool]>,
     classes: Vec<Class>,
-    /// For each unit, its class and its number in that class.
+    /// For each unit, its class and its index in that class.
     places: Vec<Option<(usize, usize)>>,
 }
 
-/// Units that are alike, in the order of their ids.
+/// A class of identical units, sorted by ID.
 #[derive(Debug)]
 struct Class {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
     units: Vec<UnitId>,
-    /// The tournament tree: each node holds the less busy of its two children. 1 is the root, the children of `k` are
-    /// `2k` and `2k + 1`, and the leaves, from the number of units on, are the units.
+    /// The tournament tree. Each node holds the less busy of its two children. Node 1 is the root, node `k` has the
+    /// children `2k` and `2k + 1`, and the leaves, which begin at the number of units, are the units.
     winners: Vec<usize>,
 }
 
 impl Class {
-    /// Returns the winner at a node of the tree.
+    /// Returns the winner at a tree node.
     fn winner(&self, node: usize) -> usize {
         node.checked_sub(self.units.len()).unwrap_or_else(|| self.winners[node])
     }
 
-    /// Replays the comparisons of a unit whose load has changed, up to the root.
+    /// Repeats the comparisons from a unit whose load has changed up to the root.
     fn play<L: Ord + Copy>(&mut self, number: usize, load: &impl Fn(UnitId) -> L) {
         let mut node = (number + self.units.len()) / 2;
         while node > 0 {
@@ -95,7 +96,8 @@ impl<L: Ord + Copy + Default> Alike<L> {
         }
     }
 
-    /// Returns the least busy unit of each class among those that a task runs on; of equals the first.
+    /// Returns the least busy unit of each class among the units that a task can run on. Among equals, the first unit
+    /// wins.
     pub(super) fn least<'a>(&mut self, on: &Arc<[bool]>, view: &View<'a>) -> impl Iterator<Item = (L, &'a UnitView)> {
         let (units, set) = (view.units, self.set_of(on, view.units));
         let least = self.sets[set].classes.iter().map(Class::least);

@@ -1,17 +1,17 @@
-//! Optimal chunks: consecutive indices for units of given speeds, such that the last unit ends as early as possible.
+//! Optimal chunks: cuts consecutive indices for units of given speeds so that the last unit ends as early as possible.
 //!
-//! The guided pass of the sources (González Tallada & Morancho 2024, fig. 7) brings every unit close to the mean and
-//! leaves the rounding error to the last unit: 150 equal indices for 62 units become 2 for each, and 28 for the last.
-//! Wherever the sources apply that pass to a cluster ("BALANCE"), we take the optimum instead; it is as cheap to
-//! find.
+//! The guided pass in the sources (González Tallada & Morancho 2024, fig. 7) brings every unit close to the mean and
+//! leaves the rounding error to the last unit. For example, 150 equal indices on 62 units become 2 for each unit and 28
+//! for the last. Wherever the sources apply that pass to a cluster ("BALANCE"), we use the optimum instead, because it
+//! is as cheap to find.
 //!
-//! Source: Pınar & Aykanat 2004: bisection over the bottleneck, with a greedy probe.
+//! Source: Pınar & Aykanat 2004 (bisection over the bottleneck, with a greedy probe).
 
 use super::Chunks;
 use super::static_chunks::static_chunks;
 
 /// Cuts the indices into one chunk per unit so that the maximum of chunk work divided by unit speed is minimal. Among
-/// such cuts, every chunk is as near as possible to its unit's share of the remaining work.
+/// such cuts, each chunk is as close as possible to its unit's share of the remaining work.
 ///
 /// ```
 /// use thalweg::sched::balanced_chunks;
@@ -26,8 +26,8 @@ pub fn balanced_chunks(work: &[f64], speeds: &[f64]) -> Chunks {
     if units < 2 || len == 0 || total.is_nan() || total <= 0.0 {
         return static_chunks(len, units);
     }
-    // `reach` is the last end that a unit reaches from `first` within the bottleneck; `reach_back` is the first start
-    // from which it reaches `end`.
+    // `reach` is the last end that a unit can reach from `first` within the bottleneck. `reach_back` is the first start
+    // from which the unit can reach `end`.
     let slack = total * 1e-12;
     let reach = |first: usize, unit: usize, bottleneck: f64| {
         let most = sums[first] + bottleneck * speeds[unit] + slack;
@@ -46,7 +46,7 @@ pub fn balanced_chunks(work: &[f64], speeds: &[f64]) -> Chunks {
         if fits(middle) { high = middle } else { low = middle }
     }
 
-    // The earliest start of each unit's chunk from which the units after it still reach the end.
+    // The earliest start of each unit's chunk from which the units after it can still reach the end.
     let mut earliest = vec![len; units + 1];
     for unit in (0..units).rev() {
         earliest[unit] = reach_back(earliest[unit + 1], unit, high);

@@ -1,26 +1,27 @@
 //! `bottom-level`: list scheduling of graphs without an iteration space. The task with the longest path to the end of
 //! the graph goes first, to the unit where it ends earliest.
 //!
-//! The policy is notified of tasks and their predecessors at submission. So it knows the graph as far as it has been
-//! submitted, and the *bottom level* of each task: the longest path to the end, in measured times (`window.rs`,
-//! `../kernels.rs`). It takes one idea from each of three lines of work:
+//! The policy is notified of tasks and their predecessors at submission, so it knows the graph submitted so far. For
+//! each task it computes the *bottom level*: the longest path from the task to the end of the graph, in measured times
+//! (`window.rs`, `../kernels.rs`). It combines ideas from three lines of work:
 //!
 //! - *HEFT* (Topcuoglu et al. 2002): the task with the highest bottom level goes first, to the unit where it ends
-//!   earliest. StarPU's `dmdas` does so with priorities given by the program; here the program need not give any.
-//! - *One queue for units that are alike*: a task is bound to a unit no earlier than one has room. A task waits for
-//!   the queued work that is at least as urgent (`lookahead.rs`), not for all of it: an urgent task is not sent to a
-//!   slow unit because of work that it would overtake.
-//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit that runs dry takes tasks of
-//!   others on which it loses least. Here it does so only if it ends them before the others would have finished all
-//!   their work.
+//!   earliest. StarPU's `dmdas` does this with priorities supplied by the program; `bottom-level` needs no such
+//!   priorities.
+//! - *One queue for units that are alike*: a task is bound to a unit only when a unit has room. A task's expected wait
+//!   counts only queued work that is at least as urgent (`lookahead.rs`), not all queued work. So an urgent task is not
+//!   sent to a slow unit because of work that it would overtake.
+//! - *Heteroprio* (Agullo et al. 2016) and *MultiPrio* (Tayeb et al. 2024): a unit without queued tasks steals the
+//!   tasks that lose least by running on it. In `bottom-level`, it does so only if it finishes them before the original
+//!   units would have finished all their work.
 //!
-//! Copies count by the bytes that a memory lacks and by measured copy times (`copies.rs`); they overlap with waiting.
-//! If a memory lacks more of a task's data when the task is given out than when it was queued, replicas were evicted:
-//! the memory is short. Then, among the most urgent tasks, the one whose data are present goes first (in the spirit
-//! of DARTS: Gonthier et al. 2022).
+//! Copy costs are computed from the bytes that a memory lacks and from measured copy times (`copies.rs`); copies
+//! overlap with waiting. If a memory lacks more of a task's data when the task is given out than when it was queued,
+//! replicas must have been evicted, so the memory counts as short. In that case, among the most urgent tasks, the one
+//! whose data are present goes first (in the spirit of DARTS: Gonthier et al. 2022).
 //!
-//! If very many tasks are waited for at once, through a join, their levels do not include the waiting tasks. Nothing
-//! here reads a clock: the work left on a unit is the sum of the estimates of its unfinished tasks.
+//! If a join waits for very many tasks at once, the levels of these tasks do not include the tasks that wait for them.
+//! The policy never reads a clock: the work left on a unit is the sum of its unfinished tasks' estimates.
 
 mod lookahead;
 mod steal;
@@ -40,9 +41,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use window::{Spot, Window};
 
-/// Tasks that are compared: at the front of a queue by the bytes a short memory lacks, at its end by a thief's loss.
+/// Number of tasks to compare: by missing bytes at the front of a queue if memory is short, by a thief's loss at its
+/// end.
 const COMPARED: usize = 8;
-/// A memory counts as short for this many tasks after the last one that lost data.
+/// Number of tasks for which a memory still counts as short after it last lost data.
 const SHORT_FOR: u32 = 64;
 
 /// The `bottom-level` policy; see the module documentation.
@@ -67,60 +69,60 @@ pub struct BottomLevel {
     kernels: Kernels,
     window: Window<Known>,
     groups: Vec<Group>,
-    /// The group of each unit.
+    /// Index of each unit's group.
     group_of: Vec<usize>,
     sets: Vec<Set>,
-    /// Counts events that may change the answer to any unit.
+    /// Number of events so far that may change which task some unit gets.
     changes: u64,
-    /// Counts events that may change the bytes that a memory lacks.
+    /// Number of events so far that may change how many bytes a memory lacks.
     moves: u64,
-    /// Whether some tasks run on only some of the units that are alike.
+    /// Whether some tasks run on only a part of a group of identical units.
     is_mixed: bool,
     affinity: Affinity,
 }
 
-/// Units that are alike.
+/// A group of identical units.
 #[derive(Debug)]
 struct Group {
     kind: UnitKind,
     spaces: Vec<SpaceId>,
     units: u64,
     members: UnitSet,
-    /// The members that have nothing to do.
+    /// The units of this group that have nothing to do.
     idle: UnitSet,
     /// Number of queued tasks.
     queued: usize,
-    /// Whether the first queued task may wait for whichever unit is free first.
+    /// Whether the first queued task may wait for the group's first free unit.
     rests: bool,
-    /// When one of its units had no task and found none to steal.
+    /// When a unit of this group last had no task and found none to steal.
     dry_at: Option<Moment>,
-    /// Sum of the estimates of the unfinished tasks given to its units.
+    /// Sum of the estimates of unfinished tasks given to units of this group.
     given_ns: u64,
     ahead: Ahead,
-    /// Its memory counts as short for this many more tasks.
+    /// Number of further tasks for which this group's memory counts as short.
     short: u32,
 }
 
-/// A point in time: the number of changes and, if copies decided, the number of moves.
+/// A logical time: the number of changes and, if copies influenced the decision, the number of moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Moment {
     changes: u64,
     moves: Option<u64>,
 }
 
-/// A set of units, with the queues of the tasks that run on exactly these.
+/// A set of units, with the queues of the tasks that run on exactly these units.
 #[derive(Debug)]
 struct Set {
     units: Arc<[bool]>,
-    /// The queue of each group, the most urgent first; `None` if no unit of the group runs these tasks.
+    /// One queue per group, most urgent task first; `None` if no unit of the group runs these tasks.
     queues: Vec<Option<BTreeSet<Rank>>>,
 }
 
-/// The order in which tasks are given out: by the user's priority, by level, by age.
+/// Sort key of queued tasks: the program's priority, then the level, then age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank {
     priority: Reverse<i32>,
-    /// The bits of a non-negative number.
+    /// Bit pattern of the level, a non-negative `f64`, which sorts as the level does.
     level_bits: Reverse<u64>,
     task: TaskId,
 }
@@ -131,7 +133,7 @@ impl Rank {
     }
 }
 
-/// State of a task.
+/// Scheduling state of a task.
 #[derive(Debug)]
 struct Known {
     kernel: KernelId,
@@ -143,7 +145,7 @@ struct Known {
 enum Stage {
     /// Not ready yet.
     Waits,
-    /// Boxed, since most tasks of a large window are not ready.
+    /// Boxed because most tasks of a large window are not ready.
     Queued(Box<Queued>),
     /// Given to a unit of this group.
     Given { group: usize, ns: u64, trial: bool },
@@ -154,15 +156,15 @@ struct Queued {
     set: usize,
     group: usize,
     rank: Rank,
-    /// Its expected time.
+    /// Expected execution time.
     ns: u64,
     trial: bool,
-    /// Bytes that the memory lacked.
+    /// Number of bytes of the task's data that the memory lacked when the task was queued.
     missing: u64,
     place: Option<Place>,
 }
 
-/// When a task would end in a group.
+/// The time at which a task would end in a group.
 struct Offer {
     group: usize,
     end_ns: f64,
@@ -171,18 +173,18 @@ struct Offer {
     missing: u64,
 }
 
-/// Returns a task's contribution to a level; in a large window, as of the last notable change.
+/// Returns the time that a task adds to a level. In a large window, this is the time at the last notable change.
 fn level_ns(kernels: &Kernels, kernel: KernelId, work: f64, is_large: bool) -> f64 {
     if is_large { kernels.noted_ns(kernel, work) } else { kernels.least_ns(kernel, work) }
 }
 
 impl BottomLevel {
-    /// Creates the policy with prior knowledge and the link speed assumed until copies are measured.
+    /// Creates the policy with known task times and a link speed that is assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
         Self::knowing(model, Copies::new(link), Kernels::default())
     }
 
-    /// Creates the policy with prior knowledge.
+    /// Creates the policy with known task times, copy times and kernels.
     pub(super) fn knowing(model: Model, copies: Copies, kernels: Kernels) -> Self {
         Self { model, copies, kernels, ..Self::default() }
     }
@@ -192,7 +194,7 @@ impl BottomLevel {
         self.window.insert(task.id, task.after, Known { kernel, work, stage: Stage::Waits });
     }
 
-    /// Groups the units that are alike.
+    /// Groups identical units.
     fn group(&mut self, view: &View<'_>) {
         for unit in view.units.iter().skip(self.group_of.len()) {
             let alike = |group: &Group| group.kind == unit.kind && group.spaces == unit.spaces;
@@ -234,7 +236,7 @@ impl BottomLevel {
         })
     }
 
-    /// Recomputes the levels if enough has changed, and reorders the queues accordingly.
+    /// Recomputes the levels and reorders the queues, if enough has changed.
     fn renew(&mut self) {
         if !self.window.is_stale() {
             return;
@@ -258,7 +260,7 @@ impl BottomLevel {
         });
     }
 
-    /// Returns the time of a task on a kind of unit, and whether a trial is needed to find out.
+    /// Returns the time of a task on a unit kind, and whether a trial is needed to measure it.
     fn takes_ns(&mut self, kernel: KernelId, work: f64, kind: UnitKind) -> (f64, bool) {
         match self.kernels.known_ns(kernel, kind, work) {
             Some(ns) => (ns, false),
@@ -267,7 +269,7 @@ impl BottomLevel {
         }
     }
 
-    /// Returns the group in which a task of this level would end first.
+    /// Returns the group in which a task of this level would end earliest.
     fn best(
         &mut self,
         id: TaskId,
@@ -284,7 +286,7 @@ impl BottomLevel {
             let (ns, trial) = self.takes_ns(kernel, work, self.groups[group].kind);
             let Group { units, given_ns, ahead, .. } = &self.groups[group];
             let is_later = |wait_ns: f64| best.as_ref().is_some_and(|best| wait_ns + ns >= best.end_ns);
-            // Lower bound: however much is queued or has to be copied, the task ends no earlier.
+            // This is a lower bound: queued work and copies can only delay the task further.
             if is_later(*given_ns as f64 / *units as f64) {
                 continue;
             }
@@ -302,7 +304,7 @@ impl BottomLevel {
         best
     }
 
-    /// Returns the bytes of a task's data that a group's memory lacks, and the time to copy them.
+    /// Returns how many bytes of a task's data the group's memory lacks, and the time to copy them.
     fn copy(&self, task: TaskId, group: usize, view: &View<'_>) -> (u64, f64) {
         let spaces = self.groups[group].spaces.iter();
         let least = spaces.map(|space| (view.missing_bytes(task, *space), *space)).min();
@@ -339,13 +341,13 @@ impl BottomLevel {
         }
     }
 
-    /// Returns the queues of a group with tasks that a unit runs.
+    /// Returns the group's queues whose tasks the unit can run.
     fn queues(&self, group: usize, unit: UnitId) -> impl DoubleEndedIterator<Item = &BTreeSet<Rank>> {
         let of_unit = self.sets.iter().filter(move |set| set.units[unit.index()]);
         of_unit.filter_map(move |set| set.queues[group].as_ref())
     }
 
-    /// Returns the next task to give out of those queued for a group.
+    /// Returns the next task to give out from the group's queues.
     fn first(&self, group: usize, unit: UnitId, view: &View<'_>) -> Option<TaskId> {
         let (first, queue) = self
             .queues(group, unit)
@@ -386,7 +388,7 @@ impl BottomLevel {
         Some(task)
     }
 
-    /// Ends a task and takes back its estimate.
+    /// Ends a task and subtracts its estimate from its group.
     fn end(&mut self, task: TaskId) -> Option<(Known, UnitKind)> {
         self.changes += 1;
         let known = self.window.end(task)?;
@@ -446,14 +448,14 @@ impl Policy for BottomLevel {
         let asking = &view.units[unit.index()];
         let busy = asking.in_flight > 0;
         let task = match self.first(group, unit, view) {
-            // The core that is free first takes it, unless data have to be brought meanwhile.
+            // The first free core takes this task, unless its data would have to be copied meanwhile.
             Some(task) if busy && !asking.kind.is_device() && view.missing_at(task, unit) == 0 => {
                 self.groups[group].rests = true;
                 return None;
             }
             Some(task) => task,
             None if busy => return None,
-            // Another unit of the group has already searched in vain.
+            // Another unit of the group has already searched and found no task to steal.
             None if self.is_dry(group) && !view.is_idle() => return None,
             None => self.steal(asking, view)?,
         };

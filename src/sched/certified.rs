@@ -1,23 +1,24 @@
-//! `certified`: a map near the optimum of the measured times, with a proof of how near.
+//! `certified`: a map that is close to optimal for the measured times, with a proof of how close.
 //!
-//! The sources' distributions cut the order of the indices into chunks, for the sake of neighbours. But units that
-//! share a memory exchange without copies: only the division between *address spaces* matters to communication, and
-//! within one address space any index can go to any unit. So this distribution, our own, works in three steps:
+//! To keep neighbours together, the sources' distributions cut the index order into chunks. But units that share a
+//! memory exchange data without copies, so only the division between *address spaces* affects communication, and within
+//! one address space any index can go to any unit. So this distribution, which is our own, works in three steps:
 //!
-//! 1. *Shares of the kinds* ([`share`]): the indices that gain most from a device go to devices until both kinds end
-//!    together. Among indices that gain about the same, it takes them from the end of the order, so that each kind's
-//!    indices are contiguous. This is the optimum of the problem with divisible indices, and so gives a lower bound
+//! 1. *Shares per kind* ([`share`]): the indices that gain most from a device go to devices until both kinds end at the
+//!    same time. Among indices with about the same gain, the last in index order go first, so that each kind's indices
+//!    are contiguous. This is the optimum of the problem with divisible indices, so it gives a lower bound
 //!    ([`LowerBound`]).
-//! 2. *Units of a kind*: the longest index first to the least busy CPU unit (Graham 1969); consecutive chunks for
-//!    devices, which have separate memories.
-//! 3. *Polish* ([`polish`]): single indices are moved and swapped off the unit that takes longest (in the manner of
+//! 2. *Units within a kind*: indices go to the least busy CPU unit, longest first (Graham 1969); devices, which have
+//!    separate memories, get consecutive chunks.
+//! 3. *Polish* ([`polish`]): moves and swaps take single indices off the unit that takes longest (in the manner of
 //!    Fiduccia & Mattheyses 1982, with time in the role of cells). Then indices at the border between two memories
-//!    change sides if that leaves less to be copied and keeps every unit within `slack` of the longest.
+//!    change sides if that leaves less data to copy and keeps every unit within `slack` of the longest unit.
 //!
-//! Times are measured: one instance by the weights alone, so that both kinds run something; then [`ROUNDS`] rounds of
-//! the above, each with the times of the previous ones, because the time of an index that changes its kind was only
-//! an estimate. The best measured instance stays. Meaning of the bound: no map takes less *with the times measured
-//! under full load*; leaving units idle so that others run faster is not considered.
+//! Times are measured. The first instance is distributed by weights alone, so that both kinds run something. Then
+//! follow [`ROUNDS`] rounds of the steps above, each with the times measured in earlier rounds, because the time of an
+//! index that changes its kind was only an estimate. The best measured instance is kept. The bound means that no map
+//! takes less time *with the times measured under full load*; it does not consider leaving units idle so that others
+//! run faster.
 
 mod polish;
 mod share;
@@ -28,7 +29,7 @@ use super::balance::balanced_chunks;
 use super::{Assignment, Distribution, Times, Workload};
 use polish::Loads;
 
-/// Instances measured after the first.
+/// Number of measured instances after the first one.
 const ROUNDS: usize = 4;
 
 /// The `certified` distribution; see the module documentation.
@@ -66,7 +67,7 @@ impl Certified {
     /// The default slack.
     pub const SLACK: f64 = 0.01;
 
-    /// Creates the distribution; to save copies between memories, units may take longer by up to this fraction.
+    /// Creates the distribution. To save copies between memories, units may take longer by up to the fraction `slack`.
     pub fn new(slack: f64) -> Self {
         let present = Assignment::new(Vec::new());
         Self { slack, known_ns: Vec::new(), present, best: None, bound: None, instances: 0, steady: false }
@@ -80,7 +81,8 @@ impl Certified {
         }
     }
 
-    /// Estimates the time of every index on each kind of unit: measured, or by its weight and the mean of that kind.
+    /// Estimates the time of every index on each unit kind: the measured time, or else its weight times that kind's
+    /// mean.
     fn estimates(&self, workload: &Workload<'_>) -> Vec<[f64; 2]> {
         let per_weight = [0, 1].map(|kind| {
             let measured =
@@ -95,7 +97,7 @@ impl Certified {
     }
 }
 
-/// Returns a map for these times per kind.
+/// Computes a map from the times on each kind.
 fn map(workload: &Workload<'_>, ns: &[[f64; 2]], slack: f64) -> Assignment {
     let team = workload.team;
     let on_device = share::on_device(ns, team);
@@ -161,7 +163,7 @@ impl Distribution for Certified {
         self.steady
     }
 
-    /// Returns the bound of the best instance; `None` before the first is measured.
+    /// Returns the lower bound for the best instance; `None` until an instance has been measured.
     fn bound(&self) -> Option<LowerBound> {
         self.bound
     }

@@ -1,8 +1,9 @@
-//! A contract checker for policies, for the tests of their authors.
+//! A contract checker for policies, intended for use in the tests of policy authors.
 //!
-//! A small driver does what the engine does, without a runtime: it reports ready tasks, asks units with room, and
-//! reports ends. Its programs are steps of a mesh with hazards: tasks that some units cannot run, that fail, and that
-//! end in any order. They are drawn from consecutive seeds, small programs first, so every violation is reproducible.
+//! A small driver stands in for the engine, without a runtime: it reports ready tasks, asks units with room, and
+//! reports ended tasks. Its programs are time steps of a mesh with hazards: some tasks cannot run on some units, some
+//! fail, and tasks end in any order. Programs are drawn from consecutive seeds, small ones first, so every violation is
+//! reproducible.
 
 use super::{Beside, Neighbour, Place, Policy, ReadyTask, Sample, UnitView, View};
 use crate::error::FailureReason;
@@ -13,16 +14,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Number of programs that a check runs.
+/// Number of programs run by a check.
 const PROGRAMS: u64 = 300;
 
-/// A violation of the contract, found by [`check`]. Its `Display` text reads as a sentence.
+/// A contract violation found by [`check`]. Its `Display` text is a full sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
     /// The policy's name.
     pub policy: &'static str,
-    /// The violation, with the task and the unit.
+    /// Description of the violation, which names the task and the unit.
     pub problem: String,
     /// The machine and the program on which it occurred.
     pub program: String,
@@ -37,15 +38,15 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Checks that a policy keeps its [contract](Policy#contract), for your own tests. `make` creates a policy for a
+/// Checks that a policy keeps its [contract](Policy#contract); call it in your own tests. `make` creates a policy for a
 /// machine with the given number of units.
 ///
-/// Runs random programs on random machines of CPU units and devices; they are the same in every call. The check
+/// Runs random programs on random machines of CPU units and devices; every call runs the same programs. The check
 /// verifies that
-/// - each ready task is given out exactly once, and to a unit that it runs on;
+/// - each ready task is given out exactly once, and to a unit that can run it;
 /// - a task is given out whenever all units are idle, so that every program ends;
-/// - the policy does not panic, whatever it is notified of;
-/// - it makes the same decisions if it gets the same input.
+/// - the policy does not panic, whatever events it receives;
+/// - the policy makes the same decisions if it gets the same input.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -103,25 +104,25 @@ pub(super) fn check_program<P: Policy>(number: u64, make: &mut dyn FnMut(usize) 
     }
 }
 
-/// Steps of a mesh: every index has `stages` tasks, each after the previous one; the first also comes after the last
-/// tasks of its neighbours in the previous step.
+/// A program: steps of a mesh in which every index has `stages` tasks. Each task follows the previous task of its
+/// index; the first one also follows the last tasks of the index's neighbours in the previous step.
 struct Program {
     number: u64,
     indices: usize,
     instances: u64,
     stages: usize,
-    /// The units on which a task runs, by index and stage; never empty.
+    /// The units on which a task can run, by index and stage; never empty.
     on: Vec<Vec<bool>>,
     kinds: Vec<UnitKind>,
     depth: Vec<usize>,
     ns: Vec<u64>,
     order: Vec<usize>,
     fails: Option<u64>,
-    /// Whether the first stage of every index is only near the index, and not one of its tasks.
+    /// Whether the first-stage task of every index is only near the index, rather than one of its tasks.
     begins_beside: bool,
 }
 
-/// Pseudo-random numbers (Steele, Lea & Flood 2014).
+/// Pseudo-random number generator (Steele, Lea & Flood 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -166,7 +167,7 @@ impl Program {
         }
     }
 
-    /// Runs the program as the engine would; returns the policy's decisions.
+    /// Runs the program as the engine would and returns the policy's decisions.
     fn decisions(&self, policy: &mut dyn Policy) -> Result<Vec<(TaskId, UnitId)>, Violation> {
         let name = policy.name();
         let ran = catch_unwind(AssertUnwindSafe(|| self.run(policy)));

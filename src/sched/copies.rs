@@ -1,12 +1,12 @@
-//! Copy times: default estimates for links until they are measured, and fits to the measurements since.
+//! Estimates of copy times: default link speeds until copies are measured, fitted lines afterwards.
 //!
-//! For each destination memory a straight line is fitted to the latest copies: a minimum time, and a time per byte.
-//! Queueing delay on a busy link is part of the measured time, and so of the fitted line, unless the caller models
-//! queues itself and learns times without them.
+//! For each destination memory a straight line, with a minimum time and a time per byte, is fitted to the latest
+//! copies. Queueing delay on a busy link is part of the measured time, and so of the fitted line, unless the caller
+//! models queues itself and learns times without queueing.
 
 use crate::ids::SpaceId;
 
-/// The expected time of copies over a link.
+/// Expected copy time over a link, as latency and bandwidth.
 ///
 /// ```
 /// use thalweg::sched::LinkEstimate;
@@ -17,25 +17,25 @@ use crate::ids::SpaceId;
 pub struct LinkEstimate {
     /// Minimum time of a copy, in nanoseconds.
     pub latency_ns: f64,
-    /// The link's bandwidth.
+    /// Bandwidth of the link, in bytes per second.
     pub bytes_per_s: f64,
 }
 
 impl Default for LinkEstimate {
-    /// 10 µs and 10 GB/s: a PCI Express link's order of magnitude.
+    /// Returns 10 µs and 10 GB/s, the order of magnitude of a PCI Express link.
     fn default() -> Self {
         Self { latency_ns: 1e4, bytes_per_s: 1e10 }
     }
 }
 
 impl LinkEstimate {
-    /// Returns the time for this many bytes; 0 for 0 bytes.
+    /// Returns the time to copy this many bytes; 0 for 0 bytes.
     pub fn copy_ns(&self, bytes: u64) -> f64 {
         if bytes == 0 { 0.0 } else { self.latency_ns + bytes as f64 / self.bytes_per_s * 1e9 }
     }
 }
 
-/// Measurements of a copy that has ended.
+/// Measurements of one finished copy.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,26 +49,26 @@ pub struct CopySample {
     pub from: SpaceId,
     /// The destination memory.
     pub to: SpaceId,
-    /// Size in bytes.
+    /// Number of bytes copied.
     pub bytes: u64,
-    /// Its duration, including the time it waited for the link if that was measured with it.
+    /// Duration in nanoseconds, including any wait for the link that was measured as part of it.
     pub elapsed_ns: u64,
-    /// The part of the duration that was waiting.
+    /// The part of `elapsed_ns` that was spent waiting for the link.
     pub waited_ns: u64,
 }
 
-/// Length of the running means: a copy weighs at least 1/`MEMORY`, so an estimate follows a machine that changes.
+/// Length of the running means: a copy weighs at least 1/`MEMORY`, so that an estimate follows a machine that changes.
 const MEMORY: f64 = 64.0;
 
 /// Estimates of copy times.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Copies {
     unmeasured: LinkEstimate,
-    /// One line per destination memory.
+    /// One fitted line per destination memory.
     to: Vec<Line>,
 }
 
-/// Means over the latest copies, with the variance of bytes and the covariance of bytes and times.
+/// Running means over the latest copies, with the variance of bytes and the covariance of bytes and times.
 #[derive(Debug, Clone, Copy, Default)]
 struct Line {
     copies: f64,
@@ -79,12 +79,12 @@ struct Line {
 }
 
 impl Copies {
-    /// Creates estimates without measurements.
+    /// Creates the estimates before any copy is measured.
     pub(super) fn new(unmeasured: LinkEstimate) -> Self {
         Self { unmeasured, to: Vec::new() }
     }
 
-    /// Learns from a copy that has ended.
+    /// Learns from a finished copy.
     pub(super) fn learn(&mut self, copy: &CopySample) {
         if self.to.len() <= copy.to.index() {
             self.to.resize(copy.to.index() + 1, Line::default());
@@ -92,7 +92,7 @@ impl Copies {
         self.to[copy.to.index()].learn(copy.bytes as f64, copy.elapsed_ns as f64);
     }
 
-    /// Learns from a copy that has ended, without the time it waited for others.
+    /// Learns from a finished copy, but ignores the time that it waited for other copies.
     pub(super) fn learn_alone(&mut self, copy: &CopySample) {
         self.learn(&CopySample { elapsed_ns: copy.elapsed_ns.saturating_sub(copy.waited_ns), ..*copy });
     }
@@ -118,7 +118,7 @@ impl Line {
         self.covariance = (1.0 - weight) * (self.covariance + weight * off_bytes * off_ns);
     }
 
-    /// Evaluates the line. If all copies had about the same size, the time per byte is unknown; time is then taken to
+    /// Evaluates the line. If all copies had about the same size, the time per byte is unknown, so the time is taken to
     /// be proportional to the bytes.
     fn at(&self, bytes: f64) -> f64 {
         let in_proportion = self.ns / self.bytes.max(1.0);

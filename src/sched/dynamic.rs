@@ -1,14 +1,16 @@
 //! `dynamic`: a free unit takes the next block of indices, until the map is remembered (González Tallada & Morancho
 //! 2024, §4.2; González Tallada 2024 (slides), "DYNAMIC scheduler").
 //!
-//! Tasks without a place are taken one by one. In an iteration space, a unit takes `chunk` consecutive indices at
-//! once, and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately
-//! assigned" (§4.2): a unit that still has a task takes no further block, so that no slow unit holds blocks that
-//! others could run earlier. `ahead` allows that many more tasks, for copies that should overlap with execution.
+//! Tasks without a place are taken one by one. In an iteration space, a unit takes `chunk` consecutive indices at once
+//! and then runs all their tasks of that instance. "Once a block is processed, a new one is immediately assigned"
+//! (§4.2): a unit that still has a task takes no further block, so no slow unit holds blocks that others could run
+//! earlier. With `ahead`, a unit may still have that many tasks when it takes a block, so that copies overlap with
+//! execution.
 //!
-//! After `memo` instances the map stays, so that data need not move any more: the map of the instance whose longest
-//! unit took least ([`memo`]). The sources lock the map "after a few iterations" of a feedback scheduler (Bull 1998)
-//! and do not say which map: the choice is ours. A task near an index goes to the unit that ran the index last.
+//! After `memo` instances a map is kept, so that data no longer need to move. It is the map of the instance whose
+//! longest unit took the least time ([`memo`]). The sources lock the map "after a few iterations" of a feedback
+//! scheduler (Bull 1998) but do not say which map, so this choice is ours. A task near an index goes to the unit that
+//! last ran the index.
 
 mod memo;
 
@@ -20,7 +22,7 @@ use crate::ids::{TaskId, UnitId};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
-/// First come, first served, by priority; see the module documentation.
+/// First come, first served, in priority order; see the module documentation.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -37,23 +39,23 @@ pub struct Dynamic {
     ahead: usize,
     memo: Memo,
     common: Common,
-    /// The units that may take a block, once a task has been ready.
+    /// The units that may take a block; `None` until a task has been ready.
     free: Option<UnitSet>,
-    /// Tasks of indices that have been assigned to a unit.
+    /// Tasks whose indices have been assigned to a unit.
     taken: Queues,
     affinity: Affinity,
 }
 
-/// Tasks that have not been assigned.
+/// Tasks that have not been assigned to a unit.
 #[derive(Debug, Default)]
 struct Common {
     tasks: VecDeque<ReadyTask>,
-    /// The number of tasks of each block.
+    /// Number of tasks in each block.
     of_block: FxHashMap<Block, usize>,
     without_place: usize,
 }
 
-/// A block: its iteration space, instance and first index.
+/// Identifies a block by its iteration space, instance and first index.
 type Block = (u64, u64, usize);
 
 impl Common {
@@ -65,7 +67,7 @@ impl Common {
         insert(&mut self.tasks, task);
     }
 
-    /// Returns the first task that a unit runs; tasks with a place only if it `may_take` them.
+    /// Returns the first task that the unit can run. Considers tasks with a place only if the unit `may_take` a block.
     fn first_for(&self, unit: UnitId, may_take: bool) -> Option<usize> {
         if !may_take && self.without_place == 0 {
             return None;
@@ -99,13 +101,13 @@ impl Default for Dynamic {
 }
 
 impl Dynamic {
-    /// The default number of indices in a block (González Tallada 2024 (slides)).
+    /// Default number of indices in a block (González Tallada 2024 (slides)).
     pub const CHUNK: usize = 1;
-    /// The default number of instances before the map is remembered ("a few": González Tallada & Morancho 2024, §4.2).
+    /// Default number of instances before a map is kept ("a few": González Tallada & Morancho 2024, §4.2).
     pub const MEMO: u64 = 3;
 
-    /// Creates the policy with blocks of `chunk` indices, at least 1. The map is remembered after `memo` instances,
-    /// or never if `memo` is 0. A unit takes a block when it has no more than `ahead` tasks.
+    /// Creates the policy with blocks of `chunk` indices, at least 1. A map is kept after `memo` instances, or never if
+    /// `memo` is 0. A unit takes a block when it has at most `ahead` tasks.
     pub fn new(chunk: usize, memo: u64, ahead: usize) -> Self {
         let (common, taken, memo) = (Common::default(), Queues::default(), Memo::new(memo));
         Self { chunk: chunk.max(1), ahead, memo, common, free: None, taken, affinity: Affinity::new() }
@@ -115,7 +117,7 @@ impl Dynamic {
         (place.space, place.instance, place.index / self.chunk * self.chunk)
     }
 
-    /// Returns the unit that has the place's index in its instance, if that is settled.
+    /// Returns the unit that owns the place's index in the place's instance, if already decided.
     fn owner(&self, place: &Place) -> Option<UnitId> {
         match self.memo.is_past(place.instance) {
             true => {
@@ -125,7 +127,7 @@ impl Dynamic {
         }
     }
 
-    /// Assigns the block that contains `place` to `unit`: its indices and their tasks.
+    /// Assigns the block that contains `place`, its indices and their tasks, to `unit`.
     fn take_block(&mut self, place: &Place, unit: UnitId) {
         let first = place.index / self.chunk * self.chunk;
         for index in first..(first + self.chunk).min(place.weights.len()) {
@@ -302,7 +304,7 @@ mod tests {
         }
     }
 
-    /// Runs an instance of six indices on these units, each index taking `ns`.
+    /// Runs an instance of six indices on these units, where each index takes `ns`.
     fn instance(policy: &mut Dynamic, number: u64, units: [u16; 6], ns: u64) {
         for (index, unit) in units.into_iter().enumerate() {
             policy.ready(at(number * 6 + index as u64, index, number), &VIEW);

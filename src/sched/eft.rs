@@ -1,22 +1,22 @@
 //! `eft`: every ready task goes to the unit where it is expected to finish earliest, copies included.
 //!
-//! This is StarPU's line of policies: `dmda` (deque model, data aware), and `dmdas`, which also sorts a unit's queue
-//! by priority (Augonnet et al. 2011; the idea is that of HEFT, Topcuoglu et al. 2002, without ranks, because the
-//! graph is not known ahead). Expected finish = the larger of the unit's backlog and the backlog of the link to its
-//! memory + the time to copy the bytes it lacks, by the latest copies to its memory + the task's own time by the
-//! [`Model`].
+//! This policy follows StarPU's `dmda` (deque model, data aware) and `dmdas`, which also sorts a unit's queue by
+//! priority (Augonnet et al. 2011). The idea comes from HEFT (Topcuoglu et al. 2002), but without ranks, because the
+//! graph is not known in advance. A task's expected finish time is the sum of three terms: the larger of the unit's
+//! backlog and the backlog of the link to its memory; the time to copy the missing bytes, estimated from the latest
+//! copies to that memory; and the execution time according to the [`Model`].
 //!
-//! Unknown times are measured by trials: until a kind of unit has run a task of a name, that name counts as free
-//! there for as many tasks as there are units of the kind. Further tasks are expected to take their time on other
-//! kinds.
+//! Unknown times are measured by trials. Until a unit kind has run a task of a given name, tasks of this name are
+//! assumed to take no time there, for at most as many tasks as there are units of that kind. Further tasks are expected
+//! to take as long as on other kinds.
 //!
 //! Measurements:
-//! - *tasks*, by name, kind of unit and bytes. Slowdown by other programs, or by cores that share a memory, is part
-//!   of their times: an estimate follows the latest times, however many units were busy then. The slowdown that one
-//!   more busy unit causes to the others is not charged to it;
-//! - *copies*, by destination memory, without the time they waited for busy links (`copies.rs`);
-//! - *load*: for a unit, the sum of the estimates of its unfinished tasks; for a link, that of the copies for
-//!   unfinished tasks, so that copies wait for each other on a busy link. The policy reads no clock: a task and its
+//! - *tasks*, by name, unit kind and bytes. Times include slowdown by other programs or by cores that share a memory,
+//!   because an estimate follows the latest times, however many units were busy then. But a unit is not charged for the
+//!   slowdown that it causes to others by becoming busy;
+//! - *copies*, by destination memory, without the time spent waiting for a busy link (`copies.rs`);
+//! - *load*: for a unit, the sum of the estimates of its unfinished tasks; for a link, the sum of the copy estimates of
+//!   unfinished tasks, so that copies on a busy link wait for each other. The policy reads no clock, so a task and its
 //!   copies count in full until the task ends.
 
 use super::alike::Alike;
@@ -32,7 +32,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Expected time of a task about which nothing is known.
+/// Expected time of a task if nothing is known about it.
 const UNKNOWN_NS: f64 = 1e5;
 
 /// The `eft` policy; see the module documentation.
@@ -55,20 +55,20 @@ pub struct Eft {
     copies: Copies,
     model: Model,
     queues: Queues,
-    /// Backlog of each unit.
+    /// The backlog of each unit.
     loads: Alike<Load>,
-    /// Copies to each memory for unfinished tasks.
+    /// For each memory, the copy time to it that unfinished tasks still account for.
     links_ns: Vec<f64>,
     /// Number of units of each kind.
     of_kind: Option<[usize; KINDS]>,
-    /// The contribution of each unfinished task to the backlogs.
+    /// What each unfinished task adds to the backlogs.
     expected: FxHashMap<TaskId, Expected>,
-    /// Unfinished trials of a name on a kind of unit.
+    /// Number of unfinished trials by task name and unit kind.
     trials: FxHashMap<(Cow<'static, str>, UnitKind), usize>,
     affinity: Affinity,
 }
 
-/// Backlog of a unit: first its time, ordered as the bits of a non-negative number, then its number of tasks.
+/// A unit's backlog, compared by time first (a non-negative `f64` as bits, which sort alike) and then by task count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Load {
     backlog_bits: u64,
@@ -91,22 +91,22 @@ struct Expected {
     kind: UnitKind,
     ns: f64,
     trial: bool,
-    /// Destination memory and time of the copy.
+    /// The copy's destination memory and time.
     copy: (SpaceId, f64),
 }
 
 impl Eft {
-    /// Creates the policy with prior knowledge and the link speed assumed until copies are measured.
+    /// Creates the policy with known task times and a link speed that is assumed until copies are measured.
     pub fn new(model: Model, link: LinkEstimate) -> Self {
         Self::knowing(model, Copies::new(link))
     }
 
-    /// Creates the policy with prior knowledge.
+    /// Creates the policy with known task and copy times.
     pub(super) fn knowing(model: Model, copies: Copies) -> Self {
         Self { copies, model, ..Self::default() }
     }
 
-    /// Removes a task that has ended from the backlogs.
+    /// Removes an ended task from the backlogs.
     fn forget(&mut self, sample: &Sample) -> Option<UnitKind> {
         let expected = self.expected.remove(&sample.task)?;
         self.loads.change(expected.unit, |load| load.add_ns(-expected.ns));
@@ -122,16 +122,16 @@ impl Eft {
         Some(expected.kind)
     }
 
-    /// Returns when a copy of this many bytes to a memory would end, after the copies already due there; with the
-    /// memory and the copy's own time.
+    /// Returns when a copy of this many bytes to a memory would end, after all copies already queued to that memory.
+    /// Also returns the memory and the time of the copy alone.
     fn copy(&self, space: SpaceId, bytes: u64) -> (f64, (SpaceId, f64)) {
         let copy_ns = self.copies.copy_ns(space, bytes);
         let waits_ns = self.links_ns.get(space.index()).copied().filter(|_| copy_ns > 0.0).unwrap_or(0.0);
         (waits_ns + copy_ns, (space, copy_ns))
     }
 
-    /// Returns the time of the task on units of a kind, given the `known` times on each kind; and whether it would be
-    /// a trial.
+    /// Returns the task's time on a unit kind, given the `known` times on each kind, and whether running it there would
+    /// be a trial.
     fn execution(&self, task: &ReadyTask, known: &[Option<f64>; KINDS], kind: UnitKind) -> (f64, bool) {
         if let Some(ns) = known[kind as usize] {
             return (ns, false);
@@ -248,7 +248,7 @@ mod tests {
         Eft::new(model, LinkEstimate { latency_ns: 100.0, bytes_per_s: 1e9 })
     }
 
-    /// Returns the unit that each task went to.
+    /// Returns the unit chosen for each task.
     fn placed(policy: &mut Eft, tasks: u64, missing: &dyn Fn(TaskId, SpaceId) -> u64) -> Vec<u16> {
         let units = units();
         let view = View { units: &units, missing_bytes: missing };
@@ -272,14 +272,15 @@ mod tests {
 
     #[test]
     fn fast_unit_fills_up_until_a_slow_one_would_finish_earlier() {
-        // 100 each on the device: it gets three tasks before a CPU unit's 350 is less than its 400.
+        // A task takes 100 ns on the device, so the device gets three tasks before its 400 ns exceed a CPU unit's 350
+        // ns.
         let order = placed(&mut known(350.0, 100.0), 9, &|_, _| 0);
         assert_eq!(order, [2, 2, 2, 0, 1, 2, 2, 2, 0]);
     }
 
     #[test]
     fn copy_times_count() {
-        // 1000 bytes to the device: 100 ns + 1000 ns.
+        // Copying 1000 bytes to the device takes 100 ns + 1000 ns.
         let order = placed(&mut known(1000.0, 100.0), 3, &|_, space| if space.is_host() { 0 } else { 1000 });
         assert_eq!(order, [0, 1, 2], "1000 here, 1200 there; then 2000 here");
     }

@@ -1,26 +1,27 @@
 //! `guided-sizes` and `guided-runtime`: chunks of consecutive indices whose ends move until all units have equal work
 //! (González Tallada & Morancho 2024, §4.4, figures 6 and 7).
 //!
-//! The figure specifies one step; it does not say when to stop, and the article measures while the steps continue.
-//! Here the search ends when a step changes nothing, or when the longest time of a unit has not fallen for twice as
-//! many steps as there are units; then the best chunks seen are kept. Twice, because an imbalance passes from unit to
-//! unit, one per step: an imbalance at the last unit needs one sweep through all units to reach it, and another to be
-//! absorbed. If units slow each other down, the first gain often comes after more steps than there are units (see the
-//! tests).
+//! The figure specifies a single step; it does not say when to stop, and the article measures while the steps continue.
+//! Here the search ends when a step changes nothing, or when the longest time of any unit has not fallen for twice as
+//! many steps as there are units. Then the best chunks seen so far are kept. The factor of two is needed because an
+//! imbalance passes from unit to unit, one unit per step: an imbalance at the last unit needs one sweep through all
+//! units to reach that unit, and a second sweep to be absorbed. If units slow each other down, the first gain often
+//! comes only after more steps than there are units (see the tests).
 
 use super::static_chunks::static_chunks;
 use super::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// Minimum fraction by which a step must lower the longest time; less is noise.
+/// Minimum fraction by which a step must lower the longest time; a smaller gain counts as noise.
 const PROGRESS: f64 = 0.01;
 
 /// Performs one step of González Tallada & Morancho 2024, figure 7: every unit but the last moves the end of its
 /// chunk to bring its work close to the mean.
 ///
-/// `work_done` is each unit's work under `chunks`, `work` the work at every index. As in the figure, a unit's work is
-/// not corrected for a first index that moved in the same step (line 5), so an imbalance passes from unit to unit,
-/// one per step. Two misprints are corrected: line 24's `WorkTask` is `WorkZone`, and line 17 leaves one index to
-/// every following unit, not only to the last. With fewer indices than units, the first units get one each.
+/// `work_done` is each unit's work under `chunks`, and `work` is the work at each index. As in the figure, a unit's
+/// work is not corrected when its first index moves in the same step (line 5), so an imbalance passes from unit to
+/// unit, one unit per step. Two misprints are corrected: `WorkTask` in line 24 means `WorkZone`, and line 17 must leave
+/// one index for every following unit, not only for the last. If there are fewer indices than units, the first units
+/// get one each.
 ///
 /// ```
 /// use thalweg::sched::guided_step;
@@ -60,7 +61,7 @@ pub fn guided_step(chunks: &Chunks, work_done: &[f64], work: &[f64]) -> Chunks {
     next
 }
 
-/// Follows steps from chunks to chunks, keeps the best, and stops after a number of steps without progress.
+/// A descent from chunks to chunks that keeps the best and stops after a number of steps without progress.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Descent {
     pub(crate) chunks: Chunks,
@@ -76,7 +77,7 @@ impl Descent {
         Self { chunks, patience, ..Self::default() }
     }
 
-    /// Records that the chunks took `longest`, with `next` as the following step; returns the chunks to use.
+    /// Records that the chunks took `longest` and that `next` follows from them. Returns the chunks to use.
     pub(crate) fn go(&mut self, longest: f64, next: Chunks) -> &Chunks {
         if self.best.as_ref().is_none_or(|(best, _)| longest < best * (1.0 - PROGRESS)) {
             self.best = Some((longest, self.chunks.clone()));
@@ -93,7 +94,7 @@ impl Descent {
     }
 }
 
-/// Returns the start of both distributions, with their patience; see the module documentation.
+/// Returns the initial state of both distributions, with their patience; see the module documentation.
 fn begin(workload: &Workload<'_>) -> Descent {
     let units = workload.team.len();
     Descent::from(static_chunks(workload.len(), units), 2 * units)
@@ -103,8 +104,8 @@ fn longest(loads: &[f64]) -> f64 {
     loads.iter().copied().fold(0.0, f64::max)
 }
 
-/// The `guided-sizes` distribution: work is given by the user's weights. All steps are made before the first
-/// instance, because running it would provide no further information.
+/// The `guided-sizes` distribution, which takes the work from the user's weights. All steps are made before the first
+/// instance, because running an instance would provide no further information.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, GuidedSizes, Team, Workload};
@@ -134,7 +135,8 @@ impl Distribution for GuidedSizes {
     }
 }
 
-/// The `guided-runtime` distribution: work is the time that each index took on its unit; one step per instance.
+/// The `guided-runtime` distribution, which takes the work from the time of each index on its unit. It makes one step
+/// per instance.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, GuidedRuntime, Team, Times, Workload};
@@ -188,8 +190,8 @@ mod tests {
             chunks = guided_step(&chunks, &done, &work);
             steps.push(chunks.iter().map(|chunk| chunk.end).collect::<Vec<_>>());
         }
-        // The mean is 12. In the first step each unit adds two indices of 2 at its end, whatever its first index
-        // does.
+        // The mean is 12. In the first step each unit appends two indices of work 2, regardless of how its first index
+        // moves.
         assert_eq!(steps[0], [6, 10, 13, 16]);
         assert_eq!(steps[1], [6, 12, 13, 16]);
         assert_eq!(steps[2], [6, 12, 14, 16], "12 each");
@@ -207,7 +209,8 @@ mod tests {
         assert_eq!(guided_step(&vec![0..1, 1..2, 2..2], &[1.0, 1.0, 0.0], &[1.0, 1.0]), [0..1, 1..2, 2..2]);
     }
 
-    /// Times of indices on 16 units that share a memory: twice as long while all are busy as for one alone, and
+    /// Returns the times of indices on 16 units that share a memory. An index takes twice as long while all units are
+    /// busy as it does alone, and its time falls as other units end.
     /// shorter as others end.
     fn contended(chunks: &Chunks, work: &[f64]) -> Vec<f64> {
         let mut ends: Vec<f64> = chunks.iter().map(|chunk| work[chunk.clone()].iter().sum()).collect();

@@ -1,7 +1,7 @@
-//! Times of tasks on each kind of unit, by name and size.
+//! Task times on each unit kind, by name and size.
 //!
-//! Tasks with a [`cost`](crate::TaskBuilder::cost) are classed by name, and their time is proportional to the cost.
-//! Other tasks are classed by name and bytes.
+//! Tasks with a [`cost`](crate::TaskBuilder::cost) are classified by name, and their time is taken to be proportional
+//! to the cost. Other tasks are classified by name and bytes.
 
 use super::Model;
 use crate::machine::UnitKind;
@@ -9,12 +9,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// Expected time of a task about which nothing is known.
+/// Expected time of a task if nothing is known about it.
 pub(super) const UNKNOWN_NS: f64 = 1e5;
 
 /// Length of the running mean: a run weighs at least 1/`MEMORY`.
 const MEMORY: u32 = 64;
-/// Factor by which an estimate must change for the levels of tasks to be recomputed.
+/// Factor by which an estimate must change before task levels are recomputed.
 const NOTABLE: f64 = 1.25;
 
 const KINDS: usize = UnitKind::ALL.len();
@@ -22,12 +22,12 @@ const KINDS: usize = UnitKind::ALL.len();
 /// All kernels seen so far.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Kernels {
-    /// For each name, the kernels with the bytes that distinguish them.
+    /// For each name, its kernels, each with the byte count that distinguishes it; `None` for tasks with a cost.
     by_name: FxHashMap<Cow<'static, str>, SmallVec<[(Option<u64>, KernelId); 1]>>,
     all: Vec<Kernel>,
 }
 
-/// Identifies a kernel.
+/// The ID of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelId(u32);
 
@@ -37,25 +37,25 @@ struct Kernel {
     trials: [u32; KINDS],
 }
 
-/// Times per unit of work.
+/// Times of a kernel per unit of work.
 #[derive(Debug, Clone, Copy, Default)]
 struct Times {
     runs: u32,
     mean_ns: f64,
-    /// The value that levels were computed with.
+    /// The time that was used to compute levels.
     noted_ns: f64,
 }
 
 impl KernelId {
-    /// Returns the index among all kernels, from 0.
+    /// Returns the kernel's index among all kernels, starting at 0.
     pub(super) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Kernels {
-    /// Returns the kernel of a task and its amount of work. A new kernel takes over the times in `model`, unless the
-    /// task has a cost, which models do not record.
+    /// Returns the kernel of a task and its amount of work. A new kernel starts with the times in `model`, unless the
+    /// task has a cost, because models do not record costs.
     #[allow(clippy::ptr_arg)] // a static name is kept without a copy
     pub(super) fn of(
         &mut self,
@@ -83,7 +83,7 @@ impl Kernels {
         (id, work)
     }
 
-    /// Learns that this much work took this long; returns whether that changes the estimate notably.
+    /// Learns that this much work took this long. Returns whether the estimate has changed notably.
     pub(super) fn learn(&mut self, KernelId(id): KernelId, kind: UnitKind, work: f64, elapsed_ns: f64) -> bool {
         let times = &mut self.all[id as usize].times[kind as usize];
         times.runs = (times.runs + 1).min(MEMORY);
@@ -96,25 +96,25 @@ impl Kernels {
         notable
     }
 
-    /// Returns the time of this much work on a kind of unit, if the kernel has run there.
+    /// Returns the time of this much work on a unit kind; `None` if the kernel has not run there.
     pub(super) fn known_ns(&self, KernelId(id): KernelId, kind: UnitKind, work: f64) -> Option<f64> {
         let times = &self.all[id as usize].times[kind as usize];
         (times.runs > 0).then_some(times.mean_ns * work)
     }
 
-    /// Returns the time on the fastest kind of unit.
+    /// Returns the time on the fastest unit kind.
     pub(super) fn least_ns(&self, KernelId(id): KernelId, work: f64) -> f64 {
         let known = self.all[id as usize].times.iter().filter(|times| times.runs > 0);
         known.map(|times| times.mean_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
     }
 
-    /// Like [`Self::least_ns`], as of the last notable change.
+    /// Like [`Self::least_ns`], but as of the last notable change.
     pub(super) fn noted_ns(&self, KernelId(id): KernelId, work: f64) -> f64 {
         let known = self.all[id as usize].times.iter().filter(|times| times.runs > 0);
         known.map(|times| times.noted_ns * work).min_by(f64::total_cmp).unwrap_or(UNKNOWN_NS)
     }
 
-    /// Returns the number of unfinished tasks that were given to a kind of unit as trials.
+    /// Returns the number of unfinished tasks that were given to a unit kind as trials.
     pub(super) fn trials(&mut self, KernelId(id): KernelId, kind: UnitKind) -> &mut u32 {
         &mut self.all[id as usize].trials[kind as usize]
     }

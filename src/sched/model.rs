@@ -1,16 +1,16 @@
-//! A performance model: mean times of tasks by name on each kind of unit.
+//! A performance model: mean task times by name on each unit kind.
 //!
-//! It keeps a history per task name, kind of unit and size of the regions, as StarPU does (Augonnet et al. 2011). For
-//! a size without history, time is assumed to be proportional to the bytes, based on all sizes of the same name and
+//! The model keeps a history per task name, unit kind and region size, as StarPU does (Augonnet et al. 2011). For a
+//! size without a history, time is assumed to be proportional to the bytes, based on all sizes of the same name and
 //! kind.
 //!
-//! A model is a value, which `model_text` converts to text and back. Nothing here touches a file.
+//! A model is a plain value, which `model_text` converts to and from text. Nothing here accesses a file.
 
 use crate::machine::UnitKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Mean times of tasks.
+/// Mean task times.
 ///
 /// ```
 /// use thalweg::machine::UnitKind;
@@ -24,11 +24,11 @@ use std::collections::BTreeMap;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Model {
-    /// Histories by name, kind and bytes.
+    /// Histories by task name, unit kind and bytes.
     pub(super) histories: FxHashMap<String, [Sizes; KINDS]>,
 }
 
-/// Number of kinds of unit.
+/// Number of unit kinds.
 pub(super) const KINDS: usize = UnitKind::ALL.len();
 
 /// Histories by bytes.
@@ -40,11 +40,11 @@ pub(super) struct History {
     pub(super) mean_ns: f64,
 }
 
-/// Length of the running mean: a run weighs at least 1/`MEMORY`, so a model follows a machine that changes.
+/// Length of the running mean: a run weighs at least 1/`MEMORY`, so that a model follows a machine that changes.
 const MEMORY: u64 = 64;
 
 impl Model {
-    /// Learns that a task took this long.
+    /// Learns that a task took `elapsed_ns`.
     pub fn learn(&mut self, task: &str, unit: UnitKind, bytes: u64, elapsed_ns: f64) {
         let kinds = match self.histories.get_mut(task) {
             Some(kinds) => kinds,
@@ -55,13 +55,13 @@ impl Model {
         history.mean_ns += (elapsed_ns - history.mean_ns) / history.runs.min(MEMORY) as f64;
     }
 
-    /// Returns the expected time of a task in nanoseconds; `None` if no task of its name has run on units of this
+    /// Returns the expected time of a task in nanoseconds; `None` if no task of this name has run on units of this
     /// kind.
     pub fn estimate_ns(&self, task: &str, unit: UnitKind, bytes: u64) -> Option<f64> {
         estimate_ns(&self.histories.get(task)?[unit as usize], bytes)
     }
 
-    /// Like [`Self::estimate_ns`], for each kind of unit.
+    /// Like [`Self::estimate_ns`], but for each unit kind.
     pub(super) fn estimates_ns(&self, task: &str, bytes: u64) -> [Option<f64>; KINDS] {
         self.histories.get(task).map_or([None; KINDS], |kinds| kinds.each_ref().map(|sizes| estimate_ns(sizes, bytes)))
     }

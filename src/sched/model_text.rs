@@ -1,10 +1,10 @@
-//! Performance models as text: TOML with one table `[[history]]` per history.
+//! Performance models as text: TOML with one `[[history]]` table per history.
 
 use super::model::{History, Model};
 use crate::machine::UnitKind;
 use serde::{Deserialize, Serialize};
 
-/// Error in the text of a model.
+/// The error returned if the text of a model is invalid.
 ///
 /// ```
 /// use thalweg::sched::Model;
@@ -17,7 +17,7 @@ pub struct ModelError {
     pub problem: String,
 }
 
-/// One history in its textual form.
+/// A history as written in the text.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -36,7 +36,7 @@ struct Text {
 }
 
 impl Model {
-    /// Returns the model as TOML: a table `[[history]]` for each history.
+    /// Returns the model as TOML, with one `[[history]]` table per history.
     ///
     /// ```
     /// use thalweg::machine::UnitKind;
@@ -66,8 +66,8 @@ impl Model {
 
     /// Parses the output of [`to_text`](Self::to_text).
     ///
-    /// # Errors
-    /// If the text is not in that format, with the line; if a kind of unit does not exist, or a time is invalid.
+    /// # Errors Returns an error, with the line, if the text is not in that format, a unit kind does not exist, or a
+    /// time is invalid.
     pub fn from_text(text: &str) -> Result<Self, ModelError> {
         let text: Text = toml::from_str(text).map_err(|error| ModelError { problem: error.to_string() })?;
         let mut model = Self::default();

@@ -1,11 +1,11 @@
 //! The performance conversion factor (PCF): how many times longer a CPU unit takes than a device unit for the same task
 //! (González Tallada 2024 (slides); González Tallada & Morancho 2024, §4.3).
 //!
-//! The user gives it, or it is measured in a first instance. It is always finite and above 0.
+//! The PCF is given by the user or measured in a first instance. It is always finite and above 0.
 
 use super::{Times, Workload};
 
-/// The source of a PCF.
+/// Where a PCF comes from.
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};
@@ -23,7 +23,7 @@ pub enum Pcf {
 }
 
 impl Pcf {
-    /// Returns the value, once it is known.
+    /// Returns the PCF, or `None` until it is known.
     pub(crate) fn value(self, workload: &Workload<'_>, measured: Option<&Times>) -> Option<f64> {
         match self {
             Self::Given(pcf) => Some(pcf),
@@ -34,9 +34,9 @@ impl Pcf {
 
 /// Returns the PCF of an instance: the time per weight on CPU units divided by that on device units.
 ///
-/// With equal weights this is the sources' quotient of average task times (González Tallada & Morancho 2024, tables 3
-/// and 4); with unequal weights it does not depend on which unit got the large tasks. Returns 1 if one of the two
-/// kinds ran nothing.
+/// With equal weights this is the quotient of average task times used in the sources (González Tallada & Morancho 2024,
+/// tables 3 and 4). With unequal weights the result does not depend on which unit got the large tasks. Returns 1 if one
+/// of the two kinds ran nothing.
 ///
 /// ```
 /// use thalweg::sched::{Assignment, Team, Times, Workload, profiled_pcf, static_chunks};
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::sched::{Assignment, Team};
 
-    /// González Tallada & Morancho 2024: table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and
+    /// In González Tallada & Morancho 2024, table 4 is table 3 divided by its first line (BT-MZ, 16 × 1: 64.75 ms and
     /// 2.96 ms give 21.91 in table 4).
     #[test]
     fn factors_of_table_4_follow_from_the_times_of_table_3() {

@@ -1,17 +1,17 @@
-//! `pcf-guided`: equal chunks at first; then the times of the indices, converted by the PCF between kinds of unit,
-//! are shared out evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
+//! `pcf-guided`: starts with equal chunks, then converts the measured index times by the PCF between unit kinds and
+//! divides them evenly (González Tallada 2024 (slides), "PCF-GUIDED scheduler").
 //!
-//! The slide adds up "all task execution times factorized with PCF" (ALL-WORK), divides by the number of units
-//! (WORK-CU = ALL-WORK / NCU) and keeps every unit's work close to that. There are two readings:
-//! - ours: a time on a device counts PCF times, which makes it a time of a CPU unit, and a device unit counts as PCF
-//!   units. So all units end together.
-//! - `literal`: the same times, and WORK-CU as printed. Every unit gets equal converted work, so a device takes 1/PCF
-//!   of the time. With PCF = 1 the two readings agree.
+//! The slide adds up "all task execution times factorized with PCF" (ALL-WORK), divides the sum by the number of units
+//! (WORK-CU = ALL-WORK / NCU) and keeps every unit's work close to the quotient. There are two readings:
+//! - Ours: a time on a device counts PCF times, which converts it to the time on a CPU unit, and a device unit counts
+//!   as PCF units. So all units end at the same time.
+//! - `literal`: the same converted times, but WORK-CU as printed. Every unit gets equal converted work, so a device
+//!   takes 1/PCF of the time. With PCF = 1 the two readings agree.
 //!
-//! Deviations from the slide in both: "close to" is the optimal cut into consecutive chunks (`balance.rs`), and the
-//! search ends after as many steps without gain as there are units, with the best measured chunks. So an index that
-//! moves from one kind to the other is expected to take its time on that kind, which the guided step of González
-//! Tallada & Morancho 2024, §5.1.1, ignores.
+//! Both readings deviate from the slide in two ways: "close to" means the optimal cut into consecutive chunks
+//! (`balance.rs`), and the search ends after as many steps without gain as there are units, with the best measured
+//! chunks. So an index that moves from one kind to the other is expected to take its time on the new kind, which the
+//! guided step of González Tallada & Morancho 2024, §5.1.1, ignores.
 
 use super::balance::balanced_chunks;
 use super::guided::Descent;

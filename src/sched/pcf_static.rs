@@ -1,14 +1,14 @@
-//! `pcf-static`: two parts of the indices by the PCF alone, each in equal chunks (González Tallada 2024 (slides),
-//! "PCF-STATIC scheduler").
+//! `pcf-static`: divides the indices into two parts by the PCF alone, each cut into equal chunks (González Tallada 2024
+//! (slides), "PCF-STATIC scheduler").
 //!
-//! Unlike in the `static-pcf` of González Tallada & Morancho 2024, the parts do not depend on the number of units of
-//! each kind: here the PCF is the ratio between the two clusters. With equal numbers of CPU units and device units,
-//! the two distributions nearly agree.
+//! Unlike in `static-pcf` (González Tallada & Morancho 2024), the size of the parts does not depend on the number of
+//! units of each kind, because here the PCF is the ratio between the two clusters. If there are as many CPU units as
+//! device units, the two distributions nearly agree.
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Times, Workload};
 
-/// Returns CPU-TASKS of González Tallada 2024 (slides): `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
+/// Returns CPU-TASKS as defined in González Tallada 2024 (slides): `tasks` = (PCF + 1) × CPU-TASKS, rounded down.
 ///
 /// ```
 /// assert_eq!(thalweg::sched::pcf_static_cpu_tasks(16, 2.0), 5); // the slides' example
@@ -17,7 +17,7 @@ pub fn cpu_tasks(tasks: usize, pcf: f64) -> usize {
     ((tasks as f64 / (pcf + 1.0) + 1e-9).floor() as usize).min(tasks)
 }
 
-/// The distribution of [`cpu_tasks`].
+/// The distribution based on [`cpu_tasks`].
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Pcf, PcfStatic, Team, Workload};
@@ -71,7 +71,8 @@ mod tests {
         PcfStatic::new(Pcf::Given(pcf)).assign(&workload, None).loads(cpus + devices, &weights)
     }
 
-    /// González Tallada 2024 (slides): 16 tasks, two units of each kind, PCF = 2: <0,2> <3,4> <5,10> <11,15>.
+    /// Example from González Tallada 2024 (slides): 16 tasks, two units of each kind, PCF = 2: <0,2> <3,4> <5,10>
+    /// <11,15>.
     #[test]
     fn example_of_the_slides_is_reproduced() {
         let workload = Workload { team: Team { cpus: 2, devices: 2 }, weights: &[1.0; 16], neighbours: None };

@@ -1,8 +1,8 @@
-//! `priority`: the most urgent ready task first, on any free unit.
+//! `priority`: the most urgent ready task goes first, to any free unit.
 //!
-//! Urgency is given by the user ([`TaskBuilder::priority`](crate::TaskBuilder::priority)): while a graph is still
-//! being submitted, only the user knows its critical path. Among equals the larger estimated cost goes first (longest
-//! processing time first: Graham 1969), then the older task.
+//! The user specifies urgency ([`TaskBuilder::priority`](crate::TaskBuilder::priority)), because only the user knows
+//! the critical path of a graph that is still being submitted. Among equally urgent tasks, the task with the larger
+//! estimated cost goes first (longest processing time first: Graham 1969), then the older task.
 
 use super::{Policy, ReadyTask, View};
 use crate::ids::{TaskId, UnitId};
@@ -31,14 +31,14 @@ pub struct Priority {
 
 type Rank = (Reverse<i32>, Reverse<u64>, TaskId);
 
-/// Returns the sort key. Larger costs have larger bits; invalid costs count as 0.
+/// Returns a task's sort key. Larger costs have larger bit patterns; invalid costs count as 0.
 fn rank(task: &ReadyTask) -> Rank {
     let cost = task.cost.filter(|cost| *cost > 0.0).map_or(0, f64::to_bits);
     (Reverse(task.priority), Reverse(cost), task.id)
 }
 
 impl Priority {
-    /// Creates the policy with no ready task.
+    /// Creates the policy without ready tasks.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! Properties of every scheduler, tested with a small driver on random machines and programs.
+//! Properties that every scheduler must have, tested with a small driver on random machines and programs.
 
 use super::assignment::{Assignment, Distribution, Team, Times, Workload};
 use super::check::check_program;
@@ -34,7 +34,7 @@ fn every_scheduler_passes_the_check() {
     names().for_each(|name| check(|units| Named(named(name, units))).unwrap_or_else(|broken| panic!("{broken}")));
 }
 
-/// A policy that breaks the contract in one way, in the middle of a program.
+/// A policy that breaks the contract in one specified way, in the middle of a program.
 struct Breaks(&'static str, Vec<ReadyTask>, u64);
 
 impl Policy for Breaks {
@@ -120,7 +120,7 @@ proptest! {
         }
     }
 
-    /// Holds even for nonsensical times.
+    /// Holds even if the times are nonsensical.
     #[test]
     fn every_index_is_assigned_to_a_unit_and_searches_end(
         weights in prop::collection::vec(0.1..9.0f64, 1..60),
@@ -165,7 +165,7 @@ proptest! {
                 let ns = (0..weights.len()).map(|index| noise[(index * 31 + instances * 7) % noise.len()]).collect();
                 measured = Some(Times::of(&assignment, cpus + devices, ns));
             }
-            // Whatever times follow, it continues to give assignments.
+            // The distribution continues to return assignments, whatever times follow.
             for instance in 0..200 {
                 let ns: Vec<f64> = (0..weights.len()).map(|index| noise[(index * 17 + instance) % noise.len()]).collect();
                 let assignment: Assignment = match measured.take() {

@@ -1,5 +1,5 @@
-//! A queue of ready tasks per unit: urgent tasks first, then tasks that follow others; equals in the order in which
-//! they became ready.
+//! A queue of ready tasks for each unit. Urgent tasks come first, then tasks that follow others; equal tasks stay in
+//! the order in which they became ready.
 
 use super::{ReadyTask, UnitSet};
 use crate::ids::UnitId;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(crate) struct Queues {
     queues: Vec<VecDeque<ReadyTask>>,
     len: usize,
-    /// The units whose queues are not empty.
+    /// The units with non-empty queues.
     filled: UnitSet,
 }
 
@@ -37,7 +37,7 @@ impl Queues {
         self.queues.get(unit.index()).map_or(0, VecDeque::len)
     }
 
-    /// Returns the units that have tasks.
+    /// Returns the units with non-empty queues.
     pub(crate) fn filled(&self) -> &UnitSet {
         &self.filled
     }
@@ -47,7 +47,7 @@ impl Queues {
     }
 }
 
-/// Inserts a task after all tasks that precede or equal it by [`ReadyTask::order`].
+/// Inserts a task after all tasks that precede it or are equal to it by [`ReadyTask::order`].
 pub(crate) fn insert(queue: &mut VecDeque<ReadyTask>, task: ReadyTask) {
     if queue.back().is_none_or(|last| last.order() <= task.order()) {
         return queue.push_back(task);

@@ -2,23 +2,23 @@
 //!
 //! Schedulers and their parameters, with defaults in parentheses:
 //! - `stealing`, `priority`, `static`, `guided-sizes`, `guided-runtime`: none
-//! - `dynamic`: `chunk` (1): indices taken at once; `memo` (3): instances until the best map so far stays, 0 for
-//!   never; `ahead` (0): maximum number of tasks with which a unit takes another block
-//! - `static-pcf`, `pcf-static`, `pcf-guided`: `pcf`: a number; or `file`: a TOML file with one per configuration; or
-//!   `profile`: measured in the first instance (the default). For `pcf-guided` also `literal`: the sources' formula
-//!   to the letter
-//! - `clustered-guided`: `threshold` (0.25): fraction by which a unit's speed must change for a new search; or
-//!   `literal`: the sources' search to the letter
-//! - `adjacency`: `slack` (0.05): fraction by which it may be slower than the 1-D answer
+//! - `dynamic`: `chunk` (1): number of indices taken at once; `memo` (3): number of instances after which the best map
+//!   so far is kept, 0 for never; `ahead` (0): maximum number of tasks a unit may hold when it takes another block
+//! - `static-pcf`, `pcf-static`, `pcf-guided`: `pcf`: the PCF as a number; or `file`: a TOML file with one PCF per
+//!   configuration; or `profile`: measure the PCF in the first instance (the default). `pcf-guided` also takes
+//!   `literal`: use the sources' formula to the letter
+//! - `clustered-guided`: `threshold` (0.25): relative change of a unit's speed that starts a new search; or `literal`:
+//!   use the sources' search to the letter
+//! - `adjacency`: `slack` (0.05): fraction by which its map may be slower than the 1-D answer
 //! - `certified`: `slack` (0.01): fraction by which units may take longer to save copies between memories
-//! - `fpm`: `objective` (`time`): or `energy`, or `pareto`, the least energy within a `budget` in seconds or as a
-//!   multiple of the fastest time (`1.5x`); `file`: profiles as text, otherwise learned
-//! - `eft`, `bottom-level`, `auto`: `latency_ns` (10000), `bytes_per_s` (1e10): assumed link speed until copies are
+//! - `fpm`: `objective` (`time`): `time`, `energy`, or `pareto`, the least energy within a `budget` in seconds or as a
+//!   multiple of the fastest time (`1.5x`); `file`: profiles as text, which are otherwise learned
+//! - `eft`, `bottom-level`, `auto`: `latency_ns` (10000), `bytes_per_s` (1e10): the link speed assumed until copies are
 //!   measured
 //!
 //! All work distributions also have `team`: the number of CPU units to use, or `auto` for the fastest number.
 //!
-//! The keys of the PCF file are configurations of the CPU units, as in González Tallada & Morancho 2024, table 4:
+//! The keys of a PCF file are CPU unit configurations, as in González Tallada & Morancho 2024, table 4:
 //! `"16:CPU:1" = 21.91`.
 
 use super::any_distribution::distributed;
@@ -31,7 +31,7 @@ use super::{
 use crate::error::BuildError;
 use std::collections::BTreeMap;
 
-/// The names of all schedulers; none needs parameters.
+/// The names of all schedulers. None of them requires parameters.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -59,26 +59,25 @@ pub const NAMES: &[&str] = &[
     "auto",
 ];
 
-/// The environment that a scheduler may depend on, apart from its parameters.
+/// The facts, other than its parameters, that a scheduler may depend on.
 pub(crate) struct Setting<'a> {
-    /// Number of units.
+    /// Number of units in the machine.
     pub(crate) units: usize,
-    /// The CPU units' part of the configuration, which is the key in a PCF file.
+    /// The CPU part of the unit configuration, which is the key in a PCF file.
     pub(crate) cpu_units: String,
-    /// Each unit's description by id, as profiles name it: `CPU:4`.
+    /// Each unit's description by unit ID, as used in profiles: `CPU:4`.
     pub(crate) unit_names: Vec<String>,
     /// Known task times.
     pub(crate) model: Model,
     /// Known times and energies of units.
     pub(crate) profiles: Known,
-    /// Reads a file.
+    /// Reads a file into a string.
     pub(crate) read: &'a dyn Fn(&str) -> std::io::Result<String>,
 }
 
 /// Creates the policy that `text` names.
 ///
-/// # Errors
-/// If the name or a parameter does not exist, or a value is out of range.
+/// # Errors Returns an error if the name or a parameter does not exist, or if a value is out of range.
 pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Policy>, BuildError> {
     let (name, rest) = text.split_once(':').unwrap_or((text, ""));
     let name = name.trim();
@@ -124,7 +123,7 @@ pub(crate) fn from_spec(text: &str, setting: Setting<'_>) -> Result<Box<dyn Poli
     parameters.end(policy)
 }
 
-/// The parameters after the colon; each is removed when it is used.
+/// The parameters after the colon. Each parameter is removed when it is used, so that unknown parameters remain.
 struct Parameters<'a> {
     scheduler: &'a str,
     given: BTreeMap<&'a str, Option<&'a str>>,
@@ -160,7 +159,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Returns whether a parameter without a value is given.
+    /// Returns whether a parameter that takes no value is present.
     fn flag(&mut self, name: &'static str) -> Result<bool, BuildError> {
         self.known.push(name);
         match self.given.remove(name) {
@@ -169,7 +168,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Returns the number of CPU units that a distribution should use, if given.
+    /// Returns the requested number of CPU units for a distribution, if any.
     fn team(&mut self) -> Result<Option<TeamSize>, BuildError> {
         let Some(text) = self.take("team")? else { return Ok(None) };
         match text.parse() {
@@ -199,7 +198,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Returns the objective, with its budget.
+    /// Returns the objective and its budget.
     fn objective(&mut self) -> Result<Objective, BuildError> {
         let objective = self.take("objective")?.unwrap_or("time");
         let budget = self.take("budget")?;
@@ -227,7 +226,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Returns the profiles of a file, or those learned by an earlier run.
+    /// Reads the profiles from the given file, or returns those learned by an earlier run.
     fn known_profiles(&mut self, setting: &Setting<'_>) -> Result<Known, BuildError> {
         let Some(path) = self.take("file")? else { return Ok(setting.profiles.clone()) };
         let known = self.profiles_from_file(path, setting)?;
@@ -252,7 +251,7 @@ impl<'a> Parameters<'a> {
         Err(self.error("file", problem))
     }
 
-    /// Returns the link speed assumed until copies are measured.
+    /// Returns the link speed to assume until copies are measured.
     fn link(&mut self) -> Result<LinkEstimate, BuildError> {
         let default = LinkEstimate::default();
         Ok(LinkEstimate {
@@ -305,7 +304,7 @@ impl<'a> Parameters<'a> {
         Err(self.error("file", problem))
     }
 
-    /// Returns the policy if all parameters have been used.
+    /// Returns the policy if no parameter is left over.
     fn end(self, policy: Box<dyn Policy>) -> Result<Box<dyn Policy>, BuildError> {
         let Some(unknown) = self.given.keys().next() else { return Ok(policy) };
         let known = match self.known.as_slice() {

@@ -1,11 +1,11 @@
-//! `static`: an equal number of indices for every unit, in consecutive chunks (González Tallada 2024 (slides),
-//! "STATIC scheduler"; González Tallada & Morancho 2024, §4.1).
+//! `static`: equal numbers of indices for all units, in consecutive chunks (González Tallada 2024 (slides), "STATIC
+//! scheduler"; González Tallada & Morancho 2024, §4.1).
 //!
 //! It considers neither the size of the indices nor the speed of the units.
 
 use super::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// Cuts `0..len` into `units` chunks of equal length; the remainder goes to the first units, one index each (González
+/// Cuts `0..len` into `units` chunks of equal length. The remainder goes to the first units, one index each (González
 /// Tallada 2024 (slides)).
 ///
 /// ```
@@ -24,15 +24,15 @@ pub(crate) fn chunks_from(first: usize, len: usize, units: usize) -> Chunks {
     (0..units).map(|unit| start(unit)..start(unit + 1)).collect()
 }
 
-/// Returns chunks for two clusters: `static` over the first `cpu_tasks` indices and the CPU units, and over the other
-/// indices and the devices.
+/// Returns chunks for two clusters. The CPU units divide the first `cpu_tasks` indices, and the devices divide the
+/// others, each by `static`.
 pub(crate) fn clustered_chunks(len: usize, cpu_tasks: usize, workload: &Workload<'_>) -> Chunks {
     let mut chunks = chunks_from(0, cpu_tasks, workload.team.cpus);
     chunks.extend(chunks_from(cpu_tasks, len - cpu_tasks, workload.team.devices));
     chunks
 }
 
-/// The distribution of [`static_chunks`].
+/// The distribution based on [`static_chunks`].
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Static, Team, Workload};

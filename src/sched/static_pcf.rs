@@ -1,5 +1,5 @@
-//! `static-pcf`: the ratio of indices between devices and CPU units is their ratio of speeds; each kind gets equal
-//! chunks (González Tallada & Morancho 2024, §4.3).
+//! `static-pcf`: divides indices between devices and CPU units in the ratio of their speeds. Within each kind, all
+//! units get equal chunks (González Tallada & Morancho 2024, §4.3).
 
 use super::static_chunks::{clustered_chunks, static_chunks};
 use super::{Assignment, Distribution, Pcf, Team, Times, Workload};
@@ -7,9 +7,9 @@ use super::{Assignment, Distribution, Pcf, Team, Times, Workload};
 /// Returns T_gpu of González Tallada & Morancho 2024, §4.3: the number of `tasks` equal tasks that the device units
 /// get if they are `pcf` times as fast as CPU units.
 ///
-/// Tasks are divided into groups of N_gpu·PCF + N_cpu; the devices get N_gpu·PCF of each group. From the remaining
-/// tasks, which make no whole group, the devices get at most as many as in a group. A PCF need not be whole, and the
-/// article does not say how to round the result: we round to the nearest whole number.
+/// Tasks are divided into groups of N_gpu·PCF + N_cpu, and the devices get N_gpu·PCF of each group. The remaining tasks
+/// do not fill a group; the devices get at most as many of them as of a full group. A PCF need not be whole, and the
+/// article does not say how to round the result, so we round to the nearest whole number.
 ///
 /// ```
 /// use thalweg::sched::{Team, static_pcf_device_tasks};
@@ -24,13 +24,13 @@ pub fn device_tasks(tasks: usize, team: Team, pcf: f64) -> usize {
     }
     let of_devices = team.devices as f64 * pcf;
     let group = of_devices + team.cpus as f64;
-    // Rounding errors must not lose a whole group.
+    // Adds a small tolerance because rounding errors must not lose a whole group.
     let groups = (tasks as f64 / group + 1e-9).floor();
     let rest = (tasks as f64 - groups * group).max(0.0);
     ((groups * of_devices + rest.min(of_devices)).round() as usize).min(tasks)
 }
 
-/// The distribution of [`device_tasks`].
+/// The distribution based on [`device_tasks`].
 ///
 /// ```
 /// use thalweg::sched::{Distribution, Pcf, StaticPcf, Team, Workload};

@@ -1,7 +1,8 @@
-//! `stealing`: a queue per unit; tasks are queued where their data are, and idle units steal from the longest queue.
+//! `stealing`: one queue per unit. Tasks are queued where their data are, and idle units steal from the longest queue.
 //!
-//! On a machine of CPU units alone this policy is never asked: every core reaches all data equally, and the runtime's
-//! deques do the same without a lock (the fast path). With devices, the data that would have to move decide.
+//! On a machine with only CPU units this policy is never asked, because every core reaches all data equally well and
+//! the runtime's deques do the same without a lock (the fast path). With devices, the choice depends on the data that
+//! would have to move.
 
 use super::alike::Alike;
 use super::{Policy, ReadyTask, View};
@@ -12,8 +13,9 @@ use std::sync::Arc;
 
 /// Locality first, then work stealing.
 ///
-/// A thief looks only at tasks that it can run: tasks that run on the same units have separate queues. There are as
-/// many such classes as sets of bodies and of memories that tasks fit into, which are few.
+/// A thief considers only tasks that it can run, because tasks that run on different sets of units have separate
+/// queues. There is one class of queues for each combination of bodies and of memories that tasks fit into, so there
+/// are few classes.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -27,24 +29,24 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Stealing {
     classes: Vec<Class>,
-    /// The number of tasks of each unit in the queues of all classes.
+    /// Number of queued tasks of each unit, over all classes.
     lens: Vec<usize>,
-    /// The same, plus the tasks given to it.
+    /// Number of queued tasks of each unit, plus the tasks given to the unit.
     loads: Alike<usize>,
     arrived: u64,
 }
 
-/// Tasks that run on the same set of units.
+/// A class of tasks that run on the same set of units.
 #[derive(Debug)]
 struct Class {
     units: Arc<[bool]>,
-    /// The queue of each unit, in ascending order.
+    /// The queue of each unit, sorted in ascending order.
     queues: Vec<VecDeque<Queued>>,
-    /// The units with tasks of this class, ordered by their number of tasks in all classes.
+    /// The units that have tasks of this class, sorted by their number of tasks in all classes.
     fullest: BTreeSet<(usize, Reverse<usize>)>,
 }
 
-/// A task's rank, by [`ReadyTask::order`] and then by arrival, and its id.
+/// A task ID with its rank: [`ReadyTask::order`], then arrival.
 type Queued = (((Reverse<i32>, bool), u64), TaskId);
 
 impl Stealing {
@@ -65,7 +67,7 @@ impl Stealing {
         })
     }
 
-    /// Changes a unit's queue in one class by one task.
+    /// Adds or removes one task in a unit's queue of one class.
     fn change<R>(&mut self, class: usize, unit: usize, change: impl FnOnce(&mut VecDeque<Queued>) -> R) -> R {
         let before = self.classes[class].queues[unit].len();
         let changed = change(&mut self.classes[class].queues[unit]);
@@ -83,7 +85,7 @@ impl Stealing {
         changed
     }
 
-    /// Returns, among the classes that `thief` can run, the one whose task is last in the queue of `victim`.
+    /// Returns, among the classes that `thief` can run, the class whose task is last in the victim's queues.
     fn last_of(&self, victim: usize, thief: UnitId) -> Option<usize> {
         let last = |index: &usize| self.classes[*index].queues[victim].back().copied();
         let stealable = (0..self.classes.len()).filter(|index| self.classes[*index].units[thief.index()]);
@@ -121,14 +123,14 @@ impl Policy for Stealing {
             let first = classes.min_by_key(|class| self.classes[*class].queues[own].front().copied())?;
             return self.change(first, own, VecDeque::pop_front).map(|(_, task)| task);
         }
-        // A device steals only when it has no task at all: other units could run at once the tasks that it would
-        // queue ahead.
+        // A device steals only when it has no task at all, because other units could start immediately the tasks that
+        // it would queue ahead.
         if view.units[own].in_flight > 0 {
             return None;
         }
         let victims = self.classes.iter().filter(|class| class.units[own]).filter_map(|class| class.fullest.last());
         let (_, Reverse(victim)) = *victims.max()?;
-        // Steals from the far end: the task that its unit would run last.
+        // Steals from the far end, that is, the task that the victim would run last.
         let class = self.last_of(victim, unit)?;
         self.change(class, victim, VecDeque::pop_back).map(|(_, task)| task)
     }

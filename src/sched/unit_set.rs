@@ -3,7 +3,7 @@
 use crate::ids::UnitId;
 use smallvec::SmallVec;
 
-/// A set of units, by their numbers.
+/// A set of units, stored by unit ID.
 ///
 /// ```
 /// use thalweg::ids::UnitId;
@@ -53,7 +53,7 @@ impl UnitSet {
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word |= other);
     }
 
-    /// Returns the first unit from `start` on that is in the set and, if given, in `others`.
+    /// Returns the first unit from `start` on that is in this set and, if `others` is given, also in `others`.
     pub(crate) fn first_from(&self, start: usize, others: Option<&Self>) -> Option<usize> {
         let first = start / 64;
         for (at, word) in self.0.iter().enumerate().skip(first) {

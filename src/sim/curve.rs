@@ -1,18 +1,18 @@
-//! A quantity measured at some counts, interpolated linearly in between.
+//! A quantity measured at several counts, with linear interpolation between them.
 
 /// The behaviour of a curve beyond its last point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
-    /// It stays at the last value.
+    /// The curve keeps its last value.
     Stays,
-    /// A rising curve continues as between its last two points; a falling one stays.
+    /// A rising curve continues with the slope between its last two points; a falling curve keeps its last value.
     Rises,
 }
 
-/// A positive quantity as a function of a count. Below the first point it has the first point's value.
+/// A positive quantity as a function of a count. For counts below the first point, it has the first point's value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Curve {
-    /// At least one point, in ascending order of counts.
+    /// The measured points, at least one, sorted by count.
     points: Vec<(f64, f64)>,
     beyond: Beyond,
 }
@@ -23,7 +23,7 @@ impl Curve {
         Self { points: vec![(1.0, value)], beyond: Beyond::Stays }
     }
 
-    /// Creates a curve through these points, in ascending order of counts.
+    /// Creates a curve through these points, which must be sorted by count.
     pub(crate) fn through(points: Vec<(f64, f64)>, beyond: Beyond) -> Self {
         assert!(!points.is_empty() && points.is_sorted_by(|a, b| a.0 < b.0), "points in ascending order");
         Self { points, beyond }
@@ -34,7 +34,7 @@ impl Curve {
         self.points[0].1
     }
 
-    /// Returns the same curve in units of `value`.
+    /// Returns the same curve, divided by `value`.
     pub(crate) fn relative_to(mut self, value: f64) -> Self {
         self.points.iter_mut().for_each(|point| point.1 /= value);
         self

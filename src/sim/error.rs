@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The reason why a machine file was rejected. The message names file, line and key.
+/// The reason why a machine file was rejected. The message names the file, the line and the key.
 ///
 /// ```
 /// use thalweg::SimulatedMachine;
@@ -16,41 +16,41 @@ pub enum MachineFileError {
     /// The file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// The error returned by the system.
         source: std::io::Error,
     },
     /// A line contains an impossible value.
     #[error("{}, line {line}, `{key}`: {problem}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line's number, counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// The key, or the table's header.
+        /// The key, or the header of the table.
         key: String,
-        /// The problem, and how to correct it.
+        /// The problem and how to correct it.
         problem: String,
     },
-    /// The file as a whole lacks something.
+    /// Something is missing in the file as a whole.
     #[error("{}: {problem}", path.display())]
     Whole {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The problem, and how to correct it.
+        /// The problem and how to correct it.
         problem: String,
     },
 }
 
-/// A file's text, used to report the position of an error.
+/// The text of a file, used to find the position of an error.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
 }
 
 impl Source<'_> {
-    /// Creates an error for the line where `span` begins.
+    /// Creates an error for the line in which `span` begins.
     pub(super) fn error(&self, span: Option<Range<usize>>, problem: impl Into<String>) -> MachineFileError {
         let (path, problem) = (self.path.to_owned(), problem.into());
         let Some(start) = span.map(|span| span.start.min(self.text.len())) else {

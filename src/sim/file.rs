@@ -1,7 +1,7 @@
 //! The text format of a machine file: the keys and the values they take.
 //!
-//! Every check of a single value is part of the value's type, so the error includes the value's line. Checks that
-//! involve several values are in [`super::machine`]. The format is documented at
+//! Every check of a single value is part of the value's type, so the parser's error includes the line of the value.
+//! Checks that involve several values are in [`super::machine`]. The format is documented at
 //! [`SimulatedMachine`](super::SimulatedMachine).
 
 use crate::machine::UnitKind;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// The whole file.
+/// The contents of a machine file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -73,7 +73,7 @@ pub(super) struct TaskTable {
     pub(super) speed_up: BTreeMap<Busy, Positive>,
 }
 
-/// Figures are between 1 / `MOST` and `MOST`, or 0, so that quotients of two of them, and sums of times, are numbers.
+/// Figures are 0 or between 1 / `MOST` and `MOST`, so that quotients of two figures and sums of times stay finite.
 const MOST: f64 = 1e18;
 
 fn in_range(value: f64) -> Result<f64, String> {
@@ -96,7 +96,7 @@ impl TryFrom<f64> for Positive {
     }
 }
 
-/// A finite number, at least 0.
+/// A finite number of at least 0.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct NotNegative(pub(super) f64);
@@ -124,7 +124,7 @@ impl TryFrom<f64> for Fraction {
     }
 }
 
-/// A kind of unit, by its keyword.
+/// A unit kind, given by its keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Kind(pub(super) UnitKind);
@@ -140,7 +140,7 @@ impl TryFrom<String> for Kind {
     }
 }
 
-/// One end of a link: the host, or the devices of a kind.
+/// One end of a link: the host, or the devices of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct End(pub(super) Option<UnitKind>);
@@ -157,7 +157,7 @@ impl TryFrom<String> for End {
     }
 }
 
-/// The number of units or cores, as a key.
+/// A number of units or cores, used as a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct Busy(pub(super) u32);

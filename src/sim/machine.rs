@@ -1,7 +1,7 @@
-//! A machine to simulate: the times of tasks on its units, and of copies on its links.
+//! A machine to simulate: the times of tasks on its units and of copies over its links.
 //!
-//! These figures are the ground truth of the simulator. Policies never see them: as on a real machine, they learn from
-//! samples of tasks that have run.
+//! These figures are the simulator's ground truth. Policies never see them; as on a real machine, they learn from
+//! samples of finished tasks.
 
 use super::curve::{Beyond, Curve};
 use super::error::{MachineFileError, Source};
@@ -46,18 +46,19 @@ use std::sync::Arc;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Energy ([`Statistics::energy`](crate::Statistics::energy)) is computed from powers in watts: at the top level,
-/// `static_w` of the whole machine; for each kind, `idle_w` and `busy_w` of each core or device, without and with work.
+/// Energy ([`Statistics::energy`](crate::Statistics::energy)) is computed from powers in watts: `static_w` at the top
+/// level is that of the whole machine; for each kind, `idle_w` and `busy_w` are those of each core or device, without
+/// and with work.
 ///
 /// Further keys:
-/// - `[noise]` with `seed`, and `relative_deviation` of every task's time;
-/// - of a link, `shared = true` (one link for all devices of the kind instead of one each) and `duplex = false` (both
-///   directions take turns);
-/// - of a task, `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
-///   key they are those of every task), and `[tasks.speed_up]` with the speed-up of a unit of this many cores (`{ 8 =
-///   6.5 }`; without it, the speed-up equals the number of cores).
+/// - `[noise]`: `seed`, and the `relative_deviation` of every task's time;
+/// - of a link: `shared = true` (one link for all devices of the kind instead of one link each) and `duplex = false`
+///   (the two directions take turns);
+/// - of a task: `bytes` instead of `cost` (the times are those of a task that accesses this many bytes; without either
+///   key, they are the times of every task), and `[tasks.speed_up]`, the speed-up of a unit with this many cores
+///   (`{ 8 = 6.5 }`; without it, the speed-up equals the number of cores).
 ///
-/// A task runs on every kind of unit for which the file gives it a time, if it has a body made with
+/// A task runs on every unit kind for which the file specifies a time, if the task has a body made with
 /// [`cpu`](crate::TaskBuilder::cpu). Tasks that no entry names run on all kinds; their time is the number of bytes that
 /// they access, divided by the kind's `bytes_per_s`.
 #[derive(Debug, Clone)]
@@ -67,24 +68,24 @@ pub struct SimulatedMachine(Arc<Model>);
 struct Model {
     name: String,
     noise: Noise,
-    /// The constant power of the machine, apart from its units.
+    /// Constant power of the machine without its units, in watts; `None` if not specified.
     static_w: Option<f64>,
     units: BTreeMap<UnitKind, UnitModel>,
     links: Vec<LinkModel>,
     tasks: Vec<TaskModel>,
 }
 
-/// The cores or devices of one kind of unit.
+/// The cores or devices of one unit kind.
 #[derive(Debug, Clone)]
 pub(crate) struct UnitModel {
-    /// The number of cores or devices.
+    /// Number of cores or devices.
     count: usize,
     memory_bytes: u64,
     pub(crate) launch_ns: f64,
-    /// The power of one idle core or device.
+    /// Power of one idle core or device, in watts.
     idle_w: f64,
     power: Option<Power>,
-    /// The times of tasks that no entry names.
+    /// Times of tasks that no entry names.
     pub(crate) otherwise: Times,
 }
 
@@ -103,34 +104,34 @@ struct TaskModel {
     times: BTreeMap<UnitKind, Times>,
 }
 
-/// The times of certain tasks on a kind of unit.
+/// Times of certain tasks on one unit kind.
 #[derive(Debug, Clone)]
 pub(crate) struct Times {
-    /// The time for one unit of work, with one core or device busy.
+    /// Time per unit of work while one core or device is busy, in nanoseconds.
     pub(crate) ns: f64,
     pub(crate) work: Work,
-    /// By the number of busy cores or devices, relative to one.
+    /// Slowdown by number of busy cores or devices, relative to one busy core or device.
     pub(crate) slowdown: Curve,
-    /// By the number of a unit's cores; without it, the speed-up equals the number of cores.
+    /// Speed-up by a unit's number of cores; if `None`, the speed-up equals the number of cores.
     pub(crate) speed_up: Option<Curve>,
 }
 
 /// The quantity to which a task's time is proportional.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Work {
-    /// The cost given by the program, or this if it gave none.
+    /// The cost given by the program, or `otherwise` if the program gave none.
     Cost { otherwise: f64 },
-    /// The bytes it accesses.
+    /// The number of bytes that the task accesses.
     Bytes,
-    /// None: every task takes the same time.
+    /// Nothing: every task takes the same time.
     Task,
 }
 
 impl SimulatedMachine {
     /// Reads a machine file.
     ///
-    /// # Errors
-    /// If the file cannot be read or contains an impossible value. The message names the line and its key.
+    /// # Errors Returns an error if the file cannot be read or contains an impossible value. The message names the line
+    /// and its key.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, MachineFileError> {
         let path = path.as_ref();
         let text =
@@ -138,21 +139,20 @@ impl SimulatedMachine {
         Self::read(&Source { path, text: &text })
     }
 
-    /// The machine's name.
+    /// Returns the machine's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The number of cores (for [`UnitKind::Cpu`]) or devices of a kind.
+    /// Returns the number of cores (for [`UnitKind::Cpu`]) or devices of a kind.
     pub fn count(&self, kind: UnitKind) -> usize {
         self.0.units.get(&kind).map_or(0, |units| units.count)
     }
 
-    /// Returns the same machine with different noise: its seed, and the standard deviation of a task's time relative to
-    /// its mean.
+    /// Returns the same machine with different noise, given by its seed and by the standard deviation of a task's time
+    /// relative to its mean.
     ///
-    /// # Panics
-    /// If the deviation is not between 0 and 1.
+    /// # Panics Panics if the deviation is not between 0 and 1.
     #[must_use]
     #[track_caller]
     pub fn with_noise(self, seed: u64, relative_deviation: f64) -> Self {
@@ -161,8 +161,8 @@ impl SimulatedMachine {
         Self(Arc::new(Model { noise, ..Arc::unwrap_or_clone(self.0) }))
     }
 
-    /// Describes the whole machine as units: a CPU unit per core, except for the cores that lead devices, and a unit
-    /// per device.
+    /// Describes the whole machine as units: one CPU unit per core, except for the cores that drive devices, and one
+    /// unit per device.
     pub(crate) fn default_units(&self) -> String {
         let devices: usize =
             self.0.units.iter().filter(|(kind, _)| kind.is_device()).map(|(_, units)| units.count).sum();
@@ -177,13 +177,13 @@ impl SimulatedMachine {
         self.0.units.get(&kind)
     }
 
-    /// The power of a core or device of this kind, if the file specifies it.
+    /// Returns the power of a core or device of this kind, if the file specifies it.
     pub(crate) fn power(&self, kind: UnitKind) -> Option<Power> {
         self.0.units.get(&kind)?.power
     }
 
-    /// The power of everything that belongs to no unit of `machine`: the machine itself, and cores and devices that no
-    /// unit uses. `None` if the file specifies no power at all.
+    /// Returns the power of everything that belongs to no unit of `machine`: the machine itself, and cores and devices
+    /// that no unit uses. Returns `None` if the file specifies no power at all.
     pub(crate) fn rest_w(&self, machine: &Machine) -> Option<f64> {
         let knows = self.0.static_w.is_some() || self.0.units.values().any(|units| units.power.is_some());
         let idle = |(kind, units): (&UnitKind, &UnitModel)| {
@@ -194,7 +194,7 @@ impl SimulatedMachine {
         knows.then(|| self.0.static_w.unwrap_or(0.0) + self.0.units.iter().map(idle).sum::<f64>())
     }
 
-    /// The memory size in bytes of a device of this kind.
+    /// Returns the memory size in bytes of a device of this kind.
     pub(crate) fn memory_bytes(&self, kind: UnitKind) -> u64 {
         self.0.units.get(&kind).map_or(0, |units| units.memory_bytes)
     }
@@ -203,12 +203,12 @@ impl SimulatedMachine {
         self.0.links.iter().enumerate().find(|(_, link)| link.joins(a, b))
     }
 
-    /// The factor by which the time of the task with this number is multiplied.
+    /// Returns the factor by which the time of the task with this ID is multiplied.
     pub(crate) fn noise(&self, task: u64) -> f64 {
         self.0.noise.factor(task)
     }
 
-    /// Returns the entry for tasks of this name, if there is one.
+    /// Returns the index of the entry for tasks of this name, if there is one.
     pub(crate) fn entry(&self, name: &str) -> Option<usize> {
         self.0.tasks.iter().position(|task| match task.name.strip_suffix('*') {
             Some(beginning) => name.starts_with(beginning),
@@ -216,7 +216,7 @@ impl SimulatedMachine {
         })
     }
 
-    /// Returns the times of an entry's tasks on a kind of unit; `None` if they do not run there.
+    /// Returns the times of an entry's tasks on a unit kind; `None` if they do not run on that kind.
     pub(crate) fn times(&self, entry: Option<usize>, kind: UnitKind) -> Option<&Times> {
         let units = self.0.units.get(&kind)?;
         entry.map_or(Some(&units.otherwise), |entry| self.0.tasks[entry].times.get(&kind))
@@ -264,7 +264,7 @@ impl SimulatedMachine {
 }
 
 impl LinkModel {
-    /// Whether the link joins these two, in either direction. `None` is the host.
+    /// Returns whether the link joins `a` and `b`, in either direction. `None` means the host.
     fn joins(&self, a: Option<UnitKind>, b: Option<UnitKind>) -> bool {
         self.between == [a, b] || self.between == [b, a]
     }
@@ -273,7 +273,7 @@ impl LinkModel {
 impl std::str::FromStr for SimulatedMachine {
     type Err = MachineFileError;
 
-    /// Reads the text of a machine file.
+    /// Parses the text of a machine file.
     fn from_str(text: &str) -> Result<Self, MachineFileError> {
         Self::read(&Source { path: Path::new("machine"), text })
     }
@@ -302,7 +302,7 @@ fn unit_model(source: &Source<'_>, kind: UnitKind, table: &UnitsTable) -> Result
         Some(total) if total.get_ref().0 < one => {
             return Err(source.error(Some(total.span()), "less than `bytes_per_s`, the rate of a single one"));
         }
-        // Up to this number they do not affect each other; beyond it they share the total.
+        // Up to this number, cores do not affect each other; beyond it, they share the total bandwidth.
         Some(total) => {
             let enough = total.get_ref().0 / one;
             Curve::through(vec![(enough, 1.0), (2.0 * enough, 2.0)], Beyond::Rises)

@@ -1,8 +1,8 @@
-//! Descriptions of machines to simulate, as machine files contain them: how long tasks take on units, and copies on
-//! links.
+//! Descriptions of machines to simulate, as contained in machine files: how long tasks take on units, and how long
+//! copies take on links.
 //!
-//! These are only descriptions: nothing runs here and no time passes. Only the simulated driver (`driver/simulated/`)
-//! reads the figures; policies learn them from samples, as on a real machine.
+//! This module only describes machines: it runs nothing, and no time passes. Only the simulated driver
+//! (`driver/simulated/`) reads the figures; policies learn them from samples, as on a real machine.
 
 mod curve;
 mod error;

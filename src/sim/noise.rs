@@ -1,9 +1,9 @@
 //! Seeded noise: the factor by which a task's time differs from its mean.
 //!
-//! A task's noise depends only on the seed and the task's number, not on when or where it runs: two schedulers that are
-//! compared meet the same tasks, and the order of events cannot change the noise. It uses only integer arithmetic and
-//! additions, so the same seed gives the same bits on every machine. For this reason no library's generator is used,
-//! whose streams may change with its version.
+//! A task's noise depends only on the seed and the task's ID, not on when or where the task runs. So two schedulers
+//! that are compared see the same tasks, and the order of events cannot change the noise. The generator uses only
+//! integer arithmetic and additions, so the same seed gives the same bits on every machine. This is also why no
+//! library's generator is used: its streams may change between versions.
 
 /// The mixing function of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 fn mix(mut z: u64) -> u64 {
@@ -12,18 +12,18 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Noise of a given strength.
+/// Noise with a given seed and strength.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Noise {
     pub(crate) seed: u64,
-    /// The standard deviation of a task's time, relative to its mean.
+    /// Standard deviation of a task's time, relative to its mean.
     pub(crate) relative_deviation: f64,
 }
 
 impl Noise {
-    /// Returns the factor of a task's mean time: approximately normally distributed around 1, never below 0.05.
+    /// Returns the factor for a task's mean time: approximately normally distributed around 1, and never below 0.05.
     ///
-    /// The sum of twelve uniform numbers has variance 1 (Irwin and Hall) and stays within six deviations.
+    /// The sum of twelve uniform numbers has variance 1 (Irwin and Hall) and stays within six standard deviations.
     pub(crate) fn factor(&self, task: u64) -> f64 {
         if self.relative_deviation == 0.0 {
             return 1.0;

@@ -1,16 +1,16 @@
 //! The exchange graph: which indices exchange data, what the copies cost, and which edges an assignment cuts. Only
-//! edges between different memories are cut; units that share a memory exchange without a copy.
+//! edges between different memories can be cut, because units that share a memory exchange data without a copy.
 //!
-//! The weight of an edge is the time of a copy of its bytes by [`LinkEstimate`], taken separately: even a small face
-//! costs the link's latency.
+//! An edge's weight is the time of one separate copy of its bytes by [`LinkEstimate`], so even a small face costs the
+//! link's latency.
 
 use crate::sched::{LinkEstimate, Neighbour, Team};
 use smallvec::SmallVec;
 
-/// Slots, each with a time in nanoseconds.
+/// List of slots, each with a copy time in nanoseconds.
 pub(super) type Links = SmallVec<[(usize, i64); 8]>;
 
-/// An edge, as seen from one end.
+/// An edge as seen from one of its ends.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::sched) struct Edge {
     /// The other end.
@@ -19,17 +19,17 @@ pub(in crate::sched) struct Edge {
     pub(super) ns: i64,
 }
 
-/// An undirected graph without loops; every edge is listed once at each end.
+/// An undirected graph without loops. Each edge is listed at both of its ends.
 #[derive(Debug)]
 pub(in crate::sched) struct Graph {
     edges: Vec<Vec<Edge>>,
-    /// Weight of a mean edge.
+    /// Mean edge weight.
     pub(super) mean: i64,
 }
 
 impl Graph {
-    /// Builds the graph from lists that may name an edge at one end or at both. If both name it, the larger number
-    /// counts; indices out of range are ignored.
+    /// Builds the graph from lists that may name an edge at one end or at both. If both ends name it, the larger byte
+    /// count is used. Indices out of range are ignored.
     pub(in crate::sched) fn new(lists: &[Vec<Neighbour>], len: usize) -> Self {
         // Large enough that no realistic weight is clipped, and small enough that the sum of all edges does not
         // overflow.
@@ -75,8 +75,8 @@ impl Graph {
         self.edges.iter().enumerate().map(of).sum()
     }
 
-    /// Returns the slots of an index's neighbours, in order, each with the exchange between the index and that slot's
-    /// memory.
+    /// Returns the slots of an index's neighbours, in order. Each slot comes with the exchange between the index and
+    /// that slot's memory.
     pub(super) fn links(&self, index: usize, slots: &[usize], team: Team) -> Links {
         let mut found: SmallVec<[usize; 8]> = self.of(index).iter().map(|edge| slots[edge.to]).collect();
         found.sort_unstable();
@@ -84,7 +84,7 @@ impl Graph {
         found.into_iter().map(|slot| (slot, self.in_memory(index, slots, team, team.memory(slot)))).collect()
     }
 
-    /// Returns the exchange between an index and others in a memory.
+    /// Returns the exchange between an index and the other indices in a memory.
     pub(in crate::sched) fn in_memory(&self, index: usize, slots: &[usize], team: Team, memory: usize) -> i64 {
         self.of(index).iter().filter(|edge| team.memory(slots[edge.to]) == memory).map(|edge| edge.ns).sum()
     }
@@ -102,14 +102,14 @@ fn unite(list: &mut Vec<Edge>, both: impl Fn(i64, i64) -> i64) {
     });
 }
 
-/// Input of the partitioning, and the measure of a partition.
+/// Input of the partitioner, and the measure of a partition's quality.
 #[derive(Clone, Copy)]
 pub(super) struct Problem<'a> {
     pub(super) graph: &'a Graph,
     pub(super) team: Team,
-    /// Time of every index on a CPU unit and on a device unit.
+    /// Time of each index on a CPU unit and on a device unit.
     pub(super) ns: &'a [[f64; 2]],
-    /// Longest time that a unit may take.
+    /// Maximum time that a unit may take.
     pub(super) limit: f64,
 }
 

@@ -4,26 +4,27 @@ use super::graph::{Edge, Problem};
 
 const NOBODY: usize = usize::MAX;
 
-/// State of an index relative to the growing part.
+/// State of a free index relative to the growing part.
 #[derive(Debug, Clone, Copy)]
 struct Near {
-    /// Exchange with the part.
+    /// Exchange between the index and the part.
     inside: i64,
-    /// Steps from the seed.
+    /// Number of steps from the seed.
     steps: usize,
 }
 
 const FAR: Near = Near { inside: 0, steps: usize::MAX };
 
-/// Gives every slot about `shares[slot]` of time, as a connected part if there is one; the last slot gets the rest.
+/// Gives every slot about `shares[slot]` of time as a part that is connected if possible. The last slot gets the rest.
 ///
-/// A part begins at the free index that exchanges most with indices already taken, so that no holes are left. It
-/// takes in the index that exchanges most with the part and, among equals, the one nearest to the seed: on a mesh
-/// this gives squares rather than strips.
+/// A part starts at the free index that exchanges most with indices already taken, so that no holes are left. It grows
+/// by the index that exchanges most with the part and, among equals, the index nearest to the seed. On a mesh this
+/// produces squares rather than strips.
 pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     let len = problem.ns.len();
     let (mut slots, mut free) = (vec![NOBODY; len], len);
-    // `taken`: each index's exchange with taken indices, of any part; `near`: candidates next to the growing part.
+    // `taken` holds each index's exchange with taken indices, of any part; `near` holds the candidates next to the
+    // growing part.
     let (mut taken, mut near) = (vec![0i64; len], vec![FAR; len]);
     let mut used: Vec<usize> = (0..shares.len()).filter(|slot| shares[*slot] > 0.0).collect();
     if used.is_empty() {
@@ -67,7 +68,7 @@ pub(super) fn grow(problem: &Problem<'_>, shares: &[f64]) -> Vec<usize> {
     slots
 }
 
-/// Returns the free index that exchanges most with taken indices; among equals the first.
+/// Returns the free index that exchanges most with taken indices; among equals, the first.
 fn seed(taken: &[i64], slots: &[usize]) -> Option<usize> {
     let free = (0..slots.len()).filter(|index| slots[*index] == NOBODY);
     free.max_by_key(|index| (taken[*index], std::cmp::Reverse(*index)))

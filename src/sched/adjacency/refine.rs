@@ -1,24 +1,24 @@
-//! Refinement of a partition by moves and swaps between neighbouring parts. This includes parts of units that share a
-//! memory: such moves cut nothing, and even out times.
+//! Refinement of a partition by moves and swaps between neighbouring parts. Parts of units that share a memory are
+//! included: moves between them cut nothing, but they even out times.
 //!
-//! Every step lowers the cut, or keeps it and evens out the times of two units, or takes work from a unit above the
-//! limit; therefore the loop ends. The number of passes is limited all the same, since most of the gain is in the
-//! first.
+//! The loop terminates because every step lowers the cut, or keeps the cut and evens out the times of two units, or
+//! takes work from a unit above the limit. The number of passes is limited nevertheless, because the first pass brings
+//! most of the gain.
 
 use super::graph::{Edge, Links, Problem};
 use std::cmp::Reverse;
 
 const MOST_PASSES: usize = 16;
 
-/// A partition: the slot of each index, and the time of each slot.
+/// A partition, with the slot of each index and the time of each slot.
 struct Parts {
     slots: Vec<usize>,
     loads: Vec<f64>,
-    /// Each index's exchange with other memories.
+    /// For each index, its exchange with other memories.
     apart: Vec<i64>,
-    /// The indices of each slot that have neighbours in other memories, unordered.
+    /// For each slot, the indices that have neighbours in other memories, in no particular order.
     rim: Vec<Vec<usize>>,
-    /// The position of an index in the rim of its slot, if it is there.
+    /// Position of each index in its slot's rim; meaningless for indices that are not in a rim.
     at: Vec<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Parts {
     }
 }
 
-/// Improves a partition until no step helps.
+/// Improves a partition until no step helps any more.
 pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     let mut parts = Parts::new(problem, slots);
     for _ in 0..MOST_PASSES {
@@ -102,8 +102,8 @@ pub(super) fn refine(problem: &Problem<'_>, slots: Vec<usize>) -> Vec<usize> {
     parts.slots
 }
 
-/// Returns, for each slot that holds neighbours of an index, how much more it would exchange within its memory if it
-/// moved there.
+/// Returns, for each slot that holds neighbours of an index, how much more the index would exchange within its memory
+/// if it moved to that slot.
 fn gains(problem: &Problem<'_>, slots: &[usize], index: usize) -> Links {
     let mut links = problem.graph.links(index, slots, problem.team);
     let own = problem.graph.in_memory(index, slots, problem.team, problem.team.memory(slots[index]));
@@ -127,7 +127,7 @@ fn shift(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) 
     true
 }
 
-/// Swaps an index with one of a neighbouring part in another memory, if a move alone would make that part take too
+/// Swaps an index with an index of a neighbouring part in another memory, if a move alone would make that part take too
 /// long.
 fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -> bool {
     let Parts { slots, loads, apart, rim, .. } = &*parts;
@@ -151,7 +151,7 @@ fn swap(problem: &Problem<'_>, parts: &mut Parts, index: usize, gains: &Links) -
             let back = near(from) - near(to);
             let joined = problem.graph.between(index, other);
             let total = gain + back - 2 * joined;
-            // Of equals, the smallest (slot, index) wins.
+            // Among equal swaps, the smallest (slot, index) wins.
             let swap = (total, Reverse((to, other)));
             if total > 0 && best.is_none_or(|best| swap > best) {
                 best = Some(swap);

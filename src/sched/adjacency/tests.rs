@@ -2,8 +2,8 @@ use super::*;
 use crate::sched::{LinkEstimate, Neighbour, Team};
 use proptest::prelude::*;
 
-/// A mesh of zones with neighbours in x and y as in NPB-MZ: each zone names its east and north neighbour, across the
-/// edges if it wraps.
+/// Returns a mesh of zones with neighbours in x and y as in NPB-MZ. Each zone names its east and north neighbours, and
+/// neighbours wrap around the edges if `wraps` is set.
 fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<Neighbour>> {
     let next = |at: usize, len: usize| if at + 1 < len { Some(at + 1) } else { (wraps && len > 2).then_some(0) };
     let zone = |index: usize| {
@@ -15,7 +15,7 @@ fn mesh(x: usize, y: usize, wraps: bool) -> Vec<Vec<Neighbour>> {
     (0..x * y).map(zone).collect()
 }
 
-/// Counts the pairs of neighbours on a mesh that an assignment separates.
+/// Counts the pairs of neighbours on a mesh that an assignment places in different memories.
 fn cut_edges(assignment: &Assignment, neighbours: &[Vec<Neighbour>], team: Team) -> i64 {
     let one_ns = LinkEstimate::default().copy_ns(1) as i64;
     Graph::new(neighbours, assignment.slots().len()).cut(assignment.slots(), team) / one_ns
@@ -33,7 +33,8 @@ fn edge_is_cut_only_between_memories() {
 #[test]
 fn pair_takes_the_larger_of_both_ends_and_sums_within_a_list() {
     let to = |index, megabytes: u64| Neighbour { index, bytes: megabytes.saturating_mul(1_000_000) };
-    // Twice to the same index, as across two faces; to itself; no bytes; to an index that does not exist.
+    // The lists name an index twice, as across two faces, the index itself, an edge of no bytes, and an index that does
+    // not exist.
     let lists = [vec![to(1, 3), to(1, 4), to(0, 9), to(2, 0), to(7, 5)], vec![to(0, 5)], vec![to(1, 2)]];
     let graph = Graph::new(&lists, 3);
     assert_eq!(
@@ -47,8 +48,8 @@ fn pair_takes_the_larger_of_both_ends_and_sums_within_a_list() {
     assert!(most.cut(&[0, 1, 1], team) > most.cut(&[0, 0, 1], team) / 2 && most.cut(&[0, 1, 1], team) > 0);
 }
 
-/// On a mesh of 8 × 8, exchanges along y cost ten times those along x. Halves of columns cut less than halves of
-/// rows, which the order of the indices suggests.
+/// On a mesh of 8 × 8, exchanges along y cost ten times as much as exchanges along x. Halves made of columns therefore
+/// cut less than halves made of rows, which the index order suggests.
 #[test]
 fn heavier_edges_are_not_cut() {
     let weights = vec![1.0; 64];
@@ -98,10 +99,10 @@ fn both(x: usize, y: usize, team: Team, speed: f64) -> [(i64, f64); 2] {
 
 #[test]
 fn squares_replace_strips_on_a_mesh() {
-    // 8 × 8 zones, 16 units of 4: half rows cut 7·8 + 8 edges; squares of 2 × 2 cut 3·8 + 3·8.
+    // For 8 × 8 zones on 16 units of 4, half rows cut 7·8 + 8 edges and squares of 2 × 2 cut 3·8 + 3·8.
     let [line, found] = both(8, 8, Team { cpus: 0, devices: 16 }, 1.0);
     assert_eq!((line, found), ((64, 4.0), (48, 4.0)));
-    // 4 units of 16: strips of two rows cut 3·8; squares of 4 × 4 cut 2·8.
+    // For 4 units of 16, strips of two rows cut 3·8 edges and squares of 4 × 4 cut 2·8.
     let [line, found] = both(8, 8, Team { cpus: 0, devices: 4 }, 1.0);
     assert_eq!((line, found), ((24, 16.0), (16, 16.0)));
 }
@@ -114,8 +115,8 @@ fn mixed_teams_cut_less_within_the_limit() {
     assert!(3 * found.0 < 2 * line.0 && found.1 <= line.1 * 1.05, "{line:?} {found:?}");
 }
 
-/// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, and the factor of González Tallada & Morancho
-/// 2024, table 4, for 64 × 1 units.
+/// Class D of BT-MZ: 32 × 32 zones whose sizes differ by a factor of 20, with the PCF that González Tallada & Morancho
+/// 2024, table 4, gives for 64 × 1 units.
 #[test]
 fn mesh_of_the_articles_is_cut_less() {
     let neighbours = mesh(32, 32, true);
@@ -148,7 +149,7 @@ fn slower_alternative_is_reverted() {
     let penalty = |assignment: &Assignment| if assignment.slots().is_sorted() { 1.0 } else { 1.2 };
     let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, penalty);
     assert!(found.slots().is_sorted(), "the 1-D answer");
-    // Without neighbours, it is `clustered-guided`.
+    // Without neighbours, `adjacency` equals `clustered-guided`.
     let workload = Workload { neighbours: None, ..workload };
     let (found, _) = settle(&mut Adjacency::default(), &workload, 1.0, |_| 1.0);
     let (line, _) = settle(&mut ClusteredGuided::default(), &workload, 1.0, |_| 1.0);

@@ -1,17 +1,17 @@
 //! Task times under load: cores that share a memory slow each other down.
 //!
-//! For every finished task it is known when it ran, and so how many units of its kind were busy meanwhile, on
-//! average. A kernel's times are kept by that number. A mean over all of them would correspond to no particular load;
-//! at the end of a time step, when one unit after the other falls idle, it would be far too low.
+//! For every finished task it is known when the task ran, and thus how many units of its kind were busy meanwhile, on
+//! average. A kernel's times are kept separately for each such number. A mean over all of them would not correspond to
+//! any actual load: at the end of a time step, when one unit after the other falls idle, it would be far too low.
 
 use crate::ids::UnitId;
 use crate::machine::UnitKind;
 use crate::sched::kernels::{KernelId, Kernels};
 
 const KINDS: usize = UnitKind::ALL.len();
-/// Maximum number of load levels per kind, for kinds with more units.
+/// Maximum number of load levels per kind; kinds with more units share levels.
 const PARTS: usize = 64;
-/// Runs needed before a mean is preferred to that of a lower load.
+/// Number of runs after which a mean is preferred to the mean at a lower load.
 const ENOUGH: u32 = 4;
 /// Length of the running mean: a run weighs at least 1/`MEMORY`.
 const MEMORY: u32 = 64;
@@ -25,9 +25,9 @@ pub(super) struct Load {
     busy: [usize; KINDS],
     in_flight: Vec<usize>,
     now_ns: u64,
-    /// Integral of busy units over time, so far.
+    /// For each kind, the integral of the number of busy units over time, so far.
     spent: [f64; KINDS],
-    /// For each unit: `spent` of its kind when its task began.
+    /// For each unit, the value of `spent` for its kind when its task began.
     began: Vec<f64>,
     by_kernel: Vec<[Vec<Mean>; KINDS]>,
 }
@@ -50,12 +50,12 @@ impl Load {
         self.began.resize(self.kinds.len(), 0.0);
     }
 
-    /// Returns the kind of a unit, once units are known.
+    /// Returns the kind of a unit; `None` until the units are known.
     pub(super) fn kind(&self, unit: UnitId) -> Option<UnitKind> {
         self.kinds.get(unit.index()).copied()
     }
 
-    /// Notes how many tasks a unit has now.
+    /// Notes how many tasks a unit holds now.
     pub(super) fn in_flight(&mut self, unit: UnitId, tasks: usize) {
         let Some(kind) = self.kind(unit) else { return };
         let before = std::mem::replace(&mut self.in_flight[unit.index()], tasks);
@@ -85,14 +85,14 @@ impl Load {
         }
         let means = &mut self.by_kernel[kernel.index()][kind as usize];
         means.resize(parts, Mean::default());
-        // A unit busy for 0.99 of the time counts as busy throughout.
+        // A unit that was busy for 0.99 of the time counts as busy throughout.
         let mean = &mut means[((part * parts as f64 + 0.01) as usize).clamp(1, parts) - 1];
         mean.runs = (mean.runs + 1).min(MEMORY);
         mean.ns += (elapsed_ns / work - mean.ns) / f64::from(mean.runs);
     }
 
-    /// Returns the time of this much work on a kind of unit at the highest load seen [`ENOUGH`] times, or seen at
-    /// all; `None` if the kernel has not run there.
+    /// Returns the time of this much work on a unit kind at the highest load that was seen [`ENOUGH`] times, or else at
+    /// the highest load seen at all. Returns `None` if the kernel has not run on that kind.
     pub(super) fn full_ns(&self, kernel: KernelId, kind: UnitKind, work: f64) -> Option<f64> {
         let parts = &self.by_kernel.get(kernel.index())?[kind as usize];
         let at_least = |runs: u32| parts.iter().rev().find(|mean| mean.runs >= runs);
@@ -119,7 +119,7 @@ mod tests {
         load.units([UnitKind::Cpu; 4].into_iter());
         let mut now_ns = 0;
         for _ in 0..8 {
-            // All four units for 400 ns, then the first alone for 100 ns.
+            // All four units are busy for 400 ns, then the first unit alone for 100 ns.
             (0..4).for_each(|unit| load.in_flight(UnitId(unit), 1));
             now_ns += 400;
             for unit in 0..4 {

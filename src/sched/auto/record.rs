@@ -1,9 +1,10 @@
-//! The recorded part of the program, which is what gets simulated.
+//! The recorded part of the program, which the simulation runs.
 //!
-//! For a program in time steps, this is one instance of its iteration space, with everything submitted between the
-//! previous instance and its last task. The instance is repeated, and the tasks of an index follow each other. For
-//! any other program it is the graph of the latest tasks: either those submitted since the last moment at which all
-//! tasks had ended, or those of the interval before that, whichever are more.
+//! For a program with time steps, the record holds one instance of its iteration space, with everything submitted after
+//! the previous instance and up to the instance's last task. The simulation repeats this instance, and the tasks of an
+//! index follow each other. For any other program, the record holds the graph of the latest tasks: either the tasks
+//! submitted since the program last had no unfinished task, or the tasks of the interval before that, whichever is
+//! larger.
 
 use crate::ids::{DataId, TaskId};
 use crate::region::Block;
@@ -15,23 +16,23 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Number of tasks remembered.
+/// Maximum number of tasks remembered.
 const MOST: usize = 8192;
-/// Number of tasks simulated, all repetitions together.
+/// Maximum number of tasks simulated, including all repetitions.
 const SIMULATED: usize = 16_384;
 /// Minimum and maximum number of repetitions of an instance.
 const REPETITIONS: (usize, usize) = (4, 24);
 
-/// The latest tasks, in the order of their submission.
+/// The latest tasks, in submission order.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     tasks: VecDeque<Recorded>,
-    /// The number of the first task in `tasks`.
+    /// Sequence number of the first task in `tasks`.
     first: usize,
     at: FxHashMap<TaskId, usize>,
     /// Number of tasks that have not ended.
     open: usize,
-    /// Numbers of the last two tasks that were submitted when all others had ended.
+    /// Sequence numbers of the last two tasks that were submitted when no other task was unfinished.
     begins: [usize; 2],
     kernels: Kernels,
 }
@@ -45,10 +46,10 @@ struct Recorded {
     kernel: (KernelId, f64),
     place: Option<Place>,
     beside: Option<Beside>,
-    /// Numbers of predecessors, which may have been forgotten.
+    /// Sequence numbers of the predecessors, some of which may have been discarded.
     after: SmallVec<[usize; 4]>,
     regions: SmallVec<[RegionUse; 4]>,
-    /// Known once the task is ready, as is `units`.
+    /// Known, like `units`, once the task is ready.
     priority: i32,
     units: Option<Arc<[bool]>>,
     ended: bool,
@@ -58,7 +59,7 @@ struct Recorded {
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) jobs: Vec<Job>,
-    /// Number of repetitions of the instance; 1 for a graph.
+    /// Number of repetitions of the instance; 1 if the program is a graph.
     pub(super) repetitions: usize,
     pub(super) regions: usize,
     pub(super) data: usize,
@@ -79,7 +80,7 @@ pub(super) struct Job {
     pub(super) uses: SmallVec<[Use; 4]>,
 }
 
-/// A [`RegionUse`] with small indices instead of ids.
+/// A [`RegionUse`] with small indices instead of IDs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Use {
     pub(super) region: u32,
@@ -152,7 +153,7 @@ impl Record {
         Some(kernel)
     }
 
-    /// Reports the tasks that have not ended to another policy.
+    /// Reports all unfinished tasks to another policy.
     pub(super) fn tell(&self, mut submitted: impl FnMut(&SubmittedTask<'_>)) {
         for task in self.tasks.iter().filter(|task| !task.ended) {
             let before = task.after.iter().filter_map(|at| self.tasks.get(at.checked_sub(self.first)?));
@@ -165,7 +166,7 @@ impl Record {
 
     /// Returns the program to simulate, or `None` if no task has been ready.
     pub(super) fn program(&self) -> Option<Program> {
-        // All tasks of a name are assumed to run on the same units.
+        // Assumes that all tasks of one name run on the same units.
         let mut units_of: FxHashMap<&str, &Arc<[bool]>> = FxHashMap::default();
         self.tasks.iter().for_each(|task| {
             task.units.iter().for_each(|units| _ = units_of.insert(&task.name, units));
@@ -201,14 +202,14 @@ impl Record {
         (!program.jobs.is_empty()).then_some(program)
     }
 
-    /// Returns the range of the latest graph's tasks.
+    /// Returns the range of tasks of the latest graph.
     fn last_graph(&self) -> std::ops::Range<usize> {
         let [before, latest] = self.begins.map(|number| number.saturating_sub(self.first));
         let end = self.tasks.len();
         if end - latest >= latest - before { latest..end } else { before..latest }
     }
 
-    /// Returns the range of the last complete instance's tasks: complete means that another instance has followed.
+    /// Returns the range of tasks of the last complete instance. An instance is complete once another one has followed.
     fn last_instance(&self) -> Option<std::ops::Range<usize>> {
         let places = self.tasks.iter().enumerate().filter_map(|(at, task)| Some((at, task.place.as_ref()?)));
         let (space, latest) =
@@ -224,13 +225,13 @@ impl Record {
 }
 
 impl Program {
-    /// Returns the number of tasks per instance; 0 for a graph, which does not recur.
+    /// Returns the number of tasks per instance; 0 for a graph, because a graph does not recur.
     pub(super) fn per_instance(&self) -> usize {
         if self.repetitions > 1 { self.jobs.len() / self.repetitions } else { 0 }
     }
 
-    /// Returns the time of every index of the only iteration space on each kind of unit in one instance, given the
-    /// time of one task; `None` if there are several spaces, or none.
+    /// Returns the time of every index of the program's only iteration space on each unit kind in one instance, given
+    /// the time of one task. Returns `None` if there are several iteration spaces, or none.
     pub(super) fn index_ns<const N: usize>(&self, takes_ns: impl Fn(&Job) -> [f64; N]) -> Option<Vec<[f64; N]>> {
         let placed = |job: &Job| job.place.as_ref().map(|place| (place.space, place.index, place.weights.len()));
         let mut once =
@@ -246,7 +247,7 @@ impl Program {
         Some(sums)
     }
 
-    /// Repeats an instance. Each task of an index comes after the previous one, and readers come after the last
+    /// Repeats an instance. Each task of an index follows the previous task of that index, and readers follow the last
     /// writer.
     fn repeat(&mut self) {
         let once = self.jobs.len();
@@ -287,7 +288,7 @@ impl Program {
     }
 }
 
-/// Small consecutive numbers for regions and data objects.
+/// Assigns small consecutive numbers to regions and data objects.
 #[derive(Default)]
 struct Numbers {
     regions: FxHashMap<(DataId, Block), u32>,

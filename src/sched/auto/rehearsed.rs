@@ -1,7 +1,7 @@
 //! A distribution that searches before its first instance, treating known times as if it had measured them.
 //!
-//! Searches try maps that no program should have to wait for. If the time of each index on both kinds of unit is
-//! known from a run under another policy, the search can take place before the first instance.
+//! A search tries maps that no program should have to wait for. If the time of each index on both unit kinds is known
+//! from a run under another policy, the search can run before the first instance.
 
 use crate::sched::fpm::{Known, SharesInUse};
 use crate::sched::{Assignment, Distribution, LowerBound, Times, Workload};
@@ -10,10 +10,10 @@ use std::sync::Arc;
 /// Maximum number of rehearsed instances.
 const MOST: usize = 250;
 
-/// Time of every index on a CPU unit and on a device.
+/// Time of each index on a CPU unit and on a device.
 pub(super) type IndexTimes = Arc<[[f64; 2]]>;
 
-/// A distribution with rehearsal; see the module documentation.
+/// A distribution that rehearses; see the module documentation.
 #[derive(Debug, Clone)]
 pub(super) struct Rehearsed<D> {
     distribution: D,
@@ -21,7 +21,7 @@ pub(super) struct Rehearsed<D> {
 }
 
 impl<D: Distribution> Rehearsed<D> {
-    /// Creates the distribution; it rehearses if the times are known.
+    /// Creates the distribution. It rehearses if `index_ns` is given.
     pub(super) fn new(distribution: D, index_ns: Option<&IndexTimes>) -> Self {
         Self { distribution, index_ns: index_ns.cloned() }
     }

@@ -1,9 +1,9 @@
-//! Simulation of a program under a policy, by measured times, to predict how long it would take.
+//! Simulation of a program under a policy, with measured times, to predict how long the program would take.
 //!
-//! Units take tasks as in the engine: the unit with fewest tasks first, and some tasks ahead. A task always takes its
-//! time under the highest load seen on its kind of unit ([`Load`]), even if fewer units are busy. Copies to a memory
-//! are made one after the other, as are copies from it to the host. Memory is never short. The model is coarse, but
-//! the same for all candidates.
+//! Units take tasks as in the engine: the unit with the fewest tasks first, and some tasks ahead. A task always takes
+//! its time under the highest load seen on its unit kind ([`Load`]), even if fewer units are busy. Copies to a memory
+//! are made one after the other, as are copies from that memory to the host. Memory never runs short. The model is
+//! coarse, but the same for all candidates.
 
 use super::load::Load;
 use super::record::{Job, Program};
@@ -14,7 +14,7 @@ use crate::sched::{Policy, ReadyTask, Sample, UnitView, View};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Returns how many tasks a unit has at once.
+/// Returns how many tasks a unit may hold at once.
 fn depth(unit: &UnitView, beside_devices: bool) -> usize {
     match unit.kind.is_device() {
         true => 3 * unit.spaces.len().max(1),
@@ -34,7 +34,7 @@ pub(super) fn run(
     let mut run = Run::new(program, units, (kernels, load), copies);
     run.tell_all(policy);
     let per_instance = program.jobs.len() / program.repetitions;
-    // Policies may run ahead with some indices, so instances need not end in order.
+    // Instances need not end in order, because policies may run ahead with some indices.
     let (half, all) = (program.repetitions / 2, program.jobs.len());
     let (mut half_ns, mut ended) = (0.0, 0);
     run.dispatch(policy);
@@ -51,7 +51,7 @@ pub(super) fn run(
 /// The memories in which a region is valid.
 #[derive(Debug, Clone, Copy)]
 struct Valid {
-    /// The number of the task end that made it so.
+    /// Number of the task end that last changed this set.
     since: usize,
     spaces: [u64; 2],
 }
@@ -83,9 +83,9 @@ struct Run<'a> {
     copies: &'a Copies,
     now: f64,
     free_at: Vec<f64>,
-    /// For each memory, when the copies to it and from it have ended.
+    /// For each memory, when the last copy to it and the last copy from it end.
     links_free_at: Vec<[f64; 2]>,
-    /// The number of unfinished predecessors of each job, and (`next`) its successors.
+    /// Number of unfinished predecessors of each job, and (`next`) its successors.
     waits: Vec<u32>,
     next: Vec<Vec<u32>>,
     queued: usize,
@@ -94,7 +94,7 @@ struct Run<'a> {
     places: Places,
 }
 
-/// The memories in which data are valid, by region and by data object.
+/// The memories in which data are valid, tracked by region and by data object.
 struct Places {
     regions: Vec<Valid>,
     data: Vec<Valid>,
@@ -106,7 +106,7 @@ impl Places {
         let lacks = |used: &&super::record::Use| {
             let (region, whole) = (&self.regions[used.region as usize], &self.data[used.data as usize]);
             let latest = if whole.since > region.since { whole } else { region };
-            // Copies made since are recorded with the region.
+            // Copies made since then are recorded with the region.
             used.reads && !latest.has(space) && !(region.since >= whole.since && region.has(space))
         };
         job.uses.iter().filter(lacks).map(|used| used.bytes).sum()
@@ -261,7 +261,7 @@ impl<'a> Run<'a> {
         policy.in_flight(UnitId(unit as u16), self.units[unit].in_flight);
     }
 
-    /// Ends the next task; returns false if none runs.
+    /// Ends the next task; returns false if no task is running.
     fn end_next(&mut self, policy: &mut dyn Policy) -> bool {
         let Some(Reverse((end, number, unit))) = self.running.pop() else { return false };
         let (number, id) = (number as usize, UnitId(unit as u16));

@@ -4,7 +4,7 @@ use crate::region::Block;
 use crate::sched::{Place, RegionUse, UnitView};
 use std::sync::Arc;
 
-/// Units of one kind, plus devices.
+/// Returns units of one kind, plus devices.
 fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
     let unit = |id: u16| {
         let (kind, space) = if id < cpus { (UnitKind::Cpu, 0) } else { (UnitKind::Gpu, id - cpus + 1) };
@@ -13,7 +13,8 @@ fn units(cpus: u16, devices: u16) -> Vec<UnitView> {
     (0..cpus + devices).map(unit).collect()
 }
 
-/// A small driver: a task given out runs for `ns` of a virtual clock. The policy is asked while units have room.
+/// A small driver in which each task given out runs for `ns` of a virtual clock. The policy is asked while units have
+/// room.
 fn drive(
     policy: &mut Auto,
     mut units: Vec<UnitView>,
@@ -24,7 +25,7 @@ fn drive(
     let mut ready: BTreeMap<TaskId, ReadyTask> = BTreeMap::new();
     let mut now_ns = 0;
     loop {
-        // One batch after the other.
+        // Batches run one after the other.
         if flying.is_empty() && ready.is_empty() {
             let Some(&(_, batch)) = waiting.front() else { return order };
             while waiting.front().is_some_and(|(_, of)| *of == batch)

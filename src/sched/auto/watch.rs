@@ -1,50 +1,52 @@
 //! Measurement of time steps: how long an instance takes under each policy that has been in charge.
 //!
-//! Simulations err; measured time steps do not. So for a program in time steps, every policy that looks good in
-//! simulation is watched for a few instances, and the fastest one stays. In a graph without an iteration space
+//! Simulated times can be wrong; measured time steps are not. So in a program with time steps, every policy that looks
+//! good in simulation is watched for a few instances, and the fastest one stays. In a graph without an iteration space
 //! nothing recurs, so there is nothing to compare.
 //!
-//! Time is that of the samples, without the intervals in which no task was open: the policy is not responsible for
-//! what a program does between its time steps.
+//! Times come from the samples' clock, without the intervals in which no task was open, because the policy is not
+//! responsible for what a program does between its time steps.
 
 use crate::sched::Sample;
 
-/// Instances that are ignored after a change of policy, because data move.
+/// Number of instances ignored after a change of policy, because data are still being moved.
 const MOVING: usize = 1;
-/// Minimum number of instances for which a policy is watched, and the maximum while each is notably faster than the
-/// previous ones.
+/// Minimum number of instances for which a policy is watched, and the maximum number while each instance is notably
+/// faster than the previous ones.
 const WATCHED: (usize, usize) = (3, 12);
-/// An instance is notably faster if it is by more than this fraction.
+/// Minimum fraction by which a notably faster instance is faster.
 const NOTABLE: f64 = 0.03;
-/// A policy stays if the best was faster by no more than this fraction.
+/// Maximum fraction by which the best policy may be faster than the present policy without replacing it.
 const ALIKE: f64 = 0.01;
-/// Watching ends early for a policy whose instance takes more than this many times that of another.
+/// Watching a policy ends early if its instances take more than this many times as long as those of another policy.
 const HOPELESS: f64 = 3.0;
-/// A chosen policy is abandoned if it takes longer than another did by more than this fraction.
+/// A chosen policy is abandoned if its instances take longer than those of another policy did by more than this
+/// fraction.
 const WORSE: f64 = 0.05;
-/// Another policy is tried if its expected time is less than this many times that of the best.
+/// Another policy is tried if its expected time is less than this many times the best policy's time.
 const PROMISING: f64 = 1.25;
 
-/// Measured instances by policy; see the module documentation.
+/// Measured instances of each policy; see the module documentation.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     /// Number of tasks per instance; 0 if nothing recurs.
     per_instance: usize,
-    /// Tasks of the present instance that have ended.
+    /// Number of tasks of the present instance that have ended.
     ended: usize,
     began_ns: u64,
-    /// Times of the instances under the policy in charge.
+    /// Times of the instances run under the policy in charge.
     instances: Vec<f64>,
-    /// Whether the policy has been judged. If so, it is still watched, always for the maximum number of instances.
+    /// Whether the policy in charge has been judged. After that it is still watched, but always for the maximum number
+    /// of instances.
     is_over: bool,
-    /// Time of an instance, by policy.
+    /// The measured time of an instance under each watched policy.
     seen: Vec<(&'static str, f64)>,
     clock: Clock,
 }
 
 impl Watch {
-    /// Sets the number of tasks per instance of the recorded program. If the program has changed, forgets the
-    /// measurements and returns true.
+    /// Sets the number of tasks per instance of the recorded program. If the number differs because the program has
+    /// changed, discards the measurements and returns true.
     pub(super) fn recurs(&mut self, per_instance: usize) -> bool {
         let is_another = std::mem::replace(&mut self.per_instance, per_instance) != per_instance;
         if is_another {
@@ -60,8 +62,8 @@ impl Watch {
         (self.ended, self.began_ns, self.is_over) = (0, self.clock.now_ns, false);
     }
 
-    /// Notes that a task has ended under this policy, and whether it was the last open one. Returns whether the
-    /// policy has been watched long enough to choose again.
+    /// Notes that a task has ended under this policy, and whether it was the last open task. Returns whether the policy
+    /// has been watched long enough to choose again.
     pub(super) fn ended(&mut self, sample: &Sample, policy: &'static str, was_last: bool) -> bool {
         self.clock.ended(sample, was_last);
         self.ended += 1;
@@ -102,12 +104,12 @@ impl Watch {
         self.seen.len() > 1
     }
 
-    /// Returns the policy to continue with: a new one that promises more than all that were watched, or the best of
-    /// these; `None` if none was watched.
+    /// Returns the policy to continue with: the most promising unwatched policy by the [`PROMISING`] limit, or else the
+    /// best watched policy (or `present`, if that is about as fast). Returns `None` if no policy was watched.
     pub(super) fn next(&self, expected: &[(&'static str, f64)], present: &'static str) -> Option<&'static str> {
         let (best, best_ns) = self.best()?;
         let is_new = |name: &str| self.seen.iter().all(|(seen, _)| *seen != name);
-        // If the simulation overestimated the time of the best policy, it probably did so for others.
+        // If the simulation overestimated the best policy's time, it probably overestimated the others' as well.
         let of_best = expected.iter().find(|(name, _)| *name == best).map_or(0.0, |(_, ns)| *ns);
         let limit = PROMISING * best_ns.max(of_best);
         let promising = expected.iter().filter(|(name, ns)| is_new(name) && *ns < limit);
@@ -121,22 +123,22 @@ impl Watch {
         self.seen.iter().copied().min_by(|one, other| one.1.total_cmp(&other.1))
     }
 
-    /// Returns the time of an instance under each watched policy, in whole nanoseconds.
+    /// Returns the time of an instance under each watched policy, rounded to whole nanoseconds.
     pub(super) fn seen_ns(&self) -> Vec<(&'static str, u64)> {
         self.seen.iter().map(|(name, ns)| (*name, *ns as u64)).collect()
     }
 
-    /// Returns the total time in which some task was open.
+    /// Returns the total time during which at least one task was open.
     pub(super) fn now_ns(&self) -> u64 {
         self.clock.now_ns
     }
 }
 
-/// A clock that runs only while some task is open.
+/// A clock that runs only while at least one task is open.
 #[derive(Debug, Default)]
 struct Clock {
     now_ns: u64,
-    /// Time of the samples' clock when the last task ended.
+    /// Reading of the samples' clock when the last task ended.
     ended_ns: u64,
     /// Whether no task has been open since then.
     rests: bool,
@@ -158,8 +160,8 @@ mod tests {
     use super::*;
     use crate::ids::{TaskId, UnitId};
 
-    /// Runs instances of two consecutive tasks on one unit, with the given times in nanoseconds; returns how often
-    /// the policy was judged.
+    /// Runs instances of two consecutive tasks on one unit, with the given times in nanoseconds. Returns how often the
+    /// policy was judged.
     fn run(watch: &mut Watch, policy: &'static str, at: &mut u64, instances: &[u64]) -> usize {
         let mut judged = 0;
         for ns in instances {

@@ -1,8 +1,8 @@
-//! Units to ask for a task, and stealing between groups. Asked are units with queued tasks, and idle ones that may
-//! steal.
+//! Selection of the units to ask for a task, and stealing between groups. Only units with queued tasks and idle units
+//! that may steal are asked.
 //!
-//! Most events change nothing for most units. If one of several units that are alike finds that queued tasks can wait
-//! for the first free unit, or that there is nothing to steal, the others are not asked until that may have changed.
+//! Most events change nothing for most units. If a unit finds that queued tasks can wait for the first free unit, or
+//! that there is nothing to steal, units identical to it are not asked until that may have changed.
 
 use super::{BottomLevel, COMPARED, Group, Known, Moment};
 use crate::ids::TaskId;
@@ -10,8 +10,8 @@ use crate::sched::{UnitSet, UnitView, View};
 use std::cmp::Reverse;
 
 impl BottomLevel {
-    /// Returns the units that may be given a task ahead and those that are idle, unless others like them have found
-    /// nothing. Returns `None` if some tasks run on only some of the units that are alike.
+    /// Returns the units that may be given a task ahead and the idle units, except units whose group has already found
+    /// nothing. Returns `None` if some tasks run on only a part of a group of identical units.
     pub(super) fn who_may_get_one(&self) -> Option<UnitSet> {
         if self.is_mixed {
             return None;
@@ -27,13 +27,15 @@ impl BottomLevel {
         Some(wanted)
     }
 
-    /// Returns whether an idle unit of a group would ask in vain, because nothing has changed since one did.
+    /// Returns whether an idle unit of a group would find no task, because nothing has changed since another unit found
+    /// none.
     pub(super) fn is_dry(&self, group: usize) -> bool {
         let still = |at: Moment| at.changes == self.changes && at.moves.is_none_or(|moves| moves == self.moves);
         !self.is_mixed && self.groups[group].dry_at.is_some_and(still)
     }
 
-    /// For an idle unit, returns a task of another group that it would end before that group finished all its work.
+    /// Returns, for an idle unit, a task of another group that the unit would end before that group finished all its
+    /// work.
     pub(super) fn steal(&mut self, unit: &UnitView, view: &View<'_>) -> Option<TaskId> {
         let (best, copies_decide) = self.best_to_steal(unit, view);
         if best.is_none() {
@@ -43,7 +45,7 @@ impl BottomLevel {
         best
     }
 
-    /// Returns that task, and whether copies decided about any candidate.
+    /// Returns the task to steal, and whether copies influenced the decision about any candidate.
     fn best_to_steal(&mut self, unit: &UnitView, view: &View<'_>) -> (Option<TaskId>, bool) {
         let own = self.group_of[unit.id.index()];
         let drain_ns = |group: &Group| (group.given_ns + group.ahead.total_ns()) / group.units.max(1);
@@ -65,7 +67,7 @@ impl BottomLevel {
                 continue;
             }
             copies_decide = true;
-            // Lower bound of the loss, whatever has to be copied.
+            // This is a lower bound of the loss, because copies can only increase it.
             if best.is_some_and(|(least, _)| here / there >= least) {
                 continue;
             }

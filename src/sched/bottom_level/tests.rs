@@ -1,7 +1,7 @@
 use super::*;
 use crate::sched::UnitView;
 
-/// Two CPU units and two devices.
+/// Returns two CPU units and two devices.
 fn units() -> Vec<UnitView> {
     let unit = |id, kind, space| UnitView { id: UnitId(id), kind, spaces: vec![SpaceId(space)], in_flight: 0 };
     let [cpu, gpu] = [UnitKind::Cpu, UnitKind::Gpu];
@@ -31,7 +31,7 @@ fn tasks_with_the_longest_path_come_first() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = known(&[("t", 1000.0, 1000.0), ("long", 9000.0, 9000.0)]);
-    // 0 and 1 have no successors; 2 is followed by a chain of two, 3 by one long task.
+    // Tasks 0 and 1 have no successors; task 2 is followed by a chain of two tasks, task 3 by one long task.
     for (id, name, after) in [(0, "t", &[][..]), (1, "t", &[]), (2, "t", &[]), (3, "t", &[])] {
         submit(&mut policy, id, name, after);
     }
@@ -88,13 +88,13 @@ fn idle_unit_steals_tasks_it_ends_before_their_owners_would() {
     let units = units();
     let view = View { units: &units, missing_bytes: &|_, _| 0 };
     let mut policy = known(&[("t", 3000.0, 1000.0)]);
-    // These tasks have bodies for the devices only.
+    // These tasks have bodies only for the devices.
     policy.group(&view);
     let to_devices = [false, false, true, true];
     (0..20).for_each(|id| policy.ready(ReadyTask::new(TaskId(id), "t", to_devices), &view));
     assert_eq!(policy.next(UnitId(0), &view), None, "the tasks do not run there");
     ready(&mut policy, 20..60, "t", &view);
-    // Each device has many times three tasks' time queued: a CPU unit takes from the end.
+    // Each device has a queue many times as long as three tasks, so a CPU unit takes tasks from the end.
     let order: Vec<u64> = std::iter::from_fn(|| policy.next(UnitId(1), &view)).map(|task| task.0).collect();
     assert!(order.len() > 5 && order.iter().all(|id| *id >= 20), "{order:?}");
     let left = policy.groups.iter().map(|group| group.ahead.total_ns()).sum::<u64>();

@@ -1,17 +1,17 @@
 //! The window of unfinished tasks, with the distance of each from the end of the graph.
 //!
-//! A task's *bottom level* is the longest path from its start to an end of the graph, in time. New tasks arrive at
-//! the end, and each may change the levels of all tasks before it. So levels are not kept up to date on every change;
-//! one pass from the last task to the first recomputes them when a part of the window has changed. While the window
-//! is small, a pass visits all tasks, and levels follow every measurement. In a large window it visits the new tasks
-//! and those before them whose levels rise because of them. It visits all tasks only if measured times have changed
-//! notably, or if a task ended while one of its predecessors had not. So the ready tasks that wait add nothing to the
-//! cost of a pass, however many there are.
+//! A task's *bottom level* is the length of the longest path from its start to an end of the graph, in time. New tasks
+//! arrive at the end of the window, and each may change the levels of all tasks before it. So levels are not updated on
+//! every change; instead, one pass from the last task to the first recomputes them when a part of the window has
+//! changed. While the window is small, a pass visits all tasks, so levels follow every measurement. In a large window,
+//! a pass visits only the new tasks and the earlier tasks whose levels rise because of them. It visits all tasks only
+//! if measured times have changed notably, or if a task ended before one of its predecessors. So the cost of a pass
+//! does not depend on the number of ready tasks waiting in the window.
 //!
 //! Invariants:
-//! 1. A task comes after all of its predecessors in the window, since it was submitted later.
-//! 2. A task that ends leaves the levels of others unchanged, because all of its predecessors have ended. If they
-//!    have not, the next pass visits all tasks.
+//! 1. A task comes after all of its predecessors in the window, because it was submitted later.
+//! 2. A task that ends leaves the levels of other tasks unchanged, because all of its predecessors have ended. If some
+//!    have not ended, the next pass visits all tasks.
 
 use crate::ids::TaskId;
 use rustc_hash::FxHashMap;
@@ -19,9 +19,9 @@ use smallvec::SmallVec;
 
 /// Levels are recomputed when 1/`PART` of the window has changed.
 const PART: usize = 16;
-/// But not for fewer changes than this.
+/// Minimum number of changes for a recomputation.
 const LEAST: usize = 8;
-/// A window of at most this many tasks is small.
+/// Maximum number of tasks in a small window.
 const SMALL: usize = 4096;
 
 /// A policy's record of unfinished tasks; see the module documentation.
@@ -31,15 +31,15 @@ pub(super) struct Window<T> {
     at: FxHashMap<TaskId, u32>,
     ended: usize,
     changes: usize,
-    /// The first node that no pass has visited.
+    /// Index of the first node that no pass has visited yet.
     first_new: usize,
     /// Whether the next pass visits all nodes.
     all: bool,
-    /// With at most this many tasks, every pass visits all.
+    /// Maximum number of tasks in a small window, in which every pass visits all tasks.
     small: usize,
-    /// Whether the window was larger than that at the last pass.
+    /// Whether the window had more than `small` tasks at the last pass.
     is_large: bool,
-    /// Bit set of the nodes before the first new one whose levels have risen in this pass. Empty between passes.
+    /// Bit set of the old nodes (those before `first_new`) whose levels have risen in this pass. Empty between passes.
     risen: Vec<u64>,
 }
 
@@ -49,15 +49,15 @@ struct Node<T> {
     /// `None` once the task has ended.
     task: Option<T>,
     after: SmallVec<[u32; 4]>,
-    /// The longest path from its end to an end of the graph.
+    /// Length of the longest path from the task's end to an end of the graph.
     behind_ns: f64,
 }
 
-/// Position of a task, valid until the next pass.
+/// A task's position, valid until the next pass.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spot(usize);
 
-/// Position of a task that is no longer in the window.
+/// Marks a task that is no longer in the window.
 const GONE: u32 = u32::MAX;
 
 impl<T> Default for Window<T> {
@@ -68,7 +68,7 @@ impl<T> Default for Window<T> {
 }
 
 impl<T> Window<T> {
-    /// Adds a submitted task with these predecessors.
+    /// Adds a newly submitted task with its predecessors.
     pub(super) fn insert(&mut self, id: TaskId, after: &[TaskId], task: T) {
         let after = after.iter().filter_map(|before| self.at.get(before).copied()).collect();
         self.at.insert(id, self.nodes.len() as u32);
@@ -81,22 +81,22 @@ impl<T> Window<T> {
         self.at.get(&id).map(|at| Spot(*at as usize))
     }
 
-    /// Returns the data kept for the task at a position.
+    /// Returns the policy's data for the task at this position.
     pub(super) fn at(&mut self, Spot(at): Spot) -> Option<&mut T> {
         self.nodes[at].task.as_mut()
     }
 
-    /// Returns the data kept for a task.
+    /// Returns the policy's data for a task.
     pub(super) fn get_mut(&mut self, id: TaskId) -> Option<&mut T> {
         self.at(self.find(id)?)
     }
 
-    /// Returns the longest path from a task's end to an end of the graph, as of the last pass.
+    /// Returns the length of the longest path from a task's end to an end of the graph, as of the last pass.
     pub(super) fn behind_ns(&self, Spot(at): Spot) -> f64 {
         self.nodes[at].behind_ns
     }
 
-    /// Removes a task that has ended.
+    /// Removes an ended task.
     pub(super) fn end(&mut self, id: TaskId) -> Option<T> {
         let at = self.at.remove(&id)? as usize;
         self.ended += 1;
@@ -106,7 +106,7 @@ impl<T> Window<T> {
         self.nodes[at].task.take()
     }
 
-    /// Notes that task times differ notably from those at the last pass.
+    /// Notes that task times differ notably from the times at the last pass.
     pub(super) fn changed(&mut self) {
         self.changes += self.nodes.len();
         self.all = true;
@@ -117,7 +117,7 @@ impl<T> Window<T> {
         self.changes >= LEAST.max(self.nodes.len() / PART)
     }
 
-    /// Returns whether levels follow notable changes only, as of the last pass.
+    /// Returns whether levels follow only notable changes, as of the last pass.
     pub(super) fn is_large(&self) -> bool {
         self.is_large
     }
@@ -153,7 +153,7 @@ impl<T> Window<T> {
         self.first_new = self.nodes.len();
     }
 
-    /// Visits a task whose successors' levels are known, and raises the levels of its predecessors.
+    /// Visits a task whose successors have final levels, and raises the levels of its predecessors.
     fn visit(
         &mut self,
         at: usize,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Runs a pass and returns the levels; checks that every changed level was reported.
+    /// Runs a pass and returns the levels. Asserts that every changed level was reported.
     fn levels(window: &mut Window<f64>) -> Vec<(u64, f64)> {
         let levels = |window: &Window<f64>| -> Vec<(u64, f64)> {
             let level = |node: &Node<f64>| Some((node.id.0, node.task? + node.behind_ns));
@@ -216,7 +216,7 @@ mod tests {
         after
     }
 
-    /// Computes the level by its definition.
+    /// Computes a task's level directly from the definition.
     fn level(graph: &[(Vec<u64>, f64)], ended: &[bool], task: usize) -> f64 {
         let successors =
             (task + 1..graph.len()).filter(|other| !ended[*other] && graph[*other].0.contains(&(task as u64)));

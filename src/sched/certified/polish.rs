@@ -6,12 +6,12 @@ use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::ops::Range;
 
-/// Limit of moves per unit. In practice there are few; the limit guarantees an end.
+/// Maximum number of moves per unit. In practice few are needed; the limit guarantees termination.
 const MOVES_A_UNIT: usize = 8;
-/// Passes over the border between memories.
+/// Number of passes over the border between memories.
 const PASSES: usize = 4;
 
-/// Time of each unit.
+/// Total time of each unit.
 pub(super) struct Loads<'a> {
     team: Team,
     ns: &'a [[f64; 2]],
@@ -42,7 +42,7 @@ impl<'a> Loads<'a> {
         slots.min_by(|one, other| self.loads[*one].total_cmp(&self.loads[*other]))
     }
 
-    /// Gives an index to the least busy of these units.
+    /// Gives an index to the least busy of these units and returns that unit.
     pub(super) fn give_to_least_busy(&mut self, index: usize, slots: Range<usize>) -> usize {
         self.least_busy(slots).map_or(0, |slot| self.give(index, slot))
     }
@@ -53,15 +53,15 @@ impl<'a> Loads<'a> {
     }
 }
 
-/// A change that shortens the longest unit. Ordered by the later end of the two units afterwards, then by the order
-/// of the candidates: the other unit, the index, and the index returned in exchange, if any.
+/// A change that shortens the longest unit. Changes are ordered by the later end of the two units after the change,
+/// then by the order of the candidates: the other unit, the index, and the index returned in exchange, if any.
 type Change = (f64, (usize, usize, Option<usize>));
 
-/// Candidates for the index returned in exchange: the indices of a unit, ordered by their time on the other unit.
+/// Candidates for the index returned in exchange: the indices of one unit, sorted by their time on the other unit.
 struct Returns {
     /// Time on the other unit, time on this unit, and the index's position.
     indices: Vec<(f64, f64, usize)>,
-    /// The largest time on this unit among the indices up to this one.
+    /// Running maximum of the indices' times on this unit.
     most_here: Vec<f64>,
 }
 
@@ -78,8 +78,8 @@ impl Returns {
         Self { indices, most_here }
     }
 
-    /// Offers each candidate that may leave both units below `limit`, which the offer may lower. `gives` is the load
-    /// of the one unit without the index it gives away; `gets` is the load of the other with it.
+    /// Offers each candidate that may leave both units below `limit`, which the offer may lower. `gives` is the first
+    /// unit's load without the index that it gives away; `gets` is the other unit's load with that index.
     fn offer(&self, gives: f64, gets: f64, mut limit: f64, mut offer: impl FnMut(f64, usize) -> f64) {
         let even = self.indices.partition_point(|(there, here, _)| gives + there < gets - here);
         for (there, here, at) in &self.indices[even..] {
@@ -97,7 +97,7 @@ impl Returns {
     }
 }
 
-/// Shortens the longest unit by moves and swaps with the least busy unit of each kind, while that helps.
+/// Shortens the longest unit by moves to and swaps with the least busy unit of each kind, as long as that helps.
 pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
     let mut of = vec![Vec::new(); loads.team.len()];
     slots.iter().enumerate().for_each(|(index, slot)| of[*slot].push(index));
@@ -136,7 +136,8 @@ pub(super) fn shorten(slots: &mut [usize], loads: &mut Loads<'_>) {
     }
 }
 
-/// Moves indices to the memory with which they exchange most, while every unit stays within `slack` of the longest.
+/// Moves indices to the memory with which they exchange most data, while every unit stays within `slack` of the
+/// longest.
 pub(super) fn join(slots: &mut [usize], loads: &mut Loads<'_>, neighbours: &[Vec<Neighbour>], slack: f64) {
     let (graph, team) = (Graph::new(neighbours, slots.len()), loads.team);
     let limit = loads.longest().1 * (1.0 + slack);

@@ -1,11 +1,11 @@
-//! Shares of the kinds of unit in an iteration space, and the resulting lower bound.
+//! Shares of an iteration space for each unit kind, and the lower bound that follows from them.
 //!
-//! With divisible indices the optimum is known: those that gain most from a device go there, until CPU units and
-//! devices end together. With indivisible ones the time is no less.
+//! With divisible indices the optimum is known: the indices that gain most from a device go to devices, until CPU units
+//! and devices end at the same time. Indivisible indices cannot take less time.
 
 use crate::sched::Team;
 
-/// Gains within this factor count as equal, so that noise does not scatter the indices.
+/// Gains within this factor count as equal, so that measurement noise does not scatter the indices.
 const ALIKE: f64 = 1.25;
 
 /// The time of a map, with a lower bound for all maps.
@@ -18,12 +18,12 @@ const ALIKE: f64 = 1.25;
 pub struct LowerBound {
     /// Time of the unit that took longest, in nanoseconds.
     pub longest_ns: u64,
-    /// The lower bound, in nanoseconds.
+    /// Lower bound on the time of any map, in nanoseconds.
     pub least_ns: u64,
 }
 
 impl LowerBound {
-    /// Returns the fraction by which the map may be longer than the best.
+    /// Returns the maximum fraction by which the map's time may exceed the optimum.
     pub fn gap(&self) -> f64 {
         if self.least_ns == 0 {
             return 0.0;
@@ -38,7 +38,7 @@ impl std::fmt::Display for LowerBound {
     }
 }
 
-/// Returns the indices in the order in which they go to devices.
+/// Returns the indices in the order in which they are given to devices.
 fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     let gain = |index: usize| key(ns[index][0] / ns[index][1]);
     let mut order: Vec<usize> = (0..ns.len()).collect();
@@ -46,8 +46,8 @@ fn order(ns: &[[f64; 2]], key: impl Fn(f64) -> f64) -> Vec<usize> {
     order
 }
 
-/// Returns for each index whether it goes to a device: the first ones of the order, such that the kinds end together
-/// as nearly as whole indices allow.
+/// Returns, for each index, whether it goes to a device. Takes indices from the front of the order until the two kinds
+/// end at the same time, as closely as whole indices allow.
 pub(super) fn on_device(ns: &[[f64; 2]], team: Team) -> Vec<bool> {
     let mut on_device = vec![team.cpus == 0; ns.len()];
     if team.cpus == 0 || team.devices == 0 {
@@ -66,8 +66,8 @@ pub(super) fn on_device(ns: &[[f64; 2]], team: Team) -> Vec<bool> {
     on_device
 }
 
-/// Returns a time that no map falls below: the larger of the optimum with divisible indices, and the longest index on
-/// the kind where it is shortest.
+/// Returns a lower bound on the time of any map: the larger of the optimum with divisible indices and the longest index
+/// on the kind where it takes least.
 pub(super) fn least_ns(ns: &[[f64; 2]], team: Team) -> f64 {
     let longest = |shortest: &dyn Fn(&[f64; 2]) -> f64| ns.iter().map(shortest).fold(0.0, f64::max);
     match (team.cpus, team.devices) {
@@ -79,7 +79,7 @@ pub(super) fn least_ns(ns: &[[f64; 2]], team: Team) -> f64 {
             for index in order(ns, |gain| gain) {
                 let [on_cpu, on_device] = [ns[index][0] / cpus, ns[index][1] / devices];
                 if taken + on_device >= left - on_cpu {
-                    // A part of this index, such that both kinds end together.
+                    // Only a part of this index goes to devices, so that both kinds end at the same time.
                     let part = ((left - taken) / (on_cpu + on_device)).clamp(0.0, 1.0);
                     taken += part * on_device;
                     left -= part * on_cpu;

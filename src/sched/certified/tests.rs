@@ -2,7 +2,7 @@ use super::*;
 use crate::sched::{Neighbour, Team};
 use proptest::prelude::*;
 
-/// Runs until the distribution is steady, on units whose time is weight divided by speed.
+/// Runs until the distribution is steady, on units where an index takes its weight divided by the unit's speed.
 fn settle(workload: &Workload<'_>, speed: f64) -> (Certified, Assignment, f64) {
     let mut distribution = Certified::default();
     let mut assignment = distribution.assign(workload, None);
@@ -69,7 +69,8 @@ fn edge_cases_are_assigned_completely() {
 }
 
 proptest! {
-    /// For few indices: the best of all maps is no less than the bound, and the map found is within twice the best.
+    /// For few indices, checks that the best of all maps takes no less than the bound, and the map found at most twice
+    /// the best.
     #[test]
     fn bound_is_below_the_best_of_all_maps(
         ns in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 1..7),

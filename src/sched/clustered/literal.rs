@@ -1,24 +1,24 @@
-//! `clustered-guided:literal`: the states of González Tallada & Morancho 2024, §4.5 and figure 8, as printed.
+//! `clustered-guided:literal`: the states of González Tallada & Morancho 2024, §4.5 and figure 8, exactly as printed.
 //!
-//! Differences from the default search (`search.rs`), which explain why that is the default:
-//! - INC and DEC are two numbers that begin at N/2 and are halved before each move in their direction. Together the
-//!   moves to one side come to less than N/2. So the pivot, which begins at N_cpu, does not pass N_cpu + N/2 before
-//!   INC is 1 and moves it by one index each time; nor does it return to where a wrong first move led it away from.
-//! - After every MOVE both clusters are balanced, by one pass of figure 8: a unit whose work differs from the mean by
-//!   more than TH takes or gives indices at its end until it has passed the mean; the last unit keeps the rounding
-//!   error.
-//! - The last layout is kept, not the best.
+//! The literal search differs from the default search (`search.rs`) as follows, which is why it is not the default:
+//! - INC and DEC are two numbers that begin at N/2 and are halved before each move in their direction. All moves to one
+//!   side add up to less than N/2. So the pivot, which begins at N_cpu, cannot pass N_cpu + N/2 until INC is 1 and
+//!   moves it by one index each time; nor does the pivot return to the place from which a wrong first move led it away.
+//! - After every MOVE, both clusters are balanced by one pass of figure 8: a unit whose work differs from the mean by
+//!   more than TH takes or gives indices at its end until its work has passed the mean; the last unit keeps the
+//!   rounding error.
+//! - The last layout is kept, not the best one.
 //!
-//! We read the sources as follows where they are silent or disagree: the pivot moves away from the cluster that takes
-//! longer (the article; the slide has the sign reversed); TH is a twentieth of the mean; INC and DEC stay at 1; the
-//! search ends after 4·log₂(N) instances in any case (the article expects fewer); every unit of a cluster with enough
-//! indices keeps one.
+//! Where the sources are silent or disagree, we read them as follows: the pivot moves away from the cluster that takes
+//! longer (as in the article; the slide has the sign reversed); TH is a twentieth of the mean; INC and DEC stay at 1
+//! once they reach it; the search ends after 4·log₂(N) instances in any case (the article expects fewer); every unit of
+//! a cluster with enough indices keeps at least one index.
 
 use super::search::Layout;
 use super::{State, limit};
 use crate::sched::{Assignment, Chunks, Distribution, Times, Workload};
 
-/// TH, relative to the mean of a cluster's units.
+/// TH, as a fraction of the mean over a cluster's units.
 const TH: f64 = 0.05;
 
 /// The `clustered-guided:literal` distribution; see the module documentation.
@@ -32,12 +32,12 @@ const TH: f64 = 0.05;
 #[derive(Debug, Clone)]
 pub struct ClusteredGuidedLiteral {
     state: State,
-    /// The state whose instance the probe repeats.
+    /// The state whose instance is repeated by the probe.
     probed: State,
     layout: Layout,
     inc: usize,
     dec: usize,
-    /// Whether the last move was to the right; `None` before the first.
+    /// Whether the last move was to the right; `None` before the first move.
     went_right: Option<bool>,
     instances: u32,
 }
@@ -78,7 +78,7 @@ impl ClusteredGuidedLiteral {
         self.state = State::Move;
     }
 
-    /// The transition to BALANCE: balances both clusters, each by one pass.
+    /// The transition to BALANCE: balances each cluster by one pass.
     fn balance(&mut self, workload: &Workload<'_>, times: &Times) {
         let (cpus, devices) = self.layout.chunks.split_at(workload.team.cpus);
         let mut chunks = pass(cpus, &times.index_ns);
@@ -88,7 +88,7 @@ impl ClusteredGuidedLiteral {
     }
 }
 
-/// Returns whether there is only one kind of unit: no pivot to move, only chunks to balance.
+/// Returns whether there is only one unit kind, and thus no pivot to move but only chunks to balance.
 fn is_one_cluster(workload: &Workload<'_>) -> bool {
     workload.team.cpus == 0 || workload.team.devices == 0
 }

@@ -1,16 +1,17 @@
-//! The pivot search: a bracket that is halved, and the best layout so far.
+//! The pivot search: halves a bracket around the pivot and keeps the best layout so far.
 
 use super::limit;
 use crate::sched::balance::balanced_chunks;
 use crate::sched::static_chunks::clustered_chunks;
 use crate::sched::{Chunks, Times, Workload};
 
-/// If the balanced times of the clusters differ by more than this fraction, the pivot moves without balancing first.
+/// If the balanced times of the two clusters differ by more than this fraction, the pivot moves without balancing
+/// first.
 const WRONG_ANYWAY: f64 = 0.05;
-/// Times that differ by less than this fraction are equal.
+/// Times that differ by less than this fraction count as equal.
 const EQUAL: f64 = 0.01;
 
-/// Chunks on both sides of a pivot.
+/// The chunks on both sides of a pivot.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Layout {
     pub(super) pivot: usize,
@@ -24,7 +25,7 @@ impl Layout {
         Self { pivot, chunks: clustered_chunks(workload.len(), pivot, workload) }
     }
 
-    /// Returns the optimal chunks for these times, with the longest time of each cluster.
+    /// Returns the optimal chunks for the given times, and the longest time of each cluster.
     fn balanced(workload: &Workload<'_>, pivot: usize, times: &Times, speeds: &[f64]) -> (Self, [f64; 2]) {
         let work: Vec<f64> = times.index_ns.iter().zip(&times.slot).map(|(ns, slot)| ns * speeds[*slot]).collect();
         let (cpus, devices) = speeds.split_at(workload.team.cpus);
@@ -37,7 +38,7 @@ impl Layout {
     }
 }
 
-/// Restricts the pivot so that a cluster without units gets nothing.
+/// Limits the pivot so that a cluster without units gets no index.
 fn clamp(workload: &Workload<'_>, pivot: usize) -> usize {
     match (workload.team.cpus, workload.team.devices) {
         (0, _) => 0,
@@ -46,7 +47,7 @@ fn clamp(workload: &Workload<'_>, pivot: usize) -> usize {
     }
 }
 
-/// The conclusion from a probe.
+/// The result of evaluating a probe.
 pub(super) enum Found {
     Balance(Layout),
     Move(usize),
@@ -64,16 +65,17 @@ pub(super) struct Search {
     tried: Vec<usize>,
     /// The measured time of each layout.
     measured: Vec<(f64, Layout)>,
-    /// Expected times of other layouts, computed from the times of the same indices on the same kind of unit.
+    /// Expected times of other layouts, computed from times of the same indices on the same unit kind.
     computed: Vec<(f64, Layout)>,
-    /// Whether no pivot is left to try: layouts computed to be better than all measured ones are now measured.
+    /// Whether no pivot is left to try. Layouts that are expected to be better than all measured ones are then
+    /// measured.
     closing: bool,
     instances: u32,
     limit: u32,
 }
 
 impl Search {
-    /// Starts a search over all pivots, with this many instances already assigned.
+    /// Starts a search over all pivots, when this many instances have already been assigned.
     pub(super) fn new(workload: &Workload<'_>, instances: u32) -> Self {
         let (left, right) = (clamp(workload, 0), clamp(workload, workload.len()));
         let (measured, computed) = (Vec::new(), Vec::new());
@@ -90,12 +92,12 @@ impl Search {
         self.instances > self.limit
     }
 
-    /// Returns the best measured layout; expected times do not count.
+    /// Returns the best measured layout, ignoring expected times.
     pub(super) fn best(&self) -> Option<Layout> {
         least(&self.measured).map(|(_, layout)| layout.clone())
     }
 
-    /// Records a measured time, which replaces any expected one.
+    /// Records a measured time, replacing the expected time if there is one.
     fn measure(&mut self, longest: f64, layout: &Layout) {
         for seen in [&mut self.measured, &mut self.computed] {
             seen.retain(|(_, other)| other != layout);
@@ -111,8 +113,8 @@ impl Search {
         }
     }
 
-    /// Ends the search when no pivot is left: with the best layout, or after measuring one that is expected to be
-    /// better.
+    /// Ends the search when no pivot is left. Returns the best layout, or first a layout to measure because it is
+    /// expected to be better.
     fn close(&mut self) -> Found {
         let best = least(&self.measured).cloned().unwrap_or_default();
         match least(&self.computed) {

@@ -3,7 +3,7 @@ use crate::sched::balance::balanced_chunks;
 use crate::sched::{Chunks, Team};
 use proptest::prelude::*;
 
-/// A machine on which an index takes its weight divided by the speed of the unit.
+/// A machine on which an index takes its weight divided by the unit's speed.
 struct World {
     team: Team,
     weights: Vec<f64>,
@@ -46,7 +46,7 @@ impl World {
         pivots.map(of).fold(f64::INFINITY, f64::min)
     }
 
-    /// Runs until STEADY; returns the states, the pivots and the final assignment.
+    /// Runs until STEADY. Returns the states, the pivots and the final assignment.
     fn search(&self, scheduler: &mut ClusteredGuided) -> (Vec<State>, Vec<usize>, Assignment) {
         let (mut states, mut pivots) = (Vec::new(), Vec::new());
         let mut assignment = scheduler.assign(&self.workload(), None);
@@ -67,8 +67,8 @@ fn bound(len: usize) -> usize {
 
 #[test]
 fn states_follow_each_other_as_in_the_articles() {
-    // 64 indices of equal size, 2 CPU units and 1 device three times as fast: the CPU units should get 26 or 25 of
-    // 64.
+    // There are 64 indices of equal size, 2 CPU units and a device that is three times as fast, so the CPU units should
+    // get 26 or 25 of the 64.
     let world = World::new(2, 1, 3.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuided::default();
     let (states, pivots, assignment) = world.search(&mut scheduler);
@@ -88,7 +88,7 @@ fn states_follow_each_other_as_in_the_articles() {
     assert!([25, 26].contains(&scheduler.pivot()), "{}", scheduler.pivot());
 }
 
-/// No layout is chosen on the strength of a computed time alone.
+/// No layout may be chosen because of a computed time alone.
 #[test]
 fn only_measured_layouts_can_win() {
     let world = World::new(4, 1, 6.0, (1..=60).map(|n| f64::from(n % 7 + 1)).collect());
@@ -105,7 +105,7 @@ fn only_measured_layouts_can_win() {
 
 #[test]
 fn literal_search_cycles_and_halves_its_moves() {
-    // 64 indices, 2 CPU units, a device three times as fast: the CPU units should get 26 or 25 of 64.
+    // There are 64 indices, 2 CPU units and a device that is three times as fast, so the CPU units should get 26 or 25.
     let world = World::new(2, 1, 3.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuidedLiteral::default();
     let mut assignment = scheduler.assign(&world.workload(), None);
@@ -115,11 +115,11 @@ fn literal_search_cycles_and_halves_its_moves() {
         let times = world.run(&assignment);
         assignment = scheduler.assign(&world.workload(), Some(&times));
     }
-    // INIT and its probe; then MOVE, PROBE, BALANCE, PROBE each. INC is 16, then 8; 26 is one too many, and DEC is
-    // 16.
+    // INIT and its probe come first, then MOVE, PROBE, BALANCE, PROBE for each move. INC is 16, then 8; a pivot of 26
+    // is one too far, and DEC is 16.
     assert_eq!(pivots[..11], [2, 2, 18, 18, 18, 18, 26, 26, 26, 26, 10], "{pivots:?}");
     assert!(pivots.len() <= bound(64), "{} instances", pivots.len());
-    // As printed, it cannot pass N_cpu + N/2 before INC is 1.
+    // As printed, the pivot cannot pass N_cpu + N/2 before INC is 1.
     let world = World::new(8, 1, 1.0, vec![1.0; 64]);
     let mut scheduler = ClusteredGuidedLiteral::default();
     let mut assignment = scheduler.assign(&world.workload(), None);
@@ -138,7 +138,7 @@ fn literal_search_cycles_and_halves_its_moves() {
 
 #[test]
 fn unequal_indices_are_balanced_within_a_cluster() {
-    // The CPU units' weights rise steeply: equal chunks are far from equal work.
+    // The CPU units' weights rise steeply, so equal chunks are far from equal work.
     let world = World::new(2, 1, 2.0, (1..=32).map(f64::from).collect());
     let mut scheduler = ClusteredGuided::default();
     let (states, _, assignment) = world.search(&mut scheduler);
@@ -148,25 +148,25 @@ fn unequal_indices_are_balanced_within_a_cluster() {
 
 #[test]
 fn edge_cases_reach_the_optimum() {
-    // Only one unit: there is nothing to search for.
+    // There is only one unit, so there is nothing to search for.
     for (cpus, devices) in [(1, 0), (0, 1)] {
         let mut scheduler = ClusteredGuided::default();
         let world = World::new(cpus, devices, 1.0, vec![1.0; 5]);
         assert_eq!(scheduler.assign(&world.workload(), None).slots(), [0; 5]);
         assert!(scheduler.is_steady());
     }
-    // No indices.
+    // There are no indices.
     let world = World::new(2, 1, 1.0, Vec::new());
     let mut scheduler = ClusteredGuided::default();
     assert!(scheduler.assign(&world.workload(), None).slots().is_empty() && scheduler.is_steady());
-    // One kind only: no pivot to move, but chunks to balance.
+    // There is only one kind, so there is no pivot to move, but there are chunks to balance.
     for (cpus, devices) in [(3, 0), (0, 3)] {
         let world = World::new(cpus, devices, 1.0, vec![3.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
         let (states, _, assignment) = world.search(&mut ClusteredGuided::default());
         assert_eq!(states, [State::Init, State::Probe, State::Balance, State::Probe]);
         assert_eq!(world.longest(&assignment), world.best());
     }
-    // Fewer indices than CPU units, fewer than units, and a single one.
+    // There are fewer indices than CPU units, fewer than units, or only one.
     for (cpus, devices, len) in [(5, 1, 3), (2, 4, 3), (1, 1, 1), (4, 4, 1)] {
         let world = World::new(cpus, devices, 2.0, vec![1.0; len]);
         let (states, _, assignment) = world.search(&mut ClusteredGuided::default());
@@ -248,8 +248,8 @@ proptest! {
         prop_assert!(assignment.slots().is_sorted() && assignment.slots().len() == world.weights.len());
         let (found, best) = (world.longest(&assignment), world.best());
         prop_assert!(found <= 1.05 * best, "{} instead of {}", found, best);
-        // No oscillation: the pivot never returns to a place it has left, except the last time, when the layout
-        // computed to be best is measured.
+        // The search does not oscillate: the pivot never returns to a place it has left, except at the end, when the
+        // layout that is expected to be best is measured.
         let mut left = pivots;
         left.dedup();
         let last = left.pop();

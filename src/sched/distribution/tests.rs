@@ -4,7 +4,7 @@ use crate::machine::UnitKind;
 use crate::sched::{Assignment, Beside, ClusteredGuided, Place, Static, Times, UnitView, Workload};
 use std::sync::Arc;
 
-/// Gives all indices to one slot: the number of measured instances, modulo the number of slots.
+/// Gives all indices to one slot, namely the number of measured instances modulo the number of slots.
 #[derive(Clone, Debug, Default)]
 struct Turns {
     measured: Vec<Vec<f64>>,
@@ -157,7 +157,7 @@ fn searching_distribution_delays_an_instance_until_the_previous_ends() {
     bench.ready(5, Some((1, 2)), &[true; 2]);
     bench.ready(6, Some((0, 2)), &[true; 2]);
     assert_eq!((bench.next(0), bench.next(0)), (Some(5), Some(6)));
-    // Steady now: nothing waits.
+    // The distribution is steady now, so no task waits.
     bench.ready(7, Some((0, 3)), &[true; 2]);
     assert_eq!(bench.next(0), Some(7));
     let (measured, counts) = (&bench.policy.spaces[&0], bench.policy.affinity().unwrap());
@@ -167,7 +167,7 @@ fn searching_distribution_delays_an_instance_until_the_previous_ends() {
 
 #[test]
 fn no_task_is_held_back_forever() {
-    // Index 1 never has a task: every instance is decided only because all units are idle.
+    // Index 1 never has a task, so every instance is decided only because all units are idle.
     let mut bench = Bench::new(Turns { enough: 3, ..Turns::default() }, &[CPU, CPU], 2);
     for instance in 0..8 {
         bench.ready(instance, Some((0, instance)), &[true; 2]);

@@ -1,16 +1,15 @@
-//! The choice of the map that `dynamic` keeps: the maps of the first instances of every iteration space, and their
-//! times.
+//! Choice of the map that `dynamic` keeps, based on the maps and times of each iteration space's first instances.
 //!
-//! Nothing is decided before the first task of a later instance is ready. Then the best of the complete maps is
-//! locked; a map is complete if every index has run under it and no task of it is under way. If none is complete, no
-//! map is locked for that space, and every index stays where it ran last.
+//! The choice is made when the first task of a later instance becomes ready. At that point the best complete map is
+//! locked; a map is complete if every index has run under it and none of its tasks is unfinished. If no map is
+//! complete, none is locked for that space, and every index stays on the unit that last ran it.
 
 use crate::ids::UnitId;
 use crate::sched::Place;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// The maps of the first instances of all spaces.
+/// The maps of the first instances of each iteration space.
 #[derive(Debug)]
 pub(super) struct Memo {
     instances: u64,
@@ -31,7 +30,7 @@ struct Instance {
 }
 
 impl Instance {
-    /// Returns the time of the longest unit, if the instance is complete.
+    /// Returns the time of the longest unit; `None` if the instance is incomplete.
     fn longest_ns(&self) -> Option<f64> {
         let complete = self.under_way == 0 && !self.units.is_empty() && self.units.iter().all(Option::is_some);
         complete.then(|| self.unit_ns.values().copied().fold(0.0, f64::max))
@@ -39,17 +38,17 @@ impl Instance {
 }
 
 impl Memo {
-    /// Compares this many instances; 0 means that the comparison never ends.
+    /// Creates a comparison of this many instances; 0 means that the comparison never ends.
     pub(super) fn new(instances: u64) -> Self {
         Self { instances: if instances == 0 { u64::MAX } else { instances }, spaces: FxHashMap::default() }
     }
 
-    /// Returns whether an instance comes after those that are compared.
+    /// Returns whether an instance comes after all compared instances.
     pub(super) fn is_past(&self, instance: u64) -> bool {
         instance >= self.instances
     }
 
-    /// Notes that a task is ready; the first one of a later instance locks the map.
+    /// Notes that a task is ready. The first task of a later instance locks the map.
     pub(super) fn arrived(&mut self, place: &Place) {
         if !self.is_past(place.instance) {
             return;
@@ -62,7 +61,7 @@ impl Memo {
         }
     }
 
-    /// Returns the unit that an index is locked to.
+    /// Returns the unit to which an index is locked, if any.
     pub(super) fn unit_of(&self, space: u64, index: usize) -> Option<UnitId> {
         match self.spaces.get(&space)? {
             Space::Locked(units) => *units.get(index)?,
@@ -70,7 +69,7 @@ impl Memo {
         }
     }
 
-    /// Notes that a task goes to `unit`, which has its index.
+    /// Notes that a task goes to `unit`, which owns the task's index.
     pub(super) fn given(&mut self, place: &Place, unit: UnitId) {
         if self.instances == u64::MAX || self.is_past(place.instance) {
             return;

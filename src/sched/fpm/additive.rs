@@ -1,15 +1,15 @@
-//! Check that the energies of single units add up to that of all units together.
+//! A check that the energies of single units add up to the energy of all units running together.
 
 use super::{FpmError, Profile};
 
 /// Checks whether profiles of dynamic energy that were measured one unit at a time are valid for units that run
-/// together: their sum must equal the energy of all units in parallel, on average within the fraction `tolerance`.
+/// together: on average, their sum must equal the energy of all units in parallel within the fraction `tolerance`.
 /// Returns the average relative difference.
 ///
-/// `parallel` is the energy of all units when each does a share of the given size.
+/// `parallel` is the energy of all units when each unit runs a share of the given size.
 ///
 /// # Errors
-/// [`FpmError::NoUnits`]; [`FpmError::NotAdditive`], with the size where they differ most.
+/// [`FpmError::NoUnits`]; [`FpmError::NotAdditive`], with the size at which the difference is largest.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, additive};

@@ -1,11 +1,11 @@
 //! Balanced shares: all units end together, as nearly as whole sizes allow.
 //!
-//! If times never fall, balanced shares are the fastest. They are found by bisection over the end time, using each
-//! unit's largest share within that time (Zhong et al. 2015).
+//! If times never fall, balanced shares are the fastest. They are found by bisection over the end time, with each unit
+//! taking the largest share that it completes by then (Zhong et al. 2015).
 
 use super::{FpmError, Profile, Shares, profile};
 
-/// Shares out `n` so that the last unit ends as early as possible, by times that never fall.
+/// Divides `n` so that the last unit ends as early as possible. Times must never fall.
 ///
 /// # Errors
 /// [`FpmError::NoUnits`]; [`FpmError::Falls`] if a time falls.
@@ -26,7 +26,7 @@ pub fn balance(profiles: &[Profile], n: u64) -> Result<Shares, FpmError> {
     if let Some((profile, size)) = profiles.iter().find_map(|profile| Some((profile, profile.first_fall()?))) {
         return Err(FpmError::Falls { unit: profile.unit().to_owned(), size });
     }
-    // Sums of sizes up to 2^53 each fit, since there are fewer than 2^11 units.
+    // The sum does not overflow: each size is at most 2^53, and there are fewer than 2^11 units.
     let within = |time: f64| profiles.iter().map(move |profile| profile.largest_within(time, n));
     let alone = profiles.iter().map(|profile| profile.at(n));
     let (mut too_early, mut late_enough) = (-1.0, alone.fold(f64::INFINITY, f64::min));
@@ -43,7 +43,7 @@ pub fn balance(profiles: &[Profile], n: u64) -> Result<Shares, FpmError> {
     while left > 0 {
         let next = |unit: usize| profiles[unit].at(d[unit] + 1);
         let unit = (0..d.len()).min_by(|one, other| next(*one).total_cmp(&next(*other))).unwrap_or(0);
-        // Takes at once all sizes that take no longer than that: times may be constant over a range.
+        // Takes all sizes up to that time at once, because times may be constant over a range.
         let more = (profiles[unit].largest_within(next(unit), d[unit] + left) - d[unit]).clamp(1, left);
         d[unit] += more;
         left -= more;

@@ -1,8 +1,8 @@
-//! Sets of small numbers, with sums computed by shifting words.
+//! Sets of small integers, whose sums are computed by shifting words.
 
 use std::ops::RangeInclusive;
 
-/// A set of numbers from 0 to a fixed largest one.
+/// A set of integers from 0 to a fixed maximum.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bits {
     words: Vec<u64>,
@@ -26,7 +26,7 @@ impl Bits {
         number <= self.largest && self.words[number / 64] >> (number % 64) & 1 == 1
     }
 
-    /// Adds all numbers of `other`, each increased by `by`.
+    /// Adds every number in `other`, increased by `by`.
     fn include_shifted(&mut self, other: &Self, by: usize) {
         let (words, bits) = (by / 64, by % 64);
         if words >= self.words.len() {
@@ -40,8 +40,8 @@ impl Bits {
         }
     }
 
-    /// Adds all sums of a number in `others` and one in `range`, up to the largest; takes as many steps as the
-    /// range's length has bits.
+    /// Adds every sum of a number in `others` and a number in `range`, up to the maximum. The number of steps is the
+    /// number of bits in the range's length.
     pub(super) fn include_sums(&mut self, others: &Self, range: RangeInclusive<usize>) {
         let (first, len) = (*range.start(), range.end() + 1 - range.start());
         let mut spread = others.clone();

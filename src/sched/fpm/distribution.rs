@@ -1,40 +1,41 @@
 //! `fpm`: shares of an iteration space from functional performance models, which are learned at run time or known in
 //! advance.
 //!
-//! Size is the sum of weights. Each unit has a profile of time and, if its energy is known, one of energy. Without
-//! known profiles the first instance is shared out equally, which gives each unit a point. Shares are computed from
-//! the points; running them gives further points where they matter, and so on until the shares no longer change
-//! (partial functional performance models: Zhong et al. 2015). Units get consecutive indices, in the order of slots.
+//! The size of a share is its sum of weights. Each unit has a time profile and, if its energy is known, an energy
+//! profile. Without known profiles, the first instance is divided equally, which gives each unit's profile a first
+//! point. Shares are then computed from the points. Running these shares adds further points where they matter, and
+//! this repeats until the shares no longer change (partial functional performance models: Zhong et al. 2015). Units get
+//! consecutive indices, in slot order.
 //!
 //! The search ends when the shares do not change, or have not improved for [`PATIENCE`] instances; the best measured
-//! shares stay. Before it ends, the unit with the smallest share, if that is hardly anything, is left out once: only
-//! then do the profiles of the others show how much it slows them down by sharing memory, links or even cores. Later
-//! instances refine the profiles. If they are longer or shorter than expected by more than [`DRIFT`], several times
-//! in a row, the search continues.
+//! shares stay. Before the search ends, the unit with the smallest share is left out once if its share is negligible.
+//! Only an instance without that unit shows how much it slows down the other units by sharing memory, links or even
+//! cores. Later instances refine the profiles. If their times deviate from the expected ones by more than [`DRIFT`]
+//! several times in a row, the search continues.
 //!
-//! If no energy is known, shares are optimised for time, and [`SharesInUse`] reports that, as it does when a budget
-//! cannot be met.
+//! If no energy is known, shares are optimised for time, and [`SharesInUse`] reports this. It does the same when a
+//! budget cannot be met.
 
 use super::{FpmError, Profile, Shares, balance, optimise_energy, optimise_energy_within, optimise_time};
 use crate::sched::balance::balanced_chunks;
 use crate::sched::{Assignment, Chunks, Distribution, Times, Workload};
 use std::fmt;
 
-/// Instances without progress after which the best shares stay, and instances with unexpected times after which they
-/// are reconsidered.
+/// Number of instances without progress after which the search keeps the best shares, and of instances with unexpected
+/// times after which it resumes.
 const PATIENCE: usize = 3;
-/// An improvement by less than this fraction is noise.
+/// Minimum relative improvement; anything smaller counts as noise.
 const PROGRESS: f64 = 0.01;
-/// The fraction by which an instance's time may deviate from the expected time.
+/// Maximum relative deviation of an instance's time from the expected time.
 const DRIFT: f64 = 0.25;
-/// A unit with at most this fraction of the total counts as having hardly anything.
+/// Maximum fraction of the total that counts as a negligible share.
 const HARDLY_ANYTHING: f64 = 0.1;
-/// Limit of the steps of the dynamic programme per decision: some milliseconds.
+/// Maximum number of dynamic-programming steps per decision, which take some milliseconds.
 const STEPS: f64 = 2e7;
-/// Number of parts in which the sum of weights is counted if weights are not whole.
+/// Number of parts into which the sum of weights is divided if weights are not whole numbers.
 const PARTS: f64 = (1 << 20) as f64;
 
-/// The objective of the shares.
+/// What the shares are optimised for.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Budget, Objective};
@@ -43,12 +44,12 @@ const PARTS: f64 = (1 << 20) as f64;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Objective {
-    /// The last unit ends as early as possible.
+    /// Minimises the time at which the last unit ends.
     #[default]
     Time,
-    /// All units together use the least dynamic energy.
+    /// Minimises the total dynamic energy of all units.
     Energy,
-    /// The least dynamic energy within a time.
+    /// Minimises dynamic energy within a time budget.
     Pareto(Budget),
 }
 
@@ -61,9 +62,9 @@ pub enum Objective {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Budget {
-    /// A number of seconds.
+    /// The budget in seconds.
     Seconds(f64),
-    /// A multiple of the time of the fastest shares.
+    /// The budget as a multiple of the time that the fastest shares take.
     OfFastest(f64),
 }
 
@@ -77,7 +78,7 @@ impl Budget {
     }
 }
 
-/// Profiles known before a program runs: time in seconds and dynamic energy in joules, by unit name.
+/// Profiles known before the program runs: times in seconds and dynamic energies in joules, one per unit name.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Known, Profile};
@@ -87,13 +88,13 @@ impl Budget {
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Known {
-    /// Times.
+    /// The time profiles.
     pub time: Vec<Profile>,
-    /// Energies.
+    /// The energy profiles.
     pub energy: Vec<Profile>,
 }
 
-/// The shares of an iteration space by profiles, with the expected time and energy.
+/// The shares of an iteration space computed from profiles, with the time and energy that the profiles predict.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -115,13 +116,13 @@ pub struct Known {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SharesInUse {
-    /// The sum of weights that each unit of the team gets, CPU units first.
+    /// The size of each unit's share, as a sum of weights. CPU units come first.
     pub sizes: Vec<f64>,
-    /// When the last unit ends by the profiles, in seconds.
+    /// Predicted time until the last unit ends, in seconds.
     pub time: f64,
-    /// Total dynamic energy of all units by the profiles, in joules; `None` if unknown.
+    /// Predicted dynamic energy of all units, in joules; `None` if no energy profiles are known.
     pub energy: Option<f64>,
-    /// The reason if the fastest shares are used instead of those for the requested objective.
+    /// Why the fastest shares are used instead of shares for the requested objective; `None` if the objective is met.
     pub instead: Option<String>,
 }
 
@@ -154,31 +155,31 @@ impl fmt::Display for SharesInUse {
 #[derive(Debug, Clone, Default)]
 pub struct Fpm {
     objective: Objective,
-    /// The units' names: CPU units, then device units.
+    /// Unit names: first those of the CPU units, then those of the device units.
     names: [Vec<String>; 2],
     known: Known,
     slots: Vec<Slot>,
-    /// Sizes per unit of weight.
+    /// Factor from weights to sizes.
     scale: f64,
     sizes: Vec<u64>,
     present: Assignment,
     best: Option<(Score, Assignment)>,
     budget: Option<f64>,
     in_vain: usize,
-    /// Whether a unit has been left out since the search began.
+    /// Whether this search has already left out a unit.
     left_out: bool,
     steady: bool,
     in_use: Option<SharesInUse>,
 }
 
-/// The profiles of the unit in a slot.
+/// Profiles of the unit in one slot.
 #[derive(Debug, Clone, Default)]
 struct Slot {
     time: Option<Profile>,
     energy: Option<Profile>,
 }
 
-/// Score of an instance; less is better. The first part, whether it exceeded the budget, takes precedence.
+/// An instance's score; lower is better. The flag says whether the instance exceeded the budget, and takes precedence.
 type Score = (bool, f64);
 
 impl Fpm {
@@ -187,8 +188,8 @@ impl Fpm {
         Self { objective, ..Self::default() }
     }
 
-    /// Adds known profiles, with the names under which they list the CPU units and the device units. If a team has a
-    /// different number of units of either sort, the profiles of that sort are not used.
+    /// Adds known profiles. The lists name the team's CPU units and device units as they appear in the profiles. If a
+    /// team has a different number of units of one kind, the profiles of that kind are not used.
     ///
     /// ```
     /// use thalweg::sched::fpm::{Fpm, Known, Objective, Profile};
@@ -230,7 +231,7 @@ impl Fpm {
         balanced_chunks(workload.weights, &vec![1.0; workload.team.len()]).into()
     }
 
-    /// Adds a point to each unit's profile, or moves an existing one.
+    /// Adds a measured point to each unit's profile, or updates an existing point.
     fn learn(&mut self, assignment: &Assignment, measured: &Times) {
         let sizes = self.loads(assignment);
         let joules = measured.slot_j.as_ref();
@@ -253,8 +254,8 @@ impl Fpm {
         loads
     }
 
-    /// Returns the unit with the smallest share, if that is hardly anything and time is the objective; at most once
-    /// per search.
+    /// Returns the unit with the smallest share if this share is negligible and the objective is time. Does so at most
+    /// once per search.
     fn leave_out(&mut self, assignment: &Assignment) -> Option<usize> {
         let loads = self.loads(assignment);
         let most = HARDLY_ANYTHING * loads.iter().sum::<u64>() as f64;
@@ -264,11 +265,11 @@ impl Fpm {
         is_to_be.then_some(least)
     }
 
-    /// Computes shares from the known profiles, with nothing for the slot `without`; `None` if no other unit has been
-    /// measured.
+    /// Computes shares from the known profiles. The slot `without` gets nothing. Returns `None` if no other unit has
+    /// been measured.
     fn decide(&mut self, workload: &Workload<'_>, without: Option<usize>) -> Option<Assignment> {
         let cpus = workload.team.cpus;
-        // A unit that has not run yet is assumed to be like others of its sort.
+        // A unit that has not run yet is assumed to perform like other units of its kind.
         let like = |slot: usize, of: fn(&Slot) -> Option<&Profile>| {
             let sort = if slot < cpus { &self.slots[..cpus] } else { &self.slots[cpus..] };
             of(&self.slots[slot]).or_else(|| sort.iter().find_map(of)).cloned()
@@ -301,8 +302,8 @@ impl Fpm {
         Some(assignment)
     }
 
-    /// Returns the step of the shares: one index if all are equal, else a fraction of the mean index; but large
-    /// enough to keep the dynamic programme short.
+    /// Returns the granularity of shares: one index if all weights are equal, otherwise a fraction of the mean weight.
+    /// It is raised where needed to keep the dynamic program short.
     fn grain(&self, units: usize) -> u64 {
         let (most, len) = ((STEPS / units.max(1) as f64).sqrt() as u64, self.sizes.len() as u64);
         let total: u64 = self.sizes.iter().sum();
@@ -313,7 +314,7 @@ impl Fpm {
         }
     }
 
-    /// Gives each slot consecutive indices, cut where the sum of sizes is nearest to the wanted one.
+    /// Assigns consecutive indices to each slot, cutting where the running sum of sizes is closest to the wanted sum.
     fn cut(&self, wanted: &[u64]) -> Assignment {
         let mut sums = vec![0];
         self.sizes.iter().for_each(|size| sums.push(sums[sums.len() - 1] + size));
@@ -334,7 +335,7 @@ impl Fpm {
         wanted.iter().enumerate().map(&mut chunk).collect::<Chunks>().into()
     }
 
-    /// Returns the score of an instance for the objective.
+    /// Scores an instance by the objective.
     fn score(&self, measured: &Times) -> Score {
         let time = measured.longest_ns() / 1e9;
         let expected = self.in_use.as_ref().and_then(|in_use| in_use.energy);
@@ -342,7 +343,7 @@ impl Fpm {
         match (self.objective, energy) {
             _ if self.in_use.as_ref().is_some_and(|in_use| in_use.instead.is_some()) => (false, time),
             (Objective::Energy, Some(energy)) => (false, energy),
-            // Before the first decision there is no budget.
+            // There is no budget before the first decision.
             (Objective::Pareto(_), Some(energy)) => {
                 (self.budget.is_none_or(|budget| time > budget * (1.0 + PROGRESS)), energy)
             }
@@ -351,7 +352,7 @@ impl Fpm {
     }
 }
 
-/// Returns whether one score is better than the other by more than noise.
+/// Returns whether `one` beats `other` by more than noise.
 fn is_better(one: Score, other: Score) -> bool {
     match (one.0, other.0) {
         (false, true) => true,
@@ -360,16 +361,16 @@ fn is_better(one: Score, other: Score) -> bool {
     }
 }
 
-/// The shares to use.
+/// The shares chosen for the next instance.
 struct Decision {
     shares: Shares,
-    /// The reason if they are the fastest although the objective is another.
+    /// Why these are the fastest shares although the objective is not time; `None` otherwise.
     instead: Option<String>,
-    /// The time they may take, in seconds.
+    /// Maximum time that these shares may take, in seconds.
     budget: Option<f64>,
 }
 
-/// Returns the best shares for the objective, or the fastest.
+/// Returns the best shares for the objective, or the fastest shares if the objective cannot be met.
 fn shares(
     objective: Objective,
     times: &[Profile],
@@ -448,7 +449,8 @@ impl Distribution for Fpm {
         self.in_use.as_ref()
     }
 
-    /// Returns profiles only if weights are whole, because sizes are; for units that share a name, the first one's.
+    /// Returns the profiles if all weights are whole numbers, because profile sizes must be whole. If several units
+    /// share a name, the profile of the first one is returned.
     fn profiles(&self) -> Option<Known> {
         let names = self.names.concat();
         if self.scale != 1.0 || names.len() != self.slots.len() {

@@ -1,13 +1,14 @@
 //! Shares with the least energy, without or with a time limit.
 //!
-//! The objective is a sum of energies rather than a maximum of times (Khaleghzadeh et al. 2020): a dynamic programme
-//! over units and grains, O(p·m²). If energies are linear, everything goes to the unit with the smallest slope.
+//! The objective is a sum of energies rather than a maximum of times (Khaleghzadeh et al. 2020), so it is minimised by
+//! a dynamic program over units and grains, O(p·m²). If energies are linear, everything goes to the unit with the
+//! smallest slope.
 
 use super::grid::{Grid, Values};
 use super::time::optimise_time;
 use super::{FpmError, Profile, Shares};
 
-/// Shares out `n` in multiples of `grain`, with the remainder to one of the units, so that the total dynamic energy
+/// Divides `n` in multiples of `grain`, with the remainder going to one of the units, so that the total dynamic energy
 /// of all units is minimal.
 ///
 /// # Errors
@@ -61,7 +62,7 @@ pub fn optimise_energy_within(
     Err(FpmError::Budget { size: n, budget, least: fastest.time, unit })
 }
 
-/// Times and energies of the same units, on the same grid.
+/// Times and energies of the same units on the same grid.
 pub(super) struct Both {
     grid: Grid,
     times: Vec<Values>,
@@ -78,7 +79,7 @@ impl Both {
         Ok(Self { grid, times: values(times), energies: values(energies) })
     }
 
-    /// Returns the shares with the least energy among those in which every unit's time satisfies `suits`.
+    /// Returns the least-energy shares in which `suits` accepts every unit's time.
     pub(super) fn least_while(&self, suits: impl Fn(f64) -> bool) -> Option<Shares> {
         let allowed = |unit: usize, way: usize, k: usize| suits(self.times[unit][way][k]);
         let (grains, with_tail) = least(self.grid, &self.energies, allowed)?;
@@ -90,15 +91,15 @@ impl Both {
     }
 }
 
-/// The partial solutions up to one unit: the least energy by number of grains, and this unit's part of them.
+/// Partial solutions for the units up to one unit: by number of grains, the least energy and this unit's grains.
 struct Layer {
     energy: [Vec<f64>; 2],
-    /// This unit's grains, and whether it has the tail.
+    /// Number of grains that this unit takes, and whether it takes the tail.
     own: [Vec<(u32, bool)>; 2],
 }
 
-/// Returns the grains of each unit, and the unit with the tail, that minimise the sum of values; uses only allowed
-/// values.
+/// Returns the number of grains of each unit, and the unit that gets the tail, such that the sum of values is minimal.
+/// Uses only allowed values.
 fn least(
     grid: Grid,
     values: &[Values],

@@ -1,6 +1,6 @@
 //! Errors of functional performance models: invalid profiles, and problems without a solution.
 
-/// Reason why shares cannot be computed; names the unit and the size if there is one.
+/// The reason why shares cannot be computed. The message names the unit and the size where they apply.
 ///
 /// ```
 /// use thalweg::sched::fpm::{FpmError, Profile, balance};
@@ -14,17 +14,17 @@ pub enum FpmError {
     /// A profile has no point.
     #[error("the profile of {unit} has no point; give the value of at least one size")]
     NoPoints {
-        /// The unit.
+        /// The unit that the profile describes.
         unit: String,
     },
     /// A size is not larger than the previous one.
     #[error("the profile of {unit} has size {size} after {before}; write ascending sizes, from 1")]
     Order {
-        /// The unit.
+        /// The unit that the profile describes.
         unit: String,
-        /// The size.
+        /// The size that is too small.
         size: u64,
-        /// The previous size; 0 before the first.
+        /// The previous size, or 0 if there is none.
         before: u64,
     },
     /// A size exceeds 2^53, above which `f64` does not distinguish all sizes.
@@ -39,11 +39,11 @@ pub enum FpmError {
     /// A value is negative or not finite.
     #[error("the profile of {unit} has {value} at size {size}; write a finite number, at least 0")]
     Value {
-        /// The unit.
+        /// The unit that the profile describes.
         unit: String,
-        /// The size.
+        /// The size at which the value was given.
         size: u64,
-        /// The value.
+        /// The invalid value.
         value: f64,
     },
     /// A time falls as the size grows, which `balance` does not accept.
@@ -51,12 +51,12 @@ pub enum FpmError {
         "cannot balance by the profile of {unit}, which falls at size {size}; try optimise_time, which accepts any"
     )]
     Falls {
-        /// The unit.
+        /// The unit that the profile describes.
         unit: String,
         /// The first size that takes less than the previous one.
         size: u64,
     },
-    /// There is no unit to share with.
+    /// The list of profiles is empty.
     #[error("cannot share out {size} among no units; give at least one profile")]
     NoUnits {
         /// The total size.
@@ -89,25 +89,25 @@ pub enum FpmError {
         size: u64,
         /// The time limit, in seconds.
         budget: f64,
-        /// The smallest possible time, in seconds.
+        /// The shortest possible time, in seconds.
         least: f64,
-        /// The unit that ends last in that case.
+        /// The unit that ends last in the fastest shares.
         unit: String,
     },
-    /// The energies of single units do not add up to that of all units together.
+    /// The energies of the single units do not add up to the energy of all units running together.
     #[error(
         "energy is not additive: the sum of single units differs by {:.1} % on average from all units together, at \
          most by {:.1} % at size {size}; {:.1} % were allowed",
         100.0 * mean, 100.0 * most, 100.0 * tolerance
     )]
     NotAdditive {
-        /// The mean difference, relative to the energy of all units together.
+        /// The mean difference, as a fraction of the energy of all units together.
         mean: f64,
-        /// The largest such difference.
+        /// The largest difference, as a fraction of the energy of all units together.
         most: f64,
-        /// The size at which it occurs.
+        /// The size at which the largest difference occurs.
         size: u64,
-        /// The tolerance.
+        /// The maximum difference allowed.
         tolerance: f64,
     },
     /// A text is not a valid list of profiles.

@@ -1,11 +1,11 @@
-//! Discretisation of a size into grains, with each unit's values by number of grains, with and without the remainder.
+//! Discretisation of sizes into grains, and each unit's values by number of grains, with and without the remainder.
 
 use super::{FpmError, Profile, profile};
 
-/// Maximum number of grains of a size; time and memory grow with it.
+/// Maximum number of grains. Time and memory grow with the number of grains.
 const MOST_GRAINS: u64 = 1 << 20;
 
-/// A size as `grains` of equal size and a *tail*, which one unit must take as well.
+/// A size, divided into `grains` of equal size and a *tail* that one unit must take in addition.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid {
     pub(super) grain: u64,
@@ -13,7 +13,7 @@ pub(super) struct Grid {
     pub(super) tail: u64,
 }
 
-/// Values of one unit by the number of grains: without the tail, and with it.
+/// Values of one unit by number of grains: first without the tail, then with it.
 pub(super) type Values = [Vec<f64>; 2];
 
 impl Grid {
@@ -30,18 +30,18 @@ impl Grid {
         Ok(Self { grain, grains: (n / grain) as usize, tail: n % grain })
     }
 
-    /// Returns the number of ways to count: without the tail and, if there is one, with it.
+    /// Returns the number of value lists: one without the tail and, if there is a tail, one with it.
     pub(super) fn ways(self) -> usize {
         1 + usize::from(self.tail > 0)
     }
 
-    /// Returns the value of each number of grains.
+    /// Returns a profile's value for each number of grains.
     pub(super) fn values(self, profile: &Profile) -> Values {
         let with = |tail: u64| (0..=self.grains as u64).map(|k| profile.at(k * self.grain + tail)).collect();
         [with(0), if self.tail > 0 { with(self.tail) } else { Vec::new() }]
     }
 
-    /// Returns the sizes of shares with these numbers of grains, one of them with the tail.
+    /// Returns the sizes of shares with these numbers of grains. The unit `with_tail` also gets the tail.
     pub(super) fn sizes(self, grains: &[usize], with_tail: Option<usize>) -> Vec<u64> {
         let of =
             |(unit, k): (usize, &usize)| *k as u64 * self.grain + if with_tail == Some(unit) { self.tail } else { 0 };

@@ -1,8 +1,8 @@
-//! Functional performance models: the share of a divisible workload for each unit, when time is an arbitrary function
-//! of the share's size (Farrelly et al. 2024, §VI).
+//! Functional performance models: dividing a workload among units when time is an arbitrary function of a share's size
+//! (Farrelly et al. 2024, §VI).
 //!
-//! A [`Profile`] is the time, or the dynamic energy, of one unit as a function of the size of its share. The shares
-//! follow from the profiles of all units:
+//! A [`Profile`] gives the time, or the dynamic energy, of one unit as a function of the size of its share. The shares
+//! are computed from the profiles of all units:
 //!
 //! | function | shares | profiles |
 //! | --- | --- | --- |
@@ -12,15 +12,14 @@
 //! | [`optimise_energy_within`] | the least energy within a time | any |
 //! | [`pareto`] | all Pareto-optimal shares of time and energy | any |
 //!
-//! If a time falls as the size grows (a library that changes its algorithm, a size that suits the cache), the
-//! balanced shares are not the fastest; `optimise_time` is exact there too. [`Fpm`] turns these functions into a work
-//! distribution.
+//! Times can fall as the size grows, for example because a library changes its algorithm or a size suits the cache.
+//! Then balanced shares are not the fastest, but `optimise_time` is still exact. [`Fpm`] turns these functions into a
+//! work distribution.
 //!
-//! Everything here is a function from values to values: no clock, no thread. Profiles are measured by
-//! `measure::build_profiles`.
+//! All functions here are pure: they use no clock and no thread. Profiles are measured by `measure::build_profiles`.
 //!
-//! Invariants: [`Shares`] add up to the total to be shared out; a profile's sizes ascend from 1, its values are
-//! finite and not negative, and size 0 takes nothing.
+//! Invariants: [`Shares`] add up to the total size; a profile's sizes ascend from 1, its values are finite and not
+//! negative, and a share of size 0 takes nothing.
 
 mod additive;
 mod balance;
@@ -44,7 +43,7 @@ pub use pareto::pareto;
 pub use profile::Profile;
 pub use time::optimise_time;
 
-/// The shares of a workload, with their time and energy by the profiles.
+/// The shares of a workload, with the time and energy that the profiles predict.
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, optimise_time};
@@ -57,7 +56,7 @@ pub use time::optimise_time;
 pub struct Shares {
     /// The size of each unit's share.
     pub d: Vec<u64>,
-    /// When the last unit ends, in seconds; 0 if only energy was optimised.
+    /// Time until the last unit ends, in seconds; 0 if only energy was optimised.
     pub time: f64,
     /// Total energy of all units in joules, if energy was requested.
     pub energy: Option<f64>,
@@ -80,7 +79,7 @@ mod testing {
         Profile::new(unit, [(1, slope)]).unwrap()
     }
 
-    /// Generates up to three profiles with a value at each size up to 12: arbitrary ones, or ones that never fall.
+    /// Generates up to three profiles with a value at each size up to 12. If `rising`, values never fall.
     pub(super) fn tables(rising: bool) -> impl Strategy<Value = Vec<Profile>> {
         let values = prop::collection::vec((0u32..40).prop_map(f64::from), 12);
         prop::collection::vec(values, 1..=3).prop_map(move |tables| {
@@ -94,7 +93,7 @@ mod testing {
         })
     }
 
-    /// Returns all ways to share out `n` among this many units.
+    /// Returns all ways to divide `n` among this many units.
     pub(super) fn all_shares(units: usize, n: u64) -> Vec<Vec<u64>> {
         if units == 1 {
             return vec![vec![n]];

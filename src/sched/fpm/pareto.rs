@@ -3,14 +3,16 @@
 use super::energy::Both;
 use super::{FpmError, Profile, Shares};
 
-/// Returns the front between time and energy, from the fastest shares to those with the least energy. Each next one
-/// is slower and uses less; no shares on the grid are at least as good in both and better in one.
+/// Returns the Pareto front of time and energy, from the fastest shares to the shares with the least energy. Each
+/// element is slower and uses less energy than the previous one; no shares on the grid are at least as good as an
+/// element in both respects and better in one.
 ///
-/// Computed from the slow end: the least energy within a time, then within less than the time of that solution, and
-/// so on. Each step costs as much as [`optimise_energy_within`](super::optimise_energy_within).
+/// The front is computed from the slow end: first the least energy without a time limit, then the least energy within
+/// less than the time of that solution, and so on. Each step costs as much as one call of
+/// [`optimise_energy_within`](super::optimise_energy_within).
 ///
 /// # Errors
-/// As for [`optimise_energy_within`](super::optimise_energy_within), except the budget.
+/// As for [`optimise_energy_within`](super::optimise_energy_within), except [`FpmError::Budget`].
 ///
 /// ```
 /// use thalweg::sched::fpm::{Profile, pareto};
@@ -26,7 +28,7 @@ pub fn pareto(times: &[Profile], energies: &[Profile], n: u64, grain: u64) -> Re
     let mut next = both.least_while(|_| true);
     while let Some(shares) = next {
         next = both.least_while(|time| time < shares.time);
-        // The new shares need no more energy and less time.
+        // The new shares are faster and need no more energy, so they replace the slower shares.
         if front.last().is_some_and(|slower| shares.energy <= slower.energy) {
             front.pop();
         }

@@ -1,17 +1,17 @@
-//! Profiles: time or energy of shares of any size on one unit, as a function through measured points.
+//! Profiles: the time or energy of one unit as a function of share size, interpolated between measured points.
 
 use super::FpmError;
 
 /// Largest size up to which `f64` distinguishes all sizes.
 pub(super) const MOST: u64 = 1 << 53;
-/// Weight of a new measurement at an existing point: a profile follows a machine that changes.
+/// Weight of a new measurement at an existing point. It is high so that a profile follows a machine that changes.
 const MEMORY: f64 = 0.5;
 
-/// A time in seconds, or a dynamic energy in joules, as a function of size: through (0, 0) and the points, linear
-/// between them.
+/// A time in seconds, or a dynamic energy in joules, as a function of size. The function passes through (0, 0) and the
+/// measured points and is linear between them.
 ///
-/// Beyond the last point it continues with the slope between the last two; if that slope is not positive, with the
-/// slope from (0, 0) to the last point.
+/// Beyond the last point, it continues with the slope between the last two points. If that slope is not positive, it
+/// uses the slope from (0, 0) to the last point instead.
 ///
 /// ```
 /// use thalweg::sched::fpm::Profile;
@@ -27,11 +27,10 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Creates the profile of a unit; the name is used in messages and files.
+    /// Creates the profile of a unit. The name is used in messages and files.
     ///
-    /// # Errors
-    /// [`FpmError::NoPoints`], [`FpmError::Order`], [`FpmError::Size`], [`FpmError::Value`]: there is no point, sizes
-    /// do not ascend from 1, or a value is not a finite number of at least 0.
+    /// # Errors [`FpmError::NoPoints`], [`FpmError::Order`], [`FpmError::Size`], [`FpmError::Value`]: there is no
+    /// point, sizes do not ascend from 1, or a value is not a finite number of at least 0.
     pub fn new(unit: impl Into<String>, points: impl Into<Vec<(u64, f64)>>) -> Result<Self, FpmError> {
         let (unit, points) = (unit.into(), points.into());
         let mut before = 0;
@@ -55,7 +54,7 @@ impl Profile {
         &self.unit
     }
 
-    /// Returns the points, by size.
+    /// Returns the points, sorted by size.
     pub fn points(&self) -> &[(u64, f64)] {
         &self.points
     }
@@ -72,12 +71,12 @@ impl Profile {
         }
     }
 
-    /// Returns the point before the one with this number.
+    /// Returns the point before the point with this index.
     fn before(&self, number: usize) -> (u64, f64) {
         number.checked_sub(1).map_or((0, 0.0), |before| self.points[before])
     }
 
-    /// Returns the slope towards the point with this number, or beyond the last.
+    /// Returns the slope of the segment that ends at the point with this index, or the slope beyond the last point.
     fn slope(&self, number: usize) -> f64 {
         let between = |(x0, y0): (u64, f64), (x1, y1): (u64, f64)| (y1 - y0) / (x1 - x0) as f64;
         match self.points.get(number) {
@@ -90,24 +89,24 @@ impl Profile {
         }
     }
 
-    /// Returns the first size that takes less than the previous one.
+    /// Returns the first size whose value is smaller than that of the previous size.
     pub(super) fn first_fall(&self) -> Option<u64> {
         self.points.windows(2).find(|pair| pair[1].1 < pair[0].1).map(|pair| pair[1].0)
     }
 
-    /// Returns whether a larger share never takes less.
+    /// Returns whether a larger share never has a smaller value.
     pub fn rises(&self) -> bool {
         self.first_fall().is_none()
     }
 
-    /// Returns whether each point lies within this fraction of its value from a single line through (0, 0).
+    /// Returns whether one line through (0, 0) passes within this fraction of every point's value.
     pub fn is_linear(&self, tolerance: f64) -> bool {
         let (sizes, values) = self.points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 as f64, y + point.1));
         let slope = values / sizes;
         self.points.iter().all(|(size, value)| (value - slope * *size as f64).abs() <= tolerance * value)
     }
 
-    /// Returns the largest share, up to `most`, that takes no more than `value`; for a profile that rises.
+    /// Returns the largest share, at most `most`, whose value does not exceed `value`. The profile must rise.
     pub(super) fn largest_within(&self, value: f64, most: u64) -> u64 {
         let above = self.points.partition_point(|point| point.1 <= value);
         let (x, y) = self.before(above);
@@ -124,7 +123,7 @@ impl Profile {
         size
     }
 
-    /// Records that a share of this size has taken `value`: adds a point, or moves the existing one half of the way.
+    /// Records that a share of this size took `value`: adds a point, or moves an existing point halfway.
     ///
     /// ```
     /// use thalweg::sched::fpm::Profile;

@@ -1,4 +1,4 @@
-//! Profiles as text: TOML with one table `[[profile]]` each, so that a run can keep them for the next one.
+//! Profiles as text: TOML with one `[[profile]]` table per unit, which lets a run save profiles for later runs.
 
 use super::{FpmError, Profile};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ struct Text {
 }
 
 impl super::Known {
-    /// Returns the profiles as TOML: a table `[[profile]]` for each unit, with pairs of size and seconds, and of size
+    /// Returns the profiles as TOML: one `[[profile]]` table per unit, with pairs of size and seconds and pairs of size
     /// and joules.
     ///
     /// ```
@@ -51,8 +51,8 @@ impl super::Known {
     /// Parses the output of [`to_text`](Self::to_text).
     ///
     /// # Errors
-    /// [`FpmError::Text`] with the line if the text is not in that format, or if two tables have the same unit; the
-    /// errors of [`Profile::new`].
+    /// Returns [`FpmError::Text`], with the line, if the text is not in that format or if two tables have the same
+    /// unit, and the errors of [`Profile::new`].
     pub fn from_text(text: &str) -> Result<Self, FpmError> {
         let text: Text = toml::from_str(text).map_err(|error| FpmError::Text { problem: error.to_string() })?;
         let mut known = Self::default();

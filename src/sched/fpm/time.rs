@@ -1,23 +1,24 @@
-//! Shares whose last unit ends as early as possible, by times of any shape.
+//! Shares for which the last unit ends as early as possible, for times of any shape.
 //!
 //! The problem is that of Khaleghzadeh et al. 2018: if times are not smooth rising functions, balanced shares are not
-//! the fastest. The answer is one of the times on the grid, and whether a given time can be met is a question about
-//! sums of sets: each unit has the set of shares that it completes in time, and the sizes that the first units can do
-//! together are the sums of one element of each set. So we bisect over the sorted times, and add sets as words of
-//! bits. The sets usually consist of few ranges, which are added in a few shifts each. In the worst case the cost is
-//! that of the dynamic programme over all pairs (p·m²) divided by 64, times the number of bisection steps.
+//! the fastest. The optimal time is one of the times on the grid, and whether a given time can be met is a question
+//! about sums of sets: each unit has a set of shares that it completes in time, and the sizes that the first units can
+//! complete together are the sums of one element from each set. So the search bisects over the sorted times and adds
+//! sets that are stored as bit words. The sets usually consist of few ranges, each of which is added in a few shifts.
+//! In the worst case the cost is that of the dynamic program over all pairs (p·m²) divided by 64, times the number of
+//! bisection steps.
 //!
-//! Among equally fast shares, we take those in which no two units could do their part together faster: units with the
-//! same profile get equal shares, up to one grain.
+//! Among equally fast shares, the result is one in which no pair of units could finish its joint work sooner. So units
+//! with the same profile get equal shares, up to one grain.
 
 use super::bits::Bits;
 use super::grid::{Grid, Values};
 use super::{FpmError, Profile, Shares};
 
-/// Shares out `n` in multiples of `grain`, with the remainder to one of the units, so that the last unit ends as
+/// Divides `n` in multiples of `grain`, with the remainder going to one of the units, so that the last unit ends as
 /// early as possible.
 ///
-/// Times may have any shape. The shares are exact: no others on this grid are faster.
+/// Times may have any shape. The shares are exact: no other shares on this grid are faster.
 ///
 /// # Errors
 /// [`FpmError::NoUnits`]; [`FpmError::Grain`] if the grain is 0 or there are more than 2^20 of them.
@@ -40,12 +41,12 @@ pub fn optimise_time(profiles: &[Profile], n: u64, grain: u64) -> Result<Shares,
     Ok(Shares { d: grid.sizes(&grains, with_tail), time, energy: None })
 }
 
-/// Returns the grains of each unit, and the unit with the tail if there is one.
+/// Returns the number of grains of each unit, and the unit that gets the tail, if there is a tail.
 fn fastest(grid: Grid, values: &[Values]) -> (Vec<usize>, Option<usize>) {
     let mut times: Vec<f64> = values.iter().flatten().flatten().copied().collect();
     times.sort_unstable_by(f64::total_cmp);
     times.dedup();
-    // A single unit can take everything, so the last of these times is enough.
+    // A single unit can take everything, so the last of these times can always be met.
     let (mut first, mut last) = (0, times.len() - 1);
     while first < last {
         let middle = usize::midpoint(first, last);
@@ -57,8 +58,8 @@ fn fastest(grid: Grid, values: &[Values]) -> (Vec<usize>, Option<usize>) {
     trace(grid, values, times[first], &layers)
 }
 
-/// Returns the numbers of grains that the first 0, 1, 2, ... units can do together in time; without the tail and with
-/// it.
+/// Returns, for the first 0, 1, 2, ... units, the numbers of grains that these units can complete in time: without the
+/// tail and with it.
 fn layers(grid: Grid, values: &[Values], time: f64) -> Vec<[Bits; 2]> {
     let none = Bits::none(grid.grains);
     let mut layers = vec![[Bits::zero(grid.grains), none.clone()]];
@@ -78,7 +79,7 @@ fn layers(grid: Grid, values: &[Values], time: f64) -> Vec<[Bits; 2]> {
     layers
 }
 
-/// Returns the ranges of grains that take no longer than `time`.
+/// Returns the ranges of grain counts whose values do not exceed `time`.
 fn ranges_within(values: &[f64], time: f64) -> impl Iterator<Item = std::ops::RangeInclusive<usize>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -89,12 +90,12 @@ fn ranges_within(values: &[f64], time: f64) -> impl Iterator<Item = std::ops::Ra
     })
 }
 
-/// Returns one combination that makes up the whole size, traced from the last unit back to the first.
+/// Returns one combination that adds up to the whole size, traced from the last unit back to the first.
 fn trace(grid: Grid, values: &[Values], time: f64, layers: &[[Bits; 2]]) -> (Vec<usize>, Option<usize>) {
     let mut grains = vec![0; values.len()];
     let (mut left, mut way, mut with_tail) = (grid.grains, grid.ways() - 1, None);
     for (unit, values) in values.iter().enumerate().rev() {
-        // Either this unit has the tail, or an earlier one does.
+        // Either this unit gets the tail, or an earlier unit does.
         let found = (0..=way).find_map(|own| {
             let fits = |k: &usize| values[own][*k] <= time && layers[unit][way - own].has(left - k);
             Some((own, (0..=left).find(fits)?))
@@ -106,7 +107,7 @@ fn trace(grid: Grid, values: &[Values], time: f64, layers: &[[Bits; 2]]) -> (Vec
     (grains, with_tail)
 }
 
-/// Redistributes the sum of every pair of units as fast as possible, until no pair can improve.
+/// Divides the joint share of every pair of units as fast as possible, until no pair can improve.
 fn even_out<'a>(grains: &mut [usize], of_unit: impl Fn(usize) -> &'a [f64]) {
     for _ in 0..grains.len() {
         let mut changed = false;
@@ -147,7 +148,7 @@ mod tests {
 
     #[test]
     fn identical_units_get_equal_shares_whichever_unit_ends_last() {
-        // The CPU cannot do less than 3, and its time leaves the GPUs room.
+        // The CPU cannot take fewer than 3 grains in time, and the CPU's time leaves the GPUs room.
         let cpu = table("CPU", &[9.0, 9.0, 3.0, 9.0]);
         let profiles = [cpu, linear("GPU 0", 0.5), linear("GPU 1", 0.5)];
         for n in 4..=13 {

@@ -3,7 +3,7 @@ use crate::sched::fpm::testing::linear;
 use crate::sched::{Team, TeamSize, TeamSized};
 use proptest::prelude::*;
 
-/// Units with time and power given by functions of size.
+/// Units whose time and power are functions of size.
 struct Units {
     team: Team,
     seconds: Vec<fn(f64) -> f64>,
@@ -21,7 +21,7 @@ impl Units {
         times.with_energy(energy.then_some(joules))
     }
 
-    /// Returns the load of each slot when the distribution is steady, and the number of instances that took.
+    /// Runs until the distribution is steady. Returns the load of each slot and the number of instances run.
     fn settle(&self, distribution: &mut impl Distribution, weights: &[f64], energy: bool) -> (Vec<f64>, usize) {
         let workload = Workload { team: self.team, weights, neighbours: None };
         let mut assignment = distribution.assign(&workload, None);
@@ -36,8 +36,8 @@ impl Units {
     }
 }
 
-/// A small model of the server of Farrelly et al. 2024: a CPU that is faster, and uses less, than either of two equal
-/// GPUs.
+/// A small model of the server in Farrelly et al. 2024: a CPU that is faster and uses less energy than either of two
+/// equal GPUs.
 fn server() -> Units {
     Units {
         team: Team { cpus: 1, devices: 2 },
@@ -53,8 +53,8 @@ fn linear_times_are_balanced_in_one_step() {
     assert!(instances <= 2, "{instances}");
 }
 
-/// A device that takes cores away from the processor: by their profiles both seem worth using, but together they are
-/// slower.
+/// A device that takes cores away from the processor. According to their profiles both are worth using, but together
+/// they are slower.
 #[test]
 fn unit_that_slows_the_others_too_much_is_left_out() {
     for (burden, expected) in [(1.25, [16.0, 0.0]), (1.0, [15.0, 1.0])] {
