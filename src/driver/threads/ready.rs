@@ -246,8 +246,8 @@ impl ReadyQueues {
         Some(stolen)
     }
 
-    /// Takes a task that any CPU unit may run and that is `wanted`, from whichever queue. Other tasks that are in the
-    /// way change their places; `moved` is the number of those that were moved to queues that every thread checks.
+    /// Takes a `wanted` task that any CPU unit may run, from any queue. Other tasks that are in the way may change
+    /// their positions; `moved` counts the tasks that were moved to queues that every thread checks.
     pub(super) fn find(
         &self,
         own: &OwnQueue,

@@ -57,7 +57,7 @@ pub(super) struct Residency {
     directories: FxHashMap<DataId, Directory>,
     /// Number of unfinished tasks placed in each space.
     tenants: Vec<usize>,
-    /// The memories of lost devices, with the failures that revealed the losses.
+    /// Memories of lost devices, each with the failure that revealed the loss.
     lost: Vec<(SpaceId, Arc<TaskFailure>)>,
     next_replica: u64,
     next_copy: u64,
