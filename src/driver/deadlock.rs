@@ -65,8 +65,8 @@ impl Shared {
     /// If anything is `left` to wait for, calls `wait`, in which the body of the first of `tasks` waits for `key`. The
     /// other tasks are further down the same stack.
     ///
-    /// # Errors Fails if the event of `key` depends on the task. In that case `wait` is not called.
-    /// If the key depends on the task: `wait` is not called then.
+    /// # Errors
+    /// Fails if the event of `key` depends on the task. In that case `wait` is not called.
     pub(super) fn suspended(
         &self,
         tasks: &[&OwnedTask],

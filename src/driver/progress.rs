@@ -231,8 +231,9 @@ impl Progress {
 
     /// Ends the current epoch and returns the set of all tasks submitted so far.
     ///
-    /// # Errors Fails if no lane is free for the next epoch. The error contains the tasks that have to finish first;
-    /// all of them were submitted before this call.
+    /// # Errors
+    /// Fails if no lane is free for the next epoch. The error contains the tasks that have to finish first; all of
+    /// them were submitted before this call.
     pub(crate) fn so_far(&self) -> Result<SoFar, SoFar> {
         let mut epochs = self.epochs.lock();
         let number = self.submitted.load(Ordering::Acquire) & NUMBER;

@@ -148,8 +148,8 @@ impl Shared {
     /// Runs a task's body, or drops it if the task is poisoned. A panic in the body does not propagate. If a host's
     /// slot is given, other threads can see which task is running.
     ///
-    /// # Errors Returns the outcome if the task did not run to its end, or reports that the task continues without a
-    /// thread.
+    /// # Errors
+    /// Returns the outcome if the task did not run to its end, or reports that the task continues without a thread.
     #[inline]
     pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Ran> {
         if let Some(outcome) = self.refusal(task) {

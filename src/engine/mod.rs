@@ -89,7 +89,8 @@ impl Engine {
 
     /// Takes a task that was submitted with these accesses. Appends the resulting commands to `out`.
     ///
-    /// # Errors Returns the task in the error if one of its data objects was taken meanwhile.
+    /// # Errors
+    /// Returns the task in the error if one of its data objects was taken meanwhile.
     pub(crate) fn submitted(
         &self,
         task: Submitting,

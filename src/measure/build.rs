@@ -77,8 +77,8 @@ pub enum MeasureError {
 /// known as precisely as `stop` requires. A component whose mean is already known keeps running while other means are
 /// not known, because the remaining components have to be measured alongside it.
 ///
-/// # Errors Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or a component reports an invalid
-/// time.
+/// # Errors
+/// Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or a component reports an invalid time.
 ///
 /// # Panics
 /// If a component panics.
@@ -123,7 +123,8 @@ pub fn build_profiles(
 /// requires. Nothing else should run meanwhile. `static_w` is the power in watts that the meter shows while nothing
 /// runs.
 ///
-/// # Errors Same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
+/// # Errors
+/// Same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
 ///
 /// ```
 /// use thalweg::energy::FileMeter;

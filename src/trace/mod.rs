@@ -63,7 +63,8 @@ thread_local! {
 impl Tracer {
     /// Creates the file and starts tracing. `facts` consists of lines `key TAB value` about the run.
     ///
-    /// # Errors Fails if the file cannot be created or the system cannot start a thread.
+    /// # Errors
+    /// Fails if the file cannot be created or the system cannot start a thread.
     pub(crate) fn start(order: Order, facts: &str, is_virtual: bool) -> std::io::Result<Arc<Self>> {
         let clock = Clock::start(is_virtual);
         let names = Arc::new(Names::default());
@@ -199,7 +200,7 @@ impl Tracer {
         });
     }
 
-    /// Records that a body has ended at `time` after running for this number of ticks.
+    /// Records that a body ended at time `ended` after running for `duration`, both in ticks.
     #[inline]
     pub(crate) fn ran(
         &self,

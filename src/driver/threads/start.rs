@@ -80,7 +80,8 @@ impl Threads {
     /// Starts all threads. If the calling thread `hosts` unit 0, no thread is started for that unit. The cores stay
     /// reserved until the threads end.
     ///
-    /// # Errors Fails if the system cannot start a thread. [`Driver::stop`] ends the threads that were started.
+    /// # Errors
+    /// Fails if the system cannot start a thread. [`Driver::stop`] ends the threads that were started.
     pub(crate) fn start(
         self: &Arc<Self>,
         unstarted: Unstarted,
@@ -124,7 +125,7 @@ impl Threads {
     }
 }
 
-/// Binds the calling thread to cores of its unit, starting on the first of them. Threads that it starts inherit the
+/// Binds the calling thread to the cores of its unit, starting on core `first`. Threads that it starts inherit the
 /// binding.
 #[cfg(target_os = "linux")]
 fn bind(first: usize, cores: &[usize]) {
@@ -135,8 +136,8 @@ fn bind(first: usize, cores: &[usize]) {
     }
 }
 
-/// Does not bind: other systems can bind a thread only to a single core, which would be wrong for units with several
-/// cores.
+/// Binds the calling thread only if its unit has a single core: other systems can bind a thread to one core only, which
+/// would be wrong for units with several cores.
 #[cfg(not(target_os = "linux"))]
 fn bind(first: usize, cores: &[usize]) {
     if cores.len() == 1 && !core_affinity::set_for_current(core_affinity::CoreId { id: first }) {

@@ -157,7 +157,8 @@ impl Threads {
     /// Returns the device that the DLPack device `memory` denotes, after checking that it can use these bytes, which
     /// other code has allocated.
     ///
-    /// # Errors If there is no such device or it cannot use the memory, returns the reason.
+    /// # Errors
+    /// If there is no such device or it cannot use the memory, returns the reason.
     pub(crate) fn device_of(&self, memory: DlDevice, first: usize, bytes: usize) -> Result<DeviceId, String> {
         let Some(devices) = &self.devices else { return Err(NO_DEVICE.to_owned()) };
         let device = devices.of_dlpack(memory)?;
@@ -212,12 +213,12 @@ impl Threads {
         self.placed().largest_buffer_bytes(device)
     }
 
-    /// Returns the devices. There are some if placement has requested anything of them.
+    /// Returns the devices. They exist whenever placement has requested anything of them.
     pub(super) fn placed(&self) -> &Devices {
         self.devices.as_ref().expect("tasks are placed only if there can be devices")
     }
 
-    /// Queues a task that was ready when it was submitted, for any unit.
+    /// Queues a task that was ready at submission and that any unit may run.
     #[inline]
     pub(super) fn run_submitted(&self, task: OwnedTask, host: Option<&Host>) {
         if task.shared().internal && task.owned().as_ref().is_some_and(|side| side.here) {
@@ -227,21 +228,21 @@ impl Threads {
         self.shared.idle.wake(1);
     }
 
-    /// Runs one of the runtime's own tasks on the thread that has submitted it.
+    /// Runs one of the runtime's internal tasks on the thread that has submitted it.
     #[cold]
     fn run_here(&self, task: OwnedTask, host: Option<&Host>) {
         self.shared.run_here(task, |ready| self.run_anywhere(ready, host));
         self.shared.tell_waiters();
     }
 
-    /// Queues a task that has become ready, for any unit.
+    /// Queues a task that has become ready and that any unit may run.
     #[inline]
     pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
         self.ready.push(task, host.map(|host| &host.queue));
         self.shared.idle.wake(1);
     }
 
-    /// Ends the units' threads. Threads that have tasks to run finish these first.
+    /// Ends the units' threads. Threads that still have tasks finish these tasks first.
     pub(super) fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         self.shared.wake_everybody();
