@@ -60,7 +60,7 @@ impl Shared {
             Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
         // Usually every access leaves one reference, in one fragment.
-        let shares = accesses.len() as u16; // truncated: additional ones cost an increment each
+        let shares = accesses.len() as u16; // truncation is harmless: each further access costs an increment
         let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
         if !open || is_weak { self.admit_rare(task, open, is_weak, accesses) } else { Ok(task) }
@@ -86,7 +86,7 @@ impl Shared {
         let Meta { lane, internal, .. } = task.shared();
         if !open && let Err(refusal) = self.admit_late(lane.get(), *internal) {
             if self.is_in_child() {
-                std::mem::forget(task); // its group may be locked forever
+                std::mem::forget(task); // the lock of its group may be held forever
             }
             return Err(refusal);
         }
@@ -157,7 +157,7 @@ impl Shared {
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
         let error = self.uncount(task.shared().lane.get(), error);
-        drop(task); // nothing waits for it, but its captured values may wait for other tasks
+        drop(task); // nothing waits for the task, but its captured values may wait for other tasks
         error
     }
 }

@@ -36,7 +36,7 @@ impl ConflictDetector {
         let id = task.shared().id.0;
         let mut running = self.running.lock();
         if running.iter().any(|other| other.task == id) {
-            drop(running); // the task was detached, and continues
+            drop(running); // the task was detached and continues
             return Entered { detector: self, task: id };
         }
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {

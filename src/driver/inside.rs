@@ -15,7 +15,7 @@ thread_local! {
 
 /// Notes that from now on, user code on this thread belongs to bodies of the given runtime.
 pub(crate) fn enter(runtime: u64) {
-    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that is ending hosts nothing
+    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // an exiting thread hosts nothing
 }
 
 /// Undoes the most recent [`enter`].

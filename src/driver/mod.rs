@@ -96,7 +96,7 @@ pub(crate) trait Driver {
 
     /// Calls `tell`, which notifies the engine and appends commands to a vector. Then carries out these commands.
     fn react<R>(&self, tell: impl FnOnce(&mut Vec<Command>) -> R) -> R {
-        let mut out = COMMANDS.try_with(Cell::take).unwrap_or_default(); // a thread that is ending has none any more
+        let mut out = COMMANDS.try_with(Cell::take).unwrap_or_default(); // an exiting thread no longer has a vector
         let told = tell(&mut out);
         if !out.is_empty() {
             carry_out(self, &mut out);

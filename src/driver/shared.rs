@@ -185,7 +185,7 @@ impl Shared {
         match stop {
             Stop::Failed(error) => Ran::Ended(Outcome::Failed(FailureReason::from_returned(error))),
             Stop::Detached(leaving) => {
-                std::mem::forget(running); // kept until the task ends
+                std::mem::forget(running); // the accesses stay recorded until the task ends
                 Ran::Away(leaving)
             }
         }
@@ -216,11 +216,11 @@ impl Shared {
     #[cold]
     fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
         if task.body().has_begun() {
-            return None; // otherwise regions that it has lent out would be left without their task
+            return None; // otherwise its exported regions would lose their task
         }
         let outcome = match task.is_poisoned() {
             true => Outcome::Skipped,
-            false if task.shared().internal => return None, // the runtime needs its own tasks to the end
+            false if task.shared().internal => return None, // the runtime needs its internal tasks until it ends
             false => Outcome::Failed(FailureReason::Cancelled),
         };
         self.discard(task);
@@ -367,7 +367,7 @@ impl Shared {
     #[cold]
     pub(super) fn break_down(&self, problem: String) {
         log!(error, "{problem}");
-        let _ = self.broken.set(problem); // the first problem is kept
+        let _ = self.broken.set(problem); // only the first problem is kept
         self.progress.close();
         self.wake_everybody();
     }
@@ -414,10 +414,10 @@ impl Shared {
     #[cold]
     pub(crate) fn keep(&self, cell: Arc<DataCell>) {
         if self.is_in_child() {
-            return std::mem::forget(cell); // a body that has forked may have views of it
+            return std::mem::forget(cell); // a body that has forked may still have views of the memory
         }
         if self.progress.is_closed() && self.progress.pending() == 0 {
-            self.drop_home(cell.take_home()); // no task uses it, or ever will
+            self.drop_home(cell.take_home()); // no task uses the home now or later
         } else {
             self.kept.lock().push(cell);
         }

@@ -272,7 +272,7 @@ mod tests {
         }
         let (send, is_one) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(|| {
-            ENDS.set(Some(Ends(send))); // destroyed after the parker, which is made next
+            ENDS.set(Some(Ends(send))); // destroyed after the parker, because the parker is created next
             drop(own_parker());
         });
         thread.join().unwrap();

@@ -39,7 +39,7 @@ impl Metered {
     fn read(&mut self, elapsed: Duration) -> EnergyStatistics {
         let total_j = self.start.and_then(|start| Some(reading(&mut *self.meter)? - start));
         if total_j.is_none() {
-            self.start = None; // it is not read again
+            self.start = None; // the meter is not read again
         }
         let dynamic_j = total_j.zip(self.static_w).map(|(total, static_w)| total - static_w * elapsed.as_secs_f64());
         EnergyStatistics { source: self.meter.name(), units: self.units.clone(), total_j, dynamic_j }

@@ -130,7 +130,7 @@ impl FailureLog {
 
     /// Adds the failure of a task.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
-        self.count.fetch_add(1, Ordering::Relaxed); // visible to everything that comes after the task
+        self.count.fetch_add(1, Ordering::Relaxed); // visible to all code that runs after the task
         let mut log = self.log.lock();
         let number = log.next;
         log.next += 1;
@@ -355,7 +355,7 @@ mod tests {
         }));
         let reason = || FailureReason::Returned("no".into());
         (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", Location::caller(), reason()))));
-        fail(&log, 3); // cancelled, which is not a failure of its own
+        fail(&log, 3); // task 3 was cancelled, which does not count as a separate failure
         (0..2).for_each(|_| log.tell());
         assert_eq!(calls.load(Ordering::Relaxed), 3);
         assert!(log.take_unreported().is_empty());

@@ -100,7 +100,7 @@ impl Local {
         match u32::try_from(time.wrapping_sub(self.base)) {
             Ok(relative) if self.filled > 0 => relative,
             _ => {
-                self.base = u64::MAX; // written before the record
+                self.base = u64::MAX; // a new base is written before the record
                 0
             }
         }
@@ -136,7 +136,7 @@ impl Local {
         let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
         let untimed = [DEPENDENT, PARENT, ACCESS, VALUE, ORDER];
         if !untimed.contains(&kind_of(record[0])) {
-            record[0] &= u64::from(u32::MAX); // the base is its time
+            record[0] &= u64::from(u32::MAX); // the base itself is the time of this record
         }
         self.store(&record);
     }

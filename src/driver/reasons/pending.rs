@@ -137,8 +137,8 @@ pub(crate) fn explain_all(shared: &Shared, queues: &dyn Queues) -> PendingTasks 
     let (mut tasks, mut described) = (Vec::new(), 0);
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
     let mut any_waits = forest.described > 0;
-    // Tasks that have begun come first, followed by the others from oldest to newest. They have to be sorted because the
-    // tables behind the queues are unordered.
+    // Tasks that have begun come first, followed by the others from oldest to newest. They have to be sorted because
+    // the tables behind the queues are unordered.
     let begun = |root: &Root| matches!(root.standing, Standing::Begun { .. });
     let mut order: Vec<_> = scan.roots.iter().enumerate().filter(|(_, root)| !root.internal).collect();
     order.sort_by_key(|(_, root)| (!begun(root), (!begun(root)).then_some(root.id)));

@@ -60,7 +60,7 @@ impl Simulated {
     /// Returns the unit kinds that can run a task with this name and these bodies. With a `portable` body, these are
     /// all kinds for which the machine file specifies a time.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // a child is refused anyway
+        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child anyway
     }
 
     /// If more tasks are pending than the window allows, advances time until fewer are pending.

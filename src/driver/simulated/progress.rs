@@ -112,7 +112,7 @@ impl Progress {
         let class = &mut self.classes[class];
         class.catch_up(now);
         if class.running.is_empty() {
-            class.service = 0.0; // keeps its precision from decreasing
+            class.service = 0.0; // preserves the precision of the sum
         }
         self.begun += 1;
         let ends_at_service = class.service + work_ns;

@@ -79,7 +79,7 @@ impl Threads {
                 forget(unless_entered);
                 if let Err(error) = entered {
                     drop(counted);
-                    drop(batch); // nothing waits for them, but their captured values may wait for other tasks
+                    drop(batch); // nothing waits for these tasks, but their captured values may wait for others
                     return Err(error);
                 }
                 forget(counted);

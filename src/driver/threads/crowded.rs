@@ -106,7 +106,7 @@ impl Threads {
             self.run_work(host, work);
             return true;
         }
-        self.put_back(host, work); // there is memory again when some of the tasks that have begun have ended
+        self.put_back(host, work); // memory becomes available when begun tasks end
         // The runtime's internal tasks need no room, and other tasks may be ahead of them in the queue.
         let is_own = |task: &OwnedTask| task.shared().internal;
         let own = match self.on_fast_path() {
@@ -142,7 +142,7 @@ impl Threads {
         if !is_over || (0..self.shared.running.len()).any(computes) {
             return false;
         }
-        host.crowd.patience.set(Duration::ZERO); // for the following waits, until there is memory again
+        host.crowd.patience.set(Duration::ZERO); // also for later waits, until memory is available again
         true
     }
 }

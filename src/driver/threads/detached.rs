@@ -123,7 +123,7 @@ impl Threads {
         } else {
             self.react(|out| shared.end(task, outcome, None, out));
         }
-        shared.away.leave(id); // only now: waits are not refused while a task may end without a unit
+        shared.away.leave(id); // only now, because no wait is refused while a detached task may end
         shared.tell_waiters();
         std::mem::forget(unless_ended);
     }

@@ -77,10 +77,11 @@ impl Home {
     }
 }
 
-// SAFETY: `Home` is only an address. The directory and the dependences keep conflicting copies and bodies apart, so
-// sending the address to another thread creates no data race.
+// SAFETY: the only field that is not `Send` is the address `base`. The directory and the dependences keep conflicting
+// copies and bodies apart, so using this address on another thread creates no data race.
 unsafe impl Send for Home {}
-// SAFETY: a shared reference exposes only the address, which is never modified.
+// SAFETY: the only field that is not `Sync` is the address `base`. Through a shared reference it can only be read, so
+// concurrent accesses to the field are not a data race.
 unsafe impl Sync for Home {}
 
 /// A command to a device's copy engine.
@@ -450,7 +451,7 @@ impl Devices {
             return self.start_prefetch(order);
         }
         if source.is_some() && !self.replicas.contains_key(&order.from.replica) {
-            return Ok(true); // its task was skipped: it was never written, and is not allocated to be copied from
+            return Ok(true); // the task was skipped, so its replica was never written or allocated
         }
         // Page-locked memory does not speed up the copies of an emulated device.
         if target.or(source).is_some_and(|device| self.accelerator(device).is_some()) {
@@ -543,7 +544,7 @@ impl Devices {
     /// Stops all copy engines.
     pub(super) fn stop(&self) {
         for engine in &self.engines {
-            let _ = engine.send(CopyJob::Stop); // an engine that is gone has ended
+            let _ = engine.send(CopyJob::Stop); // sending fails only if the engine has already ended
         }
     }
 

@@ -62,7 +62,7 @@ impl Threads {
                     }
                 },
                 Some(next) => {
-                    self.ready.push(next, Some(&host.queue)); // for other threads; this one wakes one before it leaves
+                    self.ready.push(next, Some(&host.queue)); // for other threads; this thread wakes one on leaving
                     return;
                 }
                 None => return,

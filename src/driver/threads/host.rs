@@ -216,6 +216,6 @@ fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -
     });
     match ran {
         Ok(ran) => ran.unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(_) => pool.install(run), // without such a thread it may wait forever, but need not
+        Err(_) => pool.install(run), // without the extra thread, this may deadlock, but need not
     }
 }

@@ -92,7 +92,7 @@ impl Threads {
         let mut moved = 0;
         let found = self.ready.find(&host.queue, wanted, &mut moved);
         if moved > 0 {
-            self.shared.idle.wake(moved); // for the threads that may run them
+            self.shared.idle.wake(moved); // wakes threads that may run the moved tasks
         }
         found
     }

@@ -42,7 +42,7 @@ impl Room<'_> {
             let Hope { more_to_come, in_use_bytes } = threads.react(|out| engine.make_room(device.space(), bytes, out));
             let in_flight = devices.queue(*device).has_tasks();
             let ended = threads.collect(self.all, self.slot, devices);
-            self.give_back_next(); // copies may have launched others
+            self.give_back_next(); // completed copies may have launched more tasks
             match () {
                 () if devices.released() != before => return Ok(()),
                 () if ended => {}

@@ -158,7 +158,7 @@ impl Threads {
         drop(waiting);
         if seat.is_some() {
             Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
-            shared.waiters.wake_all(); // the seat is free again: another waiter may take it
+            shared.waiters.wake_all(); // the seat is free again, so another waiter may take it
         }
         shared.rest();
         refused
@@ -232,7 +232,7 @@ impl Driver for Threads {
         let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {
-            let _ = thread.join(); // the cause of its death is known
+            let _ = thread.join(); // a panic of the thread was already reported
         }
         if let Some(devices) = &self.devices {
             devices.stop();

@@ -244,7 +244,7 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
         (Ok(pool), Some(first)) => {
             *begin.lock() = Some(Box::new(move || {
                 life();
-                drop(pool); // its threads end, this one included
+                drop(pool); // ends the pool's threads, including this thread
             }));
             first.run();
         }

@@ -204,7 +204,7 @@ impl Threads {
         if group.left() == 0 {
             return Ok(());
         }
-        let _told = group.tell(own_waker()); // only now: the last of those on top need not wake anything
+        let _told = group.tell(own_waker()); // only now, because the last member run on top need not wake us
         if running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
                 let host = host.expect("a body that may wait has a host");

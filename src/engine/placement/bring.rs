@@ -18,7 +18,7 @@ impl Placement {
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let Placed { assigned, reserved } = &placed;
         if assigned.task.is_poisoned() {
-            return self.skip(placed, out); // a copy for it has failed
+            return self.skip(placed, out); // a copy for the task has failed
         }
         if assigned.spaces().iter().any(|space| self.residency.is_lost(*space)) {
             return self.turn_back(placed, out);

@@ -314,7 +314,7 @@ impl Placement {
         if let Some(launched) = self.flow.end(id) {
             if forgotten.is_none() {
                 self.residency.ended(task, began, &launched);
-            } // otherwise its data object is gone
+            } // otherwise the data object no longer exists
             if let Some(unit) = launched.unit {
                 let ran = |span| End::Ran { span, issued: launched.issued.then_some(launched.share) };
                 self.queue.left(task, unit, &span.map_or(End::Failed, ran));

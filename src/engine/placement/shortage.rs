@@ -58,7 +58,7 @@ impl Placement {
         for Placed { assigned, reserved } in self.flow.placed_waiting_for(&ended.waiters) {
             let uses_it = |place: &ReplicaRef| (place.data, place.replica) == (data, transfer.to);
             if !reserved.replicas.iter().any(uses_it) {
-                continue; // it waits for a copy made for others, and will search again
+                continue; // the task waits for a copy made for others, and will search again
             }
             if self.residency.has_only(&assigned.task, reserved, space) {
                 assigned.task.set_poison(fail(&assigned.task, in_use));

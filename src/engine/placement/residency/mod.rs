@@ -184,7 +184,7 @@ impl Residency {
                 return;
             }
             if mode.sees_nothing() || mode == Mode::Outcome && body.is_spoiled(access) {
-                return; // it does not read the region, wherever that is valid
+                return; // the task does not read the region, so nothing has to be copied
             }
             directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
             orders.extend(transfers.drain(..).map(|transfer| Self::order(directory, &transfer)));
