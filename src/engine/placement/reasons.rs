@@ -37,7 +37,7 @@ pub(crate) struct MemoryWait {
     pub(crate) needed: u64,
     pub(crate) free: u64,
     pub(crate) capacity: u64,
-    /// Number of bytes of replicas that are being evicted.
+    /// Number of bytes held by replicas that are leaving the memory.
     pub(crate) leaving: u64,
     /// Tasks that have reserved replicas in the memory, with the sizes in bytes, largest first.
     pub(crate) holders: Vec<(TaskId, u64)>,

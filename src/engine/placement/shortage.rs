@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// Prospects of free memory in an overfull memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hope {
-    /// Whether replicas are being evicted, or copies that use replicas are under way.
+    /// Whether replicas are leaving the memory, or copies that use replicas are under way.
     pub(crate) more_to_come: bool,
     /// Number of bytes in use by replicas, including the private replicas of reductions.
     pub(crate) in_use_bytes: u64,

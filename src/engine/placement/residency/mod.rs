@@ -10,8 +10,8 @@
 //! 1. A replica has one pin for each task that has reserved it, and one pin for each ordered copy from or to it.
 //!    Exception: tasks do not pin homes, because homes stay anyway.
 //! 2. `tenants` counts, for each space, the tasks that have reservations in that space.
-//! 3. A replica that is being evicted is released once its last pin is gone. Its bytes count as in use until the
-//!    driver reports that they are free.
+//! 3. A *leaving* replica (evicted, or in the memory of a lost device) is released once its last pin is gone. Its
+//!    bytes count as in use until the driver reports that they are free.
 //! 4. The memory of a lost device keeps no replica, and no new replica is created in it.
 //! 5. Foreign memory that a data object has imported is neither counted nor evicted, because evicting it would free no
 //!    memory.
@@ -238,7 +238,7 @@ impl Residency {
         self.memories.in_use(space)
     }
 
-    /// Returns three byte counts for a device's memory: free, capacity, and held by replicas that are being evicted.
+    /// Returns three byte counts for a device's memory: free, capacity, and held by leaving replicas.
     pub(super) fn room_in(&self, space: SpaceId) -> (u64, u64, u64) {
         (self.memories.free(space), self.memories.capacity(space), self.memories.leaving(space))
     }
@@ -254,16 +254,16 @@ impl Residency {
         self.memories.left(space, bytes);
     }
 
-    /// Evicts a replica to free memory. Returns the orders to write back home all data that only this replica holds.
-    /// The driver reports when the memory is free, which may be immediately or after the write-backs.
+    /// Evicts a replica to free memory. Returns write-back orders for all data that only this replica holds. The driver
+    /// reports when the memory is free, which may be immediately or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
         self.send_away(data, id);
         self.write_back(data, &[id])
     }
 
-    /// Returns the orders to write back home the parts of a data object that are valid in these replicas but in no
-    /// other replica that stays.
+    /// Returns write-back orders for the parts of a data object that are valid in these replicas but in no other replica
+    /// that stays.
     fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Orders {
         let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         let mut transfers = Transfers::new();
@@ -283,7 +283,7 @@ impl Residency {
         }
     }
 
-    /// Drops a replica that is being evicted, if it has no more users.
+    /// Drops a leaving replica if it has no more users.
     pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
@@ -456,8 +456,8 @@ impl Residency {
         self.directories.keys().copied().collect()
     }
 
-    /// Evicts a data object's replicas from the memory of a lost device. Returns write-back orders for parts of other
-    /// replicas under eviction that no staying replica holds any more.
+    /// Makes a data object's replicas in the memory of a lost device leave. Returns write-back orders for the parts of
+    /// other leaving replicas that no staying replica holds any more.
     pub(super) fn lose_replicas(
         &mut self,
         data: DataId,
@@ -472,8 +472,8 @@ impl Residency {
             self.drop_if_leaving(data, id, out);
         }
         let Some(directory) = self.directories.get(&data) else { return Orders::new() };
-        // Replicas under eviction are not written back while other replicas hold the same data. Once those other
-        // replicas are lost, the write-back is still required.
+        // Leaving replicas are not written back while other replicas hold the same data. If those other replicas are
+        // lost, the leaving replicas do have to be written back.
         let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
         self.write_back(data, &leaving)
     }
@@ -498,7 +498,7 @@ impl Residency {
         self.evictions
     }
 
-    /// Appends a textual description of the replicas that are in use or being evicted.
+    /// Appends a textual description of the replicas that are in use or leaving.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         for directory in self.directories.values() {
             for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {

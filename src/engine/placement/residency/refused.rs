@@ -48,7 +48,7 @@ impl Residency {
             && self.memories.staying(space).all(|replica| places.contains(&replica))
     }
 
-    /// Returns whether replicas are being evicted from a memory.
+    /// Returns whether any replicas are leaving a memory.
     pub(in super::super) fn is_left(&self, space: SpaceId) -> bool {
         self.memories.is_left(space)
     }

@@ -9,7 +9,7 @@
 //! before a replica is created in any of them.
 //!
 //! If new replicas do not fit, idle replicas are evicted, the least recently used first: immediately if their content
-//! is valid elsewhere, otherwise after a write-back home. Until the driver has freed their memory, the task waits and
+//! is valid elsewhere, otherwise after a write-back to the home. Until the driver has freed their memory, the task waits and
 //! holds no memory. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
 
 use super::Residency;
@@ -42,7 +42,7 @@ impl Wanted {
 /// The reason why nothing was reserved.
 #[derive(Debug)]
 pub(in super::super) enum Shortage {
-    /// Too much memory is in use or already being evicted. It will be freed later.
+    /// Too much memory is in use or held by replicas that are already leaving. It will be freed later.
     InUse,
     /// There will be enough room once these replicas have been evicted.
     Evict(Vec<(DataId, ReplicaId)>),
