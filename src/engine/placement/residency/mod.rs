@@ -262,8 +262,8 @@ impl Residency {
         self.write_back(data, &[id])
     }
 
-    /// Returns write-back orders for the parts of a data object that are valid in these replicas but in no other replica
-    /// that stays.
+    /// Returns write-back orders for the parts of a data object that are valid in these replicas but in no other
+    /// replica that stays.
     fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Orders {
         let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         let mut transfers = Transfers::new();

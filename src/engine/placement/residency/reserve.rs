@@ -9,8 +9,8 @@
 //! before a replica is created in any of them.
 //!
 //! If new replicas do not fit, idle replicas are evicted, the least recently used first: immediately if their content
-//! is valid elsewhere, otherwise after a write-back to the home. Until the driver has freed their memory, the task waits and
-//! holds no memory. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
+//! is valid elsewhere, otherwise after a write-back to the home. Until the driver has freed their memory, the task
+//! waits and holds no memory. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Room};
