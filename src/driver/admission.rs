@@ -1,8 +1,7 @@
-//! Admission of tasks: each is counted, gets its block, and is announced to the body that submits it; if it is refused,
-//! all of this is undone.
+//! Admission of tasks: each task is counted, gets its block, and is announced to the body that submits it. If the task
+//! is refused, all of these steps are undone.
 //!
-//! [`Shared::admit`] is compiled for each type of task, so the parts that do not depend on the type are separate
-//! functions.
+//! [`Shared::admit`] is compiled for each task type, so its type-independent parts are separate functions.
 
 use super::inside;
 use super::shared::Shared;
@@ -23,7 +22,7 @@ pub(crate) struct Description {
     pub(crate) priority: i32,
     pub(crate) internal: bool,
     pub(crate) side: Option<Pooled<Side>>,
-    /// Present if it is the child of a task.
+    /// Set if the task is the child of another task.
     pub(crate) child: Option<Child>,
 }
 
@@ -40,7 +39,7 @@ impl Shared {
     /// Creates a task, and counts it as submitted.
     ///
     /// # Errors
-    /// If the runtime is ending.
+    /// Fails if the runtime is shutting down.
     #[inline]
     pub(crate) fn admit<P: Body + 'static>(
         &self,
@@ -54,19 +53,20 @@ impl Shared {
         }
         let Description { name, location, priority, internal, side, child } = description;
         let mut open = true;
-        // Counted once its memory is allocated: a task whose submission panics before that does not exist.
+        // The task is counted only after its memory has been allocated, so a task whose submission panics before that
+        // does not exist.
         let meta = || {
             let (id, lane) = self.count(&mut open);
             Meta { id, name, location, priority, internal, queues, join: false, lane, domain: OnceLock::new() }
         };
         // Usually every access leaves one reference, in one fragment.
-        let shares = accesses.len() as u16; // truncated: additional ones cost an increment each
+        let shares = accesses.len() as u16; // truncation is harmless: each further access costs an increment
         let own = Own { side, child };
         let task = Submitting::new(meta, own, payload, shares, |payload| payload as *mut (dyn Body + 'static));
         if !open || is_weak { self.admit_rare(task, open, is_weak, accesses) } else { Ok(task) }
     }
 
-    /// Counts a task, and stores whether the runtime is `open` to all tasks.
+    /// Counts a task, and stores in `open` whether the runtime admits all tasks.
     #[inline]
     fn count(&self, open: &mut bool) -> (TaskId, Lane) {
         let admission = self.progress.admit();
@@ -74,7 +74,7 @@ impl Shared {
         (admission.task, Lane::new(admission.lane))
     }
 
-    /// Admits a task while the runtime is not open to all, or one whose children have their own regions.
+    /// Admits a task while the runtime does not admit all tasks, or a task whose children have their own regions.
     #[cold]
     fn admit_rare(
         &self,
@@ -86,7 +86,7 @@ impl Shared {
         let Meta { lane, internal, .. } = task.shared();
         if !open && let Err(refusal) = self.admit_late(lane.get(), *internal) {
             if self.is_in_child() {
-                std::mem::forget(task); // its group may be locked forever
+                std::mem::forget(task); // the lock of its group may be held forever
             }
             return Err(refusal);
         }
@@ -98,10 +98,10 @@ impl Shared {
         Ok(task)
     }
 
-    /// Notes a task that is submitted inside a body, before that body ends.
+    /// Registers a task that is submitted inside a body, before that body ends.
     ///
     /// # Errors
-    /// If a policy submits it while the engine is calling that policy.
+    /// Fails if a policy submits the task while the engine is calling that policy.
     #[inline]
     pub(crate) fn announce(&self, task: &Submitting) -> Result<(), SubmitError> {
         if running::is_inside(self.id) {
@@ -113,7 +113,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Rejects a task that comes while the runtime is ending, unless it belongs to one that came before.
+    /// Rejects a task that arrives while the runtime is shutting down, unless it belongs to a task that was submitted
+    /// earlier.
     #[cold]
     fn admit_late(&self, lane: u8, internal: bool) -> Result<(), SubmitError> {
         if self.stays_open(internal) {
@@ -122,7 +123,7 @@ impl Shared {
         Err(self.uncount(lane, self.broken().err().unwrap_or(SubmitError::ShutDown)))
     }
 
-    /// Whether a task is still admitted although not all tasks are. Notifies a replay that is under way.
+    /// Returns whether a task is still admitted although not all tasks are. Notifies a replay that is under way.
     #[cold]
     pub(super) fn stays_open(&self, internal: bool) -> bool {
         if self.is_in_child() {
@@ -156,7 +157,7 @@ impl Shared {
     #[cold]
     pub(crate) fn refused(&self, (error, task): (SubmitError, Submitting)) -> SubmitError {
         let error = self.uncount(task.shared().lane.get(), error);
-        drop(task); // nothing waits for it, but its captured values may wait for other tasks
+        drop(task); // nothing waits for the task, but its captured values may wait for other tasks
         error
     }
 }

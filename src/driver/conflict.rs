@@ -1,6 +1,6 @@
-//! The conflict detector: a test mode that reports two running tasks with conflicting accesses.
+//! Conflict detector: a test mode that reports pairs of running tasks with conflicting accesses.
 //!
-//! If it finds any, the dependence layer is wrong; tests assert that it finds none.
+//! Any such pair means that the dependence layer is wrong; tests assert that the detector finds none.
 
 use crate::depend::{AccessRecord, Mode, OwnedTask};
 use crate::ids::DataId;
@@ -23,7 +23,7 @@ struct Held {
     mode: Mode,
 }
 
-/// Removes the accesses of a running task when it is dropped, after the task's body has ended.
+/// Guard that removes the accesses of a running task after the task's body has ended.
 #[derive(Debug)]
 pub(crate) struct Entered<'a> {
     detector: &'a ConflictDetector,
@@ -31,12 +31,12 @@ pub(crate) struct Entered<'a> {
 }
 
 impl ConflictDetector {
-    /// Notes that a task's body begins.
+    /// Notes that a task's body begins. Its accesses stay recorded until the returned guard is dropped.
     pub(crate) fn enter(&self, task: &OwnedTask) -> Entered<'_> {
         let id = task.shared().id.0;
         let mut running = self.running.lock();
         if running.iter().any(|other| other.task == id) {
-            drop(running); // the task was detached, and continues
+            drop(running); // the task was detached and continues
             return Entered { detector: self, task: id };
         }
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
@@ -59,7 +59,7 @@ impl ConflictDetector {
         Entered { detector: self, task: id }
     }
 
-    /// Notes the end of a task whose body had returned before.
+    /// Notes the end of a task whose body had already returned.
     pub(crate) fn leave(&self, task: u64) {
         self.running.lock().retain(|running| running.task != task);
     }
@@ -83,7 +83,8 @@ mod tests {
     use crate::depend::hand_made::{datum, task};
     use crate::memory::{Reducer, Sum};
 
-    /// Returns the conflicts found when a task with the access `beginning` begins while one with `running` runs.
+    /// Returns the conflicts found when a task with access `beginning` begins while a task with access `running` is
+    /// running.
     fn found(running: (Block, Mode), beginning: (Block, Mode)) -> Vec<String> {
         let x = datum(7, 10);
         let detector = ConflictDetector::default();
@@ -94,7 +95,7 @@ mod tests {
         drop(detector.enter(&second));
         let found = detector.found();
         drop(entered);
-        // No task runs any more, so no further conflict is found.
+        // No task is running any more, so no further conflict is found.
         drop(detector.enter(&second));
         assert_eq!(detector.found(), found);
         found

@@ -1,18 +1,18 @@
-//! Deadlock detection: waits of a body for something that itself waits for the end of the body's task.
+//! Deadlock detection for bodies that wait for something that in turn waits for the end of the body's task.
 //!
-//! A certain deadlock is found when the waiting body has nothing else to do, and the wait is then refused
-//! ([`crate::sync::Suspended`] performs the search). The search finds paths along dependences, the children that a body
-//! waits for, the members of a group, and other waiting bodies. It does not consider other reasons why a task may be
-//! delayed: turns of commutative tasks, memory, and the program's own threads. For these, the report of a stall
-//! remains.
+//! Once the waiting body has nothing else to do, a certain deadlock is detected, and the wait is refused
+//! ([`crate::sync::Suspended`] performs the search). The search finds paths along dependences, the children that a
+//! body waits for, the members of a group, and other waiting bodies. It ignores other reasons why a task may be
+//! delayed: turns of commutative tasks, memory, and the program's own threads. Deadlocks that involve those are only
+//! visible in stall reports.
 //!
-//! A body that waits and finds nothing else to do enters itself in a list with the object of its wait. It then searches
+//! A body that waits and finds nothing else to do adds itself and the object of its wait to a list. It then searches
 //! once for a path from its own task to that object, along edges and through the waits of the other bodies in the list
-//! (`sync/suspended.rs`). A waiting body holds back all tasks after it, so none of the lists of successors that are
-//! searched is closed meanwhile. The body that closes a cycle finds it and is refused; tasks that do not wait pay
-//! nothing.
+//! (`sync/suspended.rs`). A waiting body holds back all tasks after it, so none of the successor lists that the search
+//! reads is closed meanwhile. The body that closes a cycle finds the cycle, and its wait is refused. Tasks that do not
+//! wait pay nothing.
 //!
-//! Nothing here waits, and the reports concern tasks that cannot end meanwhile.
+//! This module never waits, and its reports only concern tasks that cannot end meanwhile.
 
 use super::shared::Shared;
 use crate::depend::{AccessRecord, Body, Domain, Group, OwnedTask, Step, Task};
@@ -20,53 +20,53 @@ use crate::sync::{Behind, Key, Search};
 use std::panic::Location;
 use std::sync::Arc;
 
-/// The maximum number of levels of parents that are searched.
+/// Maximum number of ancestor levels that are searched.
 const MOST_LEVELS: usize = 1 << 10;
 
-/// A wait that never ends.
+/// A wait that can never end.
 #[derive(Debug)]
 pub(crate) struct Circle {
-    /// The task whose body waits.
+    /// Description of the task whose body waits.
     pub(crate) task: String,
     pub(crate) submitted_at: &'static Location<'static>,
-    /// Why the event that it waits for depends on it, in words.
+    /// Description of why the awaited event depends on this task.
     pub(crate) way: String,
 }
 
-/// The reason why a wait in a body is refused.
+/// Reason why a wait in a body is refused.
 #[derive(Debug)]
 pub(crate) enum Vain {
-    /// The wait never ends.
+    /// The wait can never end.
     Circle(Circle),
-    /// The thread can begin no other task: there is no stack for one.
+    /// The thread cannot begin another task, because there is no memory for its stack.
     NoStack {
-        /// The task whose body waits.
+        /// Description of the task whose body waits.
         task: String,
         submitted_at: &'static Location<'static>,
     },
 }
 
-/// The key of a wait for the end of a task.
+/// Returns the key of a wait for the end of a task.
 pub(crate) fn key_of_task(task: &Task) -> Key {
     std::ptr::from_ref(task).addr()
 }
 
-/// The key of a wait for a task's children.
+/// Returns the key of a wait for a task's children.
 pub(crate) fn key_of_children(domain: &Arc<Domain>) -> Key {
     Arc::as_ptr(domain).addr()
 }
 
-/// The key of a wait for the members of a group.
+/// Returns the key of a wait for the members of a group.
 pub(crate) fn key_of_group(group: &Group) -> Key {
     std::ptr::from_ref(group).addr()
 }
 
 impl Shared {
-    /// Calls `wait`, in which the body of the first of `tasks` waits for `key`, if anything is `left` to wait for.
-    /// The other tasks lie beneath it on its stack.
+    /// If anything is `left` to wait for, calls `wait`, in which the body of the first of `tasks` waits for `key`. The
+    /// other tasks are further down the same stack.
     ///
     /// # Errors
-    /// If the key depends on the task: `wait` is not called then.
+    /// Fails if the event of `key` depends on the task. In that case `wait` is not called.
     pub(super) fn suspended(
         &self,
         tasks: &[&OwnedTask],
@@ -90,9 +90,9 @@ impl Shared {
     }
 }
 
-/// Visits the keys that are not done before this task ends: those of the task itself, of its groups, and of the
-/// children of its parent and of the ancestors. The parent is known for suspended tasks; if one of these waits for its
-/// children, the search continues from that task to the levels above.
+/// Visits the keys of events that cannot happen before this task ends: the end of the task itself, of its groups, and
+/// of the children of its parent and ancestors. Parents of suspended tasks are known: if one of those tasks waits for
+/// its children, the search continues from that task to the levels above.
 pub(super) fn keys(
     task: &Task,
     body: &(dyn Body + 'static),
@@ -105,9 +105,9 @@ pub(super) fn keys(
     parents.any(|domain| is_known(key_of_children(&domain)));
 }
 
-/// Describes the path, from the task that waits to the one it waits for.
+/// Describes the path from the waiting task to the awaited task.
 fn describe(steps: &[Step<'_>]) -> String {
-    // Tasks that the runtime adds itself are left out, unless they access a region.
+    // Tasks that the runtime has added are omitted unless they access a region.
     let asks = |step: &Step<'_>| {
         let mut any = false;
         step.body.accesses(&mut |_| any = true);
@@ -125,7 +125,7 @@ fn describe(steps: &[Step<'_>]) -> String {
     words.join(", and ")
 }
 
-/// Describes why a task comes after another.
+/// Describes why one task comes after another.
 fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     let (first, then) = (before.task.shared(), step.task.shared());
     let who = match then.internal {
@@ -143,7 +143,7 @@ fn link(before: &Step<'_>, step: &Step<'_>) -> String {
     }
 }
 
-/// Describes an access in the second body that conflicts with one in the first.
+/// Describes an access of the second body that conflicts with an access of the first body.
 pub(super) fn conflict(first: &(dyn Body + 'static), then: &(dyn Body + 'static)) -> Option<String> {
     let mut found = None;
     first.accesses(&mut |held| {

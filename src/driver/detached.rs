@@ -1,7 +1,7 @@
-//! The tasks that continue without a thread: a list for stall reports, and counts of those that have ended.
+//! Tasks that continue without a thread: a list of them for stall reports, and counts of those that have ended.
 //!
-//! These tasks belong to the holders of the regions they lent out, or to nothing if these were forgotten; this file
-//! only observes them.
+//! Such tasks are owned by the holders of the regions that they exported; if the holders leaked those regions, the
+//! tasks have no owner. This file only observes the tasks.
 
 use super::watch::RunningTask;
 use crate::depend::{Detachment, OwnedTask};
@@ -11,10 +11,11 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// The detached tasks of one runtime; see the module.
+/// The detached tasks of one runtime; see the module documentation.
 pub(crate) struct Away {
     tasks: Mutex<FxHashMap<TaskId, Weak<Detachment>>>,
-    /// How many have ended, by the unit that ran their bodies.
+    /// Number of tasks that were ended by threads without a counter for the task's unit, indexed by the unit that ran
+    /// the bodies.
     ended: Box<[AtomicU64]>,
 }
 
@@ -28,27 +29,27 @@ impl Away {
         self.tasks.lock().insert(task, Arc::downgrade(detachment));
     }
 
-    /// Notes that it has ended.
+    /// Notes that the task has ended.
     pub(super) fn leave(&self, task: TaskId) {
         self.tasks.lock().remove(&task);
     }
 
-    /// Whether no task is detached.
+    /// Returns whether no task is detached.
     pub(super) fn is_empty(&self) -> bool {
         self.tasks.lock().is_empty()
     }
 
-    /// Counts a task that was ended by a thread that keeps no count for the task's unit.
+    /// Counts a task that was ended by a thread without a counter for the task's unit.
     pub(super) fn ended_elsewhere(&self, unit: UnitId) {
         self.ended[unit.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many tasks were ended that way, for each unit.
+    /// Returns, for each unit, the number of tasks that were ended that way.
     pub(super) fn ended_by_unit(&self) -> impl Iterator<Item = u64> {
         self.ended.iter().map(|ended| ended.load(Ordering::Relaxed))
     }
 
-    /// Calls `see` with each task that currently waits, and the unit that ran its body. The task does not end
+    /// Calls `see` with each task that currently waits, and with the unit that ran its body. The task cannot end
     /// meanwhile.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, UnitId)) {
         self.detachments().iter().for_each(|detachment| _ = detachment.look(&mut *see));
@@ -58,7 +59,7 @@ impl Away {
         self.tasks.lock().values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Returns the tasks that currently wait, the oldest first.
+    /// Returns the tasks that currently wait, oldest first.
     pub(super) fn tasks(&self) -> Vec<RunningTask> {
         let detachments = self.detachments();
         let see = |detachment: &Arc<Detachment>| detachment.look(|task, unit| RunningTask::of(unit, task, task.body()));

@@ -1,34 +1,36 @@
-//! The threads on which all user code belongs to bodies: a runtime's own threads, and guests.
+//! Tracks the threads on which all user code belongs to task bodies: a runtime's own threads, and guests.
 //!
-//! Such code must not wait for the runtime, since it would wait for itself. [`running`] knows the code that a body runs
-//! on its own thread. This file covers the threads that a body's code reaches by other means, such as those of a thread
-//! pool, or destructors.
+//! Such code must not wait for the runtime, because it would wait for itself. [`running`] knows the code that a body
+//! runs on its own thread. This file covers the threads that a body's code reaches in other ways, such as the threads
+//! of a thread pool, or through destructors.
 
 use crate::depend::running;
 use std::cell::RefCell;
 
 thread_local! {
-    /// The runtimes whose bodies are the only user code on this thread, which is theirs or a guest.
+    /// The runtimes whose bodies are the only user code on this thread. The thread belongs to these runtimes or is a
+    /// guest.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Notes that user code on this thread belongs to bodies of that runtime from now on.
+/// Notes that from now on, user code on this thread belongs to bodies of the given runtime.
 pub(crate) fn enter(runtime: u64) {
-    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // a thread that is ending hosts nothing
+    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(runtime)); // an exiting thread hosts nothing
 }
 
-/// Undoes the last [`enter`].
+/// Undoes the most recent [`enter`].
 pub(crate) fn leave() {
     let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
 }
 
-/// Whether user code on this thread is part of a body of this runtime, so that it must not wait for the runtime.
+/// Returns whether user code on this thread is part of a body of this runtime, and therefore must not wait for the
+/// runtime.
 pub(crate) fn in_body(runtime: u64) -> bool {
     let inside = INSIDE.try_with(|inside| inside.borrow().contains(&runtime)).unwrap_or(false);
     inside || running::is_inside(runtime)
 }
 
-/// Aborts a child process that has no thread to `go_on` with.
+/// Aborts a forked child process that has no thread with which to `go_on`.
 #[cold]
 pub(crate) fn end_child(go_on: &str) -> ! {
     eprintln!(

@@ -1,21 +1,21 @@
-//! The progress of a program: the number of tasks submitted and finished, and whether all tasks submitted before a
-//! given moment have finished.
+//! Progress of a program: the number of tasks submitted and finished, and whether all tasks submitted before a given
+//! moment have finished.
 //!
-//! Counting must cost a task next to nothing, so there is no counter of remaining tasks. One word contains the number
-//! of tasks submitted; each host counts the tasks it has finished in its own cache line, and a thread that needs a
-//! total adds these up. To wait for the tasks submitted *so far* while other threads continue to submit, the program is
-//! divided into *epochs*: a waiting thread ends the current one. The word of submissions also contains the epoch, so
-//! one addition gives a task its number and its epoch, and the host that finishes the task counts it under that epoch.
-//! There are [`LANES`] counters per host, which epochs use in turn.
+//! Counting must cost next to nothing per task, so there is no counter of remaining tasks. One word contains the
+//! number of submitted tasks. Each host counts the tasks it has finished in its own cache line, and a thread that
+//! needs a total adds up these counters. To wait for the tasks submitted *so far* while other threads keep submitting,
+//! the program is divided into *epochs*: a waiting thread ends the current epoch. The submission word also contains
+//! the epoch, so a single addition gives a task both its ID and its epoch, and the host that finishes the task counts
+//! it under that epoch. Each host has [`LANES`] counters, which the epochs use in rotation.
 //!
-//! Nothing here waits or wakes.
+//! This module neither waits nor wakes threads.
 //!
 //! Invariants:
-//! 1. At any time a lane is used by at most one epoch that is not *drained*; an epoch is drained when all its tasks
+//! 1. At any time, at most one epoch that is not *drained* uses a given lane. An epoch is drained when all its tasks
 //!    have finished.
-//! 2. The sum of a lane counts all epochs that ever used it: the sum that means an epoch is drained is known when the
-//!    epoch ends.
-//! 3. A task that is counted as submitted and then refused is counted as finished too.
+//! 2. A lane's sum counts the tasks of all epochs that ever used the lane. So the sum at which an epoch is drained is
+//!    known when the epoch ends.
+//! 3. A task that was counted as submitted and then refused is also counted as finished.
 
 use crate::ids::TaskId;
 use crossbeam_utils::CachePadded;
@@ -23,24 +23,24 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The maximum number of epochs with unfinished tasks.
+/// Maximum number of epochs with unfinished tasks.
 pub(crate) const LANES: usize = 4;
 const LANE_SHIFT: u32 = 62;
-/// The runtime is ending: only tasks that belong to its tasks are admitted.
+/// Flag: the runtime is shutting down, so only tasks submitted by its own tasks are admitted.
 const CLOSING: u64 = 1 << 61;
-/// No more tasks are admitted.
+/// Flag: no more tasks are admitted.
 const CLOSED: u64 = 1 << 60;
-/// A submitter has to notify a replay first (`super::replays`).
+/// Flag: a submitter has to notify a replay first (`super::replays`).
 const REPLAYING: u64 = 1 << 59;
 const NUMBER: u64 = REPLAYING - 1;
 
-/// The counters of one runtime.
+/// The progress counters of one runtime.
 pub(crate) struct Progress {
-    /// The lane of the current epoch in the two highest bits, then [`CLOSING`], [`CLOSED`] and [`REPLAYING`], then the
-    /// number of tasks submitted.
+    /// The lane of the current epoch in the two highest bits, followed by [`CLOSING`], [`CLOSED`] and [`REPLAYING`],
+    /// and then the number of submitted tasks.
     submitted: CachePadded<AtomicU64>,
-    /// One slot for each unit's host, one for a guest that replaces unit 0's host, and one for threads that belong to
-    /// no unit. All but the last have one writer at a time.
+    /// One slot for each unit's host, one for a guest that stands in for unit 0's host, and one for threads that
+    /// belong to no unit. Every slot except the last has only one writer at a time.
     finished: Box<[CachePadded<Finished>]>,
     epochs: Mutex<Epochs>,
 }
@@ -48,50 +48,50 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct Finished {
     lanes: [AtomicU64; LANES],
-    /// The number of these tasks that were the runtime's own.
+    /// Number of the finished tasks that were internal to the runtime.
     internal: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Epochs {
-    /// The lane of the current epoch.
+    /// Lane of the current epoch.
     lane: usize,
-    /// The number of tasks that had been submitted when it began.
+    /// Number of tasks that had been submitted when the current epoch began.
     began: u64,
-    /// For each lane, the number of tasks of all ended epochs that used it.
+    /// For each lane, the number of tasks in all ended epochs that used the lane.
     entered: [u64; LANES],
 }
 
-/// A task that is counted as submitted.
+/// Result of counting a task as submitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Admission {
     pub(crate) task: TaskId,
     pub(crate) lane: u8,
-    /// Whether the task is admitted unconditionally, with no replay to notify. If not, and the task is refused, the
-    /// caller counts it as finished.
+    /// Whether the task is admitted unconditionally and there is no replay to notify. If this is false and the task is
+    /// refused, the caller must count the task as finished.
     pub(crate) open: bool,
 }
 
-/// All tasks that had been submitted at some moment.
+/// The set of all tasks that had been submitted at some moment.
 #[derive(Debug, Clone)]
 pub(crate) struct SoFar {
-    /// The first task that is not among them.
+    /// The first task that is not in the set.
     pub(crate) boundary: TaskId,
-    /// The values that the lanes' sums must reach.
+    /// Lanes with the sums that they reach when all tasks of the set have finished.
     lanes: SmallVec<[(usize, u64); LANES]>,
 }
 
-/// The progress of a program, as one thread sees it.
+/// Snapshot of a program's progress from the point of view of one thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tally {
-    /// The number of tasks that this thread has finished.
+    /// Number of tasks that this thread has finished.
     pub(crate) own: u64,
-    /// The number of tasks that were submitted, plus the number that other threads have finished.
+    /// Number of submitted tasks plus the number of tasks that other threads have finished.
     pub(crate) others: u64,
 }
 
 impl SoFar {
-    /// No tasks at all.
+    /// Returns the empty set of tasks.
     pub(crate) fn none() -> Self {
         Self { boundary: TaskId(0), lanes: SmallVec::new() }
     }
@@ -106,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// The slot of threads that belong to no unit.
+    /// Returns the slot of threads that belong to no unit.
     pub(crate) fn strangers(&self) -> usize {
         self.finished.len() - 1
     }
@@ -117,7 +117,7 @@ impl Progress {
         self.admit_many(1)
     }
 
-    /// Counts tasks that are being submitted, numbered consecutively from the returned one.
+    /// Counts tasks that are being submitted. Their IDs are consecutive, starting with the returned ID.
     #[inline]
     pub(crate) fn admit_many(&self, tasks: u64) -> Admission {
         Self::admission(self.submitted.fetch_add(tasks, Ordering::Relaxed))
@@ -135,7 +135,7 @@ impl Progress {
         Admission { open: word & (CLOSING | CLOSED) == 0, ..Self::admission(word) }
     }
 
-    /// Reserves numbers for tasks that are not submitted separately: they count as submitted and finished.
+    /// Reserves IDs for tasks that are not submitted separately. These tasks count as submitted and finished.
     pub(crate) fn skip(&self, tasks: u64) -> TaskId {
         let Admission { task, lane, .. } = self.admit_replay(tasks);
         self.finished[self.strangers()].lanes[usize::from(lane) % LANES].fetch_add(tasks, Ordering::AcqRel);
@@ -151,17 +151,17 @@ impl Progress {
         };
     }
 
-    /// Whether a submitter has to notify a replay first.
+    /// Returns whether a submitter has to notify a replay first.
     pub(crate) fn is_replaying(&self) -> bool {
         self.submitted.load(Ordering::Acquire) & REPLAYING != 0
     }
 
-    /// Whether admission is restricted to tasks that belong to others, or closed.
+    /// Returns whether admission is closed, or restricted to tasks submitted by other tasks.
     pub(crate) fn is_closing(&self) -> bool {
         self.submitted.load(Ordering::Relaxed) & (CLOSING | CLOSED) != 0
     }
 
-    /// From now on, admits only tasks that belong to tasks of the runtime.
+    /// From now on, admits only tasks submitted by the runtime's own tasks.
     pub(crate) fn begin_to_close(&self) {
         self.submitted.fetch_or(CLOSING, Ordering::SeqCst);
     }
@@ -171,16 +171,16 @@ impl Progress {
         self.submitted.fetch_or(CLOSED, Ordering::SeqCst);
     }
 
-    /// Whether nothing is admitted.
+    /// Returns whether admission is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.submitted.load(Ordering::Relaxed) & CLOSED != 0
     }
 
-    /// Counts a finished task, in a host's slot or in that of other threads.
+    /// Counts a finished task, in a host's slot or in the slot of all other threads.
     #[inline]
     pub(crate) fn finish(&self, slot: Option<usize>, lane: u8, internal: bool) {
         let count = |counter: &AtomicU64| match slot {
-            // There is one writer, so no locked instruction is needed.
+            // The slot has only one writer, so no locked instruction is needed.
             Some(_) => counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Release),
             None => drop(counter.fetch_add(1, Ordering::AcqRel)),
         };
@@ -191,20 +191,21 @@ impl Progress {
         count(&finished.lanes[usize::from(lane) % LANES]);
     }
 
-    /// The number of tasks finished.
+    /// Returns the number of finished tasks.
     pub(crate) fn finished(&self) -> u64 {
         self.finished.iter().map(|slot| slot.sum()).sum()
     }
 
-    /// The number of tasks submitted and not yet finished.
+    /// Returns the number of tasks that were submitted and have not finished.
     pub(crate) fn pending(&self) -> u64 {
-        // Finished tasks are read before submitted ones: if both are equal now, nothing was pending at the first read.
+        // Finished tasks are read before submitted tasks, so if the two numbers are equal, nothing was pending at the
+        // first read.
         let finished = self.finished();
         (self.submitted.load(Ordering::Acquire) & NUMBER) - finished
     }
 
-    /// Returns the numbers of the user's tasks that have finished, and that were submitted so far. The second number
-    /// includes the few tasks of the runtime's own that have not finished.
+    /// Returns the number of finished user tasks, and the number of user tasks submitted so far. The second number
+    /// also includes the few internal tasks that have not finished.
     pub(crate) fn of_users(&self) -> (u64, u64) {
         let (mut all, mut internal) = (0, 0);
         for slot in &self.finished {
@@ -215,24 +216,24 @@ impl Progress {
         (all.saturating_sub(internal), submitted.saturating_sub(internal))
     }
 
-    /// Returns what the host of a slot, and all other threads, have done so far.
+    /// Returns what the host of a slot has done so far, and what all other threads have done.
     pub(crate) fn tally(&self, slot: usize) -> Tally {
         let own = self.finished[slot].sum();
         let submitted = self.submitted.load(Ordering::Relaxed) & NUMBER;
         Tally { own, others: submitted + self.finished() - own }
     }
 
-    /// For each slot, the number of the user's tasks that were finished there.
+    /// Returns, for each slot, the number of user tasks that were finished there.
     pub(crate) fn finished_by_slot(&self) -> Vec<u64> {
         let users = |slot: &Finished| slot.sum().saturating_sub(slot.internal.load(Ordering::Acquire));
         self.finished.iter().map(|slot| users(slot)).collect()
     }
 
-    /// Ends the current epoch, and returns all tasks submitted so far.
+    /// Ends the current epoch and returns the set of all tasks submitted so far.
     ///
     /// # Errors
-    /// If no lane is free for the next epoch. The error contains the tasks that have to finish first, which were also
-    /// submitted so far.
+    /// Fails if no lane is free for the next epoch. The error contains the tasks that have to finish first; all of
+    /// them were submitted before this call.
     pub(crate) fn so_far(&self) -> Result<SoFar, SoFar> {
         let mut epochs = self.epochs.lock();
         let number = self.submitted.load(Ordering::Acquire) & NUMBER;
@@ -253,8 +254,8 @@ impl Progress {
         Ok(SoFar { boundary, lanes: ended.collect() })
     }
 
-    /// Returns the number of these tasks that had not finished when they were counted. Some may have finished since; 0
-    /// means that all have finished.
+    /// Returns how many of these tasks had not finished when they were counted. Some of them may have finished since;
+    /// 0 means that all have finished.
     pub(crate) fn left(&self, tasks: &SoFar) -> u64 {
         let of_lane = |&(lane, entered): &(usize, u64)| {
             let sum: u64 = self.finished.iter().map(|slot| slot.lanes[lane].load(Ordering::Acquire)).sum();

@@ -1,14 +1,15 @@
-//! The session of replays: which frozen graph is being replayed, and whether any thread has submitted anything since.
+//! Replay session: which frozen graph is being replayed, and whether any thread has submitted anything since.
 //!
 //! As long as no other thread submits, a replay needs no registration: it comes after the previous replay, and no task
-//! could observe the difference. So a runtime has one *session*: the graph that was replayed last, and a flag in the
-//! word that counts all submissions ([`super::progress`]). A submitter finds the flag there at no extra cost, and ends
-//! the session before anything else: the replays under way are then entered into the histories.
+//! could observe the difference. So a runtime has one *session*, which consists of the graph that was replayed last,
+//! and a flag in the word that counts all submissions ([`super::progress`]). A submitter sees the flag there at no
+//! extra cost, and ends the session before doing anything else; the replays under way are then entered into the
+//! histories.
 //!
-//! Tasks that were counted before the flag was set may be registered later. So replays are registered like other tasks
-//! until all of those have ended, and then once more.
+//! Tasks that were counted before the flag was set may be registered after that. So replays are registered like other
+//! tasks until all of those tasks have ended, and then once more.
 //!
-//! No value of the user is dropped under the lock.
+//! No user value is dropped while the lock is held.
 
 use super::progress::{Progress, SoFar};
 use crate::depend::{Aftermath, Replays};
@@ -24,14 +25,14 @@ struct State {
     replays: Option<Arc<Replays>>,
     /// The tasks that had been submitted when the session began.
     before: Option<SoFar>,
-    /// Whether all of these had ended when the last replay was registered.
+    /// Whether all tasks in `before` had ended when the last replay was registered.
     alone: bool,
 }
 
 impl Session {
-    /// Calls `submit` for a replay of this graph, with a flag: whether the replay follows the last one with no
-    /// submission in between. Also returns what the end of another session has left. Without a session, a replay is
-    /// registered like any submission.
+    /// Calls `submit` for a replay of this graph, with a flag that tells whether the replay follows the previous one
+    /// with no submission in between. Also returns the work left over from the end of another session. Without a
+    /// session, a replay is registered like any other submission.
     pub(crate) fn replay<R>(
         &self,
         replays: &Arc<Replays>,
@@ -56,7 +57,8 @@ impl Session {
         (submit(follows), aftermath)
     }
 
-    /// Ends the session because a thread submits, or, with `only`, because that graph is no longer replayed.
+    /// Ends the session because a thread submits. With `only`, ends the session only if it belongs to that graph,
+    /// which will no longer be replayed.
     pub(crate) fn interrupt(&self, only: Option<&Arc<Replays>>, progress: &Progress) -> Aftermath {
         let mut state = self.0.lock();
         let is_meant = |replays: &Arc<Replays>| only.is_none_or(|only| Arc::ptr_eq(only, replays));

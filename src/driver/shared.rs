@@ -1,12 +1,11 @@
-//! The state that all threads of a runtime share under either driver: the engine, the counters, and the lists of
-//! waiting and sleeping threads; and the steps common to every task, wherever it runs: it is counted, run under a
-//! guard, and reported.
+//! State that all threads of a runtime share under either driver: the engine, the counters, and the lists of waiting
+//! and sleeping threads. Also contains the steps that every task goes through wherever it runs: it is counted, run
+//! under a guard, and reported.
 //!
-//! This is a part of the driver ([`super::Driver::shared`]), and does not know the driver: nothing is queued, launched
-//! or copied here.
+//! This is a part of the driver ([`super::Driver::shared`]), but it does not depend on the driver: nothing is queued,
+//! launched or copied here.
 //!
-//! Invariant: every task that is admitted is counted as finished exactly once, by [`Shared::end`] or a function like
-//! it.
+//! Invariant: every admitted task is counted as finished exactly once, by [`Shared::end`] or one of its variants.
 
 use super::conflict::{ConflictDetector, Entered};
 use super::detached::Away;
@@ -35,49 +34,49 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The state that all threads of a runtime share; see the module.
+/// State shared by all threads of a runtime; see the module documentation.
 pub(crate) struct Shared {
-    /// Distinguishes this runtime from others in the process.
+    /// Process-wide unique ID of this runtime.
     pub(crate) id: u64,
     pub(crate) machine: Machine,
     pub(crate) engine: Engine,
-    /// The sleeping threads that execute tasks, each at its unit's place.
+    /// The sleeping threads that execute tasks, indexed by their unit.
     pub(crate) idle: Arc<Sleep>,
     pub(crate) waiters: Waiters,
     pub(crate) window: Window,
     pub(crate) progress: Progress,
-    /// The number of tasks submitted in bodies: a wait for the bodies' tasks includes these.
+    /// Number of tasks submitted in bodies. A wait for the tasks of those bodies includes these submitted tasks.
     pub(crate) nested: CachePadded<AtomicU64>,
-    /// The number of bytes that fused loops avoid reading again.
+    /// Number of bytes that loop fusion has saved from being read again.
     pub(crate) spared: AtomicU64,
-    /// The number of tasks that hosting threads of device units have run in host memory, because there is no CPU unit.
+    /// Number of tasks that hosting threads of device units have run in host memory because there is no CPU unit.
     pub(crate) on_hosts: AtomicU64,
-    /// The tasks that each unit's host is running, and a guest that replaces unit 0's host.
+    /// The task that each unit's host is running, and last the task of a guest that stands in for unit 0's host.
     pub(super) running: Box<[CachePadded<ExposedTask>]>,
     pub(crate) conflicts: Option<ConflictDetector>,
-    /// Tasks that continue without a thread.
+    /// Tasks that continue without occupying a thread.
     pub(super) away: Away,
-    /// Tasks whose bodies wait and have nothing else to do.
+    /// Suspended tasks: their bodies wait, and their stacks have nothing else to run.
     pub(super) suspended: SuspendedTasks,
     /// Set when no further body may run, because the program is unwinding.
     cancelled: AtomicBool,
-    /// Set when this process is a child of the one that has the runtime's threads.
+    /// Set when this process is a forked child of the process that has the runtime's threads.
     is_in_child: AtomicBool,
-    /// The graph that is being replayed, and the function to call when another thread submits meanwhile.
+    /// The graph being replayed, and the function to call when another thread submits during the replay.
     pub(super) session: Session,
     pub(super) interrupt: OnceLock<Box<dyn Fn() + Send + Sync>>,
     watch: Watch,
-    /// Called by a thread of the program that has waited, when nothing is pending.
+    /// Callback that a thread of the program calls after a wait, when nothing is pending.
     pub(crate) on_rest: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    /// Since when tasks have been seen running.
+    /// For running tasks, the times at which they were first seen running.
     pub(super) sightings: Sightings,
-    /// The context of tasks that the runtime runs in host memory for itself.
+    /// Context of the runtime's internal tasks, which run in host memory.
     home: Context,
-    /// The failure of the runtime itself, after which tasks may never finish.
+    /// Internal failure of the runtime itself, after which tasks may never finish.
     broken: OnceLock<String>,
-    /// The recorder of the trace, if the runtime is traced.
+    /// The trace recorder, if tracing is on.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// Memory that could not be freed before the threads ended.
+    /// Memory that could not be freed while the threads were still running.
     kept: Mutex<Vec<Arc<DataCell>>>,
 }
 
@@ -85,7 +84,7 @@ pub(crate) struct Shared {
 pub(crate) enum Ran {
     /// The task has ended.
     Ended(Outcome),
-    /// The task continues without a thread.
+    /// The task continues without occupying a thread.
     Away(Leaving),
 }
 
@@ -137,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// For each unit, the number of the user's tasks that it has finished.
+    /// Returns, for each unit, the number of user tasks that the unit has finished.
     pub(crate) fn finished_by_unit(&self) -> Vec<u64> {
         let mut counts = self.progress.finished_by_slot();
         counts[0] += counts[self.machine.num_units()]; // a guest's tasks are counted for unit 0
@@ -146,11 +145,11 @@ impl Shared {
         counts
     }
 
-    /// Runs a body, or drops it if the task is poisoned. A panic of the body does not propagate. If a host's slot is
-    /// given, other threads can see what is running.
+    /// Runs a task's body, or drops it if the task is poisoned. A panic in the body does not propagate. If a host's
+    /// slot is given, other threads can see which task is running.
     ///
     /// # Errors
-    /// The outcome of a task that did not run to its end, or the fact that it continues without a thread.
+    /// Returns the outcome if the task did not run to its end, or reports that the task continues without a thread.
     #[inline]
     pub(crate) fn run_body(&self, task: &mut OwnedTask, env: &Env<'_>, slot: Option<usize>) -> Result<(), Ran> {
         if let Some(outcome) = self.refusal(task) {
@@ -171,7 +170,7 @@ impl Shared {
                 None => run(task.body()),
             }
         };
-        // A body on a device must not wait: it would keep memory that other tasks need.
+        // A body on a device must not wait, because it would occupy memory that other tasks need.
         let waits = env.context.kind == UnitKind::Cpu;
         let ran = match env.context.inner_cores {
             1 => running::as_body_of(self.id, waits, task, run),
@@ -192,7 +191,7 @@ impl Shared {
         match stop {
             Stop::Failed(error) => Ran::Ended(Outcome::Failed(FailureReason::from_returned(error))),
             Stop::Detached(leaving) => {
-                std::mem::forget(running); // kept until the task ends
+                std::mem::forget(running); // the accesses stay recorded until the task ends
                 Ran::Away(leaving)
             }
         }
@@ -203,17 +202,17 @@ impl Shared {
         Ran::Ended(Outcome::Failed(FailureReason::from_panic(payload)))
     }
 
-    /// Prevents further bodies from running. Those that have begun, including futures, run to their ends.
+    /// Prevents further bodies from running. Bodies that have already begun, including futures, run to completion.
     pub(crate) fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// Whether no further body is run.
+    /// Returns whether no further bodies may run.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Returns the outcome of a task that must not run, after dropping its body.
+    /// If a task must not run, drops its body and returns its outcome.
     #[inline]
     pub(super) fn refusal(&self, task: &OwnedTask) -> Option<Outcome> {
         let is_refused = task.is_poisoned() || self.is_cancelled();
@@ -223,11 +222,11 @@ impl Shared {
     #[cold]
     fn refuse(&self, task: &OwnedTask) -> Option<Outcome> {
         if task.body().has_begun() {
-            return None; // otherwise regions that it has lent out would be left without their task
+            return None; // otherwise its exported regions would lose their task
         }
         let outcome = match task.is_poisoned() {
             true => Outcome::Skipped,
-            false if task.shared().internal => return None, // the runtime needs its own tasks to the end
+            false if task.shared().internal => return None, // the runtime needs its internal tasks until it ends
             false => Outcome::Failed(FailureReason::Cancelled),
         };
         self.discard(task);
@@ -239,7 +238,8 @@ impl Shared {
         running::as_part_of(self.id, task, || drop_quietly(|| task.body().discard()));
     }
 
-    /// Runs one of the runtime's own tasks on this thread, now. Returns it if it continues without a body.
+    /// Runs one of the runtime's internal tasks immediately on this thread. Returns the task if it continues without a
+    /// body.
     pub(super) fn run_at_home(&self, mut task: OwnedTask, out: &mut Vec<Command>) -> Option<(OwnedTask, Leaving)> {
         let side = task.owned().as_ref();
         let bound_to_device = side.is_some_and(|side| side.space.is_some_and(|s| !s.is_host()) && !side.lends);
@@ -260,7 +260,7 @@ impl Shared {
         None
     }
 
-    /// Ends a task that must not be run.
+    /// Ends a task that must not run.
     pub(super) fn skip(&self, task: OwnedTask, out: &mut Vec<Command>) {
         self.discard(&task);
         if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
@@ -270,8 +270,8 @@ impl Shared {
         self.tell_waiters(); // this thread may be a submitter or a copy engine, which never takes further tasks
     }
 
-    /// Runs one of the runtime's own tasks on this thread, in a runtime without placement. Passes the tasks that become
-    /// ready to `ready`.
+    /// Runs one of the runtime's internal tasks on this thread, in a runtime without placement. Passes the tasks that
+    /// become ready to `ready`.
     pub(super) fn run_here(&self, mut task: OwnedTask, ready: impl FnMut(OwnedTask)) {
         drop(Self::awaited_by(&mut task)); // the waiter is this thread, which is awake
         let outcome = match self.run_body(&mut task, &Env { context: &self.home, sites: None }, None) {
@@ -282,13 +282,13 @@ impl Shared {
         self.end_anywhere(task, outcome, None, ready);
     }
 
-    /// Reports a task as ended and counts it, in a host's slot or that of other threads. Appends the resulting commands
-    /// to `out`.
+    /// Reports a task as ended and counts it, in a host's slot or in the slot for all other threads. Appends the
+    /// resulting commands to `out`.
     pub(super) fn end(&self, task: OwnedTask, outcome: Outcome, slot: Option<usize>, out: &mut Vec<Command>) {
         self.end_by(task, slot, |task| self.engine.on(Event::Finished(task, outcome), out));
     }
 
-    /// Like [`Self::end`] in a runtime without placement: passes the tasks that can run now to `ready`.
+    /// Like [`Self::end`], but for a runtime without placement: passes the tasks that can run now to `ready`.
     #[inline(never)]
     pub(super) fn end_anywhere(
         &self,
@@ -300,7 +300,8 @@ impl Shared {
         self.end_by(task, slot, |task| self.engine.ended_anywhere(task, outcome, ready));
     }
 
-    /// Ends a task. The `report` may drop captured values of the task, and these destructors count as part of its body.
+    /// Ends a task. The `report` may drop the task's captured values, and their destructors count as part of the
+    /// task's body.
     fn end_by(&self, mut task: OwnedTask, slot: Option<usize>, report: impl FnOnce(OwnedTask)) {
         let (lane, internal) = (task.shared().lane.get(), task.shared().internal);
         let waits = if internal { Self::awaited_by(&mut task) } else { None };
@@ -314,14 +315,14 @@ impl Shared {
         }
     }
 
-    /// Takes the waker of the thread or future that waits for one of the runtime's own tasks.
+    /// Takes the waker of the thread or future that waits for one of the runtime's internal tasks.
     #[cold]
     fn awaited_by(task: &mut OwnedTask) -> Option<Waker> {
         task.owned_mut().as_mut().and_then(|side| side.awaited_by.take())
     }
 
-    /// Notifies the threads that wait for a number of tasks. Must be called by a thread that has ended tasks and may
-    /// end no more.
+    /// Notifies threads that wait for a certain number of tasks to finish. Must be called by every thread that has
+    /// ended tasks and might end no more of them.
     pub(super) fn tell_waiters(&self) {
         fence(Ordering::SeqCst);
         if self.waiters.attention() != 0 && !self.is_in_child() {
@@ -329,7 +330,7 @@ impl Shared {
         }
     }
 
-    /// Checks for a stall. Must be called by a waiting thread before it sleeps; see [`Watch::look`].
+    /// Checks for a stall. A waiting thread must call this before it sleeps; see [`Watch::look`].
     pub(super) fn watch(&self, first: bool, queues: &dyn Queues) -> Option<Duration> {
         let stall = |duration| {
             let (running, waiting) = begun_tasks(&self.running, &self.machine);
@@ -341,7 +342,7 @@ impl Shared {
         self.watch.look(&self.progress, first, stall)
     }
 
-    /// Must be called by a thread of the program at the end of a wait.
+    /// Runs the at-rest callback if nothing is pending. A thread of the program must call this at the end of a wait.
     pub(super) fn rest(&self) {
         if let Some(on_rest) = self.on_rest.get()
             && self.progress.pending() == 0
@@ -351,97 +352,100 @@ impl Shared {
         }
     }
 
-    /// Whether the thread of a unit seems to be computing a body.
+    /// Returns whether the thread of a unit seems to be busy running a body.
     pub(crate) fn seems_busy(&self, unit: usize) -> bool {
-        // A guest may replace unit 0's host.
+        // A guest may stand in for unit 0's host.
         self.running[unit].seems_busy() || unit == 0 && self.running[self.machine.num_units()].seems_busy()
     }
 
-    /// The runtime's name, if it has one.
+    /// Returns the runtime's name, if it has one.
     pub(crate) fn name(&self) -> Option<&str> {
         self.watch.name.as_deref()
     }
 
-    /// Makes every waiting or idle thread check its condition again.
+    /// Wakes every waiting or idle thread so that it checks its condition again.
     pub(super) fn wake_everybody(&self) {
         self.waiters.wake_all();
         self.idle.wake_all();
     }
 
-    /// Marks the runtime as unreliable: all waits end, and nothing more is accepted.
+    /// Marks the runtime as broken: all waits end, and no more tasks are accepted.
     #[cold]
     pub(super) fn break_down(&self, problem: String) {
         log!(error, "{problem}");
-        let _ = self.broken.set(problem); // the first problem is kept
+        let _ = self.broken.set(problem); // only the first problem is kept
         self.progress.close();
         self.wake_everybody();
     }
 
-    /// Whether tasks may never finish.
+    /// Returns whether the runtime is broken, so that tasks may never finish.
     pub(crate) fn is_broken(&self) -> bool {
         self.is_in_child() || self.broken.get().is_some()
     }
 
-    /// Whether this process is a child made by `fork`, in which the runtime has no threads, and locks may stay locked.
+    /// Returns whether this process is a child created by `fork`. In such a child the runtime has no threads, and
+    /// locks may stay locked forever.
     #[inline]
     pub(crate) fn is_in_child(&self) -> bool {
         self.is_in_child.load(Ordering::Relaxed)
     }
 
-    /// Makes the runtime refuse everything from here on; see [`crate::sync::InChild`].
+    /// Makes the runtime refuse all requests from now on; see [`crate::sync::InChild`].
     pub(crate) fn enter_child(&self) {
         self.is_in_child.store(true, Ordering::SeqCst);
         self.progress.close();
     }
 
-    /// Refuses requests of a child of `fork`.
+    /// Returns an error if this process is a forked child.
     pub(crate) fn in_own_process(&self) -> Result<(), SubmitError> {
         if self.is_in_child() { Err(SubmitError::Forked) } else { Ok(()) }
     }
 
-    /// Ends a child process that was forked inside a body and has reached the body's end, where it cannot continue.
+    /// Terminates a child process that was forked inside a body and has reached the end of that body, where it cannot
+    /// continue.
     #[cold]
     fn end_child(&self, task: &OwnedTask) -> ! {
         let Meta { name, location, .. } = task.shared();
         inside::end_child(&format!("return from the body of task `{name}`, submitted at {location},"))
     }
 
-    /// Returns the reason why tasks may never finish, if there is one.
+    /// Returns an error if the runtime is broken, with the reason why tasks may never finish.
     pub(crate) fn broken(&self) -> Result<(), SubmitError> {
         self.in_own_process()?;
         self.broken.get().map_or(Ok(()), |problem| Err(SubmitError::Broken { problem: problem.clone() }))
     }
 
-    /// Keeps the memory of a data object that was released too late for a task to free it, until it can no longer be in
-    /// use.
+    /// Keeps the memory of a data object until it can no longer be in use. Called for an object that was released too
+    /// late for a task to free it.
     #[cold]
     pub(crate) fn keep(&self, cell: Arc<DataCell>) {
         if self.is_in_child() {
-            return std::mem::forget(cell); // a body that has forked may have views of it
+            return std::mem::forget(cell); // a body that has forked may still have views of the memory
         }
         if self.progress.is_closed() && self.progress.pending() == 0 {
-            self.drop_home(cell.take_home()); // no task uses it, or ever will
+            self.drop_home(cell.take_home()); // no task uses the home now or later
         } else {
             self.kept.lock().push(cell);
         }
     }
 
-    /// Frees the memory that was kept. Called when all threads have ended.
+    /// Frees the memory that was kept. Called after all threads have ended.
     pub(crate) fn drop_kept(&self) {
         let homes: Vec<_> = self.kept.lock().iter().map(|cell| cell.take_home()).collect();
         homes.into_iter().for_each(|home| self.drop_home(home));
     }
 
-    /// Drops a home. A value's destructor counts as part of a body, as in the release of the value.
+    /// Drops a home. Destructors of its values count as part of a body, just as when the data object is released.
     fn drop_home(&self, home: Option<Home>) {
         running::inside(self.id, || drop_quietly(|| drop(home)));
     }
 }
 
-/// Marks the runtime as broken if a thread unwinds out of the runtime's own code. Must be forgotten on normal exit.
+/// Guard that marks the runtime as broken if a thread unwinds out of the runtime's own code. The guard must be
+/// forgotten on normal exit.
 pub(crate) struct BreakOnUnwind<'a> {
     pub(crate) shared: &'a Shared,
-    /// What the thread was doing.
+    /// What the thread was doing, for the error message.
     pub(crate) during: &'static str,
 }
 

@@ -1,10 +1,11 @@
-//! The time since when a task has been seen running.
+//! Times since when tasks have been seen running.
 //!
-//! Threads read no clock when they begin a task. So the beginning of a task is known only roughly: whoever looks at the
-//! running tasks notes them here, and the next look finds those that are still running. A thread that looks regularly
-//! (for `Builder::explain_on_signal`, or to draw progress) makes the times exact up to its interval.
+//! Threads do not read a clock when they begin a task, so the beginning of a task is known only roughly. A thread that
+//! inspects the running tasks notes them here, and the next inspection finds the tasks that are still running. A
+//! thread that inspects regularly (for `Builder::explain_on_signal`, or to draw progress) makes the times accurate to
+//! within its interval.
 //!
-//! Nothing here costs a task anything.
+//! Tasks pay nothing for this.
 
 use super::shared::Shared;
 use crate::ids::TaskId;
@@ -12,19 +13,20 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::time::{Duration, Instant};
 
-/// The tasks that ran at the last look, each with the time at which it was first seen.
+/// Tasks that were running at the last inspection, each with the time at which it was first seen.
 #[derive(Default)]
 pub(crate) struct Sightings(Mutex<FxHashMap<TaskId, Sighting>>);
 
 struct Sighting {
     since: Instant,
     slot: usize,
-    /// The number of tasks that had finished in the slot. A task that runs again and again keeps its number.
+    /// Number of tasks that had finished in the slot. It distinguishes the runs of a task that runs repeatedly under
+    /// one ID.
     finished: u64,
 }
 
 impl Shared {
-    /// Looks at the running tasks. Returns how long each of them has been running at least.
+    /// Inspects the running tasks. Returns, for each of them, the minimum time for which it has been running.
     pub(crate) fn sight(&self) -> FxHashMap<TaskId, Duration> {
         let now = Instant::now();
         let mut seen: Vec<(TaskId, usize, bool)> = Vec::new();

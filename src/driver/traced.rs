@@ -1,6 +1,6 @@
-//! Events that the driver records in the trace, if there is one: bodies, and the states of threads between them.
+//! Events that the driver records in the trace: bodies, and the states of threads between bodies.
 //!
-//! Recording changes nothing else, and these functions do nothing without a trace.
+//! Recording has no other effects, and without a trace these functions do nothing.
 
 use super::shared::{Ran, Shared};
 use crate::depend::OwnedTask;
@@ -26,24 +26,24 @@ pub(super) fn span(task: &OwnedTask, context: &Context) -> tracing::Span {
 }
 
 impl Shared {
-    /// Returns the time at which a body begins, if there is a trace.
+    /// If tracing is on, returns the time at which a body begins.
     #[inline]
     pub(super) fn trace_begin(&self) -> Option<u64> {
         self.tracer.as_ref().map(|tracer| tracer.now())
     }
 
-    /// Records, if there is a trace, that this thread is in a state until the value is dropped.
+    /// If tracing is on, records that this thread is in a state until the returned value is dropped.
     pub(super) fn trace_state(&self, unit: Option<UnitId>, what: Between) -> Option<InState> {
         let tracer = self.tracer.as_ref()?;
         Some(InState { since: tracer.now(), tracer: tracer.clone(), unit, what })
     }
 
-    /// The same for a thread that waits for tasks.
+    /// Like [`Self::trace_state`], but for a thread that waits for tasks.
     pub(super) fn trace_wait(&self) -> Option<InState> {
         self.trace_state(None, Between::Wait)
     }
 
-    /// Records how a body that began at `since` has returned.
+    /// Records how a body that began at `since` returned.
     #[cold]
     pub(super) fn trace_end(
         &self,
@@ -64,7 +64,8 @@ impl Shared {
         tracer.ran(id, Some(unit), device, (now, now.saturating_sub(since)), end);
     }
 
-    /// Records the run of a task whose time was measured: it ended at the time in `outcome`, or else now.
+    /// Records the run of a task whose time was measured. The run ended at the time in `outcome`, or now if that has
+    /// no time.
     pub(super) fn trace_measured(&self, task: &OwnedTask, unit: UnitId, device: Option<DeviceId>, outcome: &Outcome) {
         let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) else { return };
         let id = task.shared().id;

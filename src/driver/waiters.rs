@@ -1,21 +1,22 @@
-//! The threads and futures that wait, and their notification when the condition is met.
+//! Waiting threads and futures, and their notification once their conditions are met.
 //!
-//! A future counts here as a thread that sleeps from the beginning: it registers for notification, and is woken by its
-//! waker, whose code is the user's and is called under no lock.
+//! A future counts here as a thread that sleeps from the beginning: it registers for notification, and is woken using
+//! its waker. The waker's code is the user's, so it is called while no lock is held.
 //!
-//! A thread that waits for one value is notified by the thread that finishes the task that produces it. The event that
-//! a number of tasks has finished, or that fewer are pending, corresponds to no single task, and a counter updated by
-//! all tasks would be their most expensive part. So a waiting thread requests *attention*: hosts that finish tasks see
-//! the request, and check the counters from time to time, more often when fewer tasks are left. A thread that has
-//! nothing more to do checks too.
+//! A thread that waits for one value is notified by the thread that finishes the producing task. By contrast, no
+//! single task corresponds to the event that a number of tasks has finished or that fewer tasks are pending, and a
+//! counter updated by all tasks would be the most expensive part of a task. So a waiting thread requests *attention*:
+//! hosts that finish tasks see the request and check the counters from time to time, more often when fewer tasks are
+//! left. A thread that runs out of work checks the counters too.
 //!
-//! A task that any unit can run wakes one idle thread, a launch the thread of its unit, a value the thread that reads
-//! it, and the end of an epoch the threads that wait for it.
+//! A task that any unit can run wakes one idle thread; a launch wakes the thread of its unit; a value wakes the thread
+//! that reads it; and the end of an epoch wakes the threads that wait for that epoch.
 //!
 //! Invariants:
-//! 1. A thread requests attention before its last check whether it has to wait. While it runs tasks itself it performs
-//!    its own checks, and requests none.
-//! 2. There is attention exactly while the list contains a thread that requests it and has not been notified.
+//! 1. A thread requests attention before it checks for the last time whether it has to wait. While the thread runs
+//!    tasks itself, it performs its own checks and does not request attention.
+//! 2. Attention is set exactly while the list contains a thread that has requested attention and has not been
+//!    notified.
 
 use super::progress::{Progress, SoFar};
 use crate::sync::Parker;
@@ -29,23 +30,23 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::task::Waker;
 use std::time::Duration;
 
-/// The condition that a thread waits for, as far as counters can tell.
+/// The condition that a thread waits for, as far as it can be expressed by counters.
 #[derive(Debug, Clone)]
 pub(crate) enum Awaited {
     /// These tasks have finished.
     Tasks(SoFar),
-    /// The same, or this moment on the driver's clock has passed.
+    /// These tasks have finished, or this time on the driver's clock has passed.
     Until(SoFar, Duration),
-    /// At most this number of tasks is pending.
+    /// At most this number of tasks are pending.
     AtMost(u64),
-    /// An event about which its originator notifies the thread.
+    /// An event; the thread that causes it notifies the waiting thread.
     Told,
-    /// The same, or this moment on the driver's clock has passed.
+    /// Such an event has occurred, or this time on the driver's clock has passed.
     ToldUntil(Duration),
 }
 
 impl Awaited {
-    /// The time limit of the wait, if it has one.
+    /// Returns the time limit of the wait, if it has one.
     pub(crate) fn until(&self) -> Option<Duration> {
         match self {
             Self::Until(_, until) | Self::ToldUntil(until) => Some(*until),
@@ -53,12 +54,12 @@ impl Awaited {
         }
     }
 
-    /// Whether the event is notified by its originator rather than found in a counter.
+    /// Returns whether the waiting thread is notified of the event directly, rather than by a check of the counters.
     fn is_told(&self) -> bool {
         matches!(self, Self::Told | Self::ToldUntil(_))
     }
 
-    /// The minimum number of tasks that have to finish first.
+    /// Returns the minimum number of tasks that have to finish before the condition can be met.
     pub(crate) fn left(&self, progress: &Progress) -> u64 {
         match self {
             Self::Tasks(tasks) | Self::Until(tasks, _) => progress.left(tasks),
@@ -76,15 +77,15 @@ pub(crate) struct Waiters {
     list: Mutex<List>,
 }
 
-/// The entries by number. There may be many futures, so an entry is never found by a linear search.
+/// The entries by their IDs. There may be many futures, so looking up an entry must never require a linear search.
 #[derive(Debug, Default)]
 struct List {
     waiting: FxHashMap<u64, Entry>,
-    /// The entries that request notification.
+    /// IDs of the entries that request attention.
     asking: Vec<u64>,
-    /// The number of requests so far.
+    /// Number of requests so far.
     asked: u64,
-    /// The number of entries so far.
+    /// Number of entries so far.
     entered: u64,
 }
 
@@ -95,21 +96,21 @@ struct Entry {
 }
 
 impl Waiters {
-    /// Puts a thread on the list until the returned value is dropped.
+    /// Adds a thread to the list until the returned value is dropped.
     pub(crate) fn enter(&self, parker: Arc<Parker>, awaited: Awaited) -> Waiting<'_> {
         let to_value = awaited.is_told();
         let (id, alone) = self.list.lock().enter(parker.clone().into(), awaited);
         Waiting { waiters: self, id, parker, alone, to_value }
     }
 
-    /// Puts a future on the list, to be woken by `waker`, until it leaves with the returned number.
+    /// Adds a future to the list; `waker` wakes it. The caller must remove the entry using the returned ID.
     pub(crate) fn enter_future(&self, waker: Waker, awaited: Awaited) -> u64 {
         let (id, _) = self.list.lock().enter(waker, awaited);
         self.ask_for(id, true);
         id
     }
 
-    /// Sets whether this entry requests notification.
+    /// Sets whether this entry requests attention.
     pub(crate) fn ask_for(&self, id: u64, asks: bool) {
         let mut list = self.list.lock();
         list.asked += 1;
@@ -122,7 +123,7 @@ impl Waiters {
         fence(Ordering::SeqCst);
     }
 
-    /// Takes an entry off the list.
+    /// Removes an entry from the list.
     pub(crate) fn leave(&self, id: u64) {
         let mut list = self.list.lock();
         let own = list.waiting.remove(&id);
@@ -132,19 +133,19 @@ impl Waiters {
         drop(own);
     }
 
-    /// The number of waiting threads.
+    /// Returns the number of waiting threads.
     pub(crate) fn len(&self) -> usize {
         self.list.lock().waiting.len()
     }
 
-    /// The value that hosts compare with the one they saw last.
+    /// Returns the attention value, which hosts compare with the value they saw last.
     #[inline]
     pub(crate) fn attention(&self) -> u64 {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// Notifies the threads whose condition is met. Returns the minimum number of tasks that have to finish before the
-    /// next notification.
+    /// Notifies the threads whose conditions are met. Returns the minimum number of tasks that have to finish before
+    /// the next notification.
     #[cold]
     pub(crate) fn look(&self, progress: &Progress) -> u64 {
         let mut list = self.list.lock();
@@ -165,7 +166,7 @@ impl Waiters {
         least
     }
 
-    /// Makes every waiting thread check again.
+    /// Makes every waiting thread check its condition again.
     pub(crate) fn wake_all(&self) {
         let all: SmallVec<[Waker; 4]> = self.list.lock().waiting.values().map(|entry| entry.waker.clone()).collect();
         all.into_iter().for_each(Waker::wake);
@@ -177,7 +178,7 @@ impl Waiters {
 }
 
 impl List {
-    /// Adds an entry. Returns its number, and whether no other thread waits.
+    /// Adds an entry. Returns its ID, and whether no other thread is waiting.
     fn enter(&mut self, waker: Waker, awaited: Awaited) -> (u64, bool) {
         self.entered += 1;
         let (id, alone) = (self.entered, self.waiting.is_empty());
@@ -186,28 +187,28 @@ impl List {
     }
 }
 
-/// A thread on the list.
+/// A thread's entry in the list.
 pub(crate) struct Waiting<'a> {
     waiters: &'a Waiters,
     id: u64,
     parker: Arc<Parker>,
-    /// Whether no other thread waited when this one began to.
+    /// Whether no other thread was waiting when this thread began to wait.
     pub(crate) alone: bool,
     to_value: bool,
 }
 
 impl Waiting<'_> {
-    /// The parker on which the thread sleeps.
+    /// Returns the parker on which the thread sleeps.
     pub(crate) fn parker(&self) -> &Arc<Parker> {
         &self.parker
     }
 
-    /// Whether the thread waits for a single value.
+    /// Returns whether the thread waits for a single value.
     pub(crate) fn to_value(&self) -> bool {
         self.to_value
     }
 
-    /// Sets whether the thread requests notification: called before it sleeps and after it wakes.
+    /// Sets whether the thread requests attention. Called before the thread sleeps and after it wakes.
     pub(crate) fn ask(&self, asks: bool) {
         self.waiters.ask_for(self.id, asks);
     }
@@ -220,12 +221,12 @@ impl Drop for Waiting<'_> {
 }
 
 thread_local! {
-    /// Wakes the fiber that runs on this thread, if there is one. It has no destructor, so that a thread can wait while
-    /// it ends; [`waking`] leaves nothing here.
+    /// Waker of the fiber that runs on this thread; `None` if no fiber runs. It has no destructor, so that a thread
+    /// can still wait while it exits; [`waking`] leaves nothing here.
     static FIBER: ManuallyDrop<RefCell<Option<Waker>>> = const { ManuallyDrop::new(RefCell::new(None)) };
 }
 
-/// Calls `code`, which `waker` wakes when it waits.
+/// Runs `code`. Whenever `code` waits, `waker` wakes it.
 pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
     struct Back(Option<Waker>);
     impl Drop for Back {
@@ -237,17 +238,18 @@ pub(super) fn waking<R>(waker: &Waker, code: impl FnOnce() -> R) -> R {
     code()
 }
 
-/// Returns the waker of the calling code: of its fiber, or of its thread, which sleeps on its own parker.
+/// Returns the waker of the calling code: the waker of its fiber or, outside of a fiber, of its thread, which sleeps
+/// on its own parker.
 pub(crate) fn own_waker() -> Waker {
     let of_fiber = FIBER.with(|fiber| fiber.borrow().clone());
     of_fiber.unwrap_or_else(|| own_parker().into())
 }
 
-/// The parker on which this thread sleeps, for any kind of wait: the same parker in every call.
+/// Returns the parker on which this thread sleeps, whatever it waits for. Every call returns the same parker.
 pub(crate) fn own_parker() -> Arc<Parker> {
     thread_local! {
         static OWN: Arc<Parker> = Arc::new(Parker::new());
-        /// The parker of a thread that waits after `OWN` is destroyed. It has no destructor, so the thread leaks it.
+        /// Parker of a thread that waits after `OWN` has been destroyed. It has no destructor, so the thread leaks it.
         static LATE: ManuallyDrop<OnceCell<Arc<Parker>>> = const { ManuallyDrop::new(OnceCell::new()) };
     }
     OWN.try_with(Arc::clone).unwrap_or_else(|_| LATE.with(|late| late.get_or_init(Arc::default).clone()))
@@ -270,7 +272,7 @@ mod tests {
         }
         let (send, is_one) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(|| {
-            ENDS.set(Some(Ends(send))); // destroyed after the parker, which is made next
+            ENDS.set(Some(Ends(send))); // destroyed after the parker, because the parker is created next
             drop(own_parker());
         });
         thread.join().unwrap();

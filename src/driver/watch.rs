@@ -1,13 +1,14 @@
-//! Stall reports: a program that waits for itself gets a report instead of hanging silently.
+//! Stall reports, so that a program that waits for itself does not hang silently.
 //!
-//! Waiting threads look at the clock before they sleep and when they wake; there is no dedicated thread. When tasks are
-//! pending and none has finished for a set time, one of these threads reports what the units are doing, once, until
-//! something finishes again. The report is not a verdict: a body may simply take that long.
+//! Waiting threads check the clock before they sleep and after they wake; there is no dedicated thread. If tasks are
+//! pending and none has finished for a set time, one of these threads reports what the units are doing. It does so
+//! only once until another task finishes. The report does not prove a deadlock, because a body may simply take that
+//! long.
 //!
-//! Units show the tasks that they run at a cost of two stores and three loads per task (`sync/exposed.rs`): the fence
-//! is on the side of the thread that looks.
+//! Units publish the tasks that they run at a cost of two stores and three loads per task (`sync/exposed.rs`). This is
+//! so cheap because the fence is on the side of the reading thread.
 //!
-//! No code of the user is called under the lock here.
+//! No user code is called while the lock of this module is held.
 
 #![allow(unsafe_code)] // inspects the tasks that other threads run
 
@@ -23,18 +24,19 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// The time without a finished task after which a stall is reported, unless the builder sets another.
+/// Default time without a finished task after which a stall is reported; the builder can override it.
 pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(30);
 
-/// The maximum number of tasks of a list that are written.
+/// Maximum number of tasks written per list.
 const MOST_WRITTEN: usize = 16;
 
-/// The callback that receives reports.
+/// User callback that receives stall reports.
 pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 
-/// What a runtime was doing when no task had finished for a while ([`Builder::on_stall`](crate::Builder::on_stall)).
+/// Activities of a runtime in which no task has finished for a while
+/// ([`Builder::on_stall`](crate::Builder::on_stall)).
 ///
-/// `Display` writes all of it as one sentence, and a line for each task that waits.
+/// `Display` writes everything as one sentence, followed by a line for each task that waits.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,22 +51,22 @@ pub(crate) type Tell = Box<dyn Fn(&Stall) + Send + Sync>;
 pub struct Stall {
     /// The runtime's name, if it has one ([`Builder::name`](crate::Builder::name)).
     pub runtime: Option<String>,
-    /// The minimum time for which no task has finished.
+    /// Time for which at least no task has finished.
     pub duration: Duration,
-    /// The number of tasks that are submitted and have not finished.
+    /// Number of tasks that were submitted and have not finished.
     pub pending: u64,
-    /// The tasks that the units are running. Each has been running at least since the last task finished, or has begun
-    /// since.
+    /// Tasks that the units are running. Each of them has been running since the last task finished, or began after
+    /// that.
     pub running: Vec<RunningTask>,
-    /// Tasks whose bodies wait for something of a runtime ([`RunningTask::waits_at`]), in the order of submission.
-    /// Meanwhile their threads may run other tasks, and a lock that such a body holds stays locked.
+    /// Tasks whose bodies are waiting for something in a runtime ([`RunningTask::waits_at`]), in submission order.
+    /// Meanwhile their threads may run other tasks, and any lock held by such a body stays locked.
     pub waiting: Vec<RunningTask>,
-    /// Tasks whose bodies have returned and that continue without a thread: a region that they lent out has not been
-    /// given back, or their future has not been woken. The unit is the one that ran the body.
+    /// Tasks whose bodies have returned and that continue without a thread, because an exported region has not been
+    /// returned or because their future has not been woken. The listed unit is the unit that ran the body.
     pub outside: Vec<RunningTask>,
-    /// The stages of tasks that wait for memory, copies or a unit, on machines that place tasks.
+    /// On machines that place tasks, the stages of the tasks that wait for memory, copies or a unit.
     pub placed: String,
-    /// The reasons for which tasks wait, each below one of the tasks that it waits for.
+    /// Reasons why tasks wait. Each task is listed below one of the tasks that it waits for.
     pub reasons: PendingTasks,
 }
 
@@ -83,22 +85,22 @@ pub struct Stall {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunningTask {
-    /// The unit on which it runs.
+    /// Unit that runs the task.
     pub unit: UnitId,
-    /// The task's number.
+    /// ID of the task.
     pub task: TaskId,
-    /// The task's name.
+    /// Name of the task.
     pub name: String,
-    /// The place in the program where it was submitted.
+    /// Source location where the task was submitted.
     pub submitted_at: &'static Location<'static>,
-    /// The regions that other tasks may be waiting for, with their modes.
+    /// Regions that other tasks may be waiting for, with their access modes.
     pub holds: Vec<String>,
-    /// The call in which its body waits, if it does.
+    /// Call site at which the task's body waits; `None` if the body does not wait.
     pub waits_at: Option<&'static Location<'static>>,
 }
 
 impl RunningTask {
-    /// Describes a task that this unit runs, or has run.
+    /// Describes a task that this unit is running or has run.
     pub(super) fn of(unit: UnitId, task: &Task, body: &(dyn Body + 'static)) -> Self {
         let mut holds = Vec::new();
         body.accesses(&mut |access| {
@@ -163,7 +165,7 @@ impl fmt::Display for Stall {
 pub(crate) struct Watch {
     after: Option<Duration>,
     tell: Option<Tell>,
-    /// The runtime's name.
+    /// Name of the runtime, if it has one.
     pub(super) name: Option<String>,
     seen: Mutex<Seen>,
 }
@@ -179,9 +181,9 @@ impl Watch {
         Self { after, tell, name, seen: Mutex::new(Seen { finished: 0, since: Instant::now(), reported: false }) }
     }
 
-    /// Reports a stall if there is one, and returns how long the thread may sleep before it should call again. Must be
-    /// called by a waiting thread before it sleeps. If no thread has checked for a while, the `first` one to do so
-    /// starts a new measurement. `stall` makes the report.
+    /// If there is a stall, reports it. Returns how long the calling thread may sleep before it should call this
+    /// again. A waiting thread must call this before it sleeps. If no thread has checked for a while, the `first`
+    /// thread to do so starts a new measurement. `stall` creates the report.
     pub(super) fn look(
         &self,
         progress: &Progress,
@@ -213,7 +215,8 @@ impl Watch {
         match &self.tell {
             Some(tell) => {
                 log!(warn, "{stall}");
-                // The callback is the user's, and this thread may be running tasks further up its stack.
+                // The user's callback may panic, and this thread may be running tasks further up its stack, so the
+                // panic must not propagate.
                 drop(catch_unwind(AssertUnwindSafe(|| tell(stall))));
             }
             None => crate::log::tell(format_args!("{stall}")),
@@ -222,14 +225,14 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// The callback is the user's, and the destructors of its captures may panic.
+    /// Dropping may run the user's code: the destructors of the callback's captures may panic.
     fn drop(&mut self) {
         drop_quietly(|| drop(self.tell.take()));
     }
 }
 
-/// Returns the tasks that these slots show: those that run, and those whose bodies wait. Slots after the units' belong
-/// to guests, which replace unit 0's host.
+/// Returns the tasks that these slots show: running tasks, and tasks whose bodies wait. Slots after those of the units
+/// belong to guests, which stand in for unit 0's host.
 pub(super) fn begun_tasks(
     slots: &[CachePadded<ExposedTask>],
     machine: &Machine,
@@ -241,7 +244,8 @@ pub(super) fn begun_tasks(
             let list = if waits_at.is_some() { &mut waiting } else { &mut running };
             list.push(RunningTask { waits_at, ..RunningTask::of(unit, task, body) });
         };
-        // SAFETY: `Body::accesses` reads nothing that changes while the body runs; every body guarantees this.
+        // SAFETY: every body guarantees that `Body::accesses` reads nothing that changes while the body runs, so
+        // calling it from this thread causes no data race.
         unsafe { exposed.look(see) };
     }
     waiting.sort_unstable_by_key(|task: &RunningTask| task.task);

@@ -1,42 +1,42 @@
-//! The window: how many tasks may be pending before submission waits, and how long a submitter waits while nothing
-//! finishes.
+//! The window, which limits how many tasks may be pending before submission waits, and how long a submitter waits
+//! while nothing finishes.
 //!
-//! The window keeps memory and cache use small. It is not a hard limit: everything pending may be waiting for a task
-//! that is yet to be submitted. So a submitter waits only for a *reasonable* time: four times the recent time between
-//! two finished tasks, and at least 50 ms while bodies compute; but hardly at all while nothing runs, is ready or is
-//! being copied. Bodies whose threads sleep get half of that minimum, since they may be waiting for the submitter. Then
-//! the submitter is *granted* three times as many further tasks as are pending, and the next time it waits twice as
-//! long. Tasks that finish reduce the grant.
+//! The window keeps memory and cache use small. It is not a hard limit, because all pending tasks may be waiting for a
+//! task that is yet to be submitted. So a submitter waits only for a *reasonable* time. While bodies compute, this is
+//! four times the recent time between two finished tasks, but at least 50 ms. While nothing runs, is ready or is being
+//! copied, the submitter hardly waits at all. If the threads of all running bodies sleep, the minimum is halved,
+//! because the bodies may be waiting for the submitter. After the wait, the submitter is *granted* three times as many
+//! further tasks as are pending, and its next wait is twice as long. Tasks that finish reduce the grant.
 //!
-//! [`Window`] only decides; drivers sleep or run tasks.
+//! [`Window`] only makes decisions; the drivers sleep or run tasks.
 
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The maximum number of a thread's submissions between two checks of the window.
+/// Maximum number of submissions of a thread between two checks of the window.
 const LOOK_EVERY: u64 = 32;
-/// How long a submitter waits while nothing finishes: at least, while a body computes, and at most.
+/// Minimum (while a body computes) and maximum time for which a submitter waits while nothing finishes.
 const LEAST_PATIENCE: Duration = Duration::from_millis(50);
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a submitter waits while nothing runs, and how long the first check is delayed.
+/// How long a submitter waits while nothing runs, and by how much the first check is delayed.
 pub(super) const NOTHING_RUNS: Duration = Duration::from_micros(200);
-/// How much of a grant one finished task takes back.
+/// Number of granted tasks that each finished task takes back.
 const TAKEN_BACK: u64 = 8;
 
 thread_local! {
-    /// The number of submissions until the next check of the window, on a thread that hosts nothing.
+    /// On a thread that hosts no unit, the number of submissions until the next check of the window.
     static UNTIL_LOOK: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What a waiting submitter can observe of the other threads.
+/// Activity of the other threads, as a waiting submitter observes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Motion {
     /// Nothing runs, is ready or is being copied.
     Nothing,
-    /// Bodies run, and their threads sleep: they wait for a device, a file, or the submitter.
+    /// Bodies run, but their threads sleep: they wait for a device, a file, or the submitter.
     Sleeping,
-    /// A body computes, or will soon.
+    /// A body is computing or will be soon.
     Working,
 }
 
@@ -50,15 +50,15 @@ pub(crate) struct Window {
 
 #[derive(Debug)]
 struct State {
-    /// How many tasks beyond the window's size may currently be pending.
+    /// Number of tasks beyond the window's size that may currently be pending.
     granted: u64,
-    /// The number of tasks that had finished at the last check.
+    /// Number of tasks that had finished at the last check.
     finished: u64,
-    /// The time from which on nothing has finished while a submitter waited.
+    /// Time since which nothing has finished while a submitter waited.
     since: Instant,
     /// Four times the recent time between two finished tasks.
     patience: Duration,
-    /// The number of grants since a task last finished.
+    /// Number of grants since a task last finished.
     grants: u32,
 }
 
@@ -69,32 +69,33 @@ impl Window {
         Self { size, look_every, state: Mutex::new(state) }
     }
 
-    /// Whether a submitting thread should check the window now. Its submissions are counted down in `until_look`.
+    /// Returns whether a submitting thread should check the window now. `until_look` counts down the thread's
+    /// submissions.
     #[inline]
     pub(super) fn is_time_to_look(&self, until_look: &Cell<u32>) -> bool {
         until_look.replace(until_look.get().checked_sub(1).unwrap_or(self.look_every - 1)) == 0
     }
 
-    /// The same for a thread that hosts nothing.
+    /// Like [`Self::is_time_to_look`], but for a thread that hosts no unit.
     #[inline]
     pub(super) fn is_time_to_look_outside(&self) -> bool {
         UNTIL_LOOK.with(|until_look| self.is_time_to_look(until_look))
     }
 
-    /// The maximum number of submissions between two checks.
+    /// Returns the maximum number of submissions between two checks.
     #[inline]
     pub(super) fn stride(&self) -> usize {
         self.look_every as usize
     }
 
-    /// The number of tasks that may be pending.
+    /// Returns the number of tasks that may be pending.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns the number of pending tasks at which a submitter that finds `pending` of them, and begins to wait now,
-    /// may continue. Returns `None` if it may continue immediately.
+    /// For a submitter that finds `pending` pending tasks and begins to wait now, returns the number of pending tasks
+    /// at which it may continue. Returns `None` if the submitter may continue immediately.
     pub(super) fn target(&self, pending: u64, finished: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let finished_since = finished.saturating_sub(state.finished);
@@ -111,7 +112,7 @@ impl Window {
         Some(limit - self.size.div_ceil(2))
     }
 
-    /// Returns how much longer a waiting submitter should wait; `None` if it should not.
+    /// Returns how much longer a waiting submitter should wait; `None` if it should stop waiting.
     pub(super) fn patience(&self, finished: u64, motion: impl FnOnce() -> Motion) -> Option<Duration> {
         let mut state = self.state.lock();
         let now = Instant::now();
@@ -136,7 +137,7 @@ impl Window {
         patience.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// Lets submission continue although this number of tasks is pending.
+    /// Lets submission continue although `pending` tasks are pending.
     pub(super) fn grant(&self, pending: u64) {
         let mut state = self.state.lock();
         state.granted = pending.saturating_mul(4).saturating_sub(self.size);

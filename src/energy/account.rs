@@ -1,7 +1,7 @@
-//! A runtime's information about energy: the power of its units, and its meters.
+//! A runtime's energy information: the power of its units, and its meters.
 //!
-//! Meters may be code of the user, so they are read under no lock. While one thread reads them, other threads get the
-//! last readings.
+//! Meters may be user code, so they are read while no lock is held. While one thread reads the meters, other threads
+//! get the previous readings.
 
 use super::{EnergyMeter, EnergyStatistics, Power};
 use crate::ids::UnitId;
@@ -9,27 +9,27 @@ use crate::machine::Machine;
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// The energy account of a runtime; see the module.
+/// Energy account of a runtime; see the module documentation.
 pub(crate) struct Account {
-    /// The power of each unit, with all its cores or devices.
+    /// Power of each unit, including all of its cores or devices; `None` if unknown.
     powers: Vec<Option<Power>>,
-    /// The constant power of the rest of the machine, if that is known.
+    /// Constant power in watts of the rest of the machine; `None` if unknown.
     rest_w: Option<f64>,
     meters: Mutex<Option<Vec<Metered>>>,
     last_read: Mutex<Vec<EnergyStatistics>>,
 }
 
-/// A meter, and the data needed to interpret it.
+/// A meter together with the data needed to interpret its readings.
 pub(crate) struct Metered {
     meter: Box<dyn EnergyMeter>,
     static_w: Option<f64>,
     units: Vec<UnitId>,
-    /// The reading when the runtime was built; `None` if the meter has failed since.
+    /// Reading at the time the runtime was built; `None` if the meter has failed since.
     start: Option<f64>,
 }
 
 impl Metered {
-    /// Starts measuring now. `static_w` is the power that the meter shows while nothing runs, if that is known.
+    /// Starts measuring now. `static_w` is the power that the meter shows while nothing runs, if it is known.
     pub(crate) fn new(mut meter: Box<dyn EnergyMeter>, static_w: Option<f64>, machine: &Machine) -> Self {
         let units = machine.units().iter().filter(|unit| meter.covers(unit)).map(|unit| unit.id).collect();
         let start = reading(&mut *meter);
@@ -39,7 +39,7 @@ impl Metered {
     fn read(&mut self, elapsed: Duration) -> EnergyStatistics {
         let total_j = self.start.and_then(|start| Some(reading(&mut *self.meter)? - start));
         if total_j.is_none() {
-            self.start = None; // it is not read again
+            self.start = None; // the meter is not read again
         }
         let dynamic_j = total_j.zip(self.static_w).map(|(total, static_w)| total - static_w * elapsed.as_secs_f64());
         EnergyStatistics { source: self.meter.name(), units: self.units.clone(), total_j, dynamic_j }
@@ -55,8 +55,8 @@ impl Account {
         Self { powers, rest_w, meters: Mutex::new(Some(meters)), last_read: Mutex::default() }
     }
 
-    /// Returns the energy used so far: by units whose power is known, by the rest of a simulated machine, and according
-    /// to meters.
+    /// Returns the energy used so far: the energy of units whose power is known, the energy of the rest of a simulated
+    /// machine, and the energy measured by meters.
     pub(crate) fn statistics(&self, elapsed: Duration, busy: &[(UnitId, Duration)]) -> Vec<EnergyStatistics> {
         let seconds = elapsed.as_secs_f64();
         let mut all: Vec<EnergyStatistics> = Vec::new();

@@ -1,9 +1,9 @@
-//! A meter that another program writes to a file, for example that of a wall meter.
+//! Meter that reads a file written by another program, for example a program that logs a wall power meter.
 
 use super::{EnergyMeter, MeterError};
 use std::path::{Path, PathBuf};
 
-/// Reads the last number of a file as joules, for meters whose program appends lines to a log.
+/// Reads the last number in a file as joules, for metering programs that append lines to a log.
 ///
 /// ```
 /// use thalweg::energy::{EnergyMeter, FileMeter};
@@ -19,7 +19,7 @@ pub struct FileMeter {
 }
 
 impl FileMeter {
-    /// Creates a meter that reads this file.
+    /// Creates a meter that reads the file at `path`.
     pub fn new(path: impl AsRef<Path>) -> Self {
         Self { path: path.as_ref().to_owned() }
     }

@@ -1,11 +1,11 @@
-//! The meters of this machine, and the reasons why others are not available.
+//! Energy meters of this machine, and the reasons why other meters are not available.
 
 use super::rapl::POWERCAP;
 use super::{EnergyMeter, RaplMeter};
 use std::fmt;
 use std::path::Path;
 
-/// The meters that can be read, and descriptions of why others cannot.
+/// The readable meters, and the reasons why other meters cannot be read.
 ///
 /// ```
 /// let found = thalweg::energy::meters();
@@ -14,9 +14,9 @@ use std::path::Path;
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Meters {
-    /// The meters that can be read.
+    /// Meters that can be read.
     pub readable: Vec<Box<dyn EnergyMeter>>,
-    /// The reasons why others cannot.
+    /// Reasons why other meters cannot be read.
     pub absent: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for Meters {
 }
 
 impl Meters {
-    /// Adds a meter to those that can be read, or the reason why it cannot be read.
+    /// Adds a meter to the readable meters or, if it cannot be read, adds the reason to `absent`.
     pub(crate) fn add(&mut self, mut meter: Box<dyn EnergyMeter>) {
         match meter.joules() {
             Ok(_) => self.readable.push(meter),
@@ -37,7 +37,7 @@ impl Meters {
     }
 }
 
-/// Finds the meters of processors (RAPL). Meters of devices are found with their units
+/// Finds the energy meters of processors (RAPL). Meters of devices are found together with their units
 /// ([`Builder::find_energy_meters`](crate::Builder::find_energy_meters)).
 ///
 /// ```

@@ -1,9 +1,9 @@
-//! Measurement of the energy of one piece of a program.
+//! Measurement of the energy of a section of a program.
 
 use super::{EnergyMeter, MeterError};
 use std::time::{Duration, Instant};
 
-/// The duration and energy of a run between two readings of a meter.
+/// Duration and energy of a run between two meter readings.
 ///
 /// ```
 /// use std::time::Duration;
@@ -14,24 +14,24 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Measured {
-    /// The duration of the run.
+    /// Duration of the run.
     pub elapsed: Duration,
-    /// All energy, in joules.
+    /// Total energy in joules.
     pub total_j: f64,
-    /// The energy beyond that which the machine would have used by itself, in joules.
+    /// Energy in joules beyond what the machine would have used while idle.
     pub dynamic_j: f64,
 }
 
 impl Measured {
-    /// Computes the dynamic energy from all energy and the machine's static power in watts.
+    /// Computes the dynamic energy from the total energy and the machine's static power in watts.
     pub fn new(elapsed: Duration, total_j: f64, static_w: f64) -> Self {
         Self { elapsed, total_j, dynamic_j: total_j - static_w * elapsed.as_secs_f64() }
     }
 }
 
-/// Runs `f` between two readings of a meter. `static_w` is the power that the meter shows while nothing runs, in watts.
+/// Runs `f` between two meter readings. `static_w` is the power in watts that the meter shows while nothing runs.
 ///
-/// `f` runs and its result is returned even if the meter cannot be read.
+/// Even if the meter cannot be read, `f` runs and its result is returned.
 ///
 /// ```
 /// use thalweg::energy::{FileMeter, measure_energy};
@@ -56,7 +56,7 @@ pub fn measure_energy<R>(
 mod tests {
     use super::*;
 
-    /// Counts 7 J per reading, for a limited number of readings.
+    /// A meter that counts 7 J per reading and fails after a limited number of readings.
     struct Counts(u32, u32);
 
     impl EnergyMeter for Counts {

@@ -1,11 +1,12 @@
-//! Energy: consumption computed from the power of units, and readings of the machine's meters.
+//! Energy consumption, computed from the units' power or read from the machine's energy meters.
 //!
-//! *Static* energy is the energy that a machine uses while nothing runs; *dynamic* energy is what a program adds to it,
-//! and what work distributions can influence (Farrelly et al. 2024, §VI-D). If the power of units is known, from a
-//! machine file or from the user, dynamic energy follows from the times that they are busy, task by task. Meters
-//! measure the whole consumption of a processor, a device or the machine, whichever program causes it.
+//! *Static* energy is the energy that a machine uses while nothing runs. *Dynamic* energy is the energy that a program
+//! adds, and the part that work distribution can influence (Farrelly et al. 2024, §VI-D). If the power of units is
+//! known, from a machine file or from the user, dynamic energy is computed from the busy times of the units, task by
+//! task. Meters measure the whole consumption of a processor, a device or the machine, regardless of which program
+//! causes it.
 //!
-//! Nothing here makes decisions, and nothing fails because a meter is missing: an unknown value is `None`, and is
+//! This module makes no decisions, and a missing meter never causes a failure: an unknown value is `None`, and is
 //! logged once.
 
 mod account;
@@ -23,7 +24,7 @@ pub use rapl::RaplMeter;
 use crate::ids::UnitId;
 use crate::machine::ComputeUnit;
 
-/// The power of one core or one device.
+/// Power of one core or one device.
 ///
 /// ```
 /// use thalweg::energy::Power;
@@ -39,14 +40,14 @@ use crate::machine::ComputeUnit;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Power {
-    /// The power while it is idle, in watts.
+    /// Power in watts while the core or device is idle.
     pub idle_w: f64,
-    /// The power while it works, in watts.
+    /// Power in watts while the core or device is busy.
     pub busy_w: f64,
 }
 
 impl Power {
-    /// The power that work adds, in watts.
+    /// Returns the power in watts that load adds.
     pub(crate) fn dynamic_w(self) -> f64 {
         self.busy_w - self.idle_w
     }
@@ -55,7 +56,7 @@ impl Power {
         self.idle_w >= 0.0 && self.busy_w >= self.idle_w && self.busy_w.is_finite()
     }
 
-    /// Returns the power of all cores or devices of a unit.
+    /// Returns the total power of all cores or devices of a unit.
     pub(crate) fn of_unit(self, unit: &ComputeUnit) -> Self {
         let parts = if unit.is_cpu() { unit.inner_cores() } else { unit.devices.len() } as f64;
         Self { idle_w: self.idle_w * parts, busy_w: self.busy_w * parts }
@@ -85,22 +86,23 @@ impl Power {
 /// # Ok::<(), MeterError>(())
 /// ```
 pub trait EnergyMeter: Send {
-    /// Returns its name, for reports.
+    /// Returns the meter's name, for reports.
     fn name(&self) -> String;
 
-    /// Returns the energy used since a fixed moment in the past, which is the same for all readings.
+    /// Returns the energy in joules used since a fixed moment in the past, which is the same for all readings.
     ///
     /// # Errors
-    /// If the meter cannot be read. It is not read again then: the energy it measures counts as unknown.
+    /// Fails if the meter cannot be read. The runtime does not read the meter again after a failure, and treats the
+    /// energy that it measures as unknown.
     fn joules(&mut self) -> Result<f64, MeterError>;
 
-    /// Whether this is one of the units whose energy it measures. Always false for a meter of the whole machine.
+    /// Returns whether the meter measures the energy of this unit. Always false for a meter of the whole machine.
     fn covers(&self, _unit: &ComputeUnit) -> bool {
         false
     }
 }
 
-/// A device's meter. It measures the whole unit only if the unit has no other device.
+/// A device's meter. It measures the whole unit only if the unit has no other devices.
 pub(crate) struct OfUnit {
     pub(crate) meter: Box<dyn EnergyMeter>,
     pub(crate) unit: UnitId,
@@ -120,7 +122,7 @@ impl EnergyMeter for OfUnit {
     }
 }
 
-/// A meter could not be read.
+/// Error of a meter that could not be read.
 ///
 /// ```
 /// use thalweg::energy::{EnergyMeter, FileMeter};
@@ -130,13 +132,13 @@ impl EnergyMeter for OfUnit {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot read the energy meter {meter}: {problem}")]
 pub struct MeterError {
-    /// The meter's name.
+    /// Name of the meter.
     pub meter: String,
-    /// The reason.
+    /// Reason why the meter could not be read.
     pub problem: String,
 }
 
-/// The energy that some units, or the rest of the machine, have used since the runtime was built.
+/// Energy that some units, or the rest of the machine, have used since the runtime was built.
 ///
 /// ```
 /// # use thalweg::prelude::*;
@@ -162,12 +164,12 @@ pub struct MeterError {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct EnergyStatistics {
-    /// The source of the figures: a meter's name, or `power` if they are computed from times.
+    /// Source of the figures: a meter's name, or `power` if they are computed from times.
     pub source: String,
-    /// The units that the figures are about; empty for the rest of the machine, or for all of it.
+    /// The units that the figures cover; empty for the rest of the machine or for the whole machine.
     pub units: Vec<UnitId>,
-    /// All energy, in joules; `None` if it is not known.
+    /// Total energy in joules; `None` if unknown.
     pub total_j: Option<f64>,
-    /// The energy beyond that used while nothing runs, in joules; `None` if it is not known.
+    /// Energy in joules beyond what the units use while nothing runs; `None` if unknown.
     pub dynamic_j: Option<f64>,
 }

@@ -1,17 +1,17 @@
-//! The energy counters of processors, which Linux provides under `/sys/class/powercap` (RAPL).
+//! Energy counters of processors, which Linux provides under `/sys/class/powercap` (RAPL).
 //!
-//! A counter wraps to zero after some hundred kilojoules, so it has to be read more often than that: every few minutes
-//! to hours. At most one wrap is assumed between two readings.
+//! A counter wraps to zero after a few hundred kilojoules, so it has to be read more often than that takes: a few
+//! minutes to hours. Between two readings, at most one wrap is assumed.
 
 use super::{EnergyMeter, MeterError};
 use crate::machine::ComputeUnit;
 use std::path::{Path, PathBuf};
 
-/// The folder in which Linux provides the counters.
+/// Folder in which Linux provides the counters.
 pub(super) const POWERCAP: &str = "/sys/class/powercap";
 
-/// The counter of one processor: its cores, caches and everything else on the package. The memory's counters are not
-/// included.
+/// Energy counter of one processor package: its cores, its caches and everything else on the package. The counters of
+/// the memory are not included.
 ///
 /// ```
 /// use thalweg::energy::{EnergyMeter, RaplMeter};
@@ -23,22 +23,22 @@ pub(super) const POWERCAP: &str = "/sys/class/powercap";
 pub struct RaplMeter {
     name: String,
     folder: PathBuf,
-    /// The counter at the last reading, and the total counted by then, both in microjoules.
+    /// Counter value at the last reading, and the total energy counted by then, both in microjoules.
     last: Option<(u64, u64)>,
 }
 
 impl RaplMeter {
-    /// Returns all processors' counters, including those that may not be read.
+    /// Returns the counters of all processors, including counters that this process may not read.
     pub fn all() -> Vec<Self> {
         Self::all_in(Path::new(POWERCAP))
     }
 
-    /// Like [`all`](Self::all), for a copy of the folder.
+    /// Like [`all`](Self::all), but for a copy of the folder.
     pub fn all_in(powercap: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(powercap) else { return Vec::new() };
         let of = |entry: std::io::Result<std::fs::DirEntry>| {
             let entry = entry.ok()?;
-            // `intel-rapl:0` is a package, even of an AMD processor; `intel-rapl:0:1` is a part of it.
+            // `intel-rapl:0` is a package, even on an AMD processor; `intel-rapl:0:1` is a part of that package.
             entry.file_name().to_str()?.strip_prefix("intel-rapl:")?.parse::<u32>().ok()?;
             let name = std::fs::read_to_string(entry.path().join("name")).ok()?;
             Some(Self { name: format!("RAPL {}", name.trim()), folder: entry.path(), last: None })

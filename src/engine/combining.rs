@@ -1,4 +1,4 @@
-//! Combination of the contributions to reductions, on behalf of the task that has run last.
+//! Combination of the contributions to a reduction, performed on behalf of the task that ran last.
 
 use super::Engine;
 use super::command::Command;
@@ -6,14 +6,14 @@ use crate::depend::{self, Contribution, OwnedTask, running};
 use crate::error::FailureReason;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The engine's interface for the dependence layer to combine contributions.
+/// The engine's implementation of the interface through which the dependence layer combines contributions.
 pub(super) struct Combining<'a> {
     pub(super) engine: &'a Engine,
     pub(super) out: &'a mut Vec<Command>,
 }
 
 impl Combining<'_> {
-    /// Runs the user's operation; if it panics, the task whose contribution it works on fails.
+    /// Runs the user's operation. If it panics, the task whose contribution is being combined fails.
     fn guard(&self, contribution: &Contribution, operation: impl FnOnce(&Contribution)) {
         let operation = || catch_unwind(AssertUnwindSafe(|| operation(contribution)));
         if let Err(payload) = running::as_part_of(self.engine.runtime, &contribution.task, operation) {

@@ -1,4 +1,4 @@
-//! The engine's commands to a driver.
+//! Commands from the engine to a driver.
 
 use super::placement::Across;
 use crate::coherence::{CopyId, ReplicaId};
@@ -8,25 +8,25 @@ use crate::region::Block;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A command; the driver carries commands out in this order.
+/// A command. The driver carries out commands in the order in which the engine returns them.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Run the task, an internal one, at home and at once. Inside the engine, this also stands for tasks that any CPU
-    /// unit may run.
+    /// Run this internal task immediately in host memory. Inside the engine, this variant also represents tasks that
+    /// any CPU unit may run.
     Run(OwnedTask),
-    /// Run the task on its unit, on the replicas given.
+    /// Run the task on its unit, using the given replicas.
     Launch(Box<Launch>),
     /// Do not run the task; report it as skipped.
     Skip(OwnedTask),
-    /// Copy a box from one replica to another, then report it as arrived.
+    /// Copy a box from one replica to another, then report the copy as completed.
     Copy(Box<CopyOrder>),
-    /// Give a replica's memory back, then report its bytes as released: until then nothing else gets them.
+    /// Free a replica's memory, then report its bytes as released. Until then, nothing else gets these bytes.
     Release(Box<Release>),
-    /// The next task frees the data's home: undo any preparation of it for devices.
+    /// The next task frees the data object's home, so undo any preparation of the home for devices.
     Unregister { data: DataId },
 }
 
-/// A replica whose memory is given back.
+/// A replica whose memory is to be freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) replica: ReplicaId,
@@ -34,31 +34,32 @@ pub(crate) struct Release {
     pub(crate) bytes: u64,
 }
 
-/// A task for a unit.
+/// A task to be run by a unit.
 #[derive(Debug)]
 pub(crate) struct Launch {
     pub(crate) task: OwnedTask,
     pub(crate) unit: UnitId,
-    /// The device; if there are several, the first.
+    /// The task's device; if it has several devices, the first.
     pub(crate) device: Option<DeviceId>,
-    /// The places of its parts, if the task spans several devices.
+    /// Devices and memories of the task's parts, if the task spans several devices.
     pub(crate) across: Option<Arc<Across>>,
-    /// The replica of each access, in order; for a reduction, the home (its body works on a private buffer).
+    /// Replica of each access, in order. For a reduction this is the home, because its body works on a private buffer.
     pub(crate) places: Arc<[ReplicaRef]>,
-    /// Tasks in flight on the device that must come before it.
+    /// Tasks in flight on the device that must precede this task.
     pub(crate) after: SmallVec<[TaskId; 2]>,
 }
 
-/// A replica, with the information that a driver needs to find a region in it.
+/// A replica, with the information that a driver needs to locate a region in it.
 ///
-/// There is no command to allocate a replica's memory: two threads may carry out the commands of two events, so the
-/// first thread that needs a replica allocates it. The engine has already ensured that it fits.
+/// There is no command to allocate a replica's memory. Two threads may carry out the commands of two events
+/// concurrently, so the first thread that needs a replica allocates it. The engine has already ensured that the
+/// replica fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReplicaRef {
     pub(crate) data: DataId,
     pub(crate) replica: ReplicaId,
     pub(crate) space: SpaceId,
-    /// The box that the replica holds, row by row.
+    /// The box that the replica holds, in row-major order.
     pub(crate) holds: Block,
 }
 
@@ -70,6 +71,6 @@ pub(crate) struct CopyOrder {
     pub(crate) to: ReplicaRef,
     pub(crate) block: Block,
     pub(crate) element_bytes: usize,
-    /// Whether both ends are the same bytes, so that there is nothing to copy.
+    /// Whether source and target share the same bytes, so that there is nothing to copy.
     pub(crate) unified: bool,
 }

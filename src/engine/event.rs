@@ -1,4 +1,4 @@
-//! The events that a driver reports to the engine.
+//! Events that a driver reports to the engine.
 
 use crate::coherence::CopyId;
 use crate::depend::OwnedTask;
@@ -10,54 +10,54 @@ pub(crate) type Nanos = u64;
 
 /// An event.
 pub(crate) enum Event<'a> {
-    /// A task that was launched after others is about to be issued: it is poisoned if one of them has failed since.
-    /// Once it is issued, the device fails it with them.
+    /// A task that was launched after other tasks is about to be issued. It is poisoned if one of those tasks has
+    /// failed since the launch. After this point, the device itself fails the task together with them.
     Issuing(&'a OwnedTask),
-    /// A task is in its device's queue, and takes this many thousandths of the device while it runs; its driver keeps
-    /// it until it has ended.
+    /// A task is in its device's queue, and will take this many thousandths of the device while it runs. The driver
+    /// keeps the task until it has ended.
     Issued(&'a OwnedTask, u32),
-    /// A task that was handed out has ended.
+    /// A task that was handed out for running has ended.
     Finished(OwnedTask, Outcome),
-    /// A launched task's body waits for something, or has returned before the task's end: its unit has room for
-    /// others. Repeated events change nothing.
+    /// The body of a launched task waits for something, or has returned before the task's end, so its unit has room
+    /// for other tasks. Repeating this event has no effect.
     Suspended(TaskId),
     /// A suspended task continues.
     Resumed(TaskId),
-    /// A launched task is returned because its device is gone.
+    /// A launched task is returned because its device is lost.
     Returned(OwnedTask),
-    /// A launched task is returned because its device had no memory for it or, without an error, because others need
-    /// its memory. It waits for memory again.
+    /// A launched task is returned because its device had no memory for it or, if there is no error, because other
+    /// tasks need its memory. The task waits for memory again.
     Refused(OwnedTask, Option<(DeviceId, DeviceError)>),
-    /// A launched task has failed, and these of its devices are gone; its work in flight on other devices has yet to
-    /// end.
+    /// A launched task has failed, and the listed devices are lost. Its work in flight on other devices has not ended
+    /// yet.
     PartFailed(&'a OwnedTask, &'a [DeviceId], FailureReason),
-    /// A copy has arrived; with its duration, if that was measured.
+    /// A copy has completed, with its duration if that was measured.
     Copied(CopyId, Option<CopyTime>),
-    /// A copy could not be made, by this device.
+    /// A copy has failed; the device is the one that performed it.
     CopyFailed(CopyId, DeviceId, DeviceError),
-    /// This many bytes were given back in this space.
+    /// This many bytes were freed in this space.
     Released(SpaceId, u64),
 }
 
-/// The time span of a body, on the driver's clock.
+/// Time span of a body's run, on the driver's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Span {
-    /// Its duration.
+    /// Duration of the run.
     pub(crate) elapsed_ns: Nanos,
-    /// Its end.
+    /// Time at which the run ended.
     pub(crate) ended_ns: Nanos,
 }
 
-/// The duration of a copy.
+/// Duration of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CopyTime {
     pub(crate) elapsed_ns: Nanos,
-    /// The part of it spent waiting for others on its link, as far as `elapsed_ns` includes that.
+    /// The part of `elapsed_ns` that the copy spent waiting for other copies on its link.
     pub(crate) waited_ns: Nanos,
 }
 
 impl CopyTime {
-    /// The time of a copy that was measured without any waiting.
+    /// Returns the time of a copy that was measured without any waiting.
     pub(crate) fn alone(elapsed_ns: Nanos) -> Self {
         Self { elapsed_ns, waited_ns: 0 }
     }
@@ -66,14 +66,14 @@ impl CopyTime {
 /// The outcome of a task.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The body ran.
+    /// The body has run successfully.
     Done(Span),
-    /// The body ran and failed.
+    /// The body has run and failed.
     Failed(FailureReason),
-    /// The body ran and failed, and its device is gone.
+    /// The body has run and failed, and its device is lost.
     FailedAndLost(FailureReason),
-    /// The body ran and failed, as [`Event::PartFailed`] has reported.
+    /// The body has run and failed, and [`Event::PartFailed`] has already reported the failure.
     PartFailed,
-    /// The body was not run, because of the poison that the task carries.
+    /// The body was not run, because the task is poisoned.
     Skipped,
 }

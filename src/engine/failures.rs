@@ -1,21 +1,21 @@
 //! The failure log of a runtime: its failures, and the calls that have reported them.
 //!
-//! The first call that returns a failure reports it: a wait for all tasks before a moment, or for one task, a group
-//! or a result. All waits for everything that were under way at that moment and waited for its task report it too.
-//! Then it is dropped.
+//! The first call that returns a failure reports the failure: a wait for all tasks before some moment, or a wait for
+//! one task, a group or a result. All waits for everything that were under way at that moment and that covered the
+//! failed task report the failure too. Then the failure is dropped.
 //!
-//! A request for a value returns a failure and does not report it ([`FailureLog::seen`]). Any thread may make such
-//! requests, as often as it likes, and each names one cause of several. If they reported a failure, the wait by which
-//! the task's submitter should learn of it would miss it.
+//! A request for a value returns a failure without reporting it ([`FailureLog::seen`]). Any thread may make such
+//! requests as often as it likes, and each request names one of possibly several causes. If such a request reported
+//! the failure, the wait through which the task's submitter should learn of the failure would miss it.
 //!
 //! A failure may hold a user's error, whose destructor can do anything, even submit tasks. Tasks, histories and
-//! directories hold references to it and drop them under their locks. So one reference to each failure is kept here,
-//! and dropped under no lock, once it is the last. The search for such last references is spread over the calls that
-//! ask for it: each inspects a few, in turn. The user's callback is called under no lock either: failures wait here
-//! until [`FailureLog::tell`].
+//! directories hold references to failures and drop them under their own locks. Therefore this log keeps one reference
+//! to each failure, and drops it while no lock is held, once it is the last reference. The search for such last
+//! references is spread over several calls, each of which inspects a few failures in turn. The user's callback is also
+//! called while no lock is held: failures are held here until [`FailureLog::tell`].
 //!
-//! Time here is a count of the beginnings and ends of waits. Invariant: a reported failure is kept among the entries
-//! exactly as long as there is a wait that began before it was reported.
+//! Time in this module is a count of the beginnings and ends of waits. Invariant: the entry of a reported failure is
+//! kept exactly as long as there is a wait that began before the failure was reported.
 
 use crate::error::{FailureReason, TaskFailure};
 use crate::ids::TaskId;
@@ -28,13 +28,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Number of failures that each wait inspects, to drop them.
+/// Number of failures that each wait inspects in order to drop unreferenced failures.
 const SWEEP_AT_WAIT: usize = 64;
-/// The same, for a call that reports one failure. Each failure is reported once, so inspecting two keeps up with
-/// them.
+/// Number of failures that a call reporting one failure inspects for the same purpose. Each failure is reported once,
+/// so inspecting two of them keeps up with new failures.
 const SWEEP_AT_REPORT: usize = 2;
 
-/// A user's function that is called for each failure.
+/// A user's callback that is called for each failure.
 pub(crate) type Tell = Box<dyn Fn(&TaskFailure) + Send + Sync>;
 
 /// The failures of a runtime that may still have to be reported.
@@ -47,18 +47,18 @@ pub(crate) struct FailureLog {
 
 #[derive(Default)]
 struct Log {
-    /// The unreported failures and those that a wait may still need, in the order in which they happened.
+    /// The unreported failures and the failures that a wait may still need, in the order in which they occurred.
     entries: BTreeMap<u64, Entry>,
-    /// The numbers of the entries, by the address of the failure.
+    /// Keys of the entries, by the address of the failure.
     known: FxHashMap<usize, u64>,
-    /// The times and numbers of the entries that were reported.
+    /// The reported entries, each as the time of its report and its key.
     reported: VecDeque<(u64, u64)>,
-    /// When each wait under way began.
+    /// The time at which each wait under way began.
     waits: Vec<u64>,
     now: u64,
-    /// The number of failures so far.
+    /// Number of failures so far, which is the key of the next entry.
     next: u64,
-    /// One reference to each failure; those inspected last are at the end.
+    /// One reference to each failure. The failures inspected most recently are at the end.
     shares: VecDeque<Arc<TaskFailure>>,
     /// The failures for which [`FailureLog::tell`] has yet to call the callback.
     untold: VecDeque<Arc<TaskFailure>>,
@@ -66,9 +66,9 @@ struct Log {
 
 struct Entry {
     failure: Arc<TaskFailure>,
-    /// When it was first reported.
+    /// Time at which the failure was first reported; `None` if it is unreported.
     reported: Option<u64>,
-    /// Whether it was returned by a call that does not report: a request for a value, or a wait for children.
+    /// Whether a non-reporting call has returned the failure: a request for a value, or a wait for children.
     seen: bool,
 }
 
@@ -77,17 +77,17 @@ struct Entry {
 #[must_use = "a wait that begins must end"]
 pub(crate) struct WaitBegun(u64);
 
-/// The task id of a failure that belongs to no task in particular: it concerns every wait.
+/// Task ID of a failure that belongs to no particular task and therefore concerns every wait.
 pub(crate) const NO_TASK: TaskId = TaskId(u64::MAX);
 
 impl Log {
-    /// Returns the next moment.
+    /// Advances the clock and returns the new time.
     fn tick(&mut self) -> u64 {
         self.now += 1;
         self.now
     }
 
-    /// Notes that the failures with these numbers are reported now.
+    /// Marks the failures with these keys as reported now.
     fn report(&mut self, numbers: impl IntoIterator<Item = u64>) {
         let now = self.tick();
         for number in numbers {
@@ -101,7 +101,8 @@ impl Log {
         self.forget();
     }
 
-    /// Drops the entries of failures that no wait needs any more. A reference to each remains in `shares`.
+    /// Drops the entries of failures that no wait needs any more. `shares` still holds a reference to each of these
+    /// failures.
     fn forget(&mut self) {
         let first = self.waits.iter().copied().min().unwrap_or(u64::MAX);
         while let Some((at, number)) = self.reported.front().copied()
@@ -122,14 +123,14 @@ impl Log {
 }
 
 impl FailureLog {
-    /// Makes [`Self::tell`] call this function for each failure from now on.
+    /// Makes [`Self::tell`] call `callback` for each failure from now on.
     pub(crate) fn set_callback(&self, callback: Tell) {
         let _first = self.callback.set(callback);
     }
 
     /// Adds the failure of a task.
     pub(crate) fn push(&self, failure: Arc<TaskFailure>) {
-        self.count.fetch_add(1, Ordering::Relaxed); // visible to everything that comes after the task
+        self.count.fetch_add(1, Ordering::Relaxed); // visible to all code that runs after the task
         let mut log = self.log.lock();
         let number = log.next;
         log.next += 1;
@@ -146,12 +147,12 @@ impl FailureLog {
         log.entries.insert(number, Entry { failure, reported: None, seen: false });
     }
 
-    /// Calls the callback for the failures for which it has not been called. Without a callback, logs the tasks that
-    /// have panicked, because a panic message names only the place in the body. The caller must hold no lock.
+    /// Calls the callback for each failure that it has not received yet. Without a callback, logs the tasks that have
+    /// panicked, because a panic message names only the location inside the body. The caller must hold no lock.
     pub(crate) fn tell(&self) {
         loop {
             let Some(failure) = self.log.lock().untold.pop_front() else { return };
-            // A panic of the callback ends here.
+            // A panic in the callback does not propagate any further.
             drop_quietly(|| match self.callback.get() {
                 Some(callback) => callback(&failure),
                 None => tell(format_args!("{failure}")),
@@ -159,12 +160,12 @@ impl FailureLog {
         }
     }
 
-    /// Returns how many tasks have failed so far.
+    /// Returns the number of failures so far.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Begins a wait. Failures that have been reported before do not concern it.
+    /// Begins a wait. Failures reported before this moment do not concern the wait.
     pub(crate) fn begin(&self) -> WaitBegun {
         let mut log = self.log.lock();
         let now = log.tick();
@@ -172,8 +173,8 @@ impl FailureLog {
         WaitBegun(now)
     }
 
-    /// Ends a wait for all tasks before `boundary`; returns the failures that concern it, in the order in which they
-    /// happened.
+    /// Ends a wait for all tasks before `boundary`. Returns the failures that concern the wait, in the order in which
+    /// they occurred.
     pub(crate) fn end(&self, WaitBegun(began): WaitBegun, boundary: TaskId) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
         let concerns = |(number, Entry { failure, reported, .. }): (&u64, &Entry)| {
@@ -189,8 +190,8 @@ impl FailureLog {
         failures
     }
 
-    /// Notes that a call that did not wait for everything returns these: waits that begin from now on do not report
-    /// them.
+    /// Notes that a call that did not wait for everything reports these failures. Waits that begin from now on do not
+    /// report them again.
     pub(crate) fn told(&self, failures: &[Arc<TaskFailure>]) {
         let mut log = self.log.lock();
         let numbers: Vec<u64> =
@@ -200,8 +201,8 @@ impl FailureLog {
         self.sweep(SWEEP_AT_REPORT * failures.len());
     }
 
-    /// Notes that a call returns these without reporting them: waits still return them, but the end of the runtime
-    /// does not.
+    /// Notes that a call returns these failures without reporting them. Waits still report them, but the runtime does
+    /// not when it ends.
     pub(crate) fn seen(&self, failures: &[Arc<TaskFailure>]) {
         let Log { entries, known, .. } = &mut *self.log.lock();
         for failure in failures {
@@ -212,29 +213,29 @@ impl FailureLog {
         }
     }
 
-    /// Gives up a wait: it has reported nothing.
+    /// Abandons a wait that has reported nothing.
     pub(crate) fn give_up(&self, WaitBegun(began): WaitBegun) {
         let mut log = self.log.lock();
         log.end_wait(began);
         log.forget();
     }
 
-    /// Inspects up to `count` failures and drops those whose last reference is in this log. The caller must hold no
-    /// lock.
+    /// Inspects up to `count` failures, and drops each failure whose last reference is in this log. The caller must
+    /// hold no lock.
     pub(crate) fn sweep(&self, count: usize) {
         let mut last = Vec::new();
         {
             let Log { shares, .. } = &mut *self.log.lock();
             for _ in 0..count.min(shares.len()) {
                 let Some(share) = shares.pop_front() else { break };
-                // If this is the last reference, no other thread can create another.
+                // If this is the last reference, no other thread can create another reference.
                 if Arc::strong_count(&share) == 1 { last.push(share) } else { shares.push_back(share) }
             }
         }
         last.into_iter().for_each(|failure| drop_quietly(|| drop(failure)));
     }
 
-    /// Takes the failures that no call has returned and no callback has received.
+    /// Takes the failures that no call has returned and that no callback has received.
     pub(crate) fn take_unreported(&self) -> Vec<Arc<TaskFailure>> {
         let mut log = self.log.lock();
         log.known.clear();
@@ -354,7 +355,7 @@ mod tests {
         }));
         let reason = || FailureReason::Returned("no".into());
         (0..3).for_each(|task| log.push(Arc::new(TaskFailure::new(TaskId(task), "t", Location::caller(), reason()))));
-        fail(&log, 3); // cancelled, which is not a failure of its own
+        fail(&log, 3); // task 3 was cancelled, which does not count as a separate failure
         (0..2).for_each(|_| log.tell());
         assert_eq!(calls.load(Ordering::Relaxed), 3);
         assert!(log.take_unreported().is_empty());

@@ -1,7 +1,8 @@
-//! The fast path: machines with host memory only, under a policy that leaves ready tasks to any free unit.
+//! The fast path, for machines with only host memory under a policy that leaves ready tasks to any free unit.
 //!
-//! There is no placement and no command. Tasks that any unit may run now are handed over as they are found, and only
-//! the data that tasks declare are locked. Tasks that take a detour (turns, joins, failures) are collected first.
+//! The fast path has no placement and no commands. Tasks that any unit may run are handed over as soon as they are
+//! found, and only the data objects that tasks declare are locked. Tasks that take a detour (turns, joins, failures)
+//! are collected first.
 
 use super::{Command, Engine, Outcome, Refused};
 use crate::depend::{
@@ -11,11 +12,12 @@ use crate::error::SubmitError;
 use arrayvec::ArrayVec;
 
 impl Engine {
-    /// Like [`submitted`](Self::submitted), without placement: passes the tasks that any unit may run now to `ready`,
-    /// which are this task, or tasks that waited for a group that it closed. Nothing else can follow.
+    /// Like [`submitted`](Self::submitted), but without placement: passes the tasks that any unit may run now to
+    /// `ready`. These are the submitted task itself, or tasks that waited for a group that it closed. Nothing else can
+    /// follow.
     ///
     /// # Errors
-    /// As for `submitted`.
+    /// Same as for `submitted`.
     #[inline]
     pub(crate) fn submitted_anywhere(
         &self,
@@ -32,12 +34,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Like [`submitted_anywhere`](Self::submitted_anywhere), for a batch of tasks that were submitted together.
-    /// `accesses` are those of one task, with the rule that gives each task, from number `first` on, its regions.
-    /// Hands the tasks over in order and empties the batch.
+    /// Like [`submitted_anywhere`](Self::submitted_anywhere), but for a batch of tasks that were submitted together.
+    /// `accesses` are the accesses of one task, together with the rule that gives each task, starting with ID `first`,
+    /// its regions. Hands the tasks over in order and empties the batch.
     ///
     /// # Errors
-    /// If one of the data objects was taken meanwhile; the tasks stay in the batch.
+    /// Fails if one of the data objects was taken meanwhile. In that case the tasks stay in the batch.
     #[inline]
     pub(crate) fn submitted_together(
         &self,
@@ -62,8 +64,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Like [`done`](Self::done), without placement: passes every task that any unit may run now to `ready`, the one
-    /// submitted first last. Nothing else can follow.
+    /// Like [`done`](Self::done), but without placement: passes every task that any unit may run now to `ready`,
+    /// ending with the task that was submitted first. Nothing else can follow.
     #[inline(always)] // on the path of every task
     pub(crate) fn done_anywhere(&self, task: OwnedTask, mut ready: impl FnMut(OwnedTask)) {
         debug_assert!(self.placement.is_none(), "with placement, a task is run where it is placed");
@@ -76,7 +78,7 @@ impl Engine {
         });
     }
 
-    /// Like [`done_anywhere`](Self::done_anywhere), for any outcome.
+    /// Like [`done_anywhere`](Self::done_anywhere), but for any outcome.
     pub(crate) fn ended_anywhere(&self, task: OwnedTask, outcome: Outcome, mut ready: impl FnMut(OwnedTask)) {
         if task.is_in_rounds() {
             let _ = self.note(&task, outcome);
@@ -90,7 +92,7 @@ impl Engine {
     }
 }
 
-/// Passes the tasks that an event makes ready to `ready`.
+/// Passes the tasks that become ready through an event to `ready`.
 #[cold]
 pub(super) fn collect(event: impl FnOnce(&mut Vec<Command>), ready: &mut impl FnMut(OwnedTask)) {
     let mut out = Vec::new();

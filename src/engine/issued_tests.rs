@@ -1,5 +1,5 @@
-//! Tests of the release of issued tasks' successors before their kernels have ended: driven by hand, so "before" is
-//! certain.
+//! Tests that successors of issued tasks are released before the kernels of those tasks have ended. The engine is
+//! driven by hand, so that this order is certain.
 
 use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::depend::hand_made::{datum, task};
@@ -18,7 +18,7 @@ fn engine(units: &str) -> Engine {
     Engine::new(1, 1, Some(Placement::new(&machine, &capacities, policy)), None)
 }
 
-/// Submits a task on all of `x`.
+/// Submits a task that accesses all of `x`.
 fn submit(engine: &Engine, id: u64, x: &Arc<Datum>, mode: Mode) -> Vec<Command> {
     let mut out = Vec::new();
     let whole = x.whole();
@@ -80,7 +80,7 @@ fn copy_from_an_issued_task_waits_for_its_end() {
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
 
-/// With separate memories, a reader keeps the value that it reads; in unified memory it would see the next one.
+/// With separate memories, a reader keeps the value that it reads. In unified memory it would see the writer's value.
 #[test]
 fn writer_of_unified_memory_waits_for_its_readers() {
     for unified in [false, true] {
@@ -112,7 +112,8 @@ fn commutative_task_ends_with_its_kernels() {
     assert_eq!(only_launch(arrive(&engine, out)).task.shared().id, TaskId(2));
 }
 
-/// An awaited task, such as one with a handle: its waiter would otherwise be notified when it is issued.
+/// An awaited task is, for example, a task with a handle. Its waiter would otherwise be notified as soon as it is
+/// issued.
 #[test]
 fn awaited_task_releases_successors_when_its_kernels_end() {
     let (engine, x) = (engine("1:GPU:1"), datum(1, 10));

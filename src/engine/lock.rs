@@ -1,4 +1,4 @@
-//! The single lock of placement.
+//! The single lock that protects placement.
 
 use super::failures::FailureLog;
 use super::placement::Placement;
@@ -7,7 +7,7 @@ use crate::sync::Birth;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// The state of tasks between ready and finished, for one thread at a time.
+/// State of all tasks between ready and finished, accessible to one thread at a time.
 pub(crate) struct PlacementLock {
     runtime: u64,
     birth: Birth,
@@ -20,13 +20,14 @@ impl PlacementLock {
         Self { runtime, birth: Birth::here(), placement: Mutex::new(placement) }
     }
 
-    /// Locks for a query; returns `None` in a child of `fork`, where the lock may be held forever.
+    /// Locks placement for a query. Returns `None` in a forked child, where the lock may be held forever.
     pub(super) fn look(&self) -> Option<MutexGuard<'_, Placement>> {
         self.birth.is_here().then(|| self.lock())
     }
 
     /// # Panics
-    /// In the middle of a policy's call, which would wait for itself: the panic is attributed to that policy.
+    /// Panics if called from within a call of a policy, which would wait for itself. The panic is attributed to that
+    /// policy.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Placement> {
         self.placement.try_lock().unwrap_or_else(|| {
             assert!(

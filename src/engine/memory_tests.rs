@@ -1,5 +1,5 @@
-//! Tests of memory when copies fail, replicas are evicted, or a data object is released: driven by hand, so that each
-//! order is certain.
+//! Tests of memory management when copies fail, replicas are evicted, or a data object is released. The engine is
+//! driven by hand, so that the order of events is fixed.
 
 use super::{Command, Engine, Event, Launch, Outcome, Placement, Scheduler, Span};
 use crate::coherence::CopyId;
@@ -17,7 +17,7 @@ const GPU: Kinds = Kinds::NONE.with(UnitKind::Gpu);
 const CPU: Kinds = Kinds::NONE.with(UnitKind::Cpu);
 const ON_DEVICE: Option<SpaceId> = Some(SpaceId(1));
 
-/// An engine whose devices have memories of the given sizes in bytes, and the commands it has issued.
+/// An engine whose devices have memories of the given sizes in bytes, and the commands that it has issued.
 struct ByHand {
     engine: Engine,
     commands: Vec<Command>,
@@ -45,7 +45,7 @@ impl ByHand {
         self.engine.on(event, &mut self.commands);
     }
 
-    /// Removes the first command for which `wanted` returns a value; returns that value.
+    /// Removes the first command for which `wanted` returns a value, and returns that value.
     fn take<T>(&mut self, wanted: impl Fn(&Command) -> Option<T>) -> Option<T> {
         let found = self.commands.iter().position(|command| wanted(command).is_some())?;
         wanted(&self.commands.remove(found))
@@ -68,7 +68,7 @@ impl ByHand {
         Some(*launch)
     }
 
-    /// Completes all copies and releases that are requested, now and as a consequence.
+    /// Completes all copies and releases that are requested now or as a consequence.
     fn settle(&mut self) {
         loop {
             if let Some(copy) = self.copy() {
@@ -81,7 +81,7 @@ impl ByHand {
         }
     }
 
-    /// Runs a task on a device from launch to end.
+    /// Runs a task on a device from launch to completion.
     fn run(&mut self, id: u64) {
         self.settle();
         let launch = self.launch().expect("a task is launched");
@@ -212,7 +212,7 @@ fn replicas_are_released_before_the_home() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[100]), datum(1, 10), datum(2, 10));
     driver.submit(1, GPU, &[(&x, Mode::Out)], None);
     driver.run(1);
-    // In one step of the engine, the data object is released and another one wants its room.
+    // In a single step of the engine, the data object is released and another data object needs its room.
     let release = Side { space: Some(SpaceId::HOST), forget: Some(x.id), ..Side::default() };
     let mut meta = task(2, CPU, &[(&x, Block::interval(0..0), Mode::Out)]);
     meta.owned_mut().side = Some(Pooled::new(release));
@@ -278,7 +278,7 @@ fn hosting_thread_outlives_its_devices() {
     assert!(matches!(driver.commands.pop(), Some(Command::Skip(task)) if task.is_poisoned()));
 }
 
-/// While a task is being enqueued, another thread may find that its device is gone.
+/// While a task is being enqueued, another thread may find that the task's device is lost.
 #[test]
 fn task_issued_after_the_loss_of_its_device_leaves_nothing_there() {
     let (mut driver, x, y) = (ByHand::new("1:CPU:1,1:GPU:1", &[800]), datum(1, 10), datum(2, 10));

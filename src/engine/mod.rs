@@ -1,18 +1,18 @@
-//! The engine: events in, commands out.
+//! The engine: takes events and returns commands.
 //!
-//! One state machine that combines dependences, placement and coherence. It does no I/O, owns no thread and reads no
-//! clock: a driver reports what happened ([`Event`], or a submission) and carries out the resulting [`Command`]s, on
-//! threads or in simulation. All functions may be called from any thread.
+//! This state machine combines dependences, placement and coherence. It does no I/O, owns no thread and reads no
+//! clock: a driver reports what has happened ([`Event`], or a submission) and carries out the resulting [`Command`]s,
+//! either on threads or in simulation. All functions may be called from any thread.
 //!
-//! *The fast path* ([`fast_path`]). On a machine with host memory only, under a policy that leaves ready tasks to any
-//! free unit, there is no placement at all, and no command: ready tasks are handed over as they are found.
+//! *The fast path* ([`fast_path`]). If the machine has only host memory and the policy leaves ready tasks to any free
+//! unit, there is no placement and there are no commands: ready tasks are handed over as soon as they are found.
 //!
 //! Invariants:
 //! 1. Every submitted task is reported finished exactly once, whether it ran, failed, or was skipped.
 //! 2. A task is handed out for running at most once, after all its predecessors are finished.
 //! 3. A poisoned task is never run: its body is dropped, and it finishes as skipped.
-//! 4. Anything whose drop may run a user's destructor is dropped under no lock: bodies by their owners, failures by
-//!    [`failures`].
+//! 4. Any value whose drop may run a user's destructor is dropped while no lock is held: bodies by their owners,
+//!    failures by [`failures`].
 
 mod combining;
 mod command;
@@ -50,23 +50,24 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// Number of old failures inspected for each new one, to see whether they can be dropped: more than one, to keep up.
+/// Number of old failures that are inspected for possible dropping on each new failure. Greater than 1, so that the
+/// inspection keeps up with new failures.
 const SWEEP_AT_FAILURE: usize = 2;
 
-/// Approximate number of tasks that each unit has at once if tasks are placed; used for reductions.
+/// Approximate number of tasks that each unit holds at a time if tasks are placed; used for reductions.
 const MOST_GIVEN: usize = 4;
 
-/// A task that is refused at entry: one of its data objects was taken after the task was checked.
+/// A task that was refused on entry, because one of its data objects was taken after the task had been checked.
 pub(crate) type Refused = Box<(SubmitError, Submitting)>;
 
-/// An entered task, if it waits for nothing, and the work that registration has left.
+/// The entered task if it waits for nothing, and the work that registration has left to do.
 type Entered = (Option<OwnedTask>, Option<Box<Leftover>>);
 
 /// The state machine of a runtime.
 pub(crate) struct Engine {
-    /// The runtime's id.
+    /// ID of the runtime.
     runtime: u64,
-    /// Number of tasks that run at once.
+    /// Number of tasks that can run concurrently.
     width: usize,
     recorder: Option<Recorder>,
     /// Number of threads at the border of a replay, which may have many gates.
@@ -78,7 +79,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Creates the engine of a runtime with this many units.
+    /// Creates the engine of a runtime with this number of units.
     pub(crate) fn new(runtime: u64, units: usize, placement: Option<Placement>, recorder: Option<Recorder>) -> Self {
         let width = if placement.is_some() { units * MOST_GIVEN } else { units };
         let failures = Arc::default();
@@ -87,10 +88,10 @@ impl Engine {
         Self { runtime, width, recorder, at_borders: AtomicUsize::new(0), failures, placement, looks_ahead }
     }
 
-    /// Takes a task that was submitted with these accesses; appends the resulting commands to `out`.
+    /// Takes a task that was submitted with these accesses. Appends the resulting commands to `out`.
     ///
     /// # Errors
-    /// If one of the data objects was taken meanwhile; the error returns the task.
+    /// Returns the task in the error if one of its data objects was taken meanwhile.
     pub(crate) fn submitted(
         &self,
         task: Submitting,
@@ -107,7 +108,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Enters a task into the histories; returns it if it waits for nothing, and the work that is left to do.
+    /// Enters a task into the dependence histories. Returns the task if it waits for nothing, and the work that is
+    /// left to do.
     #[inline]
     fn enter(&self, mut task: Submitting, accesses: &[AccessRecord<'_>]) -> Result<Entered, Refused> {
         let mut after = self.looks_ahead.then(Vec::new);
@@ -142,7 +144,7 @@ impl Engine {
         });
     }
 
-    /// Handles the end of a task whose body has run; appends the resulting commands to `out`.
+    /// Handles the end of a task whose body has run. Appends the resulting commands to `out`.
     #[inline]
     pub(crate) fn done(&self, task: OwnedTask, span: Span, out: &mut Vec<Command>) {
         if let Some(placement) = &self.placement {
@@ -152,7 +154,7 @@ impl Engine {
         self.finished(task, out);
     }
 
-    /// Records the failures among the parts of a task that stands for several.
+    /// Records the failures of the individual parts of a task that stands for several tasks.
     fn note_parts(&self, task: &OwnedTask) {
         if let Some(parts) = task.body().parts() {
             parts.failures().into_iter().for_each(|failure| self.failures.push(failure));
@@ -161,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// Handles the end of a task, which may not have run or may have failed.
+    /// Handles the end of a task that may have failed or may not have run at all.
     #[cold]
     fn ended(&self, task: OwnedTask, outcome: Outcome, out: &mut Vec<Command>) {
         if let Outcome::Done(span) = outcome {
@@ -176,7 +178,7 @@ impl Engine {
         self.finished(task, out);
     }
 
-    /// Records how a task ended; returns the failure if it is the loss of a device.
+    /// Records how a task ended. Returns the failure if it is the loss of a device.
     #[cold]
     fn note(&self, task: &OwnedTask, outcome: Outcome) -> Option<Arc<TaskFailure>> {
         match outcome {
@@ -193,7 +195,7 @@ impl Engine {
                 Some(failure)
             }
             Outcome::Skipped => {
-                // A replayed task may itself have failed in an earlier replay.
+                // A replayed task may have failed itself in an earlier replay, so the cause may have the same task ID.
                 let is_other = |cause: &TaskFailure| cause.task() != task.shared().id || task.is_in_rounds();
                 let others = |cause: &Arc<TaskFailure>| !task.shared().internal && is_other(cause);
                 if let Some(cause) = task.poison().filter(others) {
@@ -205,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Takes an event; appends the resulting commands to `out`.
+    /// Handles an event. Appends the resulting commands to `out`.
     pub(crate) fn on(&self, event: Event<'_>, out: &mut Vec<Command>) {
         match event {
             Event::Finished(task, Outcome::Done(span)) => self.done(task, span, out),
@@ -226,13 +228,13 @@ impl Engine {
         }
     }
 
-    /// Gives a unit a ready task that is `wanted` there, if there is one, regardless of the policy and the unit's
-    /// other tasks.
+    /// Gives a unit a ready task for which `wanted` returns true, if there is such a task, regardless of the policy
+    /// and of the unit's other tasks.
     pub(crate) fn claim(&self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
         self.placement.iter().for_each(|placement| placement.lock().claim(unit, wanted, out));
     }
 
-    /// Takes an event of placed tasks, copies or memory.
+    /// Handles an event that concerns placed tasks, copies or memory.
     fn on_placed(&self, event: Event<'_>, placement: &PlacementLock, out: &mut Vec<Command>) {
         match event {
             Event::Issuing(task) => {
@@ -282,17 +284,17 @@ impl Engine {
         }
     }
 
-    /// Returns a name for a new replica.
+    /// Returns an ID for a new replica.
     pub(crate) fn new_replica(&self) -> ReplicaId {
         self.placed().lock().new_replica()
     }
 
-    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
+    /// Notes that a new data object starts out in foreign memory, as the given replica in a device's space.
     pub(crate) fn adopt(&self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
         self.placed().lock().adopt(datum, replica, space, out);
     }
 
-    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
+    /// Notes that devices use a new data object directly in its home memory, each device through the given replica.
     pub(crate) fn alias(&self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
         self.placed().lock().alias(datum, aliases, out);
     }
@@ -301,18 +303,18 @@ impl Engine {
         self.placement.as_ref().expect("a machine with devices has placement")
     }
 
-    /// Frees idle replicas after a device has refused this many bytes for a task that is being enqueued.
+    /// Frees idle replicas after a device has refused to allocate `bytes` bytes for a task that is being enqueued.
     pub(crate) fn make_room(&self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
         self.placed().lock().make_room(space, bytes, out)
     }
 
-    /// Releases the successors of a task whose work is enqueued on its device. The device executes its queue in
-    /// order, so successors need not wait until the work is done. Tasks that will run elsewhere wait for the bytes
-    /// instead; see [`Placement`].
+    /// Releases the successors of a task whose work is enqueued on its device. The device executes its queue in order,
+    /// so successors on the device need not wait until the work is done. Tasks that will run elsewhere wait for the
+    /// bytes instead; see [`Placement`].
     ///
-    /// Not for commutative tasks and reductions, nor for tasks that may be awaited: the host handles their end. Nor
-    /// for tasks that come after others without touching the data these wrote, or that a token orders: their
-    /// successors find no trace of them on the device.
+    /// Does not apply to commutative tasks, reductions, and tasks that may be awaited, because the host handles their
+    /// ends. Nor does it apply to tasks that a token orders or that come after other tasks without touching the data
+    /// those tasks wrote, because their successors would find no trace of them on the device.
     fn issued(&self, task: &OwnedTask, share: u32, placement: &PlacementLock, out: &mut Vec<Command>) {
         self.note_parts(task);
         let awaited = |side: &depend::Side| side.awaited;
@@ -327,8 +329,8 @@ impl Engine {
         }
     }
 
-    /// Handles a task that has nothing left to wait for except a turn in its groups, and a place. `follows` tells
-    /// whether a task that has just ended made it ready; otherwise it was ready when it was submitted.
+    /// Handles a task that waits for nothing except a turn in its groups and a place to run. `follows` tells whether
+    /// the end of another task made this task ready; otherwise it was ready at submission.
     #[inline]
     fn ready(&self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         if task.shared().join {
@@ -339,14 +341,14 @@ impl Engine {
         }
     }
 
-    /// Returns the task, unless others of its groups are before it; in that case it waits there, and is placed after
-    /// their turns.
+    /// Returns the task if it is its turn in all of its groups. Otherwise the task waits in a group, and is placed
+    /// after the turns of the tasks ahead of it.
     #[inline]
     fn in_turn(&self, task: OwnedTask) -> Option<OwnedTask> {
         if task.shared().queues { depend::take_turns(depend::let_in(task, self.width)?) } else { Some(task) }
     }
 
-    /// Does the work that registration has left.
+    /// Does the work that registration has left to do.
     #[cold]
     fn clear_up(&self, leftover: Leftover, out: &mut Vec<Command>) {
         let Leftover { joins, groups } = leftover;
@@ -354,8 +356,8 @@ impl Engine {
         running::inside(self.runtime, || drop_quietly(|| drop(groups)));
     }
 
-    /// Finishes a join that is ready, after it has combined its contributions. Its successors may be joins too; a
-    /// loop handles them, because chains of joins can be too long for recursion.
+    /// Finishes a ready join after it has combined its contributions. Its successors may be joins too. A loop handles
+    /// those, because a chain of joins can be too long for recursion.
     #[cold]
     fn pass(&self, join: OwnedTask, out: &mut Vec<Command>) {
         let mut joins = vec![join];
@@ -374,7 +376,7 @@ impl Engine {
         }
     }
 
-    /// Lets a join do its work, unless one of the tasks it waited for has failed.
+    /// Lets a join do its work, unless one of its predecessors has failed.
     fn complete(&self, join: &OwnedTask) {
         let complete = || catch_unwind(AssertUnwindSafe(|| join.body().complete()));
         if !join.is_poisoned()
@@ -423,7 +425,7 @@ impl Engine {
         failure
     }
 
-    /// Records that a copy could not be made, for a task or to make room.
+    /// Records a failed copy, which was made either for a task or to make room.
     #[cold]
     fn fail_copy(&self, task: Option<&OwnedTask>, reason: FailureReason) -> Arc<TaskFailure> {
         let (id, name, location) = match task.map(|task| task.shared()) {
@@ -438,7 +440,7 @@ impl Engine {
     }
 }
 
-/// Returns a policy's view of an access; `None` if no bytes are moved for it.
+/// Returns a policy's view of an access; `None` if the access moves no bytes.
 fn region_use(access: &AccessRecord<'_>) -> Option<RegionUse> {
     let &AccessRecord { datum, block, mode } = access;
     let moves = datum.residence == Residence::Anywhere && !mode.sees_nothing() && !block.is_empty();

@@ -1,4 +1,4 @@
-//! Queries to the engine. Callers never hold its lock: each query is answered under it.
+//! Queries to the engine. Each query is answered while the engine's lock is held, and callers never hold that lock.
 
 use super::placement::{Placement, Traffic, Whereabouts};
 use super::{Engine, FailureLog, Nanos, ReplicaRef};
@@ -13,53 +13,53 @@ use crate::sched::fpm::SharesInUse;
 use crate::sched::{AffinityStatistics, Choice, LowerBound};
 use std::sync::Arc;
 
-/// Counts of placement so far; empty without placement.
+/// Statistics of placement so far; empty without placement.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// The traffic between each pair of spaces.
     pub(crate) traffic: Vec<((SpaceId, SpaceId), Traffic)>,
-    /// How long each unit has run tasks.
+    /// Per unit, the total time spent running tasks.
     pub(crate) busy_ns: Vec<Nanos>,
-    /// How many replicas were evicted to make room.
+    /// Number of replicas evicted to make room.
     pub(crate) evictions: u64,
-    /// How well the policy kept indices where their data are, if it counts that.
+    /// How well the policy kept indices close to their data; `None` if the policy does not count that.
     pub(crate) affinity: Option<AffinityStatistics>,
-    /// How close to the optimum its map is, if known.
+    /// How close the policy's mapping is to the optimum, if known.
     pub(crate) bound: Option<LowerBound>,
-    /// How it shares out by profiles, if it does.
+    /// The policy's work shares; `None` if the policy does not divide work by profiles.
     pub(crate) shares: Option<SharesInUse>,
-    /// The policy that it chose, if it chooses among others.
+    /// The policy that this policy has selected, if it selects among other policies.
     pub(crate) choice: Option<Choice>,
 }
 
 impl Engine {
-    /// Returns the failures, with the record of their reports.
+    /// Returns the failure log.
     pub(crate) fn failures(&self) -> &FailureLog {
         &self.failures
     }
 
-    /// Returns the graph recorded so far, if it is recorded.
+    /// Returns the graph recorded so far, if recording is on.
     #[cfg(feature = "graph")]
     pub(crate) fn graph(&self) -> Option<TaskGraph> {
         self.recorder.as_ref().and_then(Recorder::graph)
     }
 
-    /// Returns the spaces in which all of a region is valid.
+    /// Returns the spaces that hold valid data for the whole region.
     pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         self.ask(|placement| placement.valid_in(data, block)).unwrap_or_else(|| vec![SpaceId::HOST])
     }
 
-    /// Returns the replicas of a task that was launched and has not ended; `None` without placement.
+    /// Returns the replicas of a task that was launched and has not ended yet; `None` without placement.
     pub(crate) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
         self.ask(|placement| placement.places_of(task)).flatten()
     }
 
-    /// Returns the number of launched tasks and of copies under way.
+    /// Returns the number of launched tasks plus the number of copies under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.ask(Placement::in_flight).unwrap_or(0)
     }
 
-    /// Returns the counts so far.
+    /// Returns the statistics so far.
     pub(crate) fn counts(&self) -> Counts {
         let counts = |placement: &Placement| Counts {
             traffic: placement.traffic(),
@@ -73,12 +73,13 @@ impl Engine {
         self.ask(counts).unwrap_or_default()
     }
 
-    /// Returns the traffic between each pair of spaces, and how long each unit has run tasks; empty without placement.
+    /// Returns the traffic between each pair of spaces, and for each unit the total time spent running tasks. Both are
+    /// empty without placement.
     pub(crate) fn usage(&self) -> (Vec<((SpaceId, SpaceId), Traffic)>, Vec<Nanos>) {
         self.ask(|placement| (placement.traffic(), placement.busy_ns().to_vec())).unwrap_or_default()
     }
 
-    /// Returns the times of tasks or units that the policy has learned, as text, if it has learned any.
+    /// Returns the times of tasks or units that the policy has learned, as text; `None` if it has learned none.
     #[cfg(feature = "sim")]
     pub(crate) fn model(&self) -> Option<String> {
         let text = |placement: &Placement| {
@@ -88,12 +89,12 @@ impl Engine {
         self.ask(text).flatten()
     }
 
-    /// Describes in words where every placed task is, for diagnosis when nothing moves.
+    /// Describes in words where every placed task is, to diagnose a stall.
     pub(crate) fn stall(&self) -> Option<String> {
         self.ask(Placement::stall)
     }
 
-    /// Calls `see` with each placed task that no driver has, under the lock.
+    /// Calls `see` with each placed task that is not with a driver yet, while the lock is held.
     pub(crate) fn visit_placed(&self, see: &mut dyn FnMut(&OwnedTask)) {
         self.ask(|placement| placement.visit(see));
     }
@@ -103,7 +104,7 @@ impl Engine {
         self.placement.as_ref()?.look().and_then(|mut placement| placement.whereabouts(task))
     }
 
-    /// Returns the number of tasks that run at once.
+    /// Returns the number of tasks that can run concurrently.
     pub(crate) fn width(&self) -> usize {
         self.width
     }

@@ -1,4 +1,4 @@
-//! Replays of frozen graphs on the fast path: the ends of their tasks, and their borders.
+//! Replays of frozen graphs on the fast path: handling of task ends and of replay borders.
 
 use super::fast_path::collect;
 use super::{Command, Engine};
@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Returns whether all tasks are recorded, for the task graph or a trace; replays would be missing there.
+    /// Returns whether all tasks are recorded, for the task graph or for a trace. Replays would be missing from such a
+    /// record.
     pub(crate) fn records_graph(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// Like [`done_anywhere`](Self::done_anywhere), for a task that stays for the next round.
+    /// Like [`done_anywhere`](Self::done_anywhere), but for a task that is kept for the next round.
     #[inline]
     pub(crate) fn done_again(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         if task.shared().queues {
@@ -23,7 +24,7 @@ impl Engine {
         self.done_round(task, ready);
     }
 
-    /// Releases the successors of a task in this round.
+    /// Releases the successors of a task in the current round.
     #[inline]
     pub(super) fn done_round(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         let lane = task.shared().lane.get();
@@ -46,13 +47,14 @@ impl Engine {
         }
     }
 
-    /// Like [`Self::done_again`], for a task that has turns to give up, or something to combine.
+    /// Like [`Self::done_again`], but for a task that has turns to give up or contributions to combine.
     #[cold]
     pub(super) fn done_in_turn(&self, task: OwnedTask, ready: &mut impl FnMut(OwnedTask)) {
         collect(|out| self.finished(task, out), ready);
     }
 
-    /// Returns whether a thread is ending or beginning a replay: then tasks will follow although none runs.
+    /// Returns whether a thread is ending or beginning a replay. In that case tasks will follow although none is
+    /// running.
     pub(crate) fn is_at_borders(&self) -> bool {
         self.at_borders.load(Ordering::Relaxed) > 0
     }
@@ -67,11 +69,11 @@ impl Engine {
         running::inside(self.runtime, || drop_quietly(|| drop(replays)));
     }
 
-    /// Enters one more replay, after the tasks that others have submitted, or as one that `follows` the last with
-    /// nothing in between. The result must be passed to [`Self::settle`].
+    /// Enters one more replay, either after the tasks that others have submitted or, with `follows`, directly after
+    /// the previous replay with nothing in between. The result must be passed to [`Self::settle`].
     ///
     /// # Errors
-    /// If a data object was taken; then nothing is submitted.
+    /// Fails if a data object was taken. In that case nothing is submitted.
     pub(crate) fn replay(
         &self,
         replays: &Arc<Replays>,
@@ -84,7 +86,7 @@ impl Engine {
         if follows { Ok(replays.follow(round, failures, ready)) } else { replays.enter(round, failures, ready) }
     }
 
-    /// Returns a join, unless it is at the border of a replay: in that case, does the resulting work.
+    /// Returns a join, unless the join is at the border of a replay. In that case, does the resulting work.
     #[cold]
     pub(super) fn arrived(
         &self,
@@ -100,7 +102,7 @@ impl Engine {
         None
     }
 
-    /// Does the work that a step of a replay has left. The caller must hold no lock.
+    /// Does the work that a step of a replay has left to do. The caller must hold no lock.
     pub(crate) fn settle(&self, mut aftermath: Aftermath, ready: &mut impl FnMut(OwnedTask)) {
         let joins = std::mem::take(&mut aftermath.joins);
         if !joins.is_empty() {

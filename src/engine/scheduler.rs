@@ -1,20 +1,20 @@
-//! The policy in charge, with enforcement of its contract if it is a user's policy.
+//! The active scheduling policy, including enforcement of the policy contract for user-defined policies.
 //!
-//! A policy is asked under placement's lock, since its answers must fit a state that does not change meanwhile. So a
-//! user's policy is called with three precautions: it can neither submit to its runtime nor wait for it
-//! ([`is_asked_by`]), a panic ends the policy and not the runtime, and its answers are checked. A violation is a
-//! [`Breach`]: placement then dismisses the policy, and `stealing` continues with the tasks it was in charge of. No
-//! task is lost, and every `wait` under way reports the breach.
+//! A policy is called while placement's lock is held, because its answers must match a state that does not change
+//! meanwhile. So a user-defined policy is called with three precautions: it can neither submit to its runtime nor wait
+//! for it ([`is_asked_by`]); a panic ends the policy rather than the runtime; and its answers are checked. A violation
+//! is a [`Breach`], upon which placement dismisses the policy and `stealing` takes over the policy's tasks. No task is
+//! lost, and every `wait` under way reports the breach.
 //!
-//! A policy that *looks ahead* is also notified of every task when it is submitted, with the predecessors that the task
-//! waits for (`Policy::submitted`). From this `bottom-level` computes how far each task is from the end of the graph,
-//! and `auto` learns what to simulate. Samples contain the time at which a task ended, so `auto` knows how long a time
-//! step took without a clock.
+//! A policy that *looks ahead* is also notified of every task at submission, with the predecessors that the task waits
+//! for (`Policy::submitted`). From this information, `bottom-level` computes how far each task is from the end of the
+//! graph, and `auto` learns what to simulate. Samples contain the time at which a task ended, so that `auto` knows how
+//! long a time step took without reading a clock.
 //!
 //! Invariants:
 //! 1. A policy that has broken its contract is not called again.
-//! 2. At most one policy is dismissed: its replacement is built in.
-//! 3. A dismissed policy is dropped with the runtime, under no lock.
+//! 2. At most one policy is dismissed, because its replacement is built in.
+//! 3. A dismissed policy is dropped together with the runtime, while no lock is held.
 
 use super::failures::{FailureLog, NO_TASK};
 use crate::depend::running;
@@ -32,16 +32,16 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::Arc;
 
 thread_local! {
-    /// The runtimes whose policies are on this thread's stack.
+    /// The runtimes whose policies are being called on this thread's stack.
     static ASKED: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Returns whether the policy of this runtime is being called on this thread, under the runtime's lock.
+/// Returns whether this runtime's policy is being called on this thread while the runtime's lock is held.
 pub(crate) fn is_asked_by(runtime: u64) -> bool {
     ASKED.try_with(|asked| asked.borrow().contains(&runtime)).unwrap_or(false)
 }
 
-/// The policy in charge.
+/// The active policy.
 pub(crate) struct Scheduler {
     policy: Box<dyn Policy>,
     own: Option<Own>,
@@ -56,9 +56,9 @@ struct Own {
     breach: Option<Breach>,
 }
 
-/// A violation of the contract by a policy.
+/// A policy's violation of its contract.
 pub(super) struct Breach {
-    /// The task concerned, with its name and where it was submitted, as far as known.
+    /// The task concerned, with its name and submission site, as far as they are known.
     pub(super) task: Option<(TaskId, String, &'static Location<'static>)>,
     /// What the policy did.
     pub(super) problem: String,
@@ -72,7 +72,7 @@ impl Scheduler {
         Self { policy, own: None, dismissed: None }
     }
 
-    /// Wraps a user's policy.
+    /// Wraps a user-defined policy.
     pub(crate) fn own(policy: Box<dyn Policy>) -> Self {
         let own = Own { name: policy.name(), runtime: 0, failures: Arc::default(), breach: None };
         Self { policy, own: Some(own), dismissed: None }
@@ -93,7 +93,7 @@ impl Scheduler {
         self.call(format_args!("it was asked for its decisions"), |policy| policy.take_decisions()).unwrap_or_default()
     }
 
-    /// Returns whether its answers have to be checked.
+    /// Returns whether the policy's answers have to be checked.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -202,14 +202,14 @@ impl Scheduler {
         }
     }
 
-    /// Sets the runtime's id, and where a breach is reported.
+    /// Sets the runtime's ID and the log to which a breach is reported.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
         if let Some(own) = &mut self.own {
             (own.runtime, own.failures) = (runtime, failures.clone());
         }
     }
 
-    /// Replaces a policy that has broken its contract by `stealing`; returns whether it did.
+    /// If the policy has broken its contract, replaces it with `stealing`. Returns whether it was replaced.
     pub(super) fn dismiss(&mut self, units: usize) -> bool {
         let Some(own) = self.own.take_if(|own| own.breach.is_some()) else { return false };
         let Some(Breach { task, problem, remedy }) = own.breach else { return false };
@@ -221,7 +221,7 @@ impl Scheduler {
         true
     }
 
-    /// Records a breach: from now on the policy is not called.
+    /// Records a breach. From now on the policy is not called.
     pub(super) fn breaks(&mut self, breach: Breach) {
         match &mut self.own {
             Some(own) => _ = own.breach.get_or_insert(breach),
@@ -229,7 +229,7 @@ impl Scheduler {
         }
     }
 
-    /// Calls the policy, unless it has broken its contract.
+    /// Calls the policy unless it has broken its contract.
     fn call<R>(&mut self, when: fmt::Arguments<'_>, call: impl FnOnce(&mut dyn Policy) -> R) -> Option<R> {
         let Some(own) = &mut self.own else { return Some(call(&mut *self.policy)) };
         if own.breach.is_some() {
@@ -246,7 +246,7 @@ impl Scheduler {
 }
 
 impl Drop for Scheduler {
-    /// Destructors of users' policies may panic; the runtime ends all the same.
+    /// The destructor of a user-defined policy may panic, which must not prevent the runtime from ending.
     fn drop(&mut self) {
         if self.own.is_none() && self.dismissed.is_none() {
             return;
@@ -257,7 +257,7 @@ impl Drop for Scheduler {
     }
 }
 
-/// Calls a user's policy; `Err` is the message of its panic.
+/// Calls a user-defined policy. If the policy panics, `Err` contains the panic message.
 fn asked<R>(runtime: u64, call: impl FnOnce() -> R) -> Result<R, String> {
     struct Leave;
     impl Drop for Leave {

@@ -1,4 +1,4 @@
-//! Runs components together repeatedly, and makes profiles of their times or energies.
+//! Repeated concurrent runs of components, from which time or energy profiles are built.
 
 use super::rule::{Point, Stop, Values};
 use crate::energy::{EnergyMeter, MeterError, measure_energy};
@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// The work of one unit on a share.
+/// The work that one unit does on its share.
 ///
 /// ```
 /// use thalweg::measure::Component;
@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 /// ```
 pub struct Component<'a> {
     name: String,
-    /// Runs the component. Returns its time in seconds, if it measures that itself.
+    /// Runs the component on a share of the given size. Returns the time in seconds if the component measures it
+    /// itself.
     run: Box<dyn FnMut(u64) -> Option<f64> + Send + 'a>,
 }
 
@@ -27,9 +28,9 @@ impl fmt::Debug for Component<'_> {
 }
 
 impl<'a> Component<'a> {
-    /// Creates a component with this name that calls `run` with the size of a share, and is timed from outside. The
-    /// name becomes the profile's name: if the scheduler `fpm` is to use the profile, it has to be a unit as
-    /// configurations write it, such as `CPU:4`.
+    /// Creates a component that calls `run` with the size of a share and is timed from outside. `name` becomes the
+    /// profile's name. If the scheduler `fpm` is to use the profile, the name must be a unit in configuration syntax,
+    /// such as `CPU:4`.
     pub fn new(name: impl Into<String>, mut run: impl FnMut(u64) + Send + 'a) -> Self {
         let run = move |size| {
             run(size);
@@ -38,7 +39,7 @@ impl<'a> Component<'a> {
         Self { name: name.into(), run: Box::new(run) }
     }
 
-    /// Creates a component that reports its time in seconds, measured on its own clock, for instance a simulated one.
+    /// Creates a component that reports its own time in seconds, measured for instance on a simulated clock.
     pub fn reporting(name: impl Into<String>, mut run: impl FnMut(u64) -> f64 + Send + 'a) -> Self {
         Self { name: name.into(), run: Box::new(move |size| Some(run(size))) }
     }
@@ -50,21 +51,21 @@ impl<'a> Component<'a> {
     }
 }
 
-/// A profile, and how precisely its points are known.
+/// A profile and the precision of its points.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MeasuredProfile {
-    /// The means.
+    /// Profile of the mean values.
     pub profile: Profile,
-    /// The measurements at each size.
+    /// The measurements for each size.
     pub points: Vec<Point>,
 }
 
-/// The reason why there is no profile.
+/// The reason why no profile was built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MeasureError {
-    /// There are no sizes, sizes do not ascend, or a time is not a valid time.
+    /// No sizes were given, the sizes do not ascend, or a reported time is invalid.
     #[error(transparent)]
     Profile(#[from] FpmError),
     /// The energy could not be measured.
@@ -72,12 +73,12 @@ pub enum MeasureError {
     Meter(#[from] MeterError),
 }
 
-/// Measures the time of every component at every size, with all components running at once, until each mean is known as
-/// precisely as `stop` requires. A component whose mean is known continues to run while those of others are not, since
-/// these have to be measured alongside it.
+/// Measures the time of every component at every size, with all components running concurrently, until each mean is
+/// known as precisely as `stop` requires. A component whose mean is already known keeps running while other means are
+/// not known, because the remaining components have to be measured alongside it.
 ///
 /// # Errors
-/// [`MeasureError::Profile`]: sizes do not ascend from 1, or a component reports an invalid time.
+/// Returns [`MeasureError::Profile`] if the sizes do not ascend from 1 or a component reports an invalid time.
 ///
 /// # Panics
 /// If a component panics.
@@ -119,11 +120,11 @@ pub fn build_profiles(
 }
 
 /// Measures the dynamic energy of one component at every size, until each mean is known as precisely as `stop`
-/// requires. Nothing else should run meanwhile. `static_w` is the power that the meter shows while nothing runs, in
-/// watts.
+/// requires. Nothing else should run meanwhile. `static_w` is the power in watts that the meter shows while nothing
+/// runs.
 ///
 /// # Errors
-/// The same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
+/// Same as for [`build_profiles`]; also [`MeasureError::Meter`] if the meter cannot be read.
 ///
 /// ```
 /// use thalweg::energy::FileMeter;
@@ -146,7 +147,7 @@ pub fn energy_profile(
         let start = Instant::now();
         loop {
             let (_, energy) = measure_energy(meter, static_w, || component.timed(*size));
-            // A meter's resolution may be coarser than a short run.
+            // The meter's resolution may be coarser than a short run, so the difference can be negative.
             values.0.push(sane(&component.name, *size, energy?.dynamic_j.max(0.0))?);
             if values.is_enough(stop) || is_over(stop, values.0.len(), start.elapsed()) {
                 break;
@@ -157,7 +158,7 @@ pub fn energy_profile(
     profile(component.name, points)
 }
 
-/// Checks the sizes before anything runs.
+/// Validates the sizes before anything runs.
 fn check(names: &[String], sizes: &[u64]) -> Result<(), FpmError> {
     let points: Vec<(u64, f64)> = sizes.iter().map(|size| (*size, 0.0)).collect();
     let Some(name) = names.first() else { return Err(FpmError::NoUnits { size: sizes.last().copied().unwrap_or(0) }) };
@@ -177,7 +178,7 @@ fn profile(name: String, points: Vec<Point>) -> Result<MeasuredProfile, MeasureE
     Ok(MeasuredProfile { profile: Profile::new(name, means)?, points })
 }
 
-/// Runs all components once, starting at the same moment. Returns the time of each.
+/// Runs all components once, starting simultaneously. Returns each component's time.
 fn run_together(components: &mut [Component<'_>], size: u64) -> Vec<f64> {
     let barrier = &Barrier::new(components.len());
     std::thread::scope(|scope| {
@@ -200,7 +201,8 @@ mod tests {
 
     #[test]
     fn components_run_at_the_same_time_until_the_last_mean_is_known() {
-        // Each waits for the other in the middle of a run: if they ran one after the other, they would never end.
+        // Each component waits for the other in the middle of its run, so the test would hang if they ran one after
+        // the other.
         let meeting = &Barrier::new(2);
         let runs = &AtomicUsize::new(0);
         let steady = Component::reporting("a", |_| {
@@ -256,7 +258,7 @@ mod tests {
         let _ = build_profiles(components, &[1], &Stop::default());
     }
 
-    /// Uses 3 J for each unit of size, and fails after a number of readings.
+    /// A meter that simulates 3 J per unit of size and fails after a given number of readings.
     struct Simulated<'a>(&'a AtomicUsize, usize);
 
     impl EnergyMeter for Simulated<'_> {

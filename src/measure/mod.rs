@@ -1,12 +1,13 @@
-//! Profiles by measurement: the time and energy of shares of each size, from runs of all components at once.
+//! Profiles by measurement: time and energy as functions of share size, from concurrent runs of all components.
 //!
-//! A component is the work of one unit on a share, including copies both ways. For each size all components run *at the
-//! same time*, since they slow each other down if they share memory or links, and are repeated until the mean of each
-//! is known well enough (Farrelly et al. 2024, §VI). Energies are measured component by component, because a meter
-//! cannot attribute energy to components. [`additive`](crate::sched::fpm::additive) tells whether they add up.
+//! A component is the work that one unit does on its share, including copies in both directions. For each size, all
+//! components run *at the same time*, because they slow each other down if they share memory or links. The runs are
+//! repeated until each component's mean is known precisely enough (Farrelly et al. 2024, §VI). Energy is measured for
+//! one component at a time, because a meter cannot attribute energy to components.
+//! [`additive`](crate::sched::fpm::additive) tells whether the energies add up.
 //!
-//! Apart from the drivers, this is the only module that reads clocks. It does not know about tasks: a component may use
-//! a runtime, or none.
+//! Apart from the drivers, this is the only module that reads clocks. It knows nothing about tasks: a component may or
+//! may not use a runtime.
 
 mod build;
 mod rule;

@@ -1,14 +1,14 @@
-//! The rule that decides when a mean is known well enough (Farrelly et al. 2024, §VI: Student's t, verified by
+//! Rule that decides when a mean is known precisely enough (Farrelly et al. 2024, §VI: Student's t, verified by
 //! Pearson's chi-squared test).
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 
-/// The minimum number of values per class for a meaningful chi-squared test.
+/// Minimum number of values per class for a meaningful chi-squared test.
 const LEAST_IN_CLASS: usize = 5;
-/// Values whose probability is lower than this do not count as normally distributed.
+/// Significance level: values with a lower probability do not count as normally distributed.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// The rule when to stop repeating a run.
+/// Rule for when to stop repeating a run.
 ///
 /// ```
 /// use thalweg::measure::Stop;
@@ -17,15 +17,15 @@ const SIGNIFICANCE: f64 = 0.05;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stop {
-    /// The minimum number of runs of a size; at least 2.
+    /// Minimum number of runs per size; must be at least 2.
     pub least: usize,
-    /// The maximum number of runs of a size.
+    /// Maximum number of runs per size.
     pub most: usize,
-    /// The maximum time for a size, in seconds; at least `least` runs are made in any case.
+    /// Time limit per size, in seconds. At least `least` runs are made in any case.
     pub seconds: f64,
-    /// The required precision of the mean: half the width of its confidence interval, relative to the mean.
+    /// Required precision of the mean: half the width of its confidence interval, relative to the mean.
     pub precision: f64,
-    /// The probability with which the interval contains the mean, between 0 and 1.
+    /// Probability with which the confidence interval contains the mean, between 0 and 1.
     pub confidence: f64,
 }
 
@@ -35,24 +35,24 @@ impl Default for Stop {
     }
 }
 
-/// The measurements at one size.
+/// Summary of the measurements for one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Point {
-    /// The size.
+    /// Size of the share.
     pub size: u64,
-    /// The mean, in seconds or joules.
+    /// Mean time in seconds, or mean energy in joules.
     pub mean: f64,
-    /// The number of runs.
+    /// Number of runs.
     pub runs: usize,
     /// Half the width of the mean's confidence interval, relative to the mean.
     pub precision: f64,
-    /// Whether the values may come from a normal distribution, as the interval assumes; `None` if there are too few to
-    /// tell.
+    /// Whether the values may come from a normal distribution, as the confidence interval assumes; `None` if there are
+    /// too few values to tell.
     pub normal: Option<bool>,
 }
 
-/// The values of one size.
+/// The measured values for one size.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Values(pub(super) Vec<f64>);
 
@@ -67,7 +67,7 @@ impl Values {
         (squares / (self.0.len() as f64 - 1.0)).sqrt()
     }
 
-    /// Half the width of the mean's confidence interval, relative to the mean; infinite for a single value.
+    /// Returns half the width of the mean's confidence interval, relative to the mean; infinite for a single value.
     fn precision(&self, confidence: f64) -> f64 {
         let (n, deviation) = (self.0.len() as f64, self.deviation());
         if deviation == 0.0 {
@@ -77,12 +77,13 @@ impl Values {
         student.inverse_cdf(f64::midpoint(1.0, confidence)) * deviation / n.sqrt() / self.mean()
     }
 
-    /// Whether the mean is known well enough.
+    /// Returns whether the mean is known precisely enough.
     pub(super) fn is_enough(&self, stop: &Stop) -> bool {
         self.0.len() >= stop.least.max(2) && self.precision(stop.confidence) <= stop.precision
     }
 
-    /// Pearson's test with equally probable classes; mean and deviation cost two degrees of freedom.
+    /// Performs Pearson's test with equally probable classes. Estimating the mean and the deviation costs two degrees
+    /// of freedom.
     fn is_normal(&self) -> Option<bool> {
         let (mean, deviation) = (self.mean(), self.deviation());
         let classes = (self.0.len() / LEAST_IN_CLASS).min(20);

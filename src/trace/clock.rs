@@ -1,8 +1,8 @@
-//! The clock of a trace: the processor's counter, which takes a third of the time of the system's clock to read; in a
-//! simulation, virtual time.
+//! Clock of a trace. This is the processor's counter, which takes a third as long to read as the system's clock, or
+//! virtual time in a simulation.
 //!
-//! The counters of a processor's cores agree with each other on machines where [`quanta`] trusts them; on others it
-//! uses the system's clock.
+//! On machines where [`quanta`] trusts the counters of the processor's cores, they agree with each other. On other
+//! machines `quanta` uses the system's clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -10,10 +10,10 @@ use std::time::Instant;
 pub(super) enum Clock {
     Real {
         clock: quanta::Clock,
-        /// The counter's value at the beginning, and the time of the beginning.
+        /// Counter value at the beginning of the trace, and the time of the beginning.
         first: u64,
         began: Instant,
-        /// The time from the counter's beginning to the runtime's, in nanoseconds.
+        /// Time from the counter's beginning to the runtime's beginning, in nanoseconds.
         runtime_began_ns: AtomicU64,
     },
     Virtual {
@@ -30,7 +30,7 @@ impl Clock {
         Self::Real { first: clock.raw(), began: Instant::now(), clock, runtime_began_ns: AtomicU64::new(0) }
     }
 
-    /// Returns the ticks since the beginning.
+    /// Returns the number of ticks since the beginning.
     #[inline]
     pub(super) fn now(&self) -> u64 {
         match self {
@@ -39,7 +39,7 @@ impl Clock {
         }
     }
 
-    /// Notes that the runtime's clock shows `ns` now.
+    /// Notes that the runtime's clock now shows `ns` nanoseconds.
     pub(super) fn set(&self, ns: u64) {
         match self {
             Self::Real { began, runtime_began_ns, .. } => {
@@ -50,7 +50,7 @@ impl Clock {
         }
     }
 
-    /// Returns the ticks at a time on the runtime's clock.
+    /// Converts a time on the runtime's clock to ticks.
     pub(super) fn at_ns(&self, ns: u64) -> u64 {
         match self {
             Self::Real { runtime_began_ns, .. } => self.ticks(ns + runtime_began_ns.load(Ordering::Relaxed)),
@@ -58,14 +58,14 @@ impl Clock {
         }
     }
 
-    /// Returns the number of ticks in `ns` nanoseconds.
+    /// Converts `ns` nanoseconds to ticks.
     pub(super) fn ticks(&self, ns: u64) -> u64 {
         (ns as f64 * self.ticks_per_ns()) as u64
     }
 
     pub(super) fn ticks_per_ns(&self) -> f64 {
         match self {
-            // Uses the calibration, which is made once per process.
+            // Uses the calibration that is performed once per process.
             Self::Real { clock, .. } => (1u64 << 40) as f64 / clock.delta_as_nanos(0, 1 << 40) as f64,
             Self::Virtual { .. } => 1.0,
         }

@@ -1,9 +1,9 @@
 //! The records of one thread: chunks of words that the thread fills and the tracer's thread reads.
 //!
 //! Invariants:
-//! 1. A chunk is filled by one thread. The thread stores words before it publishes their number, so a reader that
-//!    sees the number sees the words.
-//! 2. A chunk begins with a base for times, and with no dependent task: it can be read without those before it.
+//! 1. Only one thread fills a chunk. It stores words before it publishes their number, so a reader that sees the
+//!    number also sees the words.
+//! 2. A chunk begins with a base for times and with no dependent task, so it can be read without the chunks before it.
 
 use super::names::Names;
 use super::writer::Writer;
@@ -17,16 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use thalweg_trace::record::{ACCESS, BASE, DEPENDENT, ORDER, PARENT, VALUE, kind_of, long};
 
-/// 64 KiB: some 1,300 tasks.
+/// Words per chunk: 64 KiB, enough for some 1,300 tasks.
 const WORDS: usize = 8192;
-/// A thread that has met this number of data objects forgets them; their names are then written again.
+/// Number of data objects after which a thread forgets which ones it has seen. Their names are then written again.
 const MOST_KNOWN: usize = 1 << 16;
 
-/// Consecutive words of one thread.
+/// A block of consecutive words of one thread.
 pub(super) struct Chunk {
     words: Box<[AtomicU64]>,
     filled: AtomicUsize,
-    /// The position of the first word among all words of the thread.
+    /// Position of the chunk's first word among all words of the thread.
     pub(super) position: u64,
 }
 
@@ -43,16 +43,16 @@ impl Chunk {
     }
 }
 
-/// The chunks of a thread that were not yet written completely; the last one is being filled.
+/// Chunks of a thread that are not completely written to the file yet. The last chunk is being filled.
 pub(super) struct Lane {
     pub(super) thread: u32,
     pub(super) chunks: Mutex<Vec<Arc<Chunk>>>,
 }
 
-/// A thread's end of its lane.
+/// The recording thread's end of its lane.
 pub(super) struct Local {
     pub(super) tracer: u64,
-    /// The task that the dependences recorded last belong to.
+    /// Task to which the most recently recorded dependences belong.
     pub(super) dependent: Option<TaskId>,
     lane: Arc<Lane>,
     chunk: Arc<Chunk>,
@@ -88,25 +88,25 @@ impl Local {
         }
     }
 
-    /// Returns whether the tracer is gone: nothing else refers to the lane.
+    /// Returns whether the tracer is gone, in which case nothing else refers to the lane.
     pub(super) fn is_abandoned(&self) -> bool {
         Arc::strong_count(&self.lane) == 1
     }
 
-    /// Returns a time relative to the base, requesting a new base if the time is too far from the old one.
+    /// Returns a time relative to the base. If the time is too far from the base, requests a new base.
     #[inline]
     pub(super) fn relative(&mut self, time: u64) -> u32 {
         self.latest = time;
         match u32::try_from(time.wrapping_sub(self.base)) {
             Ok(relative) if self.filled > 0 => relative,
             _ => {
-                self.base = u64::MAX; // written before the record
+                self.base = u64::MAX; // a new base is written before the record
                 0
             }
         }
     }
 
-    /// The time that was recorded last.
+    /// Returns the time that was recorded last.
     pub(super) fn last_time(&self) -> u64 {
         self.latest
     }
@@ -136,7 +136,7 @@ impl Local {
         let mut record: arrayvec::ArrayVec<u64, 8> = record.iter().copied().collect();
         let untimed = [DEPENDENT, PARENT, ACCESS, VALUE, ORDER];
         if !untimed.contains(&kind_of(record[0])) {
-            record[0] &= u64::from(u32::MAX); // the base is its time
+            record[0] &= u64::from(u32::MAX); // the base itself is the time of this record
         }
         self.store(&record);
     }
@@ -151,7 +151,8 @@ impl Local {
         self.chunk.filled.store(self.filled, Ordering::Release);
     }
 
-    /// Returns the number of a region of a data object. `describe` returns its bytes and its ranges in words.
+    /// Returns the ID of a region of a data object. `describe` returns the region's size in bytes and its ranges as
+    /// text.
     pub(super) fn region(
         &mut self,
         data: DataId,
@@ -168,7 +169,7 @@ impl Local {
         *self.regions.entry((data, *block)).or_insert_with(|| names.region(data, block, describe))
     }
 
-    /// Returns the number of a task's name and place.
+    /// Returns the ID for a task's name and source location.
     #[inline]
     pub(super) fn site(&mut self, name: &str, location: &'static Location<'static>, names: &Names) -> u32 {
         let mut hasher = FxHasher::default();
@@ -182,7 +183,7 @@ impl Local {
         self.latest_site.1
     }
 
-    /// Calls `add` for a data object that this thread has not met.
+    /// Calls `add` for a data object that this thread has not seen before.
     #[inline]
     pub(super) fn know_data(&mut self, data: DataId, add: impl FnOnce()) {
         if self.latest_data == Some(data) {

@@ -1,14 +1,14 @@
-//! Traces: records of what a runtime did, made at low cost while it runs, for the tools that show them.
+//! Traces: low-overhead records of what a runtime did, made while it runs, for trace viewers and analysis tools.
 //!
 //! A [`Tracer`] takes events from all threads of one runtime. Each thread appends binary records
-//! ([`thalweg_trace::record`]) to its own chunk ([`lane`]). A thread of the tracer writes them to the file
-//! ([`writer`]), four times a second, so a program that is killed loses a quarter of a second. Names of tasks and
-//! data objects are written once each ([`names`]).
+//! ([`thalweg_trace::record`]) to its own chunk ([`lane`]). The tracer's own thread writes the records to the file
+//! ([`writer`]) four times a second, so a program that is killed loses at most a quarter of a second. The name of each
+//! task and data object is written only once ([`names`]).
 //!
-//! A thread that records an event never waits for the file, and for another thread only during the few instructions
-//! in which the tracer's thread reads the list of its chunks. Nothing here knows what a task is.
+//! A thread that records an event never waits for the file. It waits for another thread only during the few
+//! instructions in which the tracer's thread reads the list of its chunks. This module does not know what a task is.
 //!
-//! Without a trace, the rest of the library pays one test of an empty option per event.
+//! Without a trace, the rest of the library pays for one test of an empty option per event.
 
 mod clock;
 mod lane;
@@ -30,22 +30,22 @@ use thalweg_trace::record::{self, NO_UNIT, UNKNOWN, first, long, of_unit};
 pub(crate) use thalweg_trace::record::{Between, End, Happened, Mode, Stage, Why};
 use writer::Writer;
 
-/// The variable that names the file to trace to.
+/// Environment variable that names the trace file.
 pub(crate) const VARIABLE: &str = "THALWEG_TRACE";
 
-/// An order to trace to a file.
+/// Configuration of a trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
     pub(crate) path: PathBuf,
-    /// If set, only the records of this last period are kept.
+    /// If set, only the records of this most recent period are kept.
     pub(crate) latest: Option<Duration>,
-    /// Whether the accesses of tasks are recorded too.
+    /// Whether to record the accesses of tasks too.
     pub(crate) accesses: bool,
 }
 
-/// The recipient of the events of one runtime; see the module.
+/// Receives the events of one runtime; see the module documentation.
 pub(crate) struct Tracer {
-    /// Distinguishes it from others in the process.
+    /// Process-wide unique ID of this tracer.
     number: u64,
     clock: Clock,
     names: Arc<Names>,
@@ -56,15 +56,15 @@ pub(crate) struct Tracer {
 static NEXT_TRACER: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// This thread's chunks, one for each tracer that it has recorded something for.
+    /// This thread's chunks: one for each tracer for which the thread has recorded something.
     static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Tracer {
-    /// Creates the file and starts to trace. `facts` are lines `key TAB value` about the run.
+    /// Creates the file and starts tracing. `facts` consists of lines `key TAB value` about the run.
     ///
     /// # Errors
-    /// If the file cannot be created, or the system cannot start a thread.
+    /// Fails if the file cannot be created or the system cannot start a thread.
     pub(crate) fn start(order: Order, facts: &str, is_virtual: bool) -> std::io::Result<Arc<Self>> {
         let clock = Clock::start(is_virtual);
         let names = Arc::new(Names::default());
@@ -75,23 +75,23 @@ impl Tracer {
         Ok(Arc::new(Self { number, clock, names, writer, accesses }))
     }
 
-    /// Returns the ticks since the trace began.
+    /// Returns the number of ticks since the trace began.
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.clock.now()
     }
 
-    /// Returns the time of a moment that is `ns` nanoseconds after the runtime was built.
+    /// Returns the trace time of the moment `ns` nanoseconds after the runtime was built.
     pub(crate) fn at_ns(&self, ns: u64) -> u64 {
         self.clock.at_ns(ns)
     }
 
-    /// Returns the number of ticks in `ns` nanoseconds.
+    /// Converts `ns` nanoseconds to ticks.
     pub(crate) fn ticks(&self, ns: u64) -> u64 {
         self.clock.ticks(ns)
     }
 
-    /// Notes that the runtime's clock shows `ns` now.
+    /// Notes that the runtime's clock now shows `ns` nanoseconds.
     pub(crate) fn set_clock(&self, ns: u64) {
         self.clock.set(ns);
     }
@@ -108,7 +108,7 @@ impl Tracer {
 
     #[inline]
     fn with_local(&self, record: impl FnOnce(&mut Local)) {
-        // A thread that is ending records nothing any more.
+        // A thread that is exiting no longer records anything.
         let _ = LOCALS.try_with(|locals| {
             let Ok(mut locals) = locals.try_borrow_mut() else { return };
             let local = match locals.iter().position(|local| local.tracer == self.number) {
@@ -119,7 +119,7 @@ impl Tracer {
         });
     }
 
-    /// Gives this thread a chunk, and drops those of tracers that have ended.
+    /// Gives this thread a chunk, and drops its chunks of tracers that have ended.
     #[cold]
     fn enter<'a>(&self, locals: &'a mut Vec<Local>) -> &'a mut Local {
         locals.retain(|local| !local.is_abandoned());
@@ -127,7 +127,7 @@ impl Tracer {
         locals.last_mut().expect("a local was just pushed")
     }
 
-    /// Records that a task was submitted, perhaps in the body of its parent.
+    /// Records that a task was submitted, possibly in the body of its parent.
     #[inline]
     pub(crate) fn submitted(
         &self,
@@ -146,13 +146,13 @@ impl Tracer {
         }
     }
 
-    /// Whether [`access`](Self::access) is to be called for each access of a submitted task.
+    /// Returns whether [`access`](Self::access) has to be called for each access of a submitted task.
     pub(crate) fn wants_accesses(&self) -> bool {
         self.accesses
     }
 
-    /// Records that the task that this thread recorded last accesses a region. `describe` returns the region's bytes
-    /// and its ranges in words.
+    /// Records that the task most recently recorded by this thread accesses a region. `describe` returns the region's
+    /// size in bytes and its ranges as text.
     pub(crate) fn access(
         &self,
         (data, known): (DataId, &dyn Describe),
@@ -168,7 +168,7 @@ impl Tracer {
         });
     }
 
-    /// Records that a task depends on another, perhaps because of a data object.
+    /// Records that a task depends on another task, possibly because of a data object.
     #[inline]
     pub(crate) fn dependence(
         &self,
@@ -200,7 +200,7 @@ impl Tracer {
         });
     }
 
-    /// Records that a body has ended at a time, after this number of ticks.
+    /// Records that a body ended at time `ended` after running for `duration`, both in ticks.
     #[inline]
     pub(crate) fn ran(
         &self,
@@ -226,14 +226,15 @@ impl Tracer {
         self.push(self.now(), |_, time| [first(record::NOTE, what as u32, time), task.0]);
     }
 
-    /// Records that a thread that may lead a unit was in a state between two times.
+    /// Records that a thread, which may lead a unit, was in a state between two times.
     pub(crate) fn state(&self, unit: Option<UnitId>, what: Between, (from, to): (u64, u64)) {
         self.push(to, |_, time| {
             [first(record::STATE, of_unit(number(unit), what as u8), time), to.saturating_sub(from)]
         });
     }
 
-    /// Records that a copy of `bytes` has arrived, `elapsed_ns` after it was ordered, of which it waited `waited_ns`.
+    /// Records that a copy of `bytes` bytes has completed `elapsed_ns` after it was ordered. `elapsed_ns` includes
+    /// `waited_ns` of waiting.
     pub(crate) fn copied(
         &self,
         data: DataId,
@@ -249,12 +250,12 @@ impl Tracer {
         });
     }
 
-    /// Writes the name of a data object that copies may refer to.
+    /// Writes the name of a data object to which copies may refer.
     pub(crate) fn know(&self, data: DataId, describe: &dyn Describe) {
         self.with_local(|local| local.know_data(data, || self.names.add_data(data, describe)));
     }
 
-    /// Records that `bytes` are in use in a space now.
+    /// Records that `bytes` bytes are now in use in a space.
     pub(crate) fn memory(&self, space: SpaceId, bytes: u64) {
         self.push(self.now(), |_, time| [first(record::MEMORY, space.0.into(), time), bytes]);
     }
@@ -269,13 +270,13 @@ impl Tracer {
         });
     }
 
-    /// Writes the remaining records and ends the file. Later events are dropped.
+    /// Writes the remaining records and closes the trace. Later events are dropped.
     pub(crate) fn end(&self) {
         self.writer.end(self.now(), self.clock.ticks_per_ns());
     }
 }
 
-/// A state that a thread is in until this is dropped.
+/// Guard for a thread state that lasts until the guard is dropped.
 pub(crate) struct InState {
     pub(crate) tracer: Arc<Tracer>,
     pub(crate) unit: Option<UnitId>,
@@ -289,7 +290,7 @@ impl Drop for InState {
     }
 }
 
-/// The name of a data object, and its size.
+/// Name and size of a data object.
 pub(crate) trait Describe {
     fn describe(&self) -> (String, u64);
 }

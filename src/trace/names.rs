@@ -1,7 +1,7 @@
-//! The names in a trace: of tasks with their places in the source, and of data objects.
+//! Names in a trace: task names with their source locations, and names of data objects.
 //!
-//! Invariant: a name is here before the first record that refers to it. So a writer that takes records first and
-//! names second has the names of all these records.
+//! Invariant: a name is entered here before the first record that refers to it. So a writer that takes the records
+//! first and the names second has the names for all of these records.
 
 use super::Describe;
 use crate::ids::DataId;
@@ -12,16 +12,17 @@ use std::panic::Location;
 use thalweg_trace::frame::{push_data, push_region, push_site};
 use thalweg_trace::record::UNKNOWN;
 
-/// The name that replaces further names: a program that makes a name per task would fill memory.
+/// Name that replaces all further names once there are too many, because a program that creates a name per task would
+/// fill the memory.
 const OTHER: &str = "(other names)";
 const MOST_SITES: usize = 1 << 18;
-/// The accesses of programs with more regions do not name the others.
+/// Maximum number of regions with names. Accesses to further regions do not name them.
 const MOST_REGIONS: usize = 1 << 20;
 
 #[derive(Default)]
 pub(super) struct Names {
     sites: Mutex<Sites>,
-    /// Entries that were not written yet.
+    /// Entries that have not been written yet.
     data: Mutex<Vec<u8>>,
     regions: Mutex<Regions>,
 }
@@ -29,19 +30,19 @@ pub(super) struct Names {
 #[derive(Default)]
 struct Regions {
     numbers: FxHashMap<(DataId, Block), u32>,
-    /// Entries that were not written yet.
+    /// Entries that have not been written yet.
     unwritten: Vec<u8>,
 }
 
 #[derive(Default)]
 struct Sites {
     numbers: FxHashMap<(String, usize), u32>,
-    /// Entries that were not written yet.
+    /// Entries that have not been written yet.
     unwritten: Vec<u8>,
 }
 
 impl Names {
-    /// Returns the number of a task's name and place.
+    /// Returns the ID for a task's name and source location.
     pub(super) fn site(&self, name: &str, location: &'static Location<'static>) -> u32 {
         let sites = &mut *self.sites.lock();
         let name = if sites.numbers.len() < MOST_SITES { name } else { OTHER };
@@ -54,7 +55,8 @@ impl Names {
         })
     }
 
-    /// Returns the number of a region of a data object. `describe` returns its bytes and its ranges in words.
+    /// Returns the ID of a region of a data object. `describe` returns the region's size in bytes and its ranges as
+    /// text.
     pub(super) fn region(&self, data: DataId, block: &Block, describe: impl FnOnce() -> (u64, String)) -> u32 {
         let regions = &mut *self.regions.lock();
         let next = regions.numbers.len();
@@ -76,7 +78,7 @@ impl Names {
         push_data(&mut self.data.lock(), data.0, bytes, &name);
     }
 
-    /// Takes the entries of sites, data objects and regions that were not written yet.
+    /// Takes the entries of sites, data objects and regions that have not been written yet.
     pub(super) fn take_unwritten(&self) -> [Vec<u8>; 3] {
         let sites = std::mem::take(&mut self.sites.lock().unwritten);
         let regions = std::mem::take(&mut self.regions.lock().unwritten);

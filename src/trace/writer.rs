@@ -1,6 +1,6 @@
 //! The tracer's thread, which writes the records of all threads to the file.
 //!
-//! If they cannot be written, that is logged once, and the trace ends there; the program continues.
+//! If writing fails, the error is logged once and the trace ends at that point; the program continues.
 
 use super::Order;
 use super::lane::{Chunk, Lane};
@@ -15,17 +15,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_trace::frame::{self, push};
 
-/// The interval at which records are written.
+/// Interval at which records are written.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// The state that the recording threads and the tracer's thread share.
+/// State shared by the recording threads and the tracer's thread.
 struct Inner {
     lanes: Mutex<Vec<Arc<Lane>>>,
-    /// Names of threads that were not written yet.
+    /// Thread names that have not been written yet.
     threads: Mutex<String>,
     next_thread: AtomicU32,
     names: Arc<Names>,
-    /// Facts about the end, once the trace has ended.
+    /// End time in ticks and clock rate, once the trace has ended.
     end: Mutex<Option<(u64, f64)>>,
     ending: Condvar,
     ended: AtomicBool,
@@ -36,13 +36,13 @@ pub(super) struct Writer {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The chunks of a lane with the number of words that were written of the first one.
+/// The chunks of a lane, and how many words of the first chunk have already been written.
 struct Progress {
     lane: Arc<Lane>,
     written: usize,
 }
 
-/// The file, and the records that a trace of the latest period keeps.
+/// The output file, and the records kept by a trace that is limited to the most recent period.
 struct Output {
     file: File,
     latest: Option<Duration>,
@@ -53,7 +53,7 @@ impl Writer {
     /// Creates the file and starts the thread.
     ///
     /// # Errors
-    /// If the file cannot be created, or the thread cannot be started.
+    /// Fails if the file cannot be created or the thread cannot be started.
     pub(super) fn start(order: Order, names: Arc<Names>, facts: &str) -> io::Result<Self> {
         let mut file = File::create(&order.path)?;
         let mut bytes = frame::head().to_vec();
@@ -83,7 +83,7 @@ impl Writer {
         Ok(Self { inner, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Enters a thread that records from now on, into this chunk first.
+    /// Registers a thread that records from now on, starting with this chunk.
     pub(super) fn enter(&self, chunk: Arc<Chunk>) -> Arc<Lane> {
         let number = self.inner.next_thread.fetch_add(1, Ordering::Relaxed);
         let name = std::thread::current().name().unwrap_or("").replace(['\n', '\t'], " ");
@@ -95,12 +95,12 @@ impl Writer {
         lane
     }
 
-    /// Returns whether nothing more is written.
+    /// Returns whether nothing more will be written.
     pub(super) fn has_ended(&self) -> bool {
         self.inner.ended.load(Ordering::Relaxed)
     }
 
-    /// Writes all records, and ends the file. A second call changes nothing.
+    /// Writes all records and closes the file. A second call has no effect.
     pub(super) fn end(&self, ticks: u64, ticks_per_ns: f64) {
         self.inner.end.lock().get_or_insert((ticks, ticks_per_ns));
         self.inner.ending.notify_all();
@@ -125,7 +125,8 @@ impl Inner {
             lanes.extend(self.lanes.lock().drain(..).map(|lane| Progress { lane, written: 0 }));
             let mut records = Vec::new();
             lanes.retain_mut(|lane| lane.take(&mut records));
-            // Names are taken after the records, but written to the file before them.
+            // Names are taken after the records but written before them, so every name precedes the records that refer
+            // to it.
             let mut names = Vec::new();
             self.push_names(&mut names);
             output.write(names, records, end.is_some())?;
@@ -156,7 +157,7 @@ impl Inner {
 }
 
 impl Progress {
-    /// Appends frames with the records since the last call; returns false if the thread has ended and nothing is
+    /// Appends frames with the records since the last call. Returns false if the thread has ended and no records are
     /// left.
     fn take(&mut self, out: &mut Vec<u8>) -> bool {
         let is_over = Arc::strong_count(&self.lane) == 1;
@@ -187,7 +188,8 @@ impl Progress {
 }
 
 impl Output {
-    /// Writes names, and records: at once, or at the end those of the latest period.
+    /// Writes names and records. Records are written immediately or, if only the most recent period is kept, at the
+    /// end.
     fn write(&mut self, names: Vec<u8>, records: Vec<u8>, is_last: bool) -> io::Result<()> {
         self.file.write_all(&names)?;
         let Some(latest) = self.latest else { return self.file.write_all(&records) };

@@ -1,11 +1,11 @@
-//! The chain of tasks from one that has not ended to the one that holds it up.
+//! The chain of tasks from a task that has not ended to the task that blocks it.
 //!
-//! A search that goes forward from everything that runs would meet all pending tasks. Edges lead from earlier to later
-//! submissions, so the first attempt does not go beyond tasks that were submitted after the one in question. Children
-//! are the exception: they can be submitted after tasks that wait for them. If the first attempt finds nothing, others
-//! go beyond all tasks, and take tasks out of the deques.
+//! A search that goes forward from everything that runs would visit all pending tasks. Edges lead from earlier to
+//! later submissions, so the first search does not go beyond tasks that were submitted after the task in question.
+//! Children are the exception, because they can be submitted after tasks that wait for them. So if the first search
+//! finds nothing, further searches go beyond all tasks, and also take tasks out of the deques.
 //!
-//! Nothing here describes a task that waits for no other by an edge; [`words`] does.
+//! This module does not describe tasks that wait for no other task through an edge; [`words`] does.
 
 use super::scan::{Queues, Root, Scan, Standing};
 use super::words::{self, Scene};
@@ -16,13 +16,13 @@ use crate::driver::shared::Shared;
 use crate::ids::TaskId;
 use crate::sync::{Key, Next};
 
-/// The maximum number of tasks that one search meets.
+/// Maximum number of tasks that one search visits.
 const MOST_MET: usize = 1 << 16;
-/// The maximum number of tasks that are taken out of deques at once.
+/// Maximum number of tasks that one search takes out of deques.
 const MOST_TAKEN: usize = 1 << 12;
-/// The maximum number of searches that follow each other, one for each body that waits.
+/// Maximum number of consecutive searches. Each body that waits requires a further search.
 const MOST_SEARCHES: usize = 16;
-/// The lowest number of tasks of the dependence layer's own, which have no place in the order of submission.
+/// Lowest ID of the dependence layer's internal tasks, which have no place in submission order.
 const HELPERS: u64 = 1 << 61;
 
 /// Explains why a task has not ended.
@@ -49,7 +49,7 @@ pub(crate) fn explain(shared: &Shared, queues: &dyn Queues, task: &TaskRef) -> W
         let mut root = Some(&found.scan.roots[found.root]);
         while let Some(at) = root {
             let holder = found.scan.holder_of(at);
-            // The gate of a replay means nothing to the user.
+            // The gate of a replay means nothing to the user, so it gets no step.
             let is_new = is_gate(at) && holder.is_some() || extend(&mut steps, [scene.step(at, holder)]);
             goal = awaited_by(at);
             root = holder.filter(|_| is_new && goal.is_none());
@@ -61,13 +61,13 @@ pub(crate) fn explain(shared: &Shared, queues: &dyn Queues, task: &TaskRef) -> W
     }
 }
 
-/// Makes a step of a chain.
+/// Creates one step of a chain.
 pub(super) fn step(task: &Meta, because: String) -> WaitStep {
     let Meta { id, name, location, .. } = task;
     WaitStep { task: *id, name: name.clone().into_owned(), submitted_at: location, because }
 }
 
-/// Describes why a task comes after another; a walk has met both.
+/// Describes why one task comes after another. A walk has visited both tasks.
 pub(super) fn comes_after(then: &WalkedTask<'_>, first: &WalkedTask<'_>) -> String {
     let Meta { id, name, .. } = first.task().shared();
     let first_task = if id.0 < HELPERS { format!("{id} `{name}`") } else { "a replay of recorded tasks".to_owned() };
@@ -82,7 +82,7 @@ pub(super) fn comes_after(then: &WalkedTask<'_>, first: &WalkedTask<'_>) -> Stri
     format!("comes after {first_task}{by}{others}")
 }
 
-/// Whether a task means something to the user: it is the user's, or was added for a region.
+/// Returns whether a task means something to the user: it is a user task, or it was added for a region.
 pub(super) fn is_shown(task: &WalkedTask<'_>) -> bool {
     let Meta { join, internal, .. } = *task.task().shared();
     let mut any = false;
@@ -92,8 +92,8 @@ pub(super) fn is_shown(task: &WalkedTask<'_>) -> bool {
     !join && (!internal || any)
 }
 
-/// Appends steps, unless one of them names a task that is there already; returns whether it did. Two tasks that wait
-/// for each other would otherwise be written again and again.
+/// Appends steps, unless one of them names a task that is already in the list. Returns whether the steps were
+/// appended. Without this check, two tasks that wait for each other would be written over and over.
 fn extend(steps: &mut Vec<WaitStep>, new: impl IntoIterator<Item = WaitStep>) -> bool {
     for step in new {
         if steps.iter().any(|known| (known.task, &known.because) == (step.task, &step.because)) {
@@ -117,15 +117,16 @@ fn is_gate(root: &Root) -> bool {
     matches!(root.standing, Standing::Queued { stage: ReadyStage::Replay, .. })
 }
 
-/// A task that was found, and the steps from it to the scan's root of this number, without the root's own.
+/// A task that was found, the index of the root from which the scan reached it, and the steps between them, excluding
+/// the root's own step.
 struct Trace<'s> {
     scan: Scan<'s>,
     way: Vec<WaitStep>,
     root: usize,
 }
 
-/// Searches for a task that has not ended before the event of this key, and for what it waits for. Sets `is_exhausted`
-/// if there were more tasks than a search may meet.
+/// Searches for a task that has not ended and that precedes the event with this key, and for what that task waits for.
+/// Sets `is_exhausted` if there were more tasks than a search may visit.
 fn search<'s>(
     shared: &'s Shared,
     queues: &dyn Queues,
@@ -163,7 +164,7 @@ fn is_goal(met: &WalkedTask<'_>, root: &Root, goal: Key) -> bool {
     }
 }
 
-/// Describes the way from a task to the root from which a walk has reached it.
+/// Describes the path from a task to the root from which a walk has reached the task.
 fn describe(met: &WalkedTask<'_>) -> Vec<WaitStep> {
     let mut way: Vec<_> = std::iter::successors(Some(*met), WalkedTask::before).collect();
     let root = way.len() - 1;

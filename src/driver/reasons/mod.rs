@@ -1,18 +1,18 @@
-//! Explanations: why a task has not ended, as text for people.
+//! Textual explanations of why a task has not ended.
 //!
-//! A task does not record what it waits for, since that would cost every task. An explanation is searched for on
-//! request: a [scan](scan) begins at all tasks that run or wait in a queue, and follows the edges forward to the
-//! task in question. From there the chain is read backwards, to a task that waits for no other: it runs, or it
-//! waits for its turn, for memory, for copies, or for a unit ([`words`]). If that task's body waits for something
-//! itself, the search continues from there.
+//! A task does not record what it waits for, because every task would have to pay for that. Instead, an explanation is
+//! searched for on request: a [scan](scan) begins at all tasks that run or wait in a queue, and follows the edges
+//! forward to the task in question. From there the chain is read backwards, up to a task that waits for no other task:
+//! that task is running, or it waits for its turn, for memory, for copies, or for a unit ([`words`]). If its body in
+//! turn waits for something, the search continues from there.
 //!
-//! Tasks pay nothing for this. During a look, a thread whose task is being looked at may have to wait before it
-//! ends the task; a look visits a limited number of tasks.
+//! Tasks pay nothing for this. While a scan inspects a task, the thread that runs the task may have to wait before it
+//! can end the task; a scan therefore visits only a limited number of tasks.
 //!
-//! A scan is not a snapshot: tasks move while it goes from queue to queue. A task that it misses for that reason is
-//! found by the next one.
+//! A scan is not a snapshot: tasks move while the scan goes from queue to queue. If a scan misses a task for that
+//! reason, the next scan finds it.
 //!
-//! Files use those above them in this list: [`scan`], [`words`], [`chain`], [`pending`], and this one.
+//! Each file uses only files that precede it in this list: [`scan`], [`words`], [`chain`], [`pending`], and this file.
 
 mod chain;
 mod pending;
@@ -30,12 +30,13 @@ use crate::ids::TaskId;
 use std::fmt;
 use std::panic::Location;
 
-/// The number of steps of a long chain that are written from each end.
+/// Number of steps of a long chain that are written from each end.
 const MOST_WRITTEN: usize = 12;
 
-/// Why a task has not ended ([`Runtime::explain`](crate::Runtime::explain)): a chain of tasks that each wait for the next.
+/// Why a task has not ended ([`Runtime::explain`](crate::Runtime::explain)): a chain of tasks in which each task waits
+/// for the next one.
 ///
-/// `Display` writes one line for each step. It is meant for people; its wording may change.
+/// `Display` writes one line per step. The text is meant for people, so its wording may change.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
@@ -63,7 +64,7 @@ pub struct WaitReason {
     pub steps: Vec<WaitStep>,
 }
 
-/// A task of the chain in a [`WaitReason`], and why it has not ended.
+/// A task in the chain of a [`WaitReason`], and why it has not ended.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -77,18 +78,18 @@ pub struct WaitReason {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitStep {
-    /// The task's number.
+    /// ID of the task.
     pub task: TaskId,
-    /// The task's name.
+    /// Name of the task.
     pub name: String,
-    /// The place in the program where it was submitted.
+    /// Source location where the task was submitted.
     pub submitted_at: &'static Location<'static>,
-    /// The reason: a clause whose subject is the task.
+    /// The reason, as a clause whose subject is the task.
     pub because: String,
 }
 
 impl WaitReason {
-    /// Makes the explanation of a task that consists of one reason.
+    /// Creates the explanation of a task that has a single reason.
     pub(crate) fn alone(task: &Task, because: impl Into<String>) -> Self {
         Self { steps: vec![chain::step(task.shared(), because.into())] }
     }

@@ -1,8 +1,8 @@
-//! The same for all tasks: what runs, what waits, and why.
+//! Report about all tasks of a runtime: which tasks run, which wait, and why.
 //!
-//! Each task that waits is written below one of the tasks that it waits for, so the text is a forest whose roots wait
-//! for no other task by an edge. It is meant to be read by a person, so its size is limited. Of tasks that wait for the
-//! same reason in the same place, one is described; the others are counted, like all that are left out.
+//! Each waiting task is written below one of the tasks that it waits for, so the text is a forest whose roots wait for
+//! no other task through an edge. The report is meant for people, so its size is limited. If several tasks wait for
+//! the same reason in the same place, only one of them is described. The others are counted, as are all omitted tasks.
 
 use super::WaitStep;
 use super::chain::{comes_after, is_shown, step};
@@ -14,21 +14,21 @@ use crate::sync::Next;
 use rustc_hash::FxHashMap;
 use std::fmt;
 
-/// The maximum number of tasks that are met.
+/// Maximum number of tasks that the scan visits.
 const MOST_MET: usize = 1 << 14;
-/// The maximum number of tasks that are taken out of deques.
+/// Maximum number of tasks that the scan takes out of deques.
 const MOST_TAKEN: usize = 1 << 8;
-/// The maximum number of tasks that are described on the first level, and on all others together.
+/// Maximum number of tasks described on the first level, and also on all other levels together.
 const MOST_DESCRIBED: usize = 24;
-/// The maximum number of tasks that are described below one task.
+/// Maximum number of tasks described below one task.
 const MOST_BELOW: usize = 4;
-/// The maximum depth of the forest.
+/// Maximum depth of the forest.
 const MOST_LEVELS: usize = 4;
 
 /// Activities and waits of the tasks of a runtime ([`Runtime::explain_all`](crate::Runtime::explain_all)).
 ///
-/// `Display` writes a line for each task; a task that waits for another one is indented below it. It is meant for
-/// people; its wording may change.
+/// `Display` writes one line per task. A task that waits for another task is indented below that task. The text is
+/// meant for people, so its wording may change.
 ///
 /// ```
 /// use std::sync::mpsc::channel;
@@ -54,17 +54,17 @@ const MOST_LEVELS: usize = 4;
 pub struct PendingTasks {
     /// The runtime's name, if it has one ([`Builder::name`](crate::Builder::name)).
     pub runtime: Option<String>,
-    /// The number of tasks that are submitted and have not finished.
+    /// Number of tasks that were submitted and have not finished.
     pub pending: u64,
-    /// Tasks, each before those that wait for it.
+    /// The described tasks. Each task comes before the tasks that wait for it.
     pub tasks: Vec<PendingTask>,
-    /// The number of further tasks that were found.
+    /// Number of further tasks that were found but are not listed.
     pub left_out: usize,
-    /// Whether a task waits for anything but the end of its own body.
+    /// Whether any task waits for something other than the end of its own body.
     any_waits: bool,
 }
 
-/// One of the tasks in [`PendingTasks`].
+/// An entry of [`PendingTasks`].
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -77,21 +77,21 @@ pub struct PendingTasks {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PendingTask {
-    /// The depth in the forest: the task waits for the nearest task before it in the list whose depth is smaller by 1.
+    /// Depth in the forest. The task waits for the nearest preceding task in the list whose depth is smaller by 1.
     pub depth: usize,
     /// The task, and why it has not ended.
     pub step: WaitStep,
-    /// The number of further tasks that wait in the same place for the same reason, and are not in the list.
+    /// Number of further tasks that wait in the same place for the same reason and are not listed.
     pub alike: usize,
 }
 
 impl PendingTasks {
-    /// Returns whether a task waits for anything but the end of its own body.
+    /// Returns whether any task waits for something other than the end of its own body.
     pub(crate) fn any_waits(&self) -> bool {
         self.any_waits
     }
 
-    /// Writes the lines of the tasks.
+    /// Writes one line per task.
     pub(crate) fn write_tasks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for PendingTask { depth, step, alike } in &self.tasks {
             write!(f, "\n{:indent$}{step}", "", indent = 2 * depth + 2)?;
@@ -121,7 +121,7 @@ impl fmt::Display for PendingTasks {
     }
 }
 
-/// Explains what all tasks of a runtime do and wait for.
+/// Explains what every task of a runtime is doing or waiting for.
 pub(crate) fn explain_all(shared: &Shared, queues: &dyn Queues) -> PendingTasks {
     let (runtime, pending) = (shared.name().map(str::to_owned), shared.progress.pending());
     if shared.is_in_child() || pending == 0 {
@@ -137,7 +137,8 @@ pub(crate) fn explain_all(shared: &Shared, queues: &dyn Queues) -> PendingTasks 
     let (mut tasks, mut described) = (Vec::new(), 0);
     let mut places: FxHashMap<String, usize> = FxHashMap::default();
     let mut any_waits = forest.described > 0;
-    // Tasks that have begun come first, then the oldest ones: tables of queues have no order.
+    // Tasks that have begun come first, followed by the others from oldest to newest. They have to be sorted because
+    // the tables behind the queues are unordered.
     let begun = |root: &Root| matches!(root.standing, Standing::Begun { .. });
     let mut order: Vec<_> = scan.roots.iter().enumerate().filter(|(_, root)| !root.internal).collect();
     order.sort_by_key(|(_, root)| (!begun(root), (!begun(root)).then_some(root.id)));
@@ -160,12 +161,12 @@ pub(crate) fn explain_all(shared: &Shared, queues: &dyn Queues) -> PendingTasks 
     PendingTasks { runtime, pending, tasks, left_out: forest.left_out, any_waits }
 }
 
-/// The tasks that wait for others by an edge.
+/// Tasks that wait for other tasks through edges.
 #[derive(Default)]
 struct Forest {
-    /// The tasks that are described, and roots that others wait for, by their places in the walk.
+    /// Described tasks, and roots that other tasks wait for, by their index in the walk.
     trees: FxHashMap<usize, Tree>,
-    /// The places of these roots, by their numbers.
+    /// Indices in the walk of these roots, by root index.
     roots: FxHashMap<usize, usize>,
     described: usize,
     left_out: usize,
@@ -174,15 +175,16 @@ struct Forest {
 #[derive(Default)]
 struct Tree {
     depth: usize,
-    /// Absent for a root, which is described when the scan is over.
+    /// Description of the task; `None` for a root until the scan is over.
     step: Option<WaitStep>,
     alike: usize,
-    /// The places of the tasks that wait for it.
+    /// Indices in the walk of the tasks that wait for this task.
     below: Vec<usize>,
 }
 
 impl Forest {
-    /// Describes a task that the scan has met below the root of this number, unless there are too many.
+    /// Describes a task that the scan has met below the root with this index, unless too many tasks are already
+    /// described.
     fn meet(&mut self, met: &WalkedTask<'_>, root: usize) {
         let Some(mut above) = met.before().filter(|_| is_shown(met)) else { return };
         while let Some(next) = above.before().filter(|_| !is_shown(&above)) {
@@ -222,7 +224,7 @@ impl Forest {
         }
     }
 
-    /// Counts the tasks that are described and were not moved to the list.
+    /// Counts the described tasks that were not moved to the list.
     fn count_rest(&mut self) {
         self.left_out +=
             self.trees.values().filter(|tree| tree.step.is_some()).map(|tree| 1 + tree.alike).sum::<usize>();

@@ -1,6 +1,6 @@
-//! A scan of all places where a task of a runtime can be, and of the tasks that wait for these.
+//! Scan of all places where a runtime's tasks can be, and of the tasks that wait for those tasks.
 //!
-//! The places are visited one after the other, and each keeps its tasks from ending while it is visited:
+//! The places are visited one after another. While a place is visited, its tasks cannot end:
 //!
 //! | place | what keeps a task there |
 //! | --- | --- |
@@ -11,7 +11,7 @@
 //! | tasks that continue without a thread | the lock of the detachment |
 //! | turns of commutative tasks, reductions, gates of replays | the queue's lock; it is found through a task that has a place there |
 //!
-//! Nothing here is written in words, and no task is run, moved on or dropped.
+//! The scan produces no text, and it neither runs, moves nor drops a task.
 
 use crate::depend::{Body, Meta, Own, OwnedTask, ReadyStage, ShownTask, Task, TaskQueue, Walk, WalkedTask, running};
 use crate::driver::deadlock::{key_of_task, keys};
@@ -26,50 +26,50 @@ use std::time::Duration;
 
 /// The queues of a driver, as a scan sees them.
 pub(crate) trait Queues {
-    /// Calls `see` with each task in a queue that has a lock, under that lock.
+    /// Calls `see` with each task in a lock-protected queue, while that lock is held.
     fn visit(&self, see: &mut dyn FnMut(&OwnedTask, Spot));
 
-    /// Calls `see` with the tasks in queues without a lock, at most this number. They are taken out, and put back
-    /// before this returns; that changes their order.
+    /// Calls `see` with up to `most` tasks from queues without a lock. The tasks are taken out and put back before
+    /// this returns, which changes their order.
     fn visit_deques(&self, most: usize, see: &mut dyn FnMut(&OwnedTask)) {
         let _ = (most, see);
     }
 }
 
-/// The place of a task that a driver has.
+/// Where a driver keeps a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spot {
-    /// It is ready, and any unit may run it.
+    /// The task is ready, and any unit may run it.
     Ready,
-    /// A unit has it, and has not begun it.
+    /// The task was given to a unit, which has not begun it yet.
     Given(UnitId),
-    /// It is in the queue of a device.
+    /// The task is in a device's queue.
     OnDevice(DeviceId),
-    /// A simulated unit has been running it for this long.
+    /// A simulated unit has been running the task for this long.
     Simulated(UnitId, Duration),
 }
 
-/// The state of a task that waits for no other task by an edge.
+/// State of a task that waits for no other task through an edge.
 pub(super) enum Standing {
-    /// Its body has begun on this unit, and perhaps waits in a call.
+    /// The task's body has begun on this unit, and may be waiting in a call.
     Begun {
         unit: UnitId,
         waits_at: Option<&'static Location<'static>>,
-        /// The key of the event that it waits for, if its thread has nothing else to do.
+        /// Key of the event that the body waits for, if its thread has nothing else to do.
         key: Option<Key>,
-        /// The root that runs on top of it on its stack.
+        /// Index of the root that runs on top of this body, on the same stack.
         on_top: Option<usize>,
     },
-    /// Its body waits, but on no thread that shows it.
+    /// The task's body waits, but no thread shows it.
     Waits {
         key: Key,
     },
-    /// Its body has returned on this unit.
+    /// The task's body has returned on this unit.
     Detached(UnitId),
     At(Spot),
-    /// Placement has it.
+    /// The task is in the charge of placement.
     Placed,
-    /// It waits in a queue of the dependence layer, at this region.
+    /// The task waits in a queue of the dependence layer, at this region.
     Queued {
         queue: usize,
         region: String,
@@ -77,36 +77,37 @@ pub(super) enum Standing {
     },
 }
 
-/// A task that waits for no other task by an edge.
+/// A task that waits for no other task through an edge.
 pub(super) struct Root {
     pub(super) id: TaskId,
     pub(super) name: Cow<'static, str>,
     pub(super) location: &'static Location<'static>,
     pub(super) internal: bool,
     pub(super) standing: Standing,
-    /// Whether an event with the key that is searched for happens only after the task has ended.
+    /// Whether the event with the scan's goal key can happen only after the task has ended.
     pub(super) is_goal: bool,
 }
 
-/// The target of a scan, and its findings.
+/// Goal of a scan, and its findings.
 pub(super) struct Scan<'s> {
     shared: &'s Shared,
     goal: Option<Key>,
     walk: Walk,
-    /// The tasks without predecessors so far.
+    /// The tasks without predecessors that were found so far.
     pub(super) roots: Vec<Root>,
-    /// The root of each queue that has its turn there.
+    /// For each queue, the root whose turn it is there.
     holders: FxHashMap<usize, usize>,
     queues: Found,
-    /// The keys that suspended tasks wait for, by the tasks' addresses.
+    /// For each suspended task, by its address, the key that the task waits for.
     keys: FxHashMap<Key, Key>,
 }
 
-/// Called with each task that a scan meets, and the number and the root from which it was reached.
+/// Callback for each task that a scan meets, with the index of the root from which the task was reached, and that
+/// root.
 pub(super) type See<'a> = dyn FnMut(&WalkedTask<'_>, usize, &Root) -> Next + 'a;
 
 impl<'s> Scan<'s> {
-    /// Prepares a scan that meets at most this number of tasks. If there is a `goal`, roots are compared with it.
+    /// Prepares a scan that meets at most `most` tasks. If there is a `goal`, roots are compared with it.
     pub(super) fn new(shared: &'s Shared, goal: Option<Key>, most: usize) -> Self {
         let (roots, holders, queues, keys) = Default::default();
         Self { shared, goal, walk: Walk::at_most(most), roots, holders, queues, keys }
@@ -165,7 +166,7 @@ impl<'s> Scan<'s> {
             let spot = || Standing::At(Spot::Ready);
             queues.visit_deques(taken, &mut |task| begin_at_owned(walk, &mut known, task, spot()));
         }
-        // Tasks in a queue may have places in further queues.
+        // A task in a queue may also have places in further queues, which are appended during this loop.
         let mut next = 0;
         while let Some(queue) = known.found.all.get(next).cloned().filter(|_| !walk.has_stopped()) {
             next += 1;
@@ -176,8 +177,8 @@ impl<'s> Scan<'s> {
         }
     }
 
-    /// Returns the root that holds up another one: it has the turn that the other waits for, is among the tasks of the
-    /// replay whose end the other waits for, or runs on top of the other's body.
+    /// Returns the root that blocks another root: it holds the turn that the other root waits for, belongs to the
+    /// replay whose end the other root waits for, or runs on top of the other root's body.
     pub(super) fn holder_of(&self, root: &Root) -> Option<&Root> {
         let holder = match root.standing {
             Standing::Queued { queue, .. } => self.holders.get(&queue).copied(),
@@ -187,21 +188,21 @@ impl<'s> Scan<'s> {
         holder.map(|number| &self.roots[number])
     }
 
-    /// Whether there were more tasks than the scan could meet.
+    /// Returns whether there were more tasks than the scan could visit.
     pub(super) fn is_exhausted(&self) -> bool {
         self.walk.is_exhausted()
     }
 }
 
 impl Drop for Scan<'_> {
-    /// The last reference to the replays of a graph drops its bodies.
+    /// Dropping the last reference to a graph's replays drops the bodies of the graph.
     fn drop(&mut self) {
         let queues = std::mem::take(&mut self.queues);
         running::inside(self.shared.id, || drop_quietly(|| drop(queues)));
     }
 }
 
-/// The parts of a scan that grow while its walk is under way.
+/// The parts of a scan that grow during its walk.
 struct Known<'a> {
     goal: Option<Key>,
     roots: &'a mut Vec<Root>,
@@ -209,7 +210,7 @@ struct Known<'a> {
     found: &'a mut Found,
 }
 
-/// Queues in the order in which they were found, and their addresses.
+/// Queues in the order in which they were found, and the set of their addresses.
 #[derive(Default)]
 struct Found {
     all: Vec<TaskQueue>,
@@ -225,7 +226,7 @@ impl Found {
 }
 
 impl Known<'_> {
-    /// Enters a root, and the queues in which it has a place.
+    /// Adds a root, and the queues in which it has a place.
     fn enter(&mut self, task: &Task, body: &(dyn Body + 'static), own: &Own, standing: Standing) {
         let mut is_goal = false;
         let parent = own.child.as_ref().map(|child| child.parent().clone());
@@ -254,7 +255,7 @@ impl Known<'_> {
         self.roots.push(Root { id, name: meta.name.clone(), location, internal, standing, is_goal });
     }
 
-    /// Shows a task that was reached from the latest root.
+    /// Passes a task that was reached from the latest root to `see`.
     fn show(&mut self, met: &WalkedTask<'_>, see: &mut See<'_>) -> Next {
         let number = self.roots.len() - 1;
         if let Some(gates) = met.owned_in_round().and_then(TaskQueue::at_end) {

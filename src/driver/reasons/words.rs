@@ -1,7 +1,7 @@
-//! The words for a task that waits for no other task by an edge: it runs, or it waits for its turn, for memory, for
-//! copies, or for a unit.
+//! Textual descriptions of tasks that wait for no other task through an edge: such a task runs, or it waits for its
+//! turn, for memory, for copies, or for a unit.
 //!
-//! Nothing here holds a lock; what placement says is asked for when the task has been found.
+//! This module holds no locks. Placement is queried only after the task has been found.
 
 use super::WaitStep;
 use super::scan::{Root, Spot, Standing};
@@ -14,14 +14,14 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The maximum number of tasks, units or copies that are named in one clause.
+/// Maximum number of tasks, units or copies named in one clause.
 const MOST_NAMED: usize = 4;
 
 /// The facts that are known when a task is described.
 pub(super) struct Scene<'a> {
     pub(super) shared: &'a Shared,
     pub(super) roots: &'a [Root],
-    /// How long tasks have been running at least.
+    /// For each running task, the minimum time for which it has been running.
     pub(super) since: &'a FxHashMap<TaskId, Duration>,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn ended(failure: Option<Arc<TaskFailure>>) -> String {
     }
 }
 
-/// Describes a task that no scan has met, although scans have met as `many` tasks as they may, if that is given.
+/// Describes a task that no scan has met. If `many` is given, the scans stopped after visiting that many tasks.
 pub(super) fn not_found(shared: &Shared, task: &TaskRef, many: Option<usize>) -> String {
     let waits = match task.blockers().filter(|_| !task.is_in_rounds()) {
         Some(0) => "waits for no other task, and is in no queue".to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn not_found(shared: &Shared, task: &TaskRef, many: Option<usize>) ->
 }
 
 impl Scene<'_> {
-    /// Describes a root, and the task that has the turn that it waits for.
+    /// Describes a root, together with the task that holds the turn for which the root waits.
     pub(super) fn step(&self, root: &Root, holder: Option<&Root>) -> WaitStep {
         let Root { id, name, location, .. } = root;
         let because = self.because(root, holder);
@@ -145,13 +145,13 @@ impl Scene<'_> {
         }
     }
 
-    /// Describes a task that a unit has, and has not begun.
+    /// Describes a task that was given to a unit but has not begun.
     fn given(&self, unit: UnitId) -> String {
         let runs = self.running_on(unit).map(|root| format!(", which runs {}", named(root)));
         format!("is in the queue of {}{}", self.unit(unit), runs.unwrap_or_default())
     }
 
-    /// Describes what the units do.
+    /// Describes what the units are doing.
     fn units(&self) -> String {
         let mut idle = 0;
         let unit = |unit: UnitId| match self.running_on(unit) {
@@ -171,7 +171,7 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the task whose body computes on a unit; if all of them wait, one of these.
+    /// Returns a task whose body is running on a unit; if all bodies on the unit wait, returns one of those.
     fn running_on(&self, of: UnitId) -> Option<&Root> {
         let begun = self.roots.iter().filter(
             |root| matches!(root.standing, Standing::Begun { unit, .. } | Standing::At(Spot::Simulated(unit, _)) if unit == of),
@@ -203,12 +203,12 @@ fn copy(copy: &CopyWait) -> String {
     format!("a copy of {region} from {from} to {to} ({}{why})", bytes(*size))
 }
 
-/// Writes a number of things.
+/// Formats a count of things.
 fn count(number: u64, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Writes the first few of several clauses.
+/// Formats the first few of several clauses.
 fn list(clauses: impl Iterator<Item = String>) -> String {
     let clauses: Vec<String> = clauses.collect();
     let more = clauses.len().saturating_sub(MOST_NAMED);
@@ -219,7 +219,7 @@ fn list(clauses: impl Iterator<Item = String>) -> String {
     words
 }
 
-/// Writes a number of bytes in a unit of a suitable size.
+/// Formats a number of bytes with a suitable unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB"];
     let (mut value, mut unit) = (bytes as f64, 0);
@@ -229,7 +229,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
-/// Writes a time in a unit of a suitable size.
+/// Formats a duration with a suitable unit.
 pub(crate) fn time(time: Duration) -> String {
     match time.as_secs_f64() {
         seconds if seconds >= 0.1 => format!("{seconds:.1} s"),

@@ -1,4 +1,4 @@
-//! The replacement for the simulated driver in builds without the feature `sim`: a type without values.
+//! Placeholder for the simulated driver in builds without the feature `sim`: an uninhabited type.
 
 use super::Driver;
 use super::reasons::{Queues, Spot};
@@ -11,7 +11,7 @@ use crate::ids::DataId;
 use crate::memory::DataCell;
 use std::time::Duration;
 
-/// The driver of a simulating runtime; it has no values.
+/// Driver of a simulating runtime. This type is uninhabited.
 pub(crate) enum Simulated {}
 
 impl Simulated {

@@ -1,9 +1,9 @@
-//! The links between address spaces, and the queueing of copies on them.
+//! Links between address spaces, and the queueing of copies on them.
 //!
-//! A link carries one copy at a time, first come first served; a copy occupies it for `latency + bytes / rate`. Copies
-//! on different links, and on the two directions of a duplex link, do not affect each other. Between two devices
-//! without a direct link a copy goes through host memory, over one link after the other. A copy between two replicas in
-//! one device's memory takes a launch and the memory's own rate.
+//! A link carries one copy at a time, first come, first served; a copy occupies the link for `latency + bytes / rate`.
+//! Copies on different links, or in the two directions of a duplex link, do not affect each other. Between two devices
+//! without a direct link, a copy goes through host memory, over one link and then the other. A copy between two
+//! replicas in one device's memory takes a launch and is limited by the memory's own rate.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
@@ -15,12 +15,12 @@ use smallvec::SmallVec;
 #[derive(Debug)]
 pub(super) struct Links {
     lanes: Vec<Lane>,
-    /// For each ordered pair of spaces, the lanes that a copy takes one after the other.
+    /// For each ordered pair of spaces, the lanes that a copy takes one after another.
     routes: Vec<SmallVec<[usize; 2]>>,
     spaces: usize,
 }
 
-/// One direction of a link, or both if it is not duplex.
+/// One direction of a duplex link, or both directions of a link that is not duplex.
 #[derive(Debug)]
 struct Lane {
     latency_ns: f64,
@@ -28,7 +28,7 @@ struct Lane {
     free_at: Nanos,
 }
 
-/// Identifies a lane: the link, its ends unless all pairs share it, and the direction if it has two.
+/// Key of a lane: the link, the link's ends unless all pairs share it, and the direction if it has two.
 type Key = (usize, Option<(SpaceId, SpaceId)>, bool);
 
 impl Links {
@@ -65,7 +65,7 @@ impl Links {
 
     fn lane(&mut self, keys: &mut Vec<Key>, number: usize, link: &LinkModel, from: SpaceId, to: SpaceId) -> usize {
         let ends = (!link.shared).then(|| (from.min(to), from.max(to)));
-        // Between devices of one kind that share a link, the forward direction is towards the larger number.
+        // If devices of one kind share a link, the forward direction is towards the larger device index.
         let key = (number, ends, link.duplex && from < to);
         keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             keys.push(key);
@@ -75,13 +75,13 @@ impl Links {
         })
     }
 
-    /// The lanes of a copy, in order.
+    /// Returns the lanes that a copy takes, in order.
     pub(super) fn route(&self, from: SpaceId, to: SpaceId) -> &[usize] {
         &self.routes[from.index() * self.spaces + to.index()]
     }
 
-    /// Sends bytes over a lane, after those sent before. Returns how long they wait for the lane, and when they have
-    /// arrived.
+    /// Sends bytes over a lane after all bytes sent earlier. Returns how long they wait for the lane, and when they
+    /// arrive.
     pub(super) fn send(&mut self, now: Nanos, lane: usize, bytes: u64) -> (Nanos, Nanos) {
         let lane = &mut self.lanes[lane];
         let takes = lane.latency_ns + bytes as f64 * lane.ns_per_byte;

@@ -1,18 +1,18 @@
-//! The simulated driver: units and links of a machine that need not exist, on a virtual clock.
+//! The simulated driver: the units and links of a machine, which need not exist, on a virtual clock.
 //!
-//! It carries out the engine's commands instead of threads and devices. A waiting thread lets virtual time pass, event
-//! by event and one thread at a time, until its condition holds. Submitting takes no time. No body is run, no data is
-//! copied, no thread is started. [`world`] contains the model.
+//! This driver carries out the engine's commands in place of threads and devices. A waiting thread advances virtual
+//! time event by event, one thread at a time, until its condition holds. Submitting takes no virtual time. No body
+//! runs, no data are copied, and no thread is started. [`world`] contains the model.
 //!
-//! Placement, dependences and everything else up to a task's launch is the same code as with threads. `Launch` and
-//! `Copy` become events on the virtual clock. A thread that waits, or has submitted more than the window holds,
-//! advances the clock. Bodies are dropped when their task would have ended. The units that can run a task are
-//! determined at submission (`Side::kinds`): with a portable body, every kind of unit for which the machine file has a
-//! time.
+//! Placement, dependences and everything else up to a task's launch use the same code as with threads. `Launch` and
+//! `Copy` become events on the virtual clock. A thread that waits, or that has submitted more tasks than the window
+//! allows, advances the clock. A body is dropped at the virtual time when its task ends. The units that can run a task
+//! are determined at submission (`Side::kinds`): with a portable body, these are all unit kinds for which the machine
+//! file specifies a time.
 //!
-//! Data made with `Runtime::zeros` are phantoms: a `DataCell` without memory. Internal tasks (`read`, `take`, releases)
-//! run as usual on other data, and not at all on phantoms. Not simulated are the runtime's own time, the combining of
-//! reductions, and the work of a device's hosting core.
+//! Data created with `Runtime::zeros` are phantoms: a `DataCell` without memory. Internal tasks (`read`, `take`,
+//! releases) run as usual on other data, and do not run on phantoms. The runtime's own time, the combining of
+//! reductions, and the work of a device's hosting core are not simulated.
 
 mod links;
 mod progress;
@@ -33,10 +33,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread waits for other threads to submit the tasks it needs, before it treats the runtime as broken.
+/// How long a thread waits for other threads to submit the tasks that it needs, before it marks the runtime as broken.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The driver that lets virtual time pass.
+/// Driver that advances virtual time.
 pub(crate) struct Simulated {
     shared: Shared,
     world: Mutex<World>,
@@ -45,31 +45,32 @@ pub(crate) struct Simulated {
 }
 
 impl Simulated {
-    /// Creates a simulation of `model` with the runtime's units, which `model` must have.
+    /// Creates a simulation of `model` with the runtime's units, all of which `model` must contain.
     pub(crate) fn new(shared: Shared, model: SimulatedMachine) -> Arc<Self> {
         let world = Mutex::new(World::new(model, &shared.machine));
         Arc::new(Self { shared, world, turn: Mutex::default() })
     }
 
-    /// Locks the world. Returns `None` in a child of `fork` if another thread had locked it at that moment.
+    /// Locks the world. Returns `None` in a forked child if another thread had locked the world at the time of the
+    /// fork.
     fn world(&self) -> Option<MutexGuard<'_, World>> {
         if self.shared.is_in_child() { self.world.try_lock() } else { Some(self.world.lock()) }
     }
 
-    /// Returns the kinds of unit that can run a task of this name with these bodies; with a `portable` body, all kinds
-    /// for which the machine file has a time.
+    /// Returns the unit kinds that can run a task with this name and these bodies. With a `portable` body, these are
+    /// all kinds for which the machine file specifies a time.
     pub(crate) fn kinds(&self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
-        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // a child is refused anyway
+        self.world().map_or(bodies, |mut world| world.kinds(name, bodies, portable)) // refused in a child anyway
     }
 
-    /// Lets time pass until fewer tasks are pending, if they exceed the window.
+    /// If more tasks are pending than the window allows, advances time until fewer are pending.
     fn respect_window(&self) {
         let Shared { progress, window, .. } = &self.shared;
         if progress.pending() <= window.size() {
             return;
         }
         while progress.pending() > window.size() / 2 {
-            // This thread may already have the turn, further down its stack, where it drops a body that holds data.
+            // This thread may already have the turn further down its stack, where it drops a body that holds data.
             let Some(turn) = self.turn.try_lock() else { return };
             if self.step(turn).is_none() {
                 return;
@@ -77,7 +78,7 @@ impl Simulated {
         }
     }
 
-    /// Processes the next event. Returns whether that may have ended a task, or `None` if there is no event.
+    /// Processes the next event. Returns whether the event may have ended a task, or `None` if there is no event.
     fn step(&self, _turn: MutexGuard<'_, ()>) -> Option<bool> {
         let (event, unit) = {
             let mut world = self.world.lock();
@@ -135,10 +136,11 @@ impl Driver for Simulated {
     }
 
     /// # Panics
-    /// If nothing moves any more: then the scheduler withholds a task, or the engine has lost one.
+    /// Panics if nothing can make progress any more, because the scheduler withholds a task or the engine has lost
+    /// one.
     fn advance(&self, _: Awaited, left: impl Fn() -> u64) {
         let mut stuck_since: Option<Instant> = None;
-        // The condition is only checked when it may have changed, since that reads a counter per unit.
+        // The condition is only checked when it may have changed, because checking it reads one counter per unit.
         let mut may_be_there = true;
         let waits = self.shared.trace_wait();
         while !may_be_there || left() > 0 {
@@ -147,7 +149,7 @@ impl Driver for Simulated {
                 continue;
             }
             may_be_there = true;
-            // Another thread may be about to submit the tasks that this one waits for.
+            // Another thread may be about to submit the tasks that this thread waits for.
             if stuck_since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
                 panic!("the simulation makes no progress: {}", self.shared.engine.stall().unwrap_or_default());
             }
@@ -166,13 +168,13 @@ impl Driver for Simulated {
         None
     }
 
-    // There is no memory other than the homes.
+    // The simulation has no memory other than the homes.
     fn register(&self, _: &DataCell) {}
 
     fn unregister(&self, _: DataId) {}
 
     fn release(&self, _: ReplicaId) {}
 
-    // There are no threads either.
+    // The simulation has no threads either.
     fn stop(&self) {}
 }

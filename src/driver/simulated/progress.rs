@@ -1,12 +1,13 @@
-//! The progress of running tasks under changing load.
+//! Progress of running tasks under changing load.
 //!
-//! Units of one kind share caches and memory, so each of them is slower the more of them are busy. Tasks with the same
-//! response to load form a *class*. All tasks of a class slow down together, so one number suffices to follow them all:
-//! the *service* that a task would have received if it had run since the class's zero. A task that needs `w` and starts
-//! at service `s` ends when the class has given `s + w`, however the load changes meanwhile (virtual time, as in Parekh
-//! and Gallager's generalized processor sharing, 1993). A change of load updates classes, not tasks.
+//! Units of one kind share caches and memory, so the more of them are busy, the slower each of them is. Tasks with the
+//! same response to load form a *class*. All tasks of a class slow down together, so a single number suffices to track
+//! them: the *service* that a task would have received if it had run since the class's zero point. A task that needs
+//! `w` and starts at service `s` ends when the class has provided `s + w`, however the load changes meanwhile (virtual
+//! time, as in Parekh and Gallager's generalized processor sharing, 1993). A load change only updates classes, not
+//! individual tasks.
 //!
-//! Times are integers and round up. Tasks that end at the same time do so in the order in which they began.
+//! Times are integers and are rounded up. Tasks that end at the same time end in the order in which they began.
 
 use crate::engine::Nanos;
 use crate::sim::Curve;
@@ -21,7 +22,7 @@ pub(super) struct ClassId(pub(super) usize);
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     classes: Vec<Class>,
-    /// The number of busy cores (or devices) in each pool of units that share resources.
+    /// For each pool of units that share resources, the number of busy cores (or devices).
     loads: Vec<f64>,
     begun: u64,
 }
@@ -30,7 +31,7 @@ pub(super) struct Progress {
 struct Class {
     pool: usize,
     slowdown: Curve,
-    /// The service given until `since`, and the slowdown from then on.
+    /// Service provided until `since`, and the slowdown from then on.
     service: f64,
     since: Nanos,
     factor: f64,
@@ -84,7 +85,7 @@ impl Class {
 }
 
 impl Progress {
-    /// Creates `pools` pools, all idle.
+    /// Creates `pools` idle pools.
     pub(super) fn new(pools: usize) -> Self {
         Self { classes: Vec::new(), loads: vec![0.0; pools], begun: 0 }
     }
@@ -96,7 +97,7 @@ impl Progress {
         ClassId(self.classes.len() - 1)
     }
 
-    /// Adds a unit's load to its pool (or removes it, if negative).
+    /// Adds a unit's load to its pool, or removes it if `by` is negative.
     pub(super) fn load(&mut self, now: Nanos, pool: usize, by: f64) {
         self.loads[pool] += by;
         let load = self.loads[pool];
@@ -106,25 +107,25 @@ impl Progress {
         }
     }
 
-    /// Begins a task on `unit` that takes `work_ns` without any slowdown.
+    /// Begins a task on `unit` that would take `work_ns` without any slowdown.
     pub(super) fn begin(&mut self, now: Nanos, ClassId(class): ClassId, work_ns: f64, unit: usize) {
         let class = &mut self.classes[class];
         class.catch_up(now);
         if class.running.is_empty() {
-            class.service = 0.0; // keeps its precision from decreasing
+            class.service = 0.0; // preserves the precision of the sum
         }
         self.begun += 1;
         let ends_at_service = class.service + work_ns;
         class.running.push(Reverse(Begun { ends_at_service, begun: self.begun, unit }));
     }
 
-    /// Returns when the next task ends if the load does not change before, and its class.
+    /// Returns the end time and class of the task that ends next, provided the load does not change before that.
     pub(super) fn next_end(&self) -> Option<(Nanos, ClassId)> {
         let ends = self.classes.iter().enumerate().filter_map(|(id, class)| Some((class.next_end()?, id)));
         ends.min().map(|(at, id)| (at, ClassId(id)))
     }
 
-    /// Ends the next task of `class` to do so, now. Returns its unit.
+    /// Ends the next task of `class` at the time `now`. Returns the task's unit.
     pub(super) fn end(&mut self, now: Nanos, ClassId(class): ClassId) -> usize {
         let class = &mut self.classes[class];
         class.catch_up(now);

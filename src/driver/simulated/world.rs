@@ -1,14 +1,14 @@
-//! The simulated world: a virtual clock, units and links, and the tasks and copies that are under way on them.
+//! The simulated world: a virtual clock, units and links, and the tasks and copies under way on them.
 //!
-//! Time passes only when [`World::next`] is called. The model: a unit runs its tasks one at a time in the order in
-//! which it got them; a task's time follows from the machine file, its cost or bytes, the unit's cores, the load
-//! ([`super::progress`]) and seeded noise; copies queue on links ([`super::links`]). It does not model the time that
-//! the runtime itself takes, the combining of reductions, or a hosting core's work for its device.
+//! Time advances only when [`World::next`] is called. The model is as follows: a unit runs its tasks one at a time in
+//! the order in which it received them. A task's time depends on the machine file, the task's cost or bytes, the
+//! unit's cores, the load ([`super::progress`]) and seeded noise. Copies queue on links ([`super::links`]). The
+//! runtime's own time, the combining of reductions, and a hosting core's work for its device are not modelled.
 //!
 //! Invariants:
-//! 1. Time never goes back, and ties are settled by the order in which things began: one seed and one submitting thread
-//!    give one result, to the nanosecond.
-//! 2. Policies learn only from samples of tasks that have run; no other module reads the machine's figures.
+//! 1. Time never goes backwards, and ties are resolved by the order in which events began. So for one seed and one
+//!    submitting thread, the result is always the same, to the nanosecond.
+//! 2. Policies learn only from samples of tasks that have run. No other module reads the figures of the machine file.
 
 use super::links::Links;
 use super::progress::{ClassId, Progress};
@@ -22,13 +22,13 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The number of kinds of unit.
+/// Number of unit kinds.
 const KINDS: usize = UnitKind::ALL.len();
 
-/// A simulated machine at some moment.
+/// State of a simulated machine at some moment.
 pub(super) struct World {
     model: SimulatedMachine,
-    /// The machine file's entries for tasks, and the index of each task name.
+    /// The groups of tasks by machine-file entry, and the index of the group for each task name.
     tasks: Vec<Entry>,
     named: FxHashMap<String, usize>,
     now: Nanos,
@@ -41,18 +41,18 @@ pub(super) struct World {
 
 /// The tasks that share one entry of the machine file.
 struct Entry {
-    /// The entry; `None` if the file does not name these tasks.
+    /// Index of the entry; `None` if the machine file does not name these tasks.
     entry: Option<usize>,
-    /// The kinds of unit for which the file has a time.
+    /// The unit kinds for which the machine file specifies a time.
     timed: Kinds,
-    /// For each kind of unit on which one of them has run, the class that models their progress there.
+    /// For each unit kind that has run one of these tasks, the class that models their progress on that kind.
     classes: [Option<ClassId>; KINDS],
 }
 
 struct Unit {
     id: UnitId,
     kind: UnitKind,
-    /// The number of its cores, or 1 for a device.
+    /// Number of the unit's cores, or 1 for a device.
     load: f64,
     cores: usize,
     launch_ns: f64,
@@ -60,37 +60,37 @@ struct Unit {
     running: Option<(OwnedTask, Nanos)>,
 }
 
-/// A task with the time that it would take if no other unit was busy.
+/// A task with the time that it would take if no other unit were busy.
 struct Timed {
     task: OwnedTask,
     class: ClassId,
     work_ns: f64,
 }
 
-/// A copy under way, ordered by arrival time, then by the order of sending.
+/// A copy under way. Copies are ordered by arrival time, then by the order in which they were sent.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     at: Nanos,
     sent: u64,
     copy: CopyId,
     bytes: u64,
-    /// The time at which it was ordered.
+    /// Time at which the copy was ordered.
     since: Nanos,
-    /// The total time for which it has waited for links, or will.
+    /// Total past and future time that the copy spends waiting for links.
     waited: Nanos,
-    /// The second link to take, if there is one.
+    /// Second link on the copy's route, if it has one.
     then: Option<usize>,
 }
 
 impl Arrival {
-    /// The time it has taken until now.
+    /// Returns the time that the copy has taken until now.
     fn time(&self, now: Nanos) -> CopyTime {
         CopyTime { elapsed_ns: now - self.since, waited_ns: self.waited }
     }
 }
 
 impl World {
-    /// Creates a world of `model` with the units of `machine`, which `model` must have.
+    /// Creates a world of `model` with the units of `machine`, all of which `model` must contain.
     pub(super) fn new(model: SimulatedMachine, machine: &Machine) -> Self {
         let unit = |unit: &ComputeUnit| {
             let load = if unit.is_cpu() { unit.inner_cores() as f64 } else { 1.0 };
@@ -111,13 +111,13 @@ impl World {
         }
     }
 
-    /// The virtual time.
+    /// Returns the virtual time.
     pub(super) fn now(&self) -> Nanos {
         self.now
     }
 
-    /// Returns the kinds of unit that can run a task of this name with these bodies; with a `portable` body, all kinds
-    /// for which the machine file has a time.
+    /// Returns the unit kinds that can run a task with this name and these bodies. With a `portable` body, these are
+    /// all kinds for which the machine file specifies a time.
     pub(super) fn kinds(&mut self, name: &str, bodies: Kinds, portable: bool) -> Kinds {
         let at = self.named(name);
         let timed = self.tasks[at].timed;
@@ -125,7 +125,7 @@ impl World {
         UnitKind::ALL.into_iter().filter(runs).fold(Kinds::NONE, Kinds::with)
     }
 
-    /// Returns the index of a name in `tasks`.
+    /// Returns the index in `tasks` for a task name.
     fn named(&mut self, name: &str) -> usize {
         if let Some(at) = self.named.get(name) {
             return *at;
@@ -141,7 +141,7 @@ impl World {
         at
     }
 
-    /// Calls `see` with each task that a unit has, and with how long the unit has been running it, if it has begun.
+    /// Calls `see` with each task on a unit and, if the unit has begun the task, how long it has been running.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, UnitId, Option<Nanos>)) {
         for unit in &self.units {
             unit.running.iter().for_each(|(task, since)| see(task, unit.id, Some(self.now - since)));
@@ -149,7 +149,7 @@ impl World {
         }
     }
 
-    /// Gives a task to its unit, which begins it after the tasks before it have ended.
+    /// Gives a task to its unit, which begins the task after the unit's earlier tasks have ended.
     pub(super) fn launch(&mut self, Launch { task, unit, .. }: Launch) {
         let (at, unit) = (self.named(&task.shared().name), unit.index());
         let Unit { kind, cores, launch_ns, .. } = self.units[unit];
@@ -175,7 +175,7 @@ impl World {
         self.progress.begin(self.now, class, work_ns, unit);
     }
 
-    /// Sends a copy on its way.
+    /// Sends off a copy.
     pub(super) fn copy(&mut self, order: &CopyOrder) {
         let bytes = (order.block.volume() * order.element_bytes) as u64;
         let route = self.links.route(order.from.space, order.to.space);
@@ -189,8 +189,8 @@ impl World {
         self.copies.push(Reverse(Arrival { at, sent: self.sent, waited: copy.waited + waits, ..copy }));
     }
 
-    /// Lets time pass until the next event. Returns it with the unit, if a task has ended; `None` if nothing is under
-    /// way.
+    /// Advances time to the next event and returns that event; if a task has ended, also returns its unit. Returns
+    /// `None` if nothing is under way.
     pub(super) fn next(&mut self) -> Option<(Event<'static>, Option<UnitId>)> {
         loop {
             let ends = self.progress.next_end();
@@ -227,7 +227,7 @@ impl World {
 }
 
 impl Times {
-    /// The time that a task takes on a unit with this number of cores while no other unit is busy.
+    /// Returns the time that a task takes on a unit with `cores` cores while no other unit is busy.
     fn alone_ns(&self, task: &OwnedTask, cores: usize) -> f64 {
         let work = match self.work {
             Work::Task => 1.0,
@@ -239,7 +239,7 @@ impl Times {
             }
         };
         let cores = cores as f64;
-        // A single core is the reference, whatever the curve's first point is.
+        // The reference is always a single core, regardless of the curve's first point.
         let speed_up = match &self.speed_up {
             Some(curve) if cores > 1.0 => curve.at(cores),
             _ => cores,

@@ -1,8 +1,8 @@
-//! Tasks on accelerators: the unit's hosting thread enqueues them, and reports them when they have ended.
+//! Tasks on accelerators: the unit's hosting thread enqueues them, and reports each task once it has ended.
 //!
-//! The hosting thread issues ready tasks, polls for tasks that have ended, and sleeps only after it has requested to be
-//! woken by the next end. Copies may be enqueued by any thread; that thread notifies the hosting thread, which polls
-//! for their ends too.
+//! The hosting thread issues ready tasks and polls for tasks that have ended. It sleeps only after it has requested to
+//! be woken by the next completion. Any thread may enqueue copies; it then notifies the hosting thread, which polls
+//! for their completion too.
 
 use super::device_queue::InFlight;
 use super::devices::Devices;
@@ -59,7 +59,7 @@ impl Threads {
         });
     }
 
-    /// Reports what has ended on the unit's accelerators. Returns whether anything has.
+    /// Reports all completions on the unit's accelerators. Returns whether there were any.
     pub(super) fn poll(&self, host: &Host, devices: &Devices) -> bool {
         let any = self.collect(&host.devices, host.slot(), devices);
         if any {
@@ -68,7 +68,7 @@ impl Threads {
         any
     }
 
-    /// Reports what has ended on a unit's accelerators, in its slot. Returns whether anything has.
+    /// Reports all completions on a unit's accelerators, using the unit's slot. Returns whether there were any.
     pub(super) fn collect(&self, of_unit: &[DeviceId], slot: usize, devices: &Devices) -> bool {
         let mut ended = Vec::new();
         let mut any = false;
@@ -117,12 +117,12 @@ impl Threads {
     }
 }
 
-/// The reason why a task was not enqueued.
+/// Reason why a task was not enqueued.
 pub(super) enum Refused {
     /// There was no memory for the task; its body was not called.
     NoMemory(DeviceError),
     Failed(FailureReason),
-    /// The body failed; and the failure of the device that the body caused.
+    /// The body failed, and it caused the given failure of the device.
     FailedAndLost(FailureReason, Box<DeviceError>),
 }
 
@@ -136,8 +136,8 @@ impl Refused {
     }
 }
 
-/// Enqueues a task: opens a session on the device, calls the body with it, and closes it. Returns the share of the
-/// device that the task takes. If this fails, nothing of the task is in flight.
+/// Enqueues a task: opens a session on the device, calls the body with the session, and closes it. Returns the share
+/// of the device that the task takes. On failure, nothing of the task is in flight.
 fn enqueue(
     runtime: u64,
     devices: &Devices,
@@ -160,7 +160,7 @@ fn enqueue(
         let closed = session.close(task.forks());
         return closed.map_err(|error| Refused::Failed(FailureReason::Device(error)));
     };
-    // A body that calls the interface itself can break the device, and its own error need not say so.
+    // A body that calls the device interface itself can break the device, and the body's own error need not say so.
     let loss = session.abandon().err().filter(DeviceError::is_loss).map(Box::new);
     Err(match loss {
         None => Refused::Failed(reason),
@@ -168,7 +168,7 @@ fn enqueue(
     })
 }
 
-/// Calls the body of a task, which enqueues its work. Returns the reason if the body fails.
+/// Calls the body of a task so that it enqueues its work. If the body fails, returns the reason.
 pub(super) fn call_body(
     runtime: u64,
     task: &OwnedTask,
@@ -197,7 +197,8 @@ struct Private {
     bytes: usize,
 }
 
-/// Creates a task's private replicas. Their initial values come from code of the user, so this precedes the session.
+/// Creates a task's private replicas. Their initial values come from user code, so this must happen before the session
+/// is opened.
 fn begin_reductions(task: &OwnedTask) -> Vec<Private> {
     let (mut index, mut reductions) = (0, Vec::new());
     task.body().accesses(&mut |AccessRecord { mode, .. }| {

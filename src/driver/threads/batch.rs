@@ -1,8 +1,8 @@
-//! Batched submission on the fast path: the common work of tasks that are submitted together is done once per batch.
+//! Batched submission on the fast path: work common to all tasks that are submitted together is done once per batch.
 //!
-//! A batch is numbered by one addition, entered while its data objects' locks are held, at most 32 tasks at a time
-//! (`depend/batch.rs`), queued, and announced by one wake-up. Then the submitter checks the window. So tasks of other
-//! submitters can come between two batches.
+//! A batch gets its IDs with one addition. Its tasks are entered while their data objects are locked, at most 32 tasks
+//! at a time (`depend/batch.rs`), then queued, and announced by a single wake-up. After that, the submitter checks the
+//! window. So tasks of other submitters can come between two batches.
 
 use super::host::Host;
 use super::state::Threads;
@@ -16,7 +16,7 @@ use std::mem::forget;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// Tasks that are counted as submitted, and are counted as finished if they are not entered.
+/// Tasks that were counted as submitted. Those that are not entered are counted as finished when this is dropped.
 struct Counted<'a> {
     shared: &'a Shared,
     tasks: usize,
@@ -30,13 +30,13 @@ impl Drop for Counted<'_> {
 }
 
 impl Threads {
-    /// Submits a task for each of these numbers, in their order, all with the same description. The caller is not
-    /// inside a body, none of the tasks will have children, and every check that is possible before they are entered
-    /// has been made.
+    /// Submits one task for each of these numbers, in order, all with the same description. The caller must not be
+    /// inside a body, the tasks must not have children, and every check that is possible before the tasks are entered
+    /// must have been made.
     ///
     /// # Errors
-    /// If one of their data objects was taken since, or the runtime is ending. Tasks earlier in the order may have been
-    /// submitted.
+    /// Fails if one of the data objects was taken meanwhile or if the runtime is shutting down. Tasks earlier in the
+    /// order may already have been submitted.
     pub(crate) fn submit_together<P: Body + 'static>(
         &self,
         numbers: Range<usize>,
@@ -48,8 +48,8 @@ impl Threads {
         if numbers.is_empty() {
             return Ok(());
         }
-        // The user's code (operations of reductions) runs here and in `payload`. At these points every task that is
-        // counted has been entered, so such code may wait for all of them.
+        // User code (operations of reductions) runs here and in `payload`. At these points every counted task has been
+        // entered, so that code may wait for all of them.
         accesses.model(numbers.start, |model| {
             let (queues, shares) = (model.iter().any(|access| access.mode.queues()), model.len() as u16);
             let meta = |id, lane| {
@@ -79,7 +79,7 @@ impl Threads {
                 forget(unless_entered);
                 if let Err(error) = entered {
                     drop(counted);
-                    drop(batch); // nothing waits for them, but their captured values may wait for other tasks
+                    drop(batch); // nothing waits for these tasks, but their captured values may wait for others
                     return Err(error);
                 }
                 forget(counted);

@@ -1,9 +1,9 @@
-//! Waiting threads that cannot begin tasks on separate stacks, because the system has no memory for another stack.
+//! Waiting threads that cannot begin tasks on separate stacks, because the system has no memory for further stacks.
 //!
-//! A task then runs on top of a waiting body, wherever there is room: on one of the suspended stacks, otherwise on the
-//! thread's own. The body below continues after the task. If the task waits for that body, its wait is refused like any
-//! circular wait ([`crate::driver::deadlock`]). If no stack has room either, tasks that need none continue, and waits
-//! are eventually refused.
+//! In this situation a task runs on top of a waiting body if there is room: on one of the suspended stacks, or else on
+//! the thread's own stack. The body below can continue only after the task. If the task waits for that body, the wait
+//! is refused like any circular wait ([`crate::driver::deadlock`]). If no stack has room either, tasks that need no
+//! room continue, and waits are eventually refused.
 
 use super::fibers::Aside;
 use super::host::Host;
@@ -14,20 +14,20 @@ use crate::sync::fiber::Stack;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The time without a finished task after which a thread that can begin nothing has its wait refused.
+/// If a thread can begin nothing and no task has finished for this long, its wait is refused.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long such a thread sleeps between two checks.
 pub(super) const NAP: Duration = Duration::from_millis(1);
-/// The time after a refusal during which the system is not asked for another stack.
+/// After the system has refused a stack, no further stack is requested for this long.
 const NOT_ASKED: Duration = Duration::from_millis(1);
-/// The maximum number of suspended stacks that are tried for one task.
+/// Maximum number of suspended stacks that are tried for one task.
 const MOST_TRIED: usize = 64;
 
-/// A host's knowledge of the shortage of stacks.
+/// What a host knows about the shortage of stacks.
 pub(super) struct Crowd {
-    /// A task for the stack that is resumed next.
+    /// A task offered to the stack that is resumed next.
     offered: Cell<Option<Work>>,
-    /// The time since which the host can begin nothing, and the number of tasks that had finished then.
+    /// The time since which the host can begin nothing, and the number of tasks that had finished at that time.
     since: Cell<Option<(Instant, u64)>>,
     patience: Cell<Duration>,
     refused: Cell<Option<Instant>>,
@@ -41,7 +41,7 @@ impl Default for Crowd {
 }
 
 impl Crowd {
-    /// Whether the thread can begin nothing.
+    /// Returns whether the thread can begin nothing.
     pub(super) fn is_stuck(&self) -> bool {
         self.since.get().is_some()
     }
@@ -51,7 +51,7 @@ impl Crowd {
         self.since.set(None);
     }
 
-    /// Returns a stack, if the system has the memory.
+    /// Returns a stack if the system has memory for it.
     pub(super) fn stack(&self, aside: &Aside) -> Option<Stack> {
         let is_asked = self.refused.get().is_none_or(|refused| refused.elapsed() >= NOT_ASKED);
         let stack = aside.stack(is_asked);
@@ -68,7 +68,8 @@ impl Crowd {
 }
 
 impl Threads {
-    /// Runs work for which there is no stack on top of a suspended body. Returns the work if there is no room.
+    /// Runs work for which there is no separate stack on top of a suspended body. Returns the work if there is no
+    /// room.
     pub(super) fn hand_over(&self, host: &Host, work: Work) -> Option<Work> {
         host.crowd.offered.set(Some(work));
         let exposed = &self.shared.running[host.slot()];
@@ -84,7 +85,8 @@ impl Threads {
         host.crowd.offered.take()
     }
 
-    /// Runs the work that the thread that has resumed this stack offers, if there is room. Returns whether it did.
+    /// If there is room, runs the work offered by the thread that has resumed this stack. Returns whether it ran any
+    /// work.
     pub(super) fn take_over(&self, host: &Host) -> bool {
         if !host.has_last_room() {
             return false;
@@ -95,7 +97,8 @@ impl Threads {
         any
     }
 
-    /// Runs work for which there is no stack, while a body waits below. Returns whether it ran any.
+    /// Runs work for which there is no separate stack while a body waits further down this stack. Returns whether it
+    /// ran any work.
     #[cold]
     pub(super) fn run_crowded(&self, host: &Host, work: Work) -> bool {
         let Some(work) = self.hand_over(host, work) else { return true };
@@ -103,8 +106,8 @@ impl Threads {
             self.run_work(host, work);
             return true;
         }
-        self.put_back(host, work); // there is memory again when some of the tasks that have begun have ended
-        // The runtime's internal tasks need no room, and other tasks may precede them.
+        self.put_back(host, work); // memory becomes available when begun tasks end
+        // The runtime's internal tasks need no room, and other tasks may be ahead of them in the queue.
         let is_own = |task: &OwnedTask| task.shared().internal;
         let own = match self.on_fast_path() {
             true => self.find_anywhere(host, is_own).map(Work::Anywhere),
@@ -124,8 +127,8 @@ impl Threads {
         }
     }
 
-    /// Whether a wait has to be refused: the thread can begin nothing, no task has finished for a while, and no other
-    /// thread computes.
+    /// Returns whether a wait has to be refused: the thread can begin nothing, no task has finished for a while, and
+    /// no other thread is running a body.
     pub(super) fn is_hopeless(&self, host: &Host) -> bool {
         let Some((since, finished)) = host.crowd.since.get() else { return false };
         if self.shared.progress.finished() != finished {
@@ -139,7 +142,7 @@ impl Threads {
         if !is_over || (0..self.shared.running.len()).any(computes) {
             return false;
         }
-        host.crowd.patience.set(Duration::ZERO); // for the following waits, until there is memory again
+        host.crowd.patience.set(Duration::ZERO); // also for later waits, until memory is available again
         true
     }
 }

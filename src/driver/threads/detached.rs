@@ -1,11 +1,11 @@
-//! Detached tasks: tasks that continue after their body has returned. They are parked, run again when they are woken,
-//! and ended by the thread that gives back the last region they lent out.
+//! Detached tasks, which continue after their bodies have returned. They are parked, run again when they are woken,
+//! and ended by the thread that returns the last region they exported.
 //!
 //! A task that runs again waits in a queue like any ready task. On the fast path this is the queue for threads that
-//! host no unit, so that a future that wakes itself lets other tasks run; otherwise it is the inbox of the unit that
+//! host no unit, so that a future that wakes itself lets other tasks run. Otherwise it is the inbox of the unit that
 //! began the task.
 //!
-//! A detached task occupies no unit, so it never counts as busy.
+//! A detached task occupies no unit, so its unit never counts as busy because of it.
 
 use super::host::Host;
 use super::state::Threads;
@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Threads {
-    /// Determines what has become of a task that a unit has run for `elapsed_ns`. Returns it with its outcome if it has
-    /// ended.
+    /// Determines the state of a task after a unit has run it for `elapsed_ns`. If the task has ended, returns it with
+    /// its outcome.
     #[cold]
     pub(super) fn settle(
         &self,
@@ -35,7 +35,7 @@ impl Threads {
         }
     }
 
-    /// Lets a task continue without its body. Returns it with its outcome if nothing is left to wait for.
+    /// Lets a task continue without its body. If nothing is left to wait for, returns the task with its outcome.
     pub(super) fn go_on(
         &self,
         mut task: OwnedTask,
@@ -80,7 +80,7 @@ impl Threads {
         None
     }
 
-    /// Determines the outcome of a task that has got back everything it lent out.
+    /// Determines the outcome of a task after all regions that it exported have been returned.
     fn come_back(&self, task: OwnedTask, away: Away) -> (OwnedTask, Outcome) {
         if let Some(detector) = &self.shared.conflicts {
             detector.leave(task.shared().id.0);
@@ -95,7 +95,7 @@ impl Threads {
         (task, outcome)
     }
 
-    /// Queues a task that was begun by this unit to run again.
+    /// Queues a task that this unit began, so that the task runs again.
     fn run_on(&self, task: OwnedTask, unit: UnitId) {
         if self.on_fast_path() {
             return self.run_anywhere(task, None);
@@ -123,7 +123,7 @@ impl Threads {
         } else {
             self.react(|out| shared.end(task, outcome, None, out));
         }
-        shared.away.leave(id); // only now: waits are not refused while a task may end without a unit
+        shared.away.leave(id); // only now, because no wait is refused while a detached task may end
         shared.tell_waiters();
         std::mem::forget(unless_ended);
     }
@@ -134,7 +134,7 @@ impl Reception for Threads {
         if !is_asked_by(self.shared.id) {
             return self.end_away(task, away);
         }
-        // A policy has dropped a guard, while it held the lock of placement.
+        // A policy has dropped a guard while placement's lock was held, so the task cannot end on this thread.
         let ending = std::thread::Builder::new().name("thalweg-end".to_owned());
         if let Err(error) = ending.spawn(move || self.end_away(task, away)) {
             log!(error, "cannot end a task whose guard was dropped in a policy: cannot start a thread ({error})");

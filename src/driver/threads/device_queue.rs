@@ -1,4 +1,4 @@
-//! The tasks in an accelerator's queues, as tracked by its hosting thread.
+//! Tasks in an accelerator's queues, as tracked by the accelerator's hosting thread.
 
 use super::multi_device::InParts;
 use crate::depend::OwnedTask;
@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 pub(super) enum InFlight {
     /// The whole task, with the replica of each access.
     All(OwnedTask, Arc<[ReplicaRef]>),
-    /// One part; other devices have the other parts.
+    /// One part of a task; other devices have the other parts.
     Part(Arc<InParts>),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum InFlight {
 #[derive(Default)]
 pub(super) struct DeviceQueue {
     tasks: Mutex<FxHashMap<TaskId, InFlight>>,
-    /// Set when something may have ended, or was enqueued by another thread.
+    /// Set when work may have completed, or when another thread has enqueued work.
     news: Arc<AtomicBool>,
     /// Set when the device was lost.
     lost: AtomicBool,
@@ -31,10 +31,10 @@ pub(super) struct DeviceQueue {
 }
 
 impl DeviceQueue {
-    /// Lets the device wake its hosting thread, that of `unit`.
+    /// Lets the device wake its hosting thread, which is the thread of `unit`.
     ///
-    /// A device calls the waker on a thread of its interface, maybe while the runtime ends. The waker must not own the
-    /// devices, or that thread might be the one that drops them.
+    /// A device calls the waker on a thread of its interface, possibly while the runtime is shutting down. The waker
+    /// must not own the devices, because otherwise that thread might be the one that drops them.
     pub(super) fn connect(&self, idle: Arc<Sleep>, unit: UnitId) {
         let news = self.news.clone();
         let _ = self.waker.set(Arc::new(move || {
@@ -55,17 +55,17 @@ impl DeviceQueue {
         }
     }
 
-    /// Whether there is something to check.
+    /// Returns whether there is something to check.
     pub(super) fn has_news(&self) -> bool {
         self.news.load(Ordering::SeqCst)
     }
 
-    /// Notes that the hosting thread checks now.
+    /// Notes that the hosting thread is checking now.
     pub(super) fn look(&self) {
         self.news.store(false, Ordering::SeqCst);
     }
 
-    /// Keeps a task until the device has ended it.
+    /// Stores a task until the device has finished it.
     pub(super) fn push(&self, task: OwnedTask, places: Arc<[ReplicaRef]>) {
         self.tasks.lock().insert(task.shared().id, InFlight::All(task, places));
     }
@@ -75,7 +75,7 @@ impl DeviceQueue {
         self.tasks.lock().insert(task, InFlight::Part(parts));
     }
 
-    /// Calls `see` with each task that the device has, under the lock. None of them ends meanwhile.
+    /// Calls `see` with each task that the device has, while the lock is held. None of these tasks can end meanwhile.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
         for in_flight in self.tasks.lock().values() {
             match in_flight {
@@ -85,12 +85,12 @@ impl DeviceQueue {
         }
     }
 
-    /// Whether the device has tasks.
+    /// Returns whether the device has tasks.
     pub(super) fn has_tasks(&self) -> bool {
         !self.tasks.lock().is_empty()
     }
 
-    /// Takes a task that the device has ended.
+    /// Removes and returns a task that the device has finished.
     pub(super) fn take(&self, task: TaskId) -> InFlight {
         self.tasks.lock().remove(&task).expect("a task in flight is kept")
     }
@@ -100,7 +100,7 @@ impl DeviceQueue {
         self.lost.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the device was lost.
+    /// Returns whether the device was lost.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! The devices of a runtime: the memory of replicas, the copy engines, and the addresses that bodies get.
+//! Devices of a runtime: replica memory, copy engines, and the addresses that task bodies receive.
 
 #![allow(unsafe_code)] // addresses of replicas are computed here; every use states its reason
 
@@ -21,49 +21,53 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-/// Smaller arrays are not page-locked, and smaller copies do not cause a lock: locking would take longer than it saves.
+/// Minimum array size for page-locking, which takes longer than it saves on smaller arrays. Smaller copies do not
+/// trigger page-locking either.
 const PAGE_LOCK_FROM_BYTES: usize = 1 << 20;
-/// The number of the copy at which an array is page-locked. Locking does not pay for an array that is copied once or
-/// never, and the first thread that writes an array determines where its pages are.
+/// Index of the copy that triggers page-locking of its array, counting from 1. Locking does not pay for an array that
+/// is copied at most once. Locking it earlier would also place its pages, which the first thread that writes the array
+/// should determine.
 const PAGE_LOCK_AT_COPY: usize = 2;
 
-/// Smaller regions of unified memory are not prefetched; their pages move at the first access.
+/// Minimum size of a unified-memory region that is prefetched. Pages of smaller regions move at the first access.
 const PREFETCH_FROM_BYTES: usize = 1 << 16;
 
 /// All devices of one runtime.
 pub(super) struct Devices {
     devices: Vec<Box<dyn Device>>,
-    /// The tasks that each accelerator has in flight.
+    /// Per accelerator, the tasks in flight.
     queues: Vec<DeviceQueue>,
     replicas: DashMap<ReplicaId, Memory>,
-    /// The number of replicas whose memory was freed.
+    /// Number of replicas whose memory was freed.
     released: AtomicU64,
     homes: DashMap<DataId, Arc<Home>>,
     engines: Vec<Sender<CopyJob>>,
-    /// The number of copies that the copy engines have not finished, including their consequences.
+    /// Number of copies that are still with the copy engines: unfinished, or finished with consequences still
+    /// unprocessed.
     copying: AtomicUsize,
 }
 
 /// The memory of one replica.
 struct Memory {
     buffer: Buffer,
-    /// The distance in elements between consecutive indices, per dimension, if the layout is not row-major.
+    /// Per dimension, the distance in elements between consecutive indices; `None` if the layout is row-major.
     strides: Option<[usize; MAX_DIMS]>,
 }
 
 struct Home {
     base: *mut u8,
-    /// The distance in elements between consecutive indices, per dimension.
+    /// Per dimension, the distance in elements between consecutive indices.
     strides: [usize; MAX_DIMS],
-    /// The alignment of every element's address, in replicas too.
+    /// Alignment of each element's address, which replicas must preserve.
     element_align: usize,
-    /// The number of bytes that may be page-locked.
+    /// Number of bytes that may be page-locked.
     lockable_bytes: usize,
-    /// Whether it is locked only on request: its pages get memory at the first touch.
+    /// Whether the array is page-locked only on request, because its pages are not allocated until the first touch.
     by_request: bool,
-    /// The number of copies large enough to count towards page-locking.
+    /// Number of copies so far that were large enough to count towards page-locking.
     copies: AtomicUsize,
-    /// Undoes the page-locking; `None` inside if the array cannot be locked.
+    /// Guard that undoes the page-locking. Unset until locking is attempted; `None` inside if the array cannot be
+    /// locked.
     pin_memory: OnceLock<Option<Box<dyn Send + Sync>>>,
 }
 
@@ -73,24 +77,27 @@ impl Home {
     }
 }
 
-// SAFETY: this is only an address; the directory and the dependences keep conflicting copies and bodies apart.
+// SAFETY: the only field that is not `Send` is the address `base`. The directory and the dependences keep conflicting
+// copies and bodies apart, so using this address on another thread creates no data race.
 unsafe impl Send for Home {}
-// SAFETY: a shared reference gives the address, and nothing more.
+// SAFETY: the only field that is not `Sync` is the address `base`. Through a shared reference it can only be read, so
+// concurrent accesses to the field are not a data race.
 unsafe impl Sync for Home {}
 
 /// A command to a device's copy engine.
 pub(super) enum CopyJob {
     /// Perform a copy.
     Copy(CopyId, Box<DeviceCopy>),
-    /// End.
+    /// Stop the copy engine.
     Stop,
 }
 
-// SAFETY: the addresses belong to replicas that are pinned until the copy is reported as arrived.
+// SAFETY: the addresses belong to replicas that stay pinned until the copy is reported as finished, so they remain
+// valid on the copy engine's thread.
 unsafe impl Send for CopyJob {}
 
 impl Devices {
-    /// Creates the set of devices. Also returns the job queue of each device that needs a thread for its copies.
+    /// Creates the set of devices. Also returns a job queue for each device whose copies need a separate thread.
     pub(super) fn new(devices: Vec<Box<dyn Device>>) -> (Self, Vec<(DeviceId, Receiver<CopyJob>)>) {
         let (engines, jobs): (_, Vec<_>) = devices.iter().map(|_| channel()).unzip();
         let queues = devices.iter().map(|_| DeviceQueue::default()).collect();
@@ -112,7 +119,7 @@ impl Devices {
         }
     }
 
-    /// Requests that the next end on one of these devices wakes the hosting thread.
+    /// Requests that the next completion on any of these devices wake the hosting thread.
     pub(super) fn arm(&self, devices: &[DeviceId]) {
         for device in devices {
             if let (Some(accelerator), Some(waker)) = (self.accelerator(*device), self.queue(*device).waker()) {
@@ -121,35 +128,35 @@ impl Devices {
         }
     }
 
-    /// Whether one of these devices has something for its hosting thread to check.
+    /// Returns whether any of these devices has a completion that its hosting thread has to process.
     pub(super) fn have_news(&self, devices: &[DeviceId]) -> bool {
         devices.iter().any(|device| self.queue(*device).has_news())
     }
 
-    /// Returns the kinds of unit that the devices of `GPU` units would form, by their interfaces; `None` if there is no
-    /// such unit.
+    /// Returns the unit kinds that the devices of the `GPU` units would form according to their interfaces; `None` if
+    /// the machine has no such unit.
     pub(super) fn gpu_interfaces(&self, machine: &Machine) -> Option<Kinds> {
         let gpus = machine.device_units().filter(|unit| unit.kind == UnitKind::Gpu).flat_map(|unit| &unit.devices);
         let interfaces = gpus.filter_map(|device| Some(self.accelerator(*device)?.interface()));
         interfaces.fold(None, |kinds, kind| Some(kinds.unwrap_or(Kinds::NONE).with(kind)))
     }
 
-    /// Returns the domain of a device: devices of one domain may be able to reach each other's memory.
+    /// Returns the domain of a device. Devices of the same domain may be able to reach each other's memory.
     pub(super) fn domain(&self, device: DeviceId) -> (&'static str, usize) {
         self.devices[device.index()].domain()
     }
 
-    /// The maximum size in bytes of one replica on a device.
+    /// Returns the maximum size in bytes of one replica on a device.
     pub(super) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         self.devices[device.index()].largest_buffer_bytes()
     }
 
-    /// Whether a device was lost.
+    /// Returns whether a device was lost.
     pub(super) fn is_lost(&self, device: DeviceId) -> bool {
         self.queue(device).is_lost()
     }
 
-    /// Notes the loss of a device, if this error reports one.
+    /// Notes the loss of a device if `error` reports such a loss.
     pub(super) fn lose(&self, device: Option<DeviceId>, error: &DeviceError) {
         if let Some(device) = device.filter(|_| error.is_loss()) {
             self.queue(device).lose();
@@ -160,7 +167,7 @@ impl Devices {
     pub(super) fn add_home(&self, cell: &DataCell) {
         let bytes = cell.datum.whole().volume() * cell.datum.element_bytes;
         // The gaps of a borrowed home do not belong to the runtime, and memory that devices use directly must not be
-        // locked.
+        // page-locked.
         let lockable = bytes > 0 && !cell.datum.is_unified() && cell.is_contiguous(&cell.datum.whole());
         let home = Home {
             base: cell.base(),
@@ -174,7 +181,7 @@ impl Devices {
         self.homes.insert(cell.datum.id, Arc::new(home));
     }
 
-    /// Page-locks a home if that is worth it, before an accelerator copies this number of bytes from or to it.
+    /// Page-locks a home if that pays off. Called before an accelerator copies `bytes` bytes from or to the home.
     fn prepare_home(&self, data: DataId, bytes: u64) {
         let home = self.home(data);
         if home.by_request || home.lockable_bytes < PAGE_LOCK_FROM_BYTES || bytes < PAGE_LOCK_FROM_BYTES as u64 {
@@ -187,16 +194,16 @@ impl Devices {
 
     fn lock_home(&self, home: &Home) {
         home.pin_memory.get_or_init(|| {
-            // SAFETY: the home outlives the lock: [`Driver::unregister`](crate::driver::Driver), which undoes the
-            // lock, is called before the home ends.
+            // SAFETY: the home outlives the lock, because [`Driver::unregister`](crate::driver::Driver) undoes the
+            // lock and is called before the home is freed.
             self.devices.iter().find_map(|device| unsafe { device.pin_memory(home.base, home.lockable_bytes) })
         });
     }
 
-    /// Page-locks a data object's home, if that helps. Returns whether it is locked.
+    /// Page-locks a data object's home if possible. Returns whether the home is locked.
     pub(super) fn pin_memory(&self, cell: &DataCell) -> bool {
-        // While this guard is held the home cannot be forgotten, which precedes its end: another thread may be taking
-        // it.
+        // Another thread may be taking the home. The home must be forgotten before it is freed, and it cannot be
+        // forgotten while this guard is held, so it stays valid here.
         let Some(home) = self.homes.get(&cell.datum.id) else { return false };
         if home.lockable_bytes > 0 {
             self.lock_home(&home);
@@ -208,7 +215,7 @@ impl Devices {
         self.homes.get(&data).expect("a data object in use has a home").clone()
     }
 
-    /// Returns an accelerator among the devices.
+    /// Returns a device as an accelerator, if it is an accelerator.
     pub(super) fn accelerator(&self, device: DeviceId) -> Option<&dyn Accelerator> {
         match self.execution(device) {
             Execution::Queued(accelerator) => Some(accelerator),
@@ -216,18 +223,18 @@ impl Devices {
         }
     }
 
-    /// The number of registered homes.
+    /// Returns the number of registered homes.
     #[cfg(test)]
     pub(super) fn homes(&self) -> usize {
         self.homes.len()
     }
 
-    /// Returns how tasks run on a device.
+    /// Returns how a device runs tasks.
     pub(super) fn execution(&self, device: DeviceId) -> Execution<'_> {
         self.devices[device.index()].execution()
     }
 
-    /// Returns the addresses of a task's regions, for a task that was launched on an emulated device.
+    /// Returns the addresses of a task's regions, for a task launched on an emulated device.
     pub(super) fn sites(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Result<Vec<Site>, (DeviceId, DeviceError)> {
         let mut sites = Vec::with_capacity(places.len());
         let mut failed = None;
@@ -245,8 +252,8 @@ impl Devices {
         failed.map_or(Ok(sites), Err)
     }
 
-    /// Returns the first data object of a task that its body, or a kernel, wrote out of bounds, on a device that checks
-    /// for that. A kernel launched after the task on the same replica may also have done it.
+    /// Returns an error for the first data object that the task's body or kernel wrote out of bounds, on a device that
+    /// checks bounds. A kernel launched later on the same replica may also have caused the overrun.
     pub(super) fn overrun(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<DeviceError> {
         if !Overrun::IS_LOOKED_FOR {
             return None;
@@ -263,8 +270,8 @@ impl Devices {
         found
     }
 
-    /// Returns the addresses of a task's regions, for a task that was launched on an accelerator. For a region in host
-    /// memory the value is meaningless.
+    /// Returns the addresses of a task's regions, for a task launched on an accelerator. The address of a region in
+    /// host memory is meaningless.
     pub(super) fn device_sites(
         &self,
         task: &OwnedTask,
@@ -302,10 +309,10 @@ impl Devices {
         self.released.fetch_add(1, Ordering::Release);
     }
 
-    /// Returns the device whose memory DLPack identifies by `memory`.
+    /// Returns the device whose memory the DLPack device `memory` denotes.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// If there is no such device, returns the reason.
     pub(super) fn of_dlpack(&self, memory: DlDevice) -> Result<DeviceId, String> {
         let all = (0..).map(DeviceId).zip(&self.devices).filter_map(|(id, device)| Some((id, device.dlpack()?)));
         let found = all.clone().find(|(_, theirs)| *theirs == memory).map(|(id, _)| id);
@@ -324,11 +331,11 @@ impl Devices {
         })
     }
 
-    /// Checks whether this memory, which other code has allocated and no longer enqueues work for, can be a replica on
-    /// a device.
+    /// Checks whether foreign memory can serve as a replica on a device. Other code has allocated the memory and must
+    /// not enqueue any more work that uses it.
     ///
     /// # Errors
-    /// The reason why it cannot.
+    /// If the memory cannot be used, returns the reason.
     pub(super) fn look_at(&self, device: DeviceId, first: usize, bytes: usize) -> Result<(), String> {
         if self.is_lost(device) {
             return Err("the device was lost; try copying it from another memory".to_owned());
@@ -347,13 +354,13 @@ impl Devices {
         }
     }
 
-    /// Makes a replica use memory that other code has allocated, or that is the home.
+    /// Makes a replica use existing memory: memory allocated by other code, or the home itself.
     pub(super) fn adopt(&self, replica: ReplicaId, base: usize, strides: [usize; MAX_DIMS]) {
         self.replicas.insert(replica, Memory { buffer: Buffer::new(base, ()), strides: Some(strides) });
     }
 
-    /// Allocates unified memory, which the host and all devices use at the same addresses. Returns `None` if one of
-    /// them cannot use it, or not while others do, or if there is too little.
+    /// Allocates unified memory, which the host and all devices use at the same addresses. Returns `None` if a device
+    /// cannot use such memory, or not concurrently with other devices, or if there is not enough memory.
     pub(super) fn unified(&self, bytes: usize) -> Option<Buffer> {
         let first = self.devices.first()?;
         let is_apart = |device: &dyn Device| device.domain().0 != first.domain().0 || !device.reaches_unified();
@@ -375,18 +382,18 @@ impl Devices {
         None
     }
 
-    /// The address spaces of the devices.
+    /// Returns the address spaces of the devices.
     pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
         (0..self.devices.len() as u16).map(|number| DeviceId(number).space())
     }
 
-    /// Whether other code can use a device's memory by address.
+    /// Returns whether other code can use a device's memory by address.
     pub(super) fn is_addressed(&self, device: DeviceId) -> bool {
         self.devices[device.index()].dlpack().is_some()
     }
 
-    /// Returns the address of a block of a replica, which is kept for as long as the block is exported, and DLPack's
-    /// name of its memory.
+    /// Returns the address of a block of a replica and the DLPack device of its memory. The address stays valid for as
+    /// long as the block is exported.
     pub(super) fn lend(
         &self,
         place: &ReplicaRef,
@@ -411,7 +418,7 @@ impl Devices {
         }
     }
 
-    /// The number of replicas whose memory was freed so far.
+    /// Returns the number of replicas whose memory was freed so far.
     pub(super) fn released(&self) -> u64 {
         self.released.load(Ordering::Acquire)
     }
@@ -421,7 +428,7 @@ impl Devices {
         drop(self.homes.remove(&data));
     }
 
-    /// Performs or starts a copy. Returns the resulting event, if the copy was performed synchronously.
+    /// Performs or starts a copy. If the copy was performed synchronously, returns the resulting event.
     pub(super) fn copy(&self, order: &CopyOrder) -> Option<Event<'static>> {
         let start = Instant::now();
         match self.start_copy(order) {
@@ -436,7 +443,7 @@ impl Devices {
         }
     }
 
-    /// Performs or starts a copy. Returns whether it has arrived.
+    /// Performs or starts a copy. Returns whether the copy is already complete.
     fn start_copy(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let CopyOrder { copy: id, block, element_bytes, .. } = order;
         let (source, target) = (order.from.space.device(), order.to.space.device());
@@ -444,9 +451,9 @@ impl Devices {
             return self.start_prefetch(order);
         }
         if source.is_some() && !self.replicas.contains_key(&order.from.replica) {
-            return Ok(true); // its task was skipped: it was never written, and is not allocated to be copied from
+            return Ok(true); // the task was skipped, so its replica was never written or allocated
         }
-        // Copies of an emulated device need no page-locked memory.
+        // Page-locked memory does not speed up the copies of an emulated device.
         if target.or(source).is_some_and(|device| self.accelerator(device).is_some()) {
             let bytes = (block.volume() * element_bytes) as u64;
             let homes = [&order.from, &order.to].into_iter().filter(|place| place.space.is_host());
@@ -454,15 +461,17 @@ impl Devices {
         }
         let [from, to] = [&order.from, &order.to].map(|place| self.end(place, block, *element_bytes));
         let copy = DeviceCopy { from: from?, to: to?, extents: block.extents(), element_bytes: *element_bytes };
-        // A device whose memory the host cannot reach performs the copy itself; of two such devices, the target does.
+        // If the host cannot reach a device's memory, that device performs the copy itself. Between two such devices,
+        // the target performs the copy.
         let maker = match (copy.from, copy.to) {
             (End::Device(_), End::Host { .. }) => source,
             _ => target.or(source),
         };
         let maker = maker.expect("a copy has a device at one end at least");
         let device = |id: DeviceId| &*self.devices[id.index()];
-        // SAFETY: both replicas are pinned by the copy. Until it has arrived, the directory lets nothing else write
-        // its source or use its target. The boxes are inside the boxes that the replicas hold.
+        // SAFETY: the copy pins both replicas, so their memory stays allocated. Until the copy has completed, the
+        // directory lets nothing else write its source or use its target. The copied boxes are inside the boxes that
+        // the replicas hold, so all accesses are in bounds.
         unsafe {
             if let (End::Device(_), Some(source), End::Device(_)) = (copy.from, source, copy.to)
                 && device(source).domain() != device(maker).domain()
@@ -486,8 +495,8 @@ impl Devices {
         Ok(false)
     }
 
-    /// Moves the pages of a block of unified memory to where it is used next. Returns whether that is done, or not
-    /// worth it.
+    /// Moves the pages of a block of unified memory to the space that uses them next. Returns whether the block needs
+    /// no further work: the move is complete, or it would not pay off.
     fn start_prefetch(&self, order: &CopyOrder) -> Result<bool, DeviceError> {
         let (to, block) = (order.to.space.device(), &order.block);
         let Some(device) = to.or(order.from.space.device()) else { return Ok(true) };
@@ -499,7 +508,8 @@ impl Devices {
             return Ok(true);
         }
         let first = home.base.expose_provenance() + first * order.element_bytes;
-        // SAFETY: the home stays until this has ended, as both named replicas of it are pinned until then.
+        // SAFETY: both replicas of the home are pinned until the prefetch has ended, so the home stays allocated until
+        // then.
         match unsafe { self.devices[device.index()].prefetch(first, bytes, to.is_none(), order.copy)? } {
             Copying::Arrived | Copying::Apart => Ok(true),
             Copying::Enqueued => {
@@ -509,12 +519,12 @@ impl Devices {
         }
     }
 
-    /// Performs a job of a device's copy engine. Returns the resulting event, or `None` at the end.
+    /// Performs a job of a device's copy engine. Returns the resulting event, or `None` for [`CopyJob::Stop`].
     pub(super) fn serve(&self, device: DeviceId, job: &CopyJob) -> Option<Event<'static>> {
         let CopyJob::Copy(id, copy) = job else { return None };
         let start = Instant::now();
-        // SAFETY: both replicas are pinned until the copy is reported; until then the directory keeps all other users
-        // away.
+        // SAFETY: both replicas are pinned until the copy is reported as finished, so their memory stays allocated.
+        // Until then the directory keeps all other users away, so nothing accesses the memory concurrently.
         let copied = unsafe { self.devices[device.index()].copy_now(copy) };
         let elapsed_ns = start.elapsed().as_nanos() as Nanos;
         let arrived = |()| Event::Copied(*id, Some(CopyTime::alone(elapsed_ns)));
@@ -526,15 +536,15 @@ impl Devices {
         self.copying.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether a copy engine has work.
+    /// Returns whether any copy engine has work.
     pub(super) fn is_copying(&self) -> bool {
         self.copying.load(Ordering::SeqCst) > 0
     }
 
-    /// Ends all copy engines.
+    /// Stops all copy engines.
     pub(super) fn stop(&self) {
         for engine in &self.engines {
-            let _ = engine.send(CopyJob::Stop); // an engine that is gone has ended
+            let _ = engine.send(CopyJob::Stop); // sending fails only if the engine has already ended
         }
     }
 
@@ -563,15 +573,15 @@ impl Devices {
     }
 }
 
-/// Copies between devices that cannot reach each other.
+/// Copies between two devices that cannot reach each other's memory, through staging memory on the host.
 ///
 /// # Safety
-/// The same as for [`Device::copy_now`].
+/// Same contract as [`Device::copy_now`].
 unsafe fn copy_through_host(source: &dyn Device, target: &dyn Device, copy: &DeviceCopy) -> Result<(), DeviceError> {
     let mut staging = vec![0u8; copy.extents.iter().product::<usize>() * copy.element_bytes];
     let middle = End::Host { first: staging.as_mut_ptr(), strides: strides_of(&copy.extents), locked: false };
-    // SAFETY: the caller keeps both ends valid until this returns; the staging memory is local, and outlives both
-    // copies.
+    // SAFETY: the caller keeps both ends valid until this function returns, and the local staging memory outlives both
+    // copies, so all addresses are valid.
     unsafe {
         source.copy_now(&DeviceCopy { to: middle, ..*copy })?;
         target.copy_now(&DeviceCopy { from: middle, ..*copy })

@@ -1,10 +1,11 @@
-//! Execution of one task on a hosting thread: it is taken from a queue, run, and ended, followed by the chain of first
-//! successors.
+//! Execution of one task on a hosting thread: the task is taken from a queue, run, and ended, followed by a chain of
+//! first successors.
 //!
-//! The first ready successor of a finishing task is executed next, without a queue, because its data is in the cache.
+//! When a task finishes, its first ready successor is executed next without going through a queue, because the data is
+//! already in the cache.
 //!
-//! Every task on CPU units takes this path, so the fast path is direct: it creates no command and no event, and calls
-//! only the body itself through a table. Placed tasks arrive as [`Launch`]es.
+//! Every task on CPU units takes this path, so the fast path is direct: it creates no commands and no events, and the
+//! body itself is the only indirect call. Placed tasks arrive as [`Launch`]es.
 
 use super::devices::Devices;
 use super::host::Host;
@@ -20,12 +21,12 @@ use crate::machine::UnitKind;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// The number of consecutive launches after which a device's hosting thread checks for ends.
+/// Number of consecutive launches after which a device's hosting thread checks for completions.
 const LOOK_AFTER_LAUNCHES: u32 = 8;
 
 impl Threads {
-    /// Executes one task and the chain of first successors after it, while `goes_on` returns true. Returns false if
-    /// there was no task.
+    /// Executes one task, and then the chain of first successors for as long as `goes_on` returns true. Returns false
+    /// if there was no task.
     #[inline]
     pub(super) fn step(&self, host: &Host, goes_on: impl Fn() -> bool) -> bool {
         self.die_if_doomed(host);
@@ -37,7 +38,7 @@ impl Threads {
         true
     }
 
-    /// Panics if a test wants this thread to die.
+    /// Panics if a test has requested that this thread die.
     #[inline(always)]
     pub(super) fn die_if_doomed(&self, host: &Host) {
         #[cfg(test)]
@@ -45,13 +46,13 @@ impl Threads {
         let _ = host;
     }
 
-    /// Executes a task and the chain of first successors after it, while `goes_on` returns true.
+    /// Executes a task, and then the chain of first successors for as long as `goes_on` returns true.
     #[inline(always)] // on the path of every task
     pub(super) fn execute_chain(&self, host: &Host, mut task: OwnedTask, goes_on: impl Fn() -> bool) {
         loop {
             match self.execute(host, task) {
-                // Run awaited tasks first: after other tasks, the waiter could be inside the very body it is waiting
-                // for.
+                // Run awaited tasks first. After other tasks, the waiter could end up inside the very body that it is
+                // waiting for.
                 Some(next) if next.shared().internal && goes_on() => task = next,
                 Some(next) if goes_on() => match self.oldest(host, host.oldest_after.get()) {
                     None => task = next,
@@ -61,7 +62,7 @@ impl Threads {
                     }
                 },
                 Some(next) => {
-                    self.ready.push(next, Some(&host.queue)); // for other threads; this one wakes one before it leaves
+                    self.ready.push(next, Some(&host.queue)); // for other threads; this thread wakes one on leaving
                     return;
                 }
                 None => return,
@@ -69,7 +70,7 @@ impl Threads {
         }
     }
 
-    /// Returns a task that any unit may run; after `oldest_after` other tasks, one that has been ready for long.
+    /// Returns a task that any unit may run. After `oldest_after` other tasks, this is a long-ready task.
     #[inline(always)] // on the path of every task
     pub(super) fn next_task(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let tally = || self.shared.progress.tally(host.slot());
@@ -79,7 +80,7 @@ impl Threads {
         }
     }
 
-    /// Returns, from time to time, the task that has been ready longest.
+    /// From time to time, returns the task that has been ready longest.
     #[inline]
     fn oldest(&self, host: &Host, oldest_after: u32) -> Option<OwnedTask> {
         let in_row = host.in_row.get() + 1;
@@ -155,7 +156,8 @@ impl Threads {
         ran
     }
 
-    /// Executes one placed task, or checks for ends on the unit's devices. Returns false if there was neither.
+    /// Executes one placed task, or checks for completions on the unit's devices. Returns false if there was nothing
+    /// to do.
     fn step_placed(&self, host: &Host) -> bool {
         let devices = self.devices_of(host);
         let launch = self.ready.pop_launch(host.unit);
@@ -170,7 +172,7 @@ impl Threads {
     /// Runs a placed task.
     pub(super) fn run_placed(&self, host: &Host, launch: Box<Launch>) {
         match self.devices_of(host).zip(launch.device) {
-            // The device was lost before the task has begun.
+            // The device was lost before the task began.
             Some((devices, device)) if is_lost(devices, device, &launch) => {
                 self.react(|out| self.shared.engine.on(Event::Returned(launch.task), out));
             }
@@ -185,14 +187,14 @@ impl Threads {
         }
     }
 
-    /// Returns the devices, if the host leads any of them.
+    /// Returns the devices if the host manages any of them.
     pub(super) fn devices_of(&self, host: &Host) -> Option<&Devices> {
         self.devices.as_ref().filter(|_| !host.devices.is_empty())
     }
 
     /// Runs a placed task in host memory.
     fn execute_launch(&self, host: &Host, Launch { mut task, .. }: Launch) {
-        // The hosting thread of a device unit replaces a CPU core.
+        // The hosting thread of a device unit stands in for a CPU core.
         if !host.devices.is_empty() {
             self.note_stand_in(host, &task);
         }
@@ -209,7 +211,7 @@ impl Threads {
         self.end_launch(host, task, ran, elapsed_ns);
     }
 
-    /// Counts a task that the hosting core of a device unit runs, and logs the first one.
+    /// Counts a task that the hosting core of a device unit runs in place of a CPU unit, and logs the first such task.
     fn note_stand_in(&self, host: &Host, task: &OwnedTask) {
         if self.shared.on_hosts.fetch_add(1, Ordering::Relaxed) == 0 {
             log!(
@@ -222,7 +224,7 @@ impl Threads {
         }
     }
 
-    /// Runs a placed task on its replicas in the memory of a device that executes on this thread.
+    /// Runs a placed task on its replicas in device memory, for a device that executes on this thread.
     fn execute_on(
         &self,
         host: &Host,
@@ -243,12 +245,12 @@ impl Threads {
         let began = run_on(devices, (device, here), others, &mut || {
             ended = Some(host.inside(|| self.shared.run_body(&mut task, &env, slot)));
         });
-        // The delay that the device's speed adds to the body is part of its time.
+        // The delay that simulates the device's speed is part of the body's time.
         let elapsed_ns = start.elapsed().as_nanos() as u64;
         let ran = match began {
             Ok(()) => {
                 let ran = ended.expect("a device runs the body it is given");
-                // A body that continues without its thread is not checked.
+                // If the task continues without its thread, overruns are not checked.
                 let overrun = ran.is_ok().then(|| devices.overrun(&task, &places)).flatten();
                 overrun.map_or(ran, |error| Err(Ran::Ended(Outcome::Failed(FailureReason::Device(error)))))
             }
@@ -278,7 +280,8 @@ impl Threads {
         self.tell_waiters(host);
     }
 
-    /// Notifies, after a task, the threads that wait for a number of tasks, if something may have changed for them.
+    /// After a task, notifies the threads that wait for a number of tasks to finish, if their conditions may have
+    /// changed.
     #[inline]
     pub(super) fn tell_waiters(&self, host: &Host) {
         let attention = self.shared.waiters.attention();
@@ -297,14 +300,14 @@ impl Threads {
     }
 }
 
-/// Whether a device on which a task was launched was lost.
+/// Returns whether any device on which the task was launched was lost.
 fn is_lost(devices: &Devices, device: DeviceId, launch: &Launch) -> bool {
     let others = launch.across.as_ref().map_or(&[][..], |across| &across.devices[..]);
     devices.is_lost(device) || others.iter().any(|device| devices.is_lost(*device))
 }
 
-/// Runs a body on a device and on others at the same time; each of them slows it down. The error names the device that
-/// is lost.
+/// Runs a body on one device and on further devices at the same time; each of them slows it down. If a device is lost,
+/// the error names that device.
 fn run_on(
     devices: &Devices,
     (device, here): (DeviceId, &dyn Synchronous),

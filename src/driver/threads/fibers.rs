@@ -1,16 +1,16 @@
-//! Bodies that a host runs on separate stacks, begun while another body waits below.
+//! Bodies that a host runs on separate stacks because another body waits further down its own stack.
 //!
-//! A waiting body shares its stack with everything that runs on top of it, and cannot continue before that has ended.
-//! So only its descendants, for which the body waits anyway, may run there. Any other task may itself wait for
-//! something that comes after that body, so it gets a [`Fiber`], which is suspended when it waits and resumed when it
-//! is woken.
+//! A waiting body shares its stack with everything that runs on top of it, and it cannot continue before all of that
+//! has ended. So only the body's descendants, for which it waits anyway, may run there. Any other task might itself
+//! wait for something that comes after the body. Therefore such a task gets a [`Fiber`], which is suspended when the
+//! task waits and resumed when it is woken.
 //!
-//! Nothing here knows about bodies, or decides what is run.
+//! This module knows nothing about bodies and does not decide what runs.
 //!
 //! Invariants:
-//! 1. A fiber is in its place in the list while it is suspended, and not in the list while it runs. Places are reused.
-//! 2. Waking a fiber puts its place on the list of woken fibers, once or more often: a fiber itself checks whether it
-//!    may continue.
+//! 1. A suspended fiber is at its index in the list; a running fiber is not in the list. Indices are reused.
+//! 2. Waking a fiber puts its index on the list of woken fibers, possibly more than once. Therefore a resumed fiber
+//!    itself checks whether it may continue.
 
 use crate::depend::running::{self, Frames};
 use crate::depend::{ExposedApart, ExposedTask};
@@ -24,12 +24,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 
-/// The maximum number of stacks that are kept for later.
+/// Maximum number of unused stacks that are kept for reuse.
 const MOST_SPARE: usize = 16;
 
 thread_local! {
-    /// The fibers of this thread, which they never leave, whichever hosts the thread has. The value has no destructor,
-    /// so that a thread can wait while it ends; [`free`] frees the lists.
+    /// The fibers of this thread, for all hosts that the thread has. Fibers never leave their thread. The value has no
+    /// destructor, so that a thread can still wait while it exits; [`free`] frees the lists.
     static FIBERS: ManuallyDrop<RefCell<Fibers>> =
         const { ManuallyDrop::new(RefCell::new(Fibers { left: Vec::new(), free: Vec::new() })) };
 }
@@ -41,7 +41,7 @@ struct Fibers {
     free: Vec<usize>,
 }
 
-/// Frees the lists of a thread that ends. Fibers that are still suspended then are leaked.
+/// Frees the lists of a thread that is exiting. Fibers that are still suspended at that point are leaked.
 pub(super) fn free() {
     drop(with_fibers(std::mem::take));
 }
@@ -49,12 +49,12 @@ pub(super) fn free() {
 /// The fibers of one host.
 pub(super) struct Aside {
     runtime: u64,
-    /// The number of fibers that have begun and not ended.
+    /// Number of fibers that have begun and not ended.
     count: Cell<usize>,
     woken: Arc<Woken>,
     spare: RefCell<Vec<Stack>>,
     stack_bytes: usize,
-    /// The place of the fiber that was last resumed without being woken.
+    /// Index of the last fiber that was resumed without having been woken.
     last: Cell<usize>,
 }
 
@@ -64,41 +64,41 @@ struct Left {
     fiber: Fiber,
     frames: Frames,
     exposed: ExposedApart,
-    /// The isolated waits that its thread was in when it began.
+    /// Number of nested isolated waits that the thread was in when the fiber began.
     isolation_level: usize,
     /// The host's state for the fiber's stack.
     own: Own,
     waker: Waker,
 }
 
-/// The host's state for the stack that currently runs: each stack has its own.
+/// A host's state for the stack that is currently running. Each stack has its own copy.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Own {
-    /// The address down to which tasks may use the stack on top of each other.
+    /// Lowest address down to which tasks may use the stack on top of each other.
     pub(super) floor: usize,
-    /// The same while there is no memory for further stacks.
+    /// The corresponding limit while there is no memory for further stacks.
     pub(super) last_floor: usize,
     /// Whether the stack can be suspended.
     pub(super) on_fiber: bool,
-    /// How long bodies on it have waited, in total.
+    /// Total time that bodies on the stack have waited, in nanoseconds.
     pub(super) waited_ns: u64,
 }
 
-/// The fibers that were woken.
+/// The woken fibers of one host.
 #[derive(Default)]
 struct Woken {
     any: AtomicBool,
     places: Mutex<Vec<usize>>,
 }
 
-/// Wakes one fiber, and the thread that it lives on.
+/// Wakes one fiber and the thread that owns it.
 struct FiberWaker {
     place: usize,
     woken: Arc<Woken>,
     thread: Arc<Parker>,
 }
 
-/// Calls `code` with the fibers of this thread. `code` must not call code of the user.
+/// Calls `code` with the fibers of this thread. `code` must not call user code.
 fn with_fibers<R>(code: impl FnOnce(&mut Fibers) -> R) -> R {
     FIBERS.with(|fibers| code(&mut fibers.borrow_mut()))
 }
@@ -116,7 +116,7 @@ impl Wake for FiberWaker {
 }
 
 impl Aside {
-    /// Creates an empty set of fibers, each of which will have a stack of `stack_bytes`.
+    /// Creates an empty set of fibers. Each fiber will have a stack of `stack_bytes` bytes.
     pub(super) fn new(runtime: u64, stack_bytes: usize) -> Self {
         Self {
             runtime,
@@ -128,32 +128,33 @@ impl Aside {
         }
     }
 
-    /// Whether some have begun and not ended.
+    /// Returns whether any fiber has begun and not ended.
     #[inline]
     pub(super) fn has_any(&self) -> bool {
         self.count.get() > 0
     }
 
-    /// Whether one was woken.
+    /// Returns whether any fiber was woken.
     #[inline]
     pub(super) fn has_woken(&self) -> bool {
         self.has_any() && self.woken.any.load(Ordering::SeqCst)
     }
 
-    /// The size in bytes of each stack.
+    /// Returns the size of each stack in bytes.
     pub(super) fn stack_bytes(&self) -> usize {
         self.stack_bytes
     }
 
-    /// Returns a stack for one more fiber: a spare one, or, if the system `is_asked` and has the addresses, a new one.
+    /// Returns a stack for one more fiber. This is a spare stack, or, if `is_asked`, a new one from the system,
+    /// provided that the system has enough addresses.
     pub(super) fn stack(&self, is_asked: bool) -> Option<Stack> {
         let spare = self.spare.borrow_mut().pop();
         spare.or_else(|| if is_asked { Stack::new(self.stack_bytes).ok() } else { None })
     }
 
-    /// Begins `code` on this stack, and returns when it has ended or is suspended. `own` is the host's state for the
-    /// current stack, and `exposed` is the part of it that other threads see. `isolation_level` is the number of
-    /// isolated waits that the thread is in.
+    /// Begins `code` on this stack. Returns when `code` has ended or is suspended. `own` is the host's state for the
+    /// current stack, and `exposed` is the part of the state that other threads see. `isolation_level` is the number
+    /// of isolated waits that the thread is in.
     pub(super) fn begin(
         &self,
         stack: Stack,
@@ -182,8 +183,8 @@ impl Aside {
         self.go_on(place, left, own, exposed);
     }
 
-    /// Resumes the woken fibers, or `all`, if they began in the innermost isolated wait, which has this level. Returns
-    /// whether there were any.
+    /// Resumes the woken fibers, or `all` fibers, provided they began in the innermost isolated wait, whose level is
+    /// `isolation_level`. Returns whether there were any such fibers.
     pub(super) fn resume_woken(
         &self,
         isolation_level: usize,
@@ -217,8 +218,8 @@ impl Aside {
         any
     }
 
-    /// Resumes the next fiber of those begun in the innermost isolated wait, which has this level, even if it is not
-    /// woken. Returns whether there was one.
+    /// Resumes the next fiber that began in the innermost isolated wait, whose level is `isolation_level`, even if the
+    /// fiber was not woken. Returns whether there was such a fiber.
     pub(super) fn resume_next(&self, isolation_level: usize, own: &Cell<Own>, exposed: &ExposedTask) -> bool {
         let suits = |left: &mut Left| left.runtime == self.runtime && left.isolation_level >= isolation_level;
         let next = with_fibers(|fibers| {

@@ -1,22 +1,23 @@
-//! Fork-join inside a body: a body makes two calls, and while its own thread runs the first, another unit's thread may
-//! run the second.
+//! Fork-join inside a body: the body makes two calls, and while its own thread runs the first call, another unit's
+//! thread may run the second.
 //!
-//! A thread that forks pushes the second call onto its own deque, runs the first, and usually takes the second back.
-//! Threads without a task steal the oldest call from the others' deques, which is the largest if calls fork again. So a
-//! fork costs about twenty nanoseconds while all units are busy. (Blumofe & Leiserson, "Scheduling Multithreaded
-//! Computations by Work Stealing", 1999; the lazy scheme with a deque is Cilk-5's.)
+//! A thread that forks pushes the second call onto its own deque, runs the first call, and usually takes the second
+//! call back. Threads without a task steal the oldest call from the deques of other threads. If calls fork
+//! recursively, the oldest call is the largest. So a fork costs about twenty nanoseconds while all units are busy.
+//! (Blumofe & Leiserson, "Scheduling Multithreaded Computations by Work Stealing", 1999; the lazy scheme with a deque
+//! is Cilk-5's.)
 //!
-//! A forking body is still one task: placement, dependences and statistics see none of this. A call is a part of its
-//! body wherever it runs, and must not wait for tasks. So a thread that runs another body's call returns from it, and a
-//! thread whose call was stolen waits for a call that is running. Meanwhile it runs calls of other threads, and nothing
-//! else.
+//! A forking body is still a single task: placement, dependences and statistics see nothing of its forks. A call is a
+//! part of its body wherever it runs, and must not wait for tasks. So a thread that runs another body's call always
+//! returns from the call, and a thread whose call was stolen waits only for a call that is running. Meanwhile it runs
+//! nothing but calls of other threads.
 //!
 //! Invariants:
-//! 1. An offer in a thread's own deque belongs to a fork that is under way on that thread, on this stack or on a
-//!    separate one.
+//! 1. An offer in a thread's own deque belongs to a fork that is under way on that thread, either on the current stack
+//!    or on a separate stack.
 //! 2. A fork neither returns nor unwinds before its second call has ended or was taken back.
 //!
-//! Threads of units with several cores use their own pool; they neither fork here nor help.
+//! Threads of units with several cores use their own pool, so they neither fork nor help here.
 
 use super::host::Host;
 use super::run::Lookout;
@@ -29,28 +30,28 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One thread's part in all forks.
+/// One thread's part in the forks of all threads.
 pub(super) struct Forks {
     own: Worker<Offer<Context>>,
     slot: usize,
     shared: Arc<Shared>,
 }
 
-/// The state of forks that all threads share.
+/// State of forks that all threads share.
 struct Shared {
     stealers: Vec<Stealer<Offer<Context>>>,
-    /// Threads that wait for one of their calls, and may run calls of other threads meanwhile.
+    /// Threads that wait for one of their stolen calls, and may run calls of other threads meanwhile.
     waiting: Sleep,
-    /// Whether the threads of each unit help other threads.
+    /// For each unit, whether its threads help other threads.
     helping: Vec<bool>,
-    /// How many of the helping threads sleep in `idle`.
+    /// Number of helping threads that are asleep in `idle`.
     helpers_asleep: AtomicUsize,
-    /// The sleeping threads that may run tasks.
+    /// Sleeping threads that may run tasks.
     idle: Arc<Sleep>,
 }
 
 impl Forks {
-    /// Creates the parts of a machine's threads: one for each unit, and one for a guest.
+    /// Creates the parts for the threads of a machine: one for each unit, and one for a guest.
     pub(super) fn of_machine(machine: &Machine, idle: &Arc<Sleep>) -> Vec<Self> {
         let deques: Vec<_> = (0..machine.num_units() + 1).map(|_| Worker::new_lifo()).collect();
         let shared = Arc::new(Shared {
@@ -63,7 +64,7 @@ impl Forks {
         deques.into_iter().enumerate().map(|(slot, own)| Self { own, slot, shared: shared.clone() }).collect()
     }
 
-    /// Whether any thread offers a call.
+    /// Returns whether any thread offers a call.
     fn in_sight(&self) -> bool {
         self.shared.stealers.iter().any(|stealer| !stealer.is_empty())
     }
@@ -84,7 +85,7 @@ impl Forks {
 }
 
 impl Host {
-    /// Runs a call that another thread offers, if there is one and this thread may run it.
+    /// Runs a call that another thread offers, if there is such a call and this thread may run it.
     pub(super) fn help_fork(&self) -> bool {
         let offer = if self.helps_forks() { self.queue.forks.steal() } else { None };
         let found = offer.is_some();
@@ -95,14 +96,14 @@ impl Host {
         found
     }
 
-    /// Aborts in a child of `fork`, in which no other thread makes or awaits calls.
+    /// Aborts if this process is a forked child, because no other thread makes or awaits calls there.
     fn expect_own_process(&self) {
         if self.threads.upgrade().is_some_and(|threads| threads.is_in_child()) {
             end_child("continue a call of `Context::join`");
         }
     }
 
-    /// Whether [`help_fork`](Self::help_fork) would find a call.
+    /// Returns whether [`help_fork`](Self::help_fork) would find a call.
     pub(super) fn sees_forks(&self) -> bool {
         self.helps_forks() && self.queue.forks.in_sight()
     }
@@ -111,7 +112,7 @@ impl Host {
         self.queue.forks.shared.helping[self.unit]
     }
 
-    /// Calls `sleep`, in which this thread sleeps until there is something to do.
+    /// Calls `sleep`, during which this thread sleeps until there is something to do.
     pub(super) fn asleep(&self, sleep: impl FnOnce()) {
         let helper = self.helps_forks().then_some(&self.queue.forks.shared.helpers_asleep);
         helper.into_iter().for_each(|asleep| _ = asleep.fetch_add(1, Ordering::Relaxed));
@@ -119,7 +120,7 @@ impl Host {
         helper.into_iter().for_each(|asleep| _ = asleep.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// Runs calls of other threads until that end is reached, towards which another thread is working.
+    /// Runs calls of other threads until another thread has reached `end`.
     #[cold]
     fn await_stolen(&self, end: &End) {
         let Shared { waiting, .. } = &*self.queue.forks.shared;
@@ -142,8 +143,8 @@ impl Host {
 }
 
 impl Market<Context> for Host {
-    /// Wakes a thread for the offer. A thread that falls asleep at the same moment may miss it: then this thread makes
-    /// the call, as it would anyway.
+    /// Wakes a thread for the offer. A thread that falls asleep at the same moment may miss the offer; then this
+    /// thread makes the call itself, as it would anyway.
     #[inline]
     fn offer(&self, offer: Offer<Context>) {
         let Forks { own, shared, .. } = &self.queue.forks;
@@ -160,7 +161,7 @@ impl Market<Context> for Host {
         self.queue.forks.own.pop()
     }
 
-    /// Runs an offer of a fork on a separate stack, or further down this one, earlier than its turn.
+    /// Runs an offered call of a fork before its turn. The fork is on a separate stack or further down this stack.
     fn run(&self, offer: Offer<Context>) {
         offer.run(&self.context);
     }
@@ -170,7 +171,7 @@ impl Market<Context> for Host {
     }
 }
 
-/// Makes both calls; see [`Context::join`].
+/// Runs both calls; see [`Context::join`].
 #[inline]
 pub(crate) fn join<A: Send, B: Send>(
     context: &Context,

@@ -1,6 +1,7 @@
-//! A thread's part in a runtime: the unit it hosts, its queue, and the checks that it performs from time to time.
+//! A thread's part in a runtime: the unit that the thread hosts, its queue, and the checks that it performs
+//! periodically.
 //!
-//! A thread may have a part in several runtimes. [`super::run`] and [`super::execute`] contain the work of hosts.
+//! A thread may have a part in several runtimes. The work of hosts is in [`super::run`] and [`super::execute`].
 
 use super::crowded::Crowd;
 use super::fibers::{Aside, Own};
@@ -19,8 +20,8 @@ use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-/// The number of tasks after which a host runs one that has been ready for long, so that none waits for a chain of
-/// others to end.
+/// A host runs one long-ready task each time this many other tasks have run, so that no task has to wait for a long
+/// chain of other tasks to end.
 pub(super) const OLDEST_AFTER: u32 = 32;
 
 /// One thread's part in a runtime.
@@ -28,50 +29,50 @@ pub(super) struct Host {
     runtime: u64,
     pub(super) unit: usize,
     pub(super) queue: OwnQueue,
-    /// The number of tasks run since the last one that had been ready for long.
+    /// Number of tasks run since the last long-ready task.
     pub(super) in_row: Cell<u32>,
-    /// The maximum of `in_row`.
+    /// Maximum value of `in_row`.
     pub(super) oldest_after: Cell<u32>,
     pub(super) context: Context,
     /// The unit's devices.
     pub(super) devices: Vec<DeviceId>,
-    /// The number of launches since the last check for ends on the devices.
+    /// Number of launches since the last check for completions on the devices.
     pub(super) unwatched: Cell<u32>,
-    /// The runtime's pool, for a unit with several cores whose thread is not itself in the pool.
+    /// The runtime's pool, for a unit with several cores whose host thread is not itself in the pool.
     pool: Weak<rayon::ThreadPool>,
     has_pool: bool,
-    /// Bodies that have begun while others waited below.
+    /// Bodies on separate stacks, which were begun while other bodies waited.
     pub(super) aside: Aside,
-    /// The state of the stack that currently runs.
+    /// State of the stack that is currently running.
     pub(super) own: Cell<Own>,
-    /// The host's knowledge of a shortage of stacks.
+    /// What the host knows about a shortage of stacks.
     pub(super) crowd: Crowd,
     /// The innermost wait in which the thread runs only descendants of one body.
     pub(super) isolation: RefCell<Option<Isolation>>,
-    /// The driver that this host belongs to, while it exists.
+    /// The driver that this host belongs to. The host does not keep it alive.
     pub(super) threads: Weak<Threads>,
-    /// The number of submissions until the next check of the window.
+    /// Number of submissions until the next check of the window.
     pub(super) until_look: Cell<u32>,
-    /// The number of finished tasks until the next check whether other threads' waits are over, and the value of
+    /// Number of finished tasks until the next check whether the waits of other threads are over, and the value of
     /// `Waiters::attention` that this host saw last.
     pub(super) until_told: Cell<u64>,
     pub(super) attention: Cell<u64>,
 }
 
 thread_local! {
-    /// The runtimes in which this thread hosts a unit; usually one.
+    /// The runtimes in which this thread hosts a unit; usually only one.
     static HOSTS: RefCell<Vec<Rc<Host>>> = const { RefCell::new(Vec::new()) };
-    /// The hosts that this thread replaces as a guest.
+    /// The hosts for which this thread stands in as a guest.
     static GUEST_OF: Scope<Host, ()> = const { Scope::new() };
     static ENDS_BODIES: EndsBodies = const { EndsBodies };
 }
 
-/// Runs the bodies that a thread has left suspended to their ends, before the thread ends.
+/// Before the thread exits, runs the bodies that it has left suspended to completion.
 struct EndsBodies;
 
 impl Drop for EndsBodies {
     fn drop(&mut self) {
-        // When the main thread ends, the process ends, and pending tasks are lost.
+        // When the main thread exits, the process exits, so pending tasks are lost.
         if std::thread::current().name() != Some("main") {
             let hosts = HOSTS.try_with(|hosts| hosts.borrow().clone()).unwrap_or_default();
             for host in hosts.iter().filter(|host| host.aside.has_any()) {
@@ -131,7 +132,7 @@ impl Host {
         }
     }
 
-    /// Makes this thread the host. Also drops what is left of runtimes that ended on other threads.
+    /// Makes this thread the host. Also drops the remains of runtimes that ended on other threads.
     pub(super) fn enter(self: Rc<Self>) {
         let ended = HOSTS.with(|hosts| {
             let mut hosts = hosts.borrow_mut();
@@ -141,12 +142,12 @@ impl Host {
         drop(ended);
     }
 
-    /// Ends this thread's part in that runtime.
+    /// Ends this thread's part in the given runtime.
     pub(super) fn leave(runtime: u64) {
         let _ = HOSTS.try_with(|hosts| hosts.borrow_mut().retain(|host| host.runtime != runtime));
     }
 
-    /// Calls `f` with this thread's part in that runtime, if it has one.
+    /// Calls `f` with this thread's part in the given runtime, if it has one.
     #[inline]
     pub(super) fn with<R>(runtime: u64, f: impl FnOnce(Option<&Host>) -> R) -> R {
         let host = HOSTS.try_with(|hosts| hosts.borrow().iter().find(|host| host.runtime == runtime).cloned());
@@ -169,18 +170,18 @@ impl Host {
         called.unwrap_or_else(|| f.take().expect("`f` is called once")(None))
     }
 
-    /// Calls `f` as a guest that replaces this host.
+    /// Calls `f` as a guest that stands in for this host.
     pub(super) fn as_guest<R>(&self, f: impl FnOnce() -> R) -> R {
         Scope::enter(&GUEST_OF, (self.runtime, false), Some(self), f)
     }
 
-    /// The slot in which other threads see what it runs, and in which it counts finished tasks.
+    /// Returns the slot in which other threads see what this host runs, and in which it counts finished tasks.
     #[inline]
     pub(super) fn slot(&self) -> usize {
         self.queue.slot
     }
 
-    /// Runs `body` as this unit, with its cores.
+    /// Runs `body` as this unit, with the unit's cores.
     #[inline(always)] // on the path of every task
     pub(super) fn inside<R: Send>(&self, body: impl FnOnce() -> R + Send) -> R {
         if self.has_pool { self.inside_pool(body) } else { body() }
@@ -195,14 +196,14 @@ impl Host {
     }
 }
 
-/// Runs `body` in the pool. This thread does nothing else meanwhile, even if it is a worker of another pool.
+/// Runs `body` in the pool. Meanwhile this thread does nothing else, even if it is a worker of another pool.
 #[cold]
 fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_none() {
         return pool.install(body);
     }
-    // A worker that waits for another pool runs jobs of its pool. These may wait for the runtime, and so keep the
-    // runtime's host from returning. So a new thread, which belongs to no pool, waits instead.
+    // While a pool's worker waits for another pool, it runs jobs of its own pool. Such jobs may wait for the runtime
+    // and thereby keep the runtime's host from returning. So a new thread, which belongs to no pool, waits instead.
     let body = Mutex::new(Some(body));
     let run = || {
         let body = body.lock().take();
@@ -215,6 +216,6 @@ fn install<R: Send>(pool: &rayon::ThreadPool, body: impl FnOnce() -> R + Send) -
     });
     match ran {
         Ok(ran) => ran.unwrap_or_else(|panic| resume_unwind(panic)),
-        Err(_) => pool.install(run), // without such a thread it may wait forever, but need not
+        Err(_) => pool.install(run), // without the extra thread, this may deadlock, but need not
     }
 }

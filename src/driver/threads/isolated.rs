@@ -1,13 +1,15 @@
 //! Bodies that hold a lock while they wait for their children ([`crate::Context::wait_isolated`]).
 //!
 //! If the thread ran other tasks meanwhile, one of them might need the same lock, which the thread itself holds. So
-//! in such a wait the thread runs only descendants of the body, and tasks of the runtime's own. Other threads may be
-//! blocked on the lock, with descendants in their queues. So this thread takes descendants out of all queues,
-//! including those of a policy (`engine/placement/queue.rs`), and does not rely on being notified of them.
+//! during such a wait the thread runs only descendants of the body and the runtime's internal tasks. Other threads may
+//! be blocked on the lock while they have descendants in their queues. So this thread takes descendants out of all
+//! queues, including the queues of a policy (`engine/placement/queue.rs`), and does not rely on being notified of
+//! them.
 //!
 //! Invariants:
-//! 1. Isolated waits of a thread are nested: a body in one keeps the thread until it is over, even on a fiber.
-//! 2. Fibers that were begun before the innermost isolated wait stay suspended during the wait.
+//! 1. Isolated waits of a thread are nested: a body in an isolated wait occupies the thread until the wait is over,
+//!    even if the body is on a fiber.
+//! 2. Fibers that began before the innermost isolated wait stay suspended during the wait.
 
 use super::host::Host;
 use super::state::Threads;
@@ -19,7 +21,8 @@ use crate::engine::Launch;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a thread sleeps before it checks other threads' queues again: longer each time that it finds nothing.
+/// Minimum time that a thread sleeps before it checks the queues of other threads again. The time grows with each
+/// unsuccessful check.
 const SHORTEST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(5);
 
@@ -28,13 +31,13 @@ const LONGEST_NAP: Duration = Duration::from_millis(5);
 pub(super) struct Isolation {
     /// The domain of the waiting body.
     domain: Arc<Domain>,
-    /// The number of isolated waits on the thread.
+    /// Number of nested isolated waits on the thread, including this one.
     level: usize,
     nap: Duration,
 }
 
 impl Host {
-    /// The number of isolated waits that the thread is in.
+    /// Returns the number of nested isolated waits that the thread is in.
     pub(super) fn isolation_level(&self) -> usize {
         self.isolation.borrow().as_ref().map_or(0, |isolation| isolation.level)
     }
@@ -44,7 +47,7 @@ impl Host {
         self.isolation.borrow().is_some()
     }
 
-    /// Calls `wait`, in which the thread runs only descendants of this domain's task, on top of this stack.
+    /// Calls `wait`, during which the thread runs only descendants of this domain's task, on top of this stack.
     pub(super) fn isolated<R>(&self, domain: &Arc<Domain>, wait: impl FnOnce() -> R) -> R {
         struct Back<'a>(&'a Host, Option<Isolation>, super::fibers::Own);
         impl Drop for Back<'_> {
@@ -60,7 +63,7 @@ impl Host {
         wait()
     }
 
-    /// Whether the thread may run a task now.
+    /// Returns whether the thread may run a task now.
     pub(super) fn allows(&self, task: &OwnedTask) -> bool {
         match &*self.isolation.borrow() {
             None => true,
@@ -71,7 +74,7 @@ impl Host {
 }
 
 impl Threads {
-    /// Returns work for a thread in an isolated wait, from whichever queue.
+    /// Returns work from any queue, for a thread in an isolated wait.
     #[cold]
     pub(super) fn next_isolated(&self, host: &Host) -> Option<Work> {
         let found = match self.on_fast_path() {
@@ -84,12 +87,12 @@ impl Threads {
         found
     }
 
-    /// Returns a task that any unit may run and that is `wanted`, from whichever queue.
+    /// Returns a `wanted` task that any unit may run, from any queue.
     pub(super) fn find_anywhere(&self, host: &Host, wanted: impl Fn(&OwnedTask) -> bool) -> Option<OwnedTask> {
         let mut moved = 0;
         let found = self.ready.find(&host.queue, wanted, &mut moved);
         if moved > 0 {
-            self.shared.idle.wake(moved); // for the threads that may run them
+            self.shared.idle.wake(moved); // wakes threads that may run the moved tasks
         }
         found
     }
@@ -100,14 +103,14 @@ impl Threads {
         let of_others = || (0..self.shared.machine.num_units()).find_map(|unit| self.ready.find_launch(unit, at_home));
         let found = self.ready.find_launch(host.unit, allows).or_else(of_others);
         found.or_else(|| {
-            // Only the user's tasks are claimed: requests of the runtime's own run where they were made.
+            // Only user tasks are claimed, because the runtime's internal requests run where they were made.
             let claimed = |task: &OwnedTask| !task.shared().internal && host.allows(task);
             self.react(|out| self.shared.engine.claim(host.unit, &claimed, out));
             self.ready.find_launch(host.unit, allows)
         })
     }
 
-    /// Sleeps until it is time to check again, or until notified that the wait may be over.
+    /// Sleeps until it is time to check again, or until a notification that the wait may be over.
     pub(super) fn sleep_isolated(&self, host: &Host, left: impl Fn() -> u64) {
         let nap = host.isolation.borrow_mut().as_mut().map(|isolation| {
             let nap = isolation.nap;

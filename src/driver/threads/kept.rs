@@ -1,23 +1,24 @@
-//! Waits of bodies that keep their unit while they wait for another runtime, and detection of runtimes that wait for
-//! each other in this way with all of their units.
+//! Waits of bodies that keep their units while they wait for another runtime. Also detects deadlocks in which runtimes
+//! wait for each other in this way with all of their units.
 //!
-//! A waiting body on a CPU unit is suspended ([`super::foreign_wait`]). A body on a device, a destructor, or a body in
-//! the pool of a thread of the user's keeps its unit. If each unit of some runtimes is kept by a wait for another one
-//! of these runtimes, nothing that they wait for can run. All such waits of the process are in one table, so that one
-//! of them can be refused: of those that can be refused, the one that began last. As long as one unit is free to run
-//! tasks, no wait is refused.
+//! A waiting body on a CPU unit is suspended ([`super::foreign_wait`]). By contrast, a body on a device, a destructor,
+//! or a body in the pool of a user's thread keeps its unit. If every unit of some runtimes is kept by a wait for
+//! another runtime of the same set, nothing that these runtimes wait for can run. All such waits of the process are in
+//! one table, so that one of them can be refused: among the waits that can be refused, the one that began last. As
+//! long as any of the units is free to run tasks, no wait is refused.
 //!
-//! A wait in the table may be over although its thread has not seen that yet. So the thread that finds a stuck group
-//! wakes the others, each checks whether it still has to wait, and the last of them refuses one. A unit that is kept
-//! runs nothing meanwhile, so a condition that did not hold at such a check does not hold later. Activities that
-//! proceed without a unit prevent waits from being refused: detached tasks, and copies by a separate thread.
+//! A wait in the table may be over although its thread has not noticed that yet. So the thread that finds a stuck
+//! group wakes the other threads, each of them checks whether it still has to wait, and the last of them refuses a
+//! wait. A kept unit runs nothing meanwhile, so a condition that did not hold at such a check cannot hold later.
+//! Activities that proceed without a unit, namely detached tasks and copies by a separate thread, prevent waits from
+//! being refused.
 //!
 //! Invariants:
-//! 1. An entry is in the table exactly while its thread is in the wait and keeps the unit. The thread removes it under
-//!    the lock, even when it unwinds.
-//! 2. Waits with a time limit end by themselves, and have no entry.
-//! 3. The lock is held only by threads that [`share`] the state of the process, so it is free at a fork. No user code
-//!    is called under it.
+//! 1. A wait has an entry in the table exactly while its thread is in the wait and keeps the unit. The thread removes
+//!    the entry under the lock, even when it unwinds.
+//! 2. Waits with a time limit end by themselves, so they have no entry.
+//! 3. Only threads that [`share`] the process state hold the lock, so the lock is free at a fork. No user code is
+//!    called while the lock is held.
 
 use super::host::Host;
 use super::state::Threads;
@@ -31,7 +32,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// When to check again a group that is stuck except for something that proceeds without a unit.
+/// Interval for checking a group again that is stuck except for something that proceeds without a unit.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 static TABLE: Mutex<Table> = Mutex::new(Table { waits: Vec::new(), begun: 0 });
@@ -43,19 +44,19 @@ struct Table {
 
 /// A wait that keeps a unit.
 struct Wait {
-    /// Numbers in the order in which the waits began.
+    /// ID of the wait; IDs increase in the order in which the waits began.
     id: u64,
-    /// The runtime of the unit.
+    /// The runtime that owns the kept unit.
     keeper: Weak<Threads>,
     of: u64,
     unit: usize,
     awaited: u64,
     parker: Arc<Parker>,
-    /// The task whose code waits and where it was submitted, if the wait can be refused.
+    /// Name and submission site of the task whose code waits; `None` if the wait cannot be refused.
     task: Option<(String, &'static Location<'static>)>,
-    /// Whether the thread runs the tasks of the awaited runtime's first unit meanwhile.
+    /// Whether the thread meanwhile runs tasks for the awaited runtime's first unit.
     hosts: bool,
-    /// The number of waits that had begun when the thread last saw that it has to wait.
+    /// Number of waits that had begun when the thread last saw that it still has to wait.
     seen: u64,
     refused: Option<String>,
 }
@@ -63,19 +64,19 @@ struct Wait {
 /// A thread's entry in the table, if its wait has one.
 pub(super) struct Kept(Option<u64>);
 
-/// What happens to a wait.
+/// What a waiting thread does next.
 pub(super) enum Outlook {
-    /// The thread sleeps, at most for this time.
+    /// The thread sleeps, for at most this time if given.
     Sleeps(Option<Duration>),
     Refused(Circle),
 }
 
 thread_local! {
-    /// The runtime to whose first unit's pool this thread belongs, if a thread of the user's hosts that unit.
+    /// The runtime to whose first unit's pool this thread belongs; set only if a user's thread hosts that unit.
     static POOL_OF: OnceCell<Weak<Threads>> = const { OnceCell::new() };
 }
 
-/// Notes that this thread runs bodies for a thread of the user's that hosts the first unit.
+/// Notes that this thread runs bodies for a user's thread that hosts the first unit.
 pub(super) fn join_pool(threads: Weak<Threads>) {
     let _ = POOL_OF.try_with(|pool| pool.set(threads));
 }
@@ -96,7 +97,7 @@ fn kept_here(awaited: u64) -> Option<(Arc<Threads>, usize)> {
 }
 
 impl Kept {
-    /// Begins a wait for this runtime on the thread, which sleeps on `parker`.
+    /// Begins a wait for the runtime `awaited` on this thread, which sleeps on `parker`.
     pub(super) fn begin(awaited: &Threads, parker: &Arc<Parker>, ends_by_itself: bool, can_be_refused: bool) -> Self {
         let kept = if ends_by_itself { None } else { kept_here(awaited.shared.id) };
         Self(kept.map(|(keeper, unit)| {
@@ -116,7 +117,7 @@ impl Kept {
         }))
     }
 
-    /// Calls `run`, in which the thread runs the tasks of the awaited runtime's first unit.
+    /// Calls `run`, during which the thread runs tasks for the awaited runtime's first unit.
     pub(super) fn hosting(&self, run: impl FnOnce()) {
         let hosts = |hosts| {
             self.0
@@ -128,7 +129,7 @@ impl Kept {
         hosts(false);
     }
 
-    /// Determines what happens to the wait before its thread sleeps, while something is `left` to wait for.
+    /// Determines what the thread does next while something is `left` to wait for. Called before the thread sleeps.
     pub(super) fn look(&self, left: impl Fn() -> u64) -> Outlook {
         let Some(id) = self.0 else { return Outlook::Sleeps(None) };
         with_table(|table| table.look(id, left))
@@ -172,14 +173,16 @@ impl Table {
         })
     }
 
-    /// Returns the waits that keep the units of this runtime and of all runtimes that these wait for, if there is one
-    /// for each unit; and whether anything in these runtimes proceeds without a unit.
+    /// Searches for a stuck group: all units of this runtime, and of all runtimes that it waits for directly or
+    /// indirectly, are kept by waits. Returns these waits, and whether anything in these runtimes proceeds without a
+    /// unit; `None` if any unit is free.
     fn stuck(&self, awaited: u64) -> Option<(Vec<usize>, bool)> {
         let (mut runtimes, mut group, mut moves, mut next) = (vec![awaited], vec![], false, 0);
         while let Some(runtime) = runtimes.get(next).copied() {
             next += 1;
             let own = || self.waits.iter().enumerate().filter(|(_, wait)| wait.of == runtime);
-            // The runtime does not end meanwhile: one of its bodies is in a wait that the lock keeps in the table.
+            // The runtime cannot end meanwhile: one of its bodies is in a wait, and the lock keeps that wait in the
+            // table.
             let threads = own().next()?.1.keeper.upgrade()?;
             let mut units = 0..threads.shared.machine.num_units();
             if !units.all(|unit| own().any(|(_, wait)| wait.unit == unit)) {
@@ -196,11 +199,12 @@ impl Table {
         Some((group, moves))
     }
 
-    /// Refuses a wait of a stuck group, the last that can be refused, once all threads have seen that they have to
-    /// wait; otherwise wakes the threads that have not.
+    /// Refuses the latest refusable wait of a stuck group, once all threads of the group have seen that they still
+    /// have to wait. Until then, wakes the threads that have not seen it.
     fn settle(&mut self, group: &[usize]) {
         let last = group.iter().map(|n| self.waits[*n].id).max().unwrap_or(0);
-        // A thread that hosts for another runtime returns only after the body that keeps that runtime's unit.
+        // A thread that hosts for another runtime does not return before the body that keeps that runtime's unit, so
+        // it is not awaited here.
         let unseen: Vec<_> =
             group.iter().filter(|n| self.waits[**n].seen < last && !self.waits[**n].hosts).copied().collect();
         if !unseen.is_empty() {
@@ -233,7 +237,7 @@ impl Table {
 }
 
 impl Threads {
-    /// Whether something may proceed although each unit is kept.
+    /// Returns whether anything may proceed although each unit is kept.
     fn moves_without_units(&self) -> bool {
         let copies = self.devices.as_ref().is_some_and(|devices| devices.is_copying());
         let hosts_unseated = self.hosts_unseated.load(Ordering::SeqCst);

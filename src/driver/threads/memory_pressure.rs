@@ -1,9 +1,9 @@
-//! Room for memory that a body requests while it is enqueued: scratch memory that the device refuses at first, or
-//! kernels whose buffers get their memory only now, as OpenCL's may.
+//! Room for memory that a body requests while it is being enqueued. This is scratch memory that the device refuses at
+//! first, or memory of kernel buffers that is allocated only at this point, as OpenCL may do.
 //!
-//! The body cannot be called again, so its thread waits here: idle replicas leave the device, and tasks in flight there
-//! end. Tasks that this thread would enqueue next cannot end before the body does; they give their memory back and are
-//! placed again. No task is run or enqueued here.
+//! The body cannot be called again, so its thread waits here while idle replicas are evicted from the device and tasks
+//! in flight on the device end. Tasks that this thread would enqueue next cannot end before the body does, so they
+//! release their memory and are placed again. This module neither runs nor enqueues tasks.
 
 use super::devices::Devices;
 use super::state::Threads;
@@ -16,10 +16,10 @@ use crate::kernel::{ArgumentValue, Enqueue, Graphs, Kept, KernelText, Limits, Ra
 use crate::machine::UnitKind;
 use std::time::Duration;
 
-/// How long to sleep between two checks. Copies that make room take longer.
+/// How long to sleep between two checks. Copies that make room take longer than this.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
 
-/// The device on which room is made, and the thread that makes it.
+/// The device on which room is made, and the thread that makes the room.
 pub(super) struct Room<'a> {
     pub(super) threads: &'a Threads,
     pub(super) unit: usize,
@@ -31,8 +31,8 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Makes idle replicas leave the device, which has refused `bytes`. Returns `Ok` if the device may be asked again,
-    /// otherwise the number of bytes in use there.
+    /// Evicts idle replicas from the device, which has refused `bytes` bytes. Returns `Ok` if the request may be
+    /// retried; otherwise returns the number of bytes in use on the device.
     fn make(&self, bytes: u64) -> Result<(), u64> {
         let Self { threads, devices, device, .. } = self;
         let engine = &threads.shared.engine;
@@ -42,7 +42,7 @@ impl Room<'_> {
             let Hope { more_to_come, in_use_bytes } = threads.react(|out| engine.make_room(device.space(), bytes, out));
             let in_flight = devices.queue(*device).has_tasks();
             let ended = threads.collect(self.all, self.slot, devices);
-            self.give_back_next(); // copies may have launched others
+            self.give_back_next(); // completed copies may have launched more tasks
             match () {
                 () if devices.released() != before => return Ok(()),
                 () if ended => {}
@@ -52,11 +52,11 @@ impl Room<'_> {
         }
     }
 
-    /// Returns the device's tasks that this thread would enqueue next; they get memory later.
+    /// Hands the device's tasks that this thread would enqueue next back to placement. They get memory later.
     fn give_back_next(&self) {
         let Self { threads, device, .. } = self;
         let launches: Vec<_> = std::iter::from_fn(|| threads.ready.pop_launch(self.unit)).collect();
-        // Put back in reverse, so that the first one is first in the inbox.
+        // The launches are put back in reverse order, so that the first launch is at the front of the inbox again.
         for launch in launches.into_iter().rev() {
             let there = launch.across.as_ref().is_some_and(|across| across.devices.contains(device));
             if there || launch.device == Some(*device) {
@@ -68,15 +68,15 @@ impl Room<'_> {
     }
 }
 
-/// A session that makes room.
+/// A session that makes room when the device refuses memory.
 pub(super) struct Roomy<'a> {
     pub(super) session: &'a mut dyn TaskSession,
     pub(super) room: &'a Room<'a>,
 }
 
 impl Roomy<'_> {
-    /// Repeats a request to the device while something could still leave it. When nothing is left, the device is asked
-    /// once more, because memory that it refused before may be available by then.
+    /// Repeats a request to the device for as long as something could still free memory there. When nothing is left to
+    /// free, tries once more, because memory that the device refused before may be available by then.
     fn until_there_is_room<R>(
         &mut self,
         mut ask: impl FnMut(&mut dyn TaskSession) -> Result<R, DeviceError>,

@@ -1,16 +1,17 @@
-//! The real driver: threads that execute tasks, and the devices that they lead.
+//! The real driver: threads that execute tasks, and the devices that these threads manage.
 //!
-//! Each compute unit has a pinned thread that takes tasks from its queue and runs them ([`run`], [`execute`]);
-//! instead, the thread that built the runtime may host unit 0. While that thread is busy elsewhere, another waiting
-//! thread takes over the unit as a guest. Emulated devices run bodies on the thread that leads them and have another
-//! thread for their copies ([`devices`]); accelerators are issued tasks and polled ([`accelerators`]). A waiting
-//! thread either becomes one of these threads for a while, or sleeps until it is notified.
+//! Each compute unit has a pinned thread that takes tasks from its queue and runs them ([`run`], [`execute`]).
+//! Alternatively, the thread that built the runtime hosts unit 0. While that thread is busy elsewhere, another waiting
+//! thread takes over the unit as a guest. Emulated devices run bodies on the thread that manages them, and have
+//! another thread for their copies ([`devices`]). Accelerators are issued tasks and polled ([`accelerators`]). A
+//! waiting thread either acts as one of these threads for a while, or sleeps until it is notified.
 //!
-//! Files use those above them in this list: [`thief`], [`ready`], [`host`], [`hosting`], [`device_queue`], [`devices`],
-//! [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`], [`waiting`], [`foreign_wait`],
-//! [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and this one. The exceptions: a host refers back to the
-//! state that it is a part of; and [`waiting`] consists of three files that use each other, where [`isolated`] and
-//! [`crowded`] contain the special waits, and a host has a field for each.
+//! Each file uses only files that precede it in this list: [`thief`], [`ready`], [`host`], [`hosting`],
+//! [`device_queue`], [`devices`], [`fibers`], [`state`], [`accelerators`], [`detached`], [`execute`], [`run`],
+//! [`waiting`], [`foreign_wait`], [`kept`], [`throttle`], [`start`], [`batch`], [`replay`], [`queues`], and this file.
+//! There are two exceptions: a host refers back to the state that it is a part of, and [`waiting`] consists of three
+//! files that use each other. Of these, [`isolated`] and [`crowded`] contain the special waits, and a host has a field
+//! for each.
 
 mod accelerators;
 mod batch;
@@ -64,20 +65,20 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::time::Duration;
 
-/// The maximum length of one sleep in a wait with a time limit.
+/// Maximum duration of one sleep in a wait with a time limit.
 const LONGEST_NAP: Duration = Duration::from_secs(3600);
 
 impl Threads {
-    /// Returns the span of a body that has just ended.
+    /// Returns the time span of a body that has just ended.
     fn span(&self, elapsed_ns: u64) -> Span {
         Span { elapsed_ns, ended_ns: self.now().as_nanos() as u64 }
     }
 
-    /// Like [`Driver::advance`], but refuses a wait that `can_be_refused` if the units of runtimes that wait for each
-    /// other are all kept by such waits ([`kept`]).
+    /// Like [`Driver::advance`], but refuses a wait that `can_be_refused` if the runtimes that wait for each other
+    /// have all of their units kept by such waits ([`kept`]).
     ///
     /// # Errors
-    /// If the wait is refused: then something is left to wait for.
+    /// Fails if the wait is refused. In that case something is left to wait for.
     #[track_caller]
     pub(crate) fn advance_or_refuse(
         &self,
@@ -124,7 +125,7 @@ impl Threads {
                     kept.hosting(|| self.run_until(host, waiting.parker(), Some(&waiting), left, nap));
                     true
                 }
-                // Unit 0 has no thread of its own, and its host is absent: this thread replaces it.
+                // Unit 0 has no thread of its own, and its host is absent, so this thread stands in for the host.
                 (None, Some(guest)) => {
                     inside::enter(shared.id);
                     let left = || if self.is_seat_wanted() { 0 } else { left() };
@@ -157,7 +158,7 @@ impl Threads {
         drop(waiting);
         if seat.is_some() {
             Host::with(shared.id, |host| host.into_iter().for_each(|_| self.want_seat(false)));
-            shared.waiters.wake_all(); // the seat is free again: another waiter may take it
+            shared.waiters.wake_all(); // the seat is free again, so another waiter may take it
         }
         shared.rest();
         refused
@@ -231,7 +232,7 @@ impl Driver for Threads {
         let Crew { units, copies, pool, cores, entrances } = std::mem::take(&mut *self.crew.lock());
         self.shut_down();
         for thread in units {
-            let _ = thread.join(); // the cause of its death is known
+            let _ = thread.join(); // a panic of the thread was already reported
         }
         if let Some(devices) = &self.devices {
             devices.stop();

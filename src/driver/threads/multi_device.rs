@@ -1,12 +1,13 @@
-//! Tasks across the devices of their unit: one body, a session on each device, and an end when the last session has
+//! Tasks across the devices of their unit: a single body, one session per device, and an end when the last session has
 //! ended.
 //!
-//! The unit's hosting thread opens the sessions, calls the body once, and closes them. From then on each device has its
-//! part in flight independently. A part that fails makes the task fail immediately, so that nothing is placed on a
-//! device that is gone; but the task has ended only when all parts have, since the others continue to use its memory.
+//! The unit's hosting thread opens the sessions, calls the body once, and closes the sessions. From then on, each
+//! device has its part in flight independently. If a part fails, the task fails immediately, so that nothing more is
+//! placed on a lost device. But the task ends only when all of its parts have ended, because the other devices
+//! continue to use its memory.
 //!
-//! There is no order between the devices. A kernel on one of them may read another device's memory only in regions that
-//! the task does not write ([`Sessions::check_reach`]).
+//! There is no ordering between the devices. A kernel on one device may read another device's memory only in regions
+//! that the task does not write ([`Sessions::check_reach`]).
 
 use super::accelerators::{Refused, call_body};
 use super::devices::Devices;
@@ -29,26 +30,26 @@ use std::sync::Arc;
 pub(super) struct InParts(Mutex<State>);
 
 struct State {
-    /// Present until the task has ended.
+    /// The task; `None` once it has ended.
     task: Option<OwnedTask>,
-    /// The replica of each access.
+    /// The replica that each access uses.
     places: Arc<[ReplicaRef]>,
-    /// The number of devices on which it has not ended.
+    /// Number of devices on which the task has not ended yet.
     left: usize,
-    /// Whether a part has failed, and the engine was notified.
+    /// Whether a part has failed and the engine was notified of the failure.
     failed: bool,
-    /// The time on the device that took longest.
+    /// Time on the slowest device so far, in nanoseconds.
     elapsed_ns: Nanos,
 }
 
-/// The result of enqueueing a task.
+/// Result of enqueueing a task.
 enum Enqueued {
-    /// The task is in flight on these devices, which may be none. The device and the error are present if the task has
-    /// failed there.
+    /// The task is in flight on these devices, of which there may be none. If the task has failed, the second field
+    /// contains the device and the error.
     InFlight(Vec<DeviceId>, Option<(DeviceId, DeviceError)>),
-    /// There was no memory on a device; the body was not called.
+    /// A device had no memory for the task, and the body was not called.
     NoMemory(DeviceId, DeviceError),
-    /// The task has failed, and nothing of it is in flight; these devices were lost.
+    /// The task has failed, and no part of it is in flight. The listed devices were lost.
     Failed(FailureReason, Vec<DeviceId>),
 }
 
@@ -66,7 +67,7 @@ impl Enqueued {
 }
 
 impl InParts {
-    /// Calls `see` with the task, unless it has ended, under the lock.
+    /// Calls `see` with the task while the lock is held, unless the task has ended.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
         self.0.lock().task.iter().for_each(see);
     }
@@ -111,7 +112,7 @@ impl Threads {
         });
     }
 
-    /// Ends a device's part of a task, and the task with it if the part was the last.
+    /// Ends a device's part of a task. If that was the last part, ends the task as well.
     pub(super) fn part_ended(
         &self,
         parts: &InParts,
@@ -151,7 +152,7 @@ impl Threads {
         self.shared.end(task, outcome, Some(slot), out);
     }
 
-    /// Reports the failure of a device, and of the task with it.
+    /// Reports the failure of a device and the resulting failure of the task.
     fn part_failed(
         &self,
         task: &OwnedTask,
@@ -166,7 +167,7 @@ impl Threads {
     }
 }
 
-/// Opens a session on each device, calls the body with all of them, and closes them.
+/// Opens a session on each device, calls the body with all sessions, and closes them.
 fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut Launch, across: &Across) -> Enqueued {
     let Launch { task, places, .. } = launch;
     let sites = match devices.device_sites(task, places) {
@@ -177,7 +178,7 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     let parts = across.parts.iter().filter_map(number).collect();
     let (mut owners, mut access) = (FxHashMap::default(), 0);
     task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
-        // All devices reach unified memory; a region of it is identified by its own address.
+        // All devices can reach unified memory, so a region in it is identified by its own address.
         let is_everybodys = datum.is_unified() && (!mode.writes() || block.is_empty());
         let owner = places[access].space.device().and_then(|device| number(&device));
         if let Some(owner) = owner.filter(|_| !is_everybodys) {
@@ -204,15 +205,15 @@ fn enqueue(runtime: u64, rooms: Vec<Room<'_>>, devices: &Devices, launch: &mut L
     Enqueued::Failed(reason, lost)
 }
 
-/// The sessions of one task, one of which is current and receives what is enqueued.
+/// The sessions of one task. One of them is current and receives the enqueued work.
 struct Sessions<'a> {
-    /// The room of each session.
+    /// The room of each session, in session order.
     rooms: Vec<Room<'a>>,
     sessions: Vec<Box<dyn TaskSession + 'a>>,
-    /// The session of each part.
+    /// For each part, the index of its session.
     parts: Vec<usize>,
     current: usize,
-    /// For each memory handle, the session that the memory belongs to, and whether the task writes there.
+    /// For each memory handle, the session that owns the memory, and whether the task writes it.
     owners: FxHashMap<usize, (usize, bool)>,
 }
 
@@ -221,7 +222,7 @@ impl Sessions<'_> {
         Roomy { session: &mut *self.sessions[self.current], room: &self.rooms[self.current] }
     }
 
-    /// Closes all sessions, after the body has enqueued everything.
+    /// Closes all sessions after the body has enqueued all of its work.
     fn close(self, devices: &[DeviceId]) -> Enqueued {
         let (mut in_flight, mut failure) = (Vec::new(), None);
         for (session, device) in self.sessions.into_iter().zip(devices) {
@@ -239,7 +240,7 @@ impl Sessions<'_> {
         Enqueued::InFlight(in_flight, failure)
     }
 
-    /// Waits until all sessions have stopped, after the body has failed. Returns the devices that were lost.
+    /// After the body has failed, waits until all sessions have stopped. Returns the devices that were lost.
     fn abandon(self, devices: &[DeviceId]) -> Vec<DeviceId> {
         let sessions = self.sessions.into_iter().zip(devices);
         let lost = sessions.filter_map(|(session, device)| {
@@ -250,7 +251,7 @@ impl Sessions<'_> {
         lost.collect()
     }
 
-    /// Whether the current device reaches memory of another one.
+    /// Returns whether the current device can reach memory of another device.
     fn reaches(&mut self, base: usize, owner: usize) -> bool {
         let domain = |session: usize| {
             let Room { devices, device, .. } = &self.rooms[session];

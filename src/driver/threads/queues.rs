@@ -1,17 +1,17 @@
-//! The queues of the threads as a scan sees them that explains why tasks wait ([`crate::driver::reasons`]).
+//! The threads' queues, as seen by a scan that explains why tasks wait ([`crate::driver::reasons`]).
 //!
-//! Queues with a lock are looked into under the lock. The deques of the fast path have none: tasks are taken out as if
-//! they were stolen, looked at, and put into the queue that every thread checks. So explaining changes the order in
-//! which ready tasks run; it does so only if the chain cannot be found otherwise.
+//! Queues with a lock are inspected while their lock is held. The deques of the fast path have no lock, so their tasks
+//! are taken out as if they were stolen, inspected, and put into the queue that every thread checks. This changes the
+//! order in which ready tasks run, so an explanation does it only if the chain cannot be found otherwise.
 //!
-//! Nothing here runs a task.
+//! This module runs no tasks.
 
 use super::state::Threads;
 use crate::depend::OwnedTask;
 use crate::driver::reasons::{Queues, Spot};
 use crate::ids::UnitId;
 
-/// Tasks that were taken out of deques, and are put back when this is dropped.
+/// Tasks taken out of deques. They are put back when this value is dropped.
 struct TakenOut<'a> {
     threads: &'a Threads,
     tasks: Vec<OwnedTask>,

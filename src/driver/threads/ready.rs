@@ -1,11 +1,11 @@
-//! The queues in which ready tasks wait for a thread.
+//! Queues of ready tasks that wait for a thread.
 //!
-//! The fast path has two deques per hosting thread, from which other threads steal, and one queue for threads that host
-//! no unit. Tasks that became ready when a task ended, and tasks that bodies submit, are taken newest first: their data
-//! is in the cache, and a recursion is explored depth first rather than breadth first. Tasks submitted from outside any
-//! body that are ready at once run in submission order, after the former: this is the order in which programs traverse
-//! memory. Tasks with a priority go through a heap that is checked first (or last, for negative priorities). Placed
-//! tasks wait in their unit's inbox.
+//! On the fast path, each hosting thread has two deques, from which other threads steal, and there is one queue for
+//! threads that host no unit. Tasks that became ready when another task ended, and tasks that bodies submit, are taken
+//! newest first: their data is in the cache, and recursion proceeds depth first rather than breadth first. Tasks that
+//! are submitted from outside any body and are ready at once run after those, in submission order, because that is the
+//! order in which programs traverse memory. Tasks with a priority go through a heap that is checked first (last for
+//! negative priorities). Placed tasks wait in their unit's inbox.
 
 use super::forks::Forks;
 use super::thief::Thief;
@@ -24,8 +24,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// All queues of ready tasks.
 pub(super) struct ReadyQueues {
-    /// The stealing ends of each host's deques: first of submitted tasks, whose data is in no cache, then of recent
-    /// ones.
+    /// Stealing ends of each host's deques: first the deque of submitted tasks, whose data is in no cache, then the
+    /// deque of recent tasks.
     stealers: Vec<[Stealer<OwnedTask>; 2]>,
     injector: Injector<OwnedTask>,
     urgent: Heap,
@@ -33,19 +33,19 @@ pub(super) struct ReadyQueues {
     inboxes: Vec<Inbox>,
 }
 
-/// A hosting thread's own end of the queues.
+/// A hosting thread's own ends of the queues.
 pub(super) struct OwnQueue {
-    /// The tasks that it takes newest first.
+    /// Tasks that the thread takes newest first.
     recent: Worker<OwnedTask>,
-    /// The tasks that it takes in the order of submission.
+    /// Tasks that the thread takes in submission order.
     submitted: Worker<OwnedTask>,
-    /// Whether the last search for the task that has been ready longest began with the recent ones.
+    /// Whether the last search for the longest-ready task began with the recent tasks.
     was_recent: Cell<bool>,
-    /// The index of its deques: the unit of a unit's host; for a guest, the index after all units.
+    /// Index of the thread's deques: the unit for a unit's host, or the index after all units for a guest.
     pub(super) slot: usize,
-    /// The calls that the bodies on this thread offer to other threads.
+    /// Fork-join calls that bodies on this thread offer to other threads.
     pub(super) forks: Forks,
-    /// Decides whether stealing is worthwhile.
+    /// Decides whether stealing pays off.
     thief: Thief,
 }
 
@@ -108,8 +108,8 @@ impl Heap {
 }
 
 impl ReadyQueues {
-    /// Creates the queues of a machine, with one end for each unit's host and a last one for a guest. `idle` contains
-    /// the sleeping hosts.
+    /// Creates the queues of a machine. Also returns one owner's end for each unit's host, and a last end for a guest.
+    /// `idle` contains the sleeping hosts.
     pub(super) fn new(machine: &Machine, idle: &Arc<Sleep>) -> (Self, Vec<OwnQueue>) {
         let forks = Forks::of_machine(machine, idle);
         let own = |(slot, forks)| {
@@ -127,12 +127,12 @@ impl ReadyQueues {
         (queues, own)
     }
 
-    /// Adds a task that any CPU unit may run and that was ready when it was submitted. The caller wakes a thread.
+    /// Adds a task that any CPU unit may run and that was ready at submission. The caller wakes a thread.
     #[inline(always)] // on the path of every task
     pub(super) fn push_submitted(&self, task: OwnedTask, own: Option<&OwnQueue>) {
         let Meta { priority, internal, .. } = *task.shared();
         match own {
-            // A task that is awaited goes before everything that was submitted otherwise.
+            // An awaited task takes precedence over all other submitted tasks.
             Some(own) if priority == 0 && !internal && (task.owned().is_bare() || !is_awaited_here(&task)) => {
                 own.submitted.push(task);
             }
@@ -159,7 +159,7 @@ impl ReadyQueues {
         inbox.len.store(launches.len(), Ordering::Release);
     }
 
-    /// Puts the launch that was taken last back. No other thread needs to be woken for it.
+    /// Puts back the launch that was taken last. No other thread needs to be woken for it.
     pub(super) fn put_launch_back(&self, launch: Box<Launch>) {
         let inbox = &self.inboxes[launch.unit.index()];
         let mut launches = inbox.launches.lock();
@@ -180,19 +180,19 @@ impl ReadyQueues {
         launch
     }
 
-    /// The number of tasks placed on `unit` that its thread has yet to begin.
+    /// Returns the number of tasks placed on `unit` that its thread has not begun yet.
     pub(super) fn launches(&self, unit: usize) -> usize {
         self.inboxes[unit].len.load(Ordering::Acquire)
     }
 
-    /// Whether urgent tasks wait.
+    /// Returns whether urgent tasks (with a positive priority) are waiting.
     #[inline]
     pub(super) fn has_urgent(&self) -> bool {
         self.urgent.len.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes a task that any CPU unit may run: first urgent tasks, then the host's own, then those of other threads,
-    /// then patient ones.
+    /// Takes a task that any CPU unit may run. Tries urgent tasks first, then the host's own tasks, then tasks of
+    /// other threads, and finally tasks with a negative priority.
     #[inline(always)] // on the path of every task
     pub(super) fn pop(&self, own: &OwnQueue, tally: impl Fn() -> Tally) -> Option<OwnedTask> {
         if self.has_urgent()
@@ -213,15 +213,15 @@ impl ReadyQueues {
             .or_else(|| self.patient.pop())
     }
 
-    /// Takes the host's own task that most recently became ready or was submitted by its bodies, even if more urgent
-    /// tasks wait elsewhere.
+    /// Takes the newest of the host's own tasks that became ready or were submitted by its bodies, even if more urgent
+    /// tasks are waiting elsewhere.
     #[inline]
     pub(super) fn pop_own(own: &OwnQueue) -> Option<OwnedTask> {
         own.recent.pop()
     }
 
-    /// Takes the task that has been ready longest: one from threads without a unit, otherwise the host's own,
-    /// alternating between submitted and recent ones.
+    /// Takes the task that has been ready longest: first from threads without a unit, otherwise from the host's own
+    /// tasks, alternating between submitted and recent tasks.
     pub(super) fn pop_oldest(&self, own: &OwnQueue) -> Option<OwnedTask> {
         let foreign = (!self.injector.is_empty()).then(|| insist(|| self.injector.steal())).flatten();
         foreign.or_else(|| {
@@ -246,16 +246,16 @@ impl ReadyQueues {
         Some(stolen)
     }
 
-    /// Takes a task that any CPU unit may run and that is `wanted`, from whichever queue. Other tasks that are in the
-    /// way change their places; `moved` is the number of those that were moved to queues that every thread checks.
+    /// Takes a `wanted` task that any CPU unit may run, from any queue. Other tasks that are in the way may change
+    /// their positions; `moved` counts the tasks that were moved to queues that every thread checks.
     pub(super) fn find(
         &self,
         own: &OwnQueue,
         wanted: impl Fn(&OwnedTask) -> bool,
         moved: &mut usize,
     ) -> Option<OwnedTask> {
-        // Tasks of the own deques return to their places; tasks of other threads go to the queues that every thread
-        // checks.
+        // Tasks from the thread's own deques return to their positions; tasks of other threads go to the queues that
+        // every thread checks.
         let mut passed = Vec::new();
         let take = |next: &mut dyn FnMut() -> Option<OwnedTask>, passed: &mut Vec<OwnedTask>| {
             while let Some(task) = next() {
@@ -289,7 +289,7 @@ impl ReadyQueues {
         found
     }
 
-    /// Takes a placed task in the inbox of `unit` that is `wanted`.
+    /// Takes a `wanted` task placed in the inbox of `unit`.
     pub(super) fn find_launch(&self, unit: usize, wanted: impl Fn(&Launch) -> bool) -> Option<Box<Launch>> {
         let inbox = &self.inboxes[unit];
         if inbox.len.load(Ordering::Acquire) == 0 {
@@ -302,8 +302,8 @@ impl ReadyQueues {
         launch
     }
 
-    /// Calls `see` with each task in a queue that has a lock, under that lock, and with the unit that has it, if only
-    /// one may run it.
+    /// Calls `see` with each task in a lock-protected queue, while that lock is held. If only one unit may run the
+    /// task, also passes that unit.
     pub(super) fn visit(&self, see: &mut dyn FnMut(&OwnedTask, Option<usize>)) {
         for heap in [&self.urgent, &self.patient] {
             heap.tasks.lock().iter().for_each(|prioritized| see(&prioritized.0, None));
@@ -313,7 +313,7 @@ impl ReadyQueues {
         }
     }
 
-    /// Takes at most this number of tasks out of the deques and the queue of threads that host no unit.
+    /// Takes up to `most` tasks out of the deques and out of the queue of threads that host no unit.
     pub(super) fn take_out(&self, most: usize) -> Vec<OwnedTask> {
         let injected = std::iter::from_fn(|| insist(|| self.injector.steal()));
         let mut taken: Vec<_> = injected.take(most).collect();
@@ -324,7 +324,7 @@ impl ReadyQueues {
         taken
     }
 
-    /// Whether a hosting thread of `unit` would find anything.
+    /// Returns whether a hosting thread of `unit` would find any work.
     pub(super) fn in_sight(&self, unit: usize) -> bool {
         self.inboxes[unit].len.load(Ordering::SeqCst) > 0
             || !self.injector.is_empty()
@@ -334,7 +334,7 @@ impl ReadyQueues {
     }
 }
 
-/// Whether the body that runs here is likely to wait for this task, which it has submitted.
+/// Returns whether the body running on this thread has submitted this task and is likely to wait for it.
 #[cold]
 fn is_awaited_here(task: &OwnedTask) -> bool {
     task.owned().child.is_some() || task.body().group().is_some() && running::waits_in().is_some()

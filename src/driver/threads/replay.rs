@@ -11,10 +11,10 @@ use std::mem::forget;
 use std::sync::Arc;
 
 impl Threads {
-    /// Submits one more round of a frozen graph. The caller is not inside a body.
+    /// Submits one more round of a frozen graph. The caller must not be inside a body.
     ///
     /// # Errors
-    /// If a data object was taken, or the runtime is ending: nothing is submitted then.
+    /// Fails if a data object was taken or the runtime is shutting down. In that case nothing is submitted.
     pub(crate) fn replay(&self, replays: &Arc<Replays>, settle: Option<Settle>) -> Result<(), SubmitError> {
         let Shared { id, engine, progress, session, .. } = &self.shared;
         let tasks = replays.len();
@@ -42,7 +42,8 @@ impl Threads {
         })
     }
 
-    /// Ends the session of replays because a thread submits, if there is a session, of this graph or of any.
+    /// Ends the replay session, if there is one, because a thread submits. With `only`, ends only a session of that
+    /// graph.
     #[cold]
     pub(crate) fn interrupt_replays(&self, only: Option<&Arc<Replays>>) {
         if self.shared.is_in_child() {
@@ -56,7 +57,7 @@ impl Threads {
         self.queueing(host, |ready| self.shared.engine.settle(aftermath, &mut |task| ready(task)));
     }
 
-    /// Queues the tasks that a submission makes ready, and wakes as many threads as there is work for.
+    /// Queues the tasks that a submission makes ready, and wakes as many threads as there are tasks for.
     fn queueing<R>(&self, host: Option<&Host>, act: impl FnOnce(&mut dyn FnMut(OwnedTask)) -> R) -> R {
         let (queue, mut count) = (host.map(|host| &host.queue), 0);
         let result = act(&mut |task| {
@@ -69,8 +70,9 @@ impl Threads {
         result
     }
 
-    /// Waits for the children of a task that stays for the next round, after its body has ended in whatever way. In a
-    /// round no successor can wait for them in the task's stead, and the next round uses the same domain.
+    /// Waits for the children of a task that is kept for the next round, after its body has succeeded or failed. The
+    /// task itself has to wait, because no successor can wait for the children within a round and the next round uses
+    /// the same domain.
     #[inline]
     pub(super) fn end_children(&self, task: &OwnedTask) {
         if let Some(domain) = task.shared().domain.get().filter(|_| task.is_in_rounds()) {

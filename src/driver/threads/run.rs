@@ -1,13 +1,13 @@
 //! The worker loop of a hosting thread: execute tasks, search for work, sleep.
 //!
-//! An idle thread searches for a while, at increasing intervals, and then sleeps ([`crate::sync::Sleep`]). The thread
-//! that builds a runtime can host unit 0: it then executes tasks whenever it waits, and when too many are pending.
-//! While it does neither, other threads can steal the tasks in its deque.
+//! An idle thread searches for work for a while, at increasing intervals, and then sleeps ([`crate::sync::Sleep`]).
+//! The thread that builds a runtime can host unit 0. In that case it executes tasks whenever it waits and whenever too
+//! many tasks are pending. At all other times, other threads can steal the tasks in its deque.
 //!
-//! The host of unit 0 must return from its wait, so it executes tasks on a fiber. A body that waits leaves the fiber
-//! suspended. Once the thread's own wait is over, the thread leaves such fibers suspended; its next wait resumes them.
-//! Only a body that computes on the thread delays the wait. A guest stays until the bodies that it has begun have
-//! ended, since another thread may take its place next.
+//! The host of unit 0 must be able to return from its wait, so it executes tasks on a fiber. A body that waits leaves
+//! the fiber suspended. Once the thread's own wait is over, the thread leaves such fibers suspended, and resumes them
+//! in its next wait. Only a body that is computing on the thread delays the end of the wait. A guest stays until the
+//! bodies that it has begun have ended, because another thread may take its place next.
 
 use super::host::{Host, OLDEST_AFTER};
 use super::state::Threads;
@@ -23,23 +23,24 @@ use std::time::{Duration, Instant};
 
 /// How long an idle thread searches for work before it sleeps.
 const LOOK_AROUND: Duration = Duration::from_micros(60);
-/// The number of tasks after which a host runs one that has been ready for long, while it waits for a value, which is
-/// likely to come from such a task.
+/// While a host waits for a value, it runs one long-ready task each time this many other tasks have run, because such
+/// a task is likely to produce the value.
 const OLDEST_AFTER_TO_VALUE: u32 = 2;
-/// The maximum number of tasks that a host runs between two checks whether its wait is over, while many tasks are left.
+/// Maximum number of tasks that a host runs between two checks whether its wait is over, while many tasks are left.
 const MOST_WITHOUT_LOOK: u64 = 31;
 
-/// The duration of an idle thread's search for work.
+/// State of an idle thread's search for work.
 #[derive(Default)]
 pub(super) struct Lookout {
     since: Option<Instant>,
     pauses: u32,
-    /// The times of the first and of the latest search, if there is a trace.
+    /// Times of the first and the latest search; `None` if tracing is off.
     traced: Option<(u64, u64)>,
 }
 
 impl Lookout {
-    /// Pauses between two searches, for increasing times. Returns whether the thread has searched long enough.
+    /// Pauses between two searches, for increasingly longer times. Returns whether the thread has searched long
+    /// enough.
     pub(super) fn is_over(&mut self) -> bool {
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() >= LOOK_AROUND {
@@ -57,16 +58,16 @@ impl Lookout {
 impl Threads {
     /// The main function of a unit's own thread.
     pub(super) fn work(&self, host: &Host) {
-        // When this is over nothing is pending. The counters are not used, since a task refused late is counted for a
-        // moment.
+        // When this wait is over, nothing is pending. The counters are not used for the condition, because a task that
+        // is refused late is counted for a moment.
         let left = || u64::from(!self.shutdown.load(Ordering::Acquire));
         self.run_until(host, &own_parker(), None, left, || None);
     }
 
-    /// Executes tasks until none is `left` to wait for. Sleeps while there are none, at most as long as `nap` returns.
+    /// Executes tasks until `left` returns 0. While there are no tasks, sleeps for at most the time returned by `nap`.
     ///
-    /// `left` returns a lower bound of the number of tasks that have to finish first. A thread that is `waiting` for
-    /// something is notified of it while it sleeps.
+    /// `left` returns a lower bound on the number of tasks that have to finish first. If the thread is `waiting` for
+    /// something, it is notified of that event while it sleeps.
     pub(super) fn run_until(
         &self,
         host: &Host,
@@ -86,8 +87,8 @@ impl Threads {
         let oldest_after = host.oldest_after.replace(if to_value { OLDEST_AFTER_TO_VALUE } else { OLDEST_AFTER });
         let mut executed = false;
         let mut lookout = Lookout::default();
-        // To know how many tasks are left, a thread has to read every unit's counter. While it runs tasks and many are
-        // left, it checks only as often as their number could have become zero.
+        // To know how many tasks are left, a thread has to read every unit's counter. So while it runs tasks and many
+        // are left, it checks only as often as their number could have dropped to zero.
         let without_look = Cell::new(0);
         let goes_on = || match without_look.get() {
             0 => {
@@ -138,7 +139,7 @@ impl Threads {
         }
     }
 
-    /// Records for how long a thread has searched for a task in vain, if there is a trace.
+    /// If tracing is on, records how long a thread has searched for a task without success.
     #[inline]
     fn trace_search(&self, host: &Host, lookout: &Lookout) {
         if let (Some(tracer), Some((first, latest))) = (&self.shared.tracer, lookout.traced) {
@@ -146,12 +147,13 @@ impl Threads {
         }
     }
 
-    /// Wakes another thread for ready tasks: this one may have been woken for a task that it does not stay for.
+    /// Wakes another thread for ready tasks, because this thread may have been woken for a task that it is not going
+    /// to run.
     pub(super) fn wake_for_ready(&self, host: &Host) {
         if self.on_fast_path() { self.shared.idle.wake(1) } else { self.shared.idle.wake_at(host.unit) }
     }
 
-    /// Sleeps until woken, unless there is something to do or nothing `left` to wait for.
+    /// Sleeps until woken. Returns at once if there is something to do or if `left` returns 0.
     pub(super) fn sleep(
         &self,
         host: &Host,
@@ -175,7 +177,7 @@ impl Threads {
         ask(false);
     }
 
-    /// The number of tasks that a thread may run before it checks again whether all tasks that are `left` have
+    /// Returns the number of tasks that a thread may run before it checks again whether all `left` tasks have
     /// finished.
     pub(super) fn without_look(&self, left: u64) -> u64 {
         (left / (2 * self.shared.machine.num_units() as u64)).min(MOST_WITHOUT_LOOK)

@@ -1,8 +1,9 @@
-//! The threads of a runtime: one hosts each unit, and one copies for each device that needs it; rayon's threads belong
-//! to the units.
+//! Start of a runtime's threads: one thread hosts each unit, one thread performs the copies of each device that needs
+//! such a thread, and rayon's pool threads belong to the units.
 //!
-//! Each thread starts named, bound to the cores of its unit if threads are bound, and ends by itself when the runtime
-//! ends. Their work is elsewhere: [`super::run`] runs tasks, and [`super::devices`] performs copies.
+//! Each thread gets a name, is bound to the cores of its unit if binding is enabled, and ends by itself when the
+//! runtime ends. The work of the threads is implemented elsewhere: [`super::run`] runs tasks, and [`super::devices`]
+//! performs copies.
 
 use super::devices::CopyJob;
 use super::host::Host;
@@ -21,12 +22,13 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-/// The settings with which threads are started.
+/// Settings for starting threads.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadStyle {
-    /// The runtime's name, if it has one.
+    /// Name of the runtime, if it has one.
     pub(crate) name: Option<Arc<str>>,
-    /// The cores that each unit's threads are bound to, starting with the unit's own; `None` if threads are not bound.
+    /// For each unit, the cores to which its threads are bound, starting with the unit's own cores; `None` if threads
+    /// are not bound.
     pub(crate) bindings: Option<Vec<Vec<usize>>>,
     pub(crate) stack_bytes: usize,
 }
@@ -39,11 +41,11 @@ impl ThreadStyle {
     }
 }
 
-/// The number of bytes of a thread's name that Linux shows.
+/// Number of bytes of a thread name that Linux shows.
 const NAME_BYTES: usize = 15;
 
-/// The name of a thread that is `part` of a runtime with this name. The runtime's name is cut if the part would not be
-/// visible otherwise.
+/// Returns the name of a thread that is `part` of a runtime with this name. Truncates the runtime's name if the part
+/// would otherwise be cut off.
 fn thread_name(runtime: Option<&str>, part: &str) -> String {
     let runtime = match runtime {
         None => "thalweg",
@@ -56,7 +58,7 @@ fn thread_name(runtime: Option<&str>, part: &str) -> String {
     format!("{runtime}-{part}")
 }
 
-/// The settings with which the threads of one unit are started.
+/// Settings for starting the threads of one unit.
 #[derive(Clone)]
 struct UnitStyle {
     name: Option<Arc<str>>,
@@ -65,7 +67,8 @@ struct UnitStyle {
 }
 
 impl UnitStyle {
-    /// Binds the calling thread, the unit's `n`-th, to the cores of the unit. It begins on the `n`-th of them.
+    /// Binds the calling thread, which has index `n` in its unit, to the unit's cores. The thread starts on core `n`
+    /// of them.
     fn bind(&self, n: usize) {
         if let Some(cores) = &self.bound_to {
             bind(cores[n], cores);
@@ -74,11 +77,11 @@ impl UnitStyle {
 }
 
 impl Threads {
-    /// Starts all threads. If the calling thread `hosts` unit 0, that unit gets none. The cores are held until the
-    /// threads end.
+    /// Starts all threads. If the calling thread `hosts` unit 0, no thread is started for that unit. The cores stay
+    /// reserved until the threads end.
     ///
     /// # Errors
-    /// If the system cannot start a thread. Threads that were started are ended by [`Driver::stop`].
+    /// Fails if the system cannot start a thread. [`Driver::stop`] ends the threads that were started.
     pub(crate) fn start(
         self: &Arc<Self>,
         unstarted: Unstarted,
@@ -122,7 +125,8 @@ impl Threads {
     }
 }
 
-/// Binds the calling thread to cores of its unit, beginning on one of them. Threads that it starts inherit the binding.
+/// Binds the calling thread to the cores of its unit, starting on core `first`. Threads that it starts inherit the
+/// binding.
 #[cfg(target_os = "linux")]
 fn bind(first: usize, cores: &[usize]) {
     use rustix::thread::sched_setaffinity;
@@ -132,7 +136,8 @@ fn bind(first: usize, cores: &[usize]) {
     }
 }
 
-/// Other systems can bind a thread to one core only, which is wrong for units of several.
+/// Binds the calling thread only if its unit has a single core: other systems can bind a thread to one core only, which
+/// would be wrong for units with several cores.
 #[cfg(not(target_os = "linux"))]
 fn bind(first: usize, cores: &[usize]) {
     if cores.len() == 1 && !core_affinity::set_for_current(core_affinity::CoreId { id: first }) {
@@ -147,8 +152,8 @@ fn set_of(cores: &[usize]) -> rustix::thread::CpuSet {
     set
 }
 
-/// Moves the calling thread to a core without binding it. Otherwise the system may run it on the core to which another
-/// unit's thread is bound, and take tens of milliseconds to move one of the two.
+/// Moves the calling thread to a core without binding it there. Otherwise the system might run it on a core to which
+/// another unit's thread is bound, and then take tens of milliseconds to move one of the two threads.
 #[cfg(target_os = "linux")]
 fn move_to(core: usize) {
     use rustix::thread::{sched_getaffinity, sched_setaffinity};
@@ -168,8 +173,8 @@ fn thread_error(what: &str, source: std::io::Error) -> BuildError {
     BuildError::Thread { what: what.to_owned(), source }
 }
 
-/// Builds the pool that rayon uses inside a unit's bodies. Its first thread begins with the `life` that is stored by
-/// then. If a thread of the user's hosts the unit, the bodies run on the pool's threads, which keep the unit of
+/// Builds the pool that rayon uses inside a unit's bodies. The pool's first thread starts by running the `life` stored
+/// by then. If a user's thread hosts the unit, the bodies run on the pool's threads, which keep the unit of
 /// `guest_of`.
 fn inner_pool(
     (runtime, guest_of): (u64, Weak<Threads>),
@@ -193,15 +198,15 @@ fn inner_pool(
             life.into_iter().for_each(|life| life());
         })
         .panic_handler(|payload| {
-            // A task was spawned into the pool and forgotten: its panic can only be logged, and must not abort the
-            // process.
+            // A task was spawned into the pool and forgotten. Nobody can receive its panic, so the panic is only
+            // logged, and it must not abort the process.
             let reason = FailureReason::from_panic(payload);
             log!(error, "{reason}");
         })
 }
 
-/// Returns the pool of a unit that is hosted by a thread of the user's. That thread does not join the pool, so its own
-/// use of rayon does not change; a unit of one core has no pool at all.
+/// Returns the pool of a unit that a user's thread hosts. That thread does not join the pool, so its own use of rayon
+/// does not change. A unit with a single core has no pool.
 fn guest_pool(
     threads: &Arc<Threads>,
     unit: &ComputeUnit,
@@ -214,14 +219,14 @@ fn guest_pool(
     pool.map(Some).map_err(|error| thread_error(&unit.id.to_string(), std::io::Error::other(error)))
 }
 
-/// The function that a pool's first thread runs before it works for the pool.
+/// Function that a pool's first thread runs before it works for the pool.
 type Life = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// Runs `life` on this thread as the first thread of a rayon pool, so that bodies are already inside the pool. Work
-/// that they have left in the pool is done at the end.
+/// Runs `life` on this thread as the first thread of a rayon pool, so that bodies are already inside the pool. Any
+/// work that they leave in the pool is done at the end.
 ///
-/// rayon's `use_current_thread` would be simpler, but never frees the memory it allocates for the thread: 7 KiB for
-/// each unit.
+/// rayon's `use_current_thread` would be simpler, but it never frees the memory it allocates for the thread: 7 KiB per
+/// unit.
 fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl FnOnce() + Send + 'static) {
     let (begin, mut first) = (Life::default(), None);
     let pool = inner_pool((runtime, Weak::new()), unit, style, &begin).spawn_handler(|thread| {
@@ -239,12 +244,12 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
         (Ok(pool), Some(first)) => {
             *begin.lock() = Some(Box::new(move || {
                 life();
-                drop(pool); // its threads end, this one included
+                drop(pool); // ends the pool's threads, including this thread
             }));
             first.run();
         }
         (built, _) => {
-            // Tasks run inside or outside the pool; without it, rayon would merely use the cores of other units too.
+            // Tasks also run without a pool. Rayon would then merely use the cores of other units as well.
             let why = built.err().map_or_else(String::new, |error| error.to_string());
             log!(warn, "cannot start {}: {why}; rayon inside it uses the global pool", unit.id);
             inside::enter(runtime);
@@ -253,8 +258,8 @@ fn live_in_pool(runtime: u64, unit: &ComputeUnit, style: &UnitStyle, life: impl 
     }
 }
 
-/// Starts the thread that hosts a unit and executes tasks until the runtime ends. If it dies, the runtime is marked as
-/// broken.
+/// Starts the thread that hosts a unit and executes tasks until the runtime ends. If the thread panics, the runtime is
+/// marked as broken.
 fn start_unit(
     threads: &Arc<Threads>,
     unit: ComputeUnit,
@@ -285,7 +290,7 @@ fn host_unit(threads: &Threads, unit: &ComputeUnit, queue: OwnQueue, style: &Uni
     Host::leave(runtime);
 }
 
-/// Runs a thread's `life`, and marks the runtime as broken if that panics.
+/// Runs a thread's `life`, and marks the runtime as broken if it panics.
 fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(life)) {
         Host::leave(threads.shared.id);
@@ -293,7 +298,7 @@ fn live(threads: &Threads, what: &str, life: impl FnOnce()) {
     }
 }
 
-/// Starts the thread that performs a device's copies, one after the other, until it is stopped.
+/// Starts the thread that performs a device's copies one after another until it is stopped.
 fn start_copy_engine(
     threads: &Arc<Threads>,
     device: DeviceId,
@@ -338,7 +343,8 @@ mod tests {
         }
     }
 
-    /// A device may call its waker at any time, on a thread of its interface, which must not end a runtime.
+    /// A device may call its waker at any time on one of its interface's threads, and such a call must not end a
+    /// runtime.
     #[test]
     fn device_waker_does_not_keep_the_runtime_alive() {
         for _ in 0..20 {

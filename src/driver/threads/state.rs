@@ -1,4 +1,4 @@
-//! The state of the real driver that its threads share, in addition to the state common to all drivers.
+//! State that the threads of the real driver share, in addition to the state common to all drivers.
 
 use super::devices::{CopyJob, Devices};
 use super::host::Host;
@@ -21,55 +21,56 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// The driver whose tasks are executed by threads, and by the devices that they lead.
+/// Driver whose tasks are executed by threads, and by the devices that these threads manage.
 pub(crate) struct Threads {
-    /// For code that outlives the call it comes from.
+    /// Weak reference to this driver, for code that outlives the call in which it was created.
     pub(super) this: Weak<Self>,
     pub(super) shared: Shared,
     pub(super) ready: ReadyQueues,
-    /// The devices, if there can be any: then tasks are placed, and arrive with a unit. Otherwise they take the fast
-    /// path.
+    /// The devices; `None` if there cannot be any. With `Some`, tasks are placed and arrive with an assigned unit.
+    /// With `None`, tasks take the fast path.
     pub(super) devices: Option<Devices>,
-    /// The threads that execute for each unit, and a guest.
+    /// For each unit, and last for a guest, the threads that execute tasks for it.
     pub(super) hosting: Box<[Hosting]>,
-    /// A guest's part in the runtime: the thread that holds it executes for unit 0, if that has no thread of its own.
+    /// The guest's part in the runtime. While unit 0 has no thread of its own, the thread that holds this lock
+    /// executes tasks for it.
     pub(super) seat: OnceLock<Mutex<Host>>,
-    /// Whether unit 0's own host waits for the seat, because bodies have to continue that only its thread can resume.
+    /// Whether unit 0's own host is waiting for the seat, because woken bodies can be resumed only on its thread.
     pub(super) seat_wanted: AtomicBool,
-    /// Whether unit 0's own host runs tasks without the seat.
+    /// Whether unit 0's own host is running tasks without the seat.
     pub(super) hosts_unseated: AtomicBool,
     pub(super) crew: Mutex<Crew>,
     pub(super) shutdown: AtomicBool,
     pub(super) built: Instant,
-    /// The slot of the thread that a test makes panic.
+    /// Slot of the thread that a test causes to panic.
     #[cfg(test)]
     pub(crate) doomed: std::sync::atomic::AtomicUsize,
 }
 
-/// The reason why memory of a device cannot be used.
+/// Error text for foreign device memory that cannot be used.
 const NO_DEVICE: &str = "the runtime's units have no device; try a unit for that device, or copying it to host memory";
 
-/// The resources that are released when the threads end.
+/// Resources to release when the threads end.
 #[derive(Default)]
 pub(super) struct Crew {
     pub(super) units: Vec<JoinHandle<()>>,
     pub(super) copies: Vec<JoinHandle<()>>,
-    /// The entrances by which children are submitted, one for each host.
+    /// The entrances through which children are submitted, one per host.
     pub(super) entrances: Vec<Arc<Entrance>>,
-    /// The pool of unit 0, if its host is a thread of the user's.
+    /// The rayon pool of unit 0, if its host is a user's thread.
     pub(super) pool: Option<Arc<rayon::ThreadPool>>,
-    /// The cores that are held.
+    /// The reserved cores.
     pub(super) cores: Option<CoresTaken>,
 }
 
-/// The queues that the threads are started with.
+/// The queues that the threads receive when they are started.
 pub(crate) struct Unstarted {
     pub(super) queues: Vec<OwnQueue>,
     pub(super) copies: Vec<(DeviceId, Receiver<CopyJob>)>,
 }
 
 impl Threads {
-    /// Creates a driver without threads. With `devices`, even an empty list, tasks are placed.
+    /// Creates a driver without threads. If `devices` is `Some`, tasks are placed, even if the list is empty.
     pub(crate) fn new(shared: Shared, devices: Option<Vec<Box<dyn Device>>>) -> (Arc<Self>, Unstarted) {
         let (ready, queues) = ReadyQueues::new(&shared.machine, &shared.idle);
         let (devices, copies) = devices.map(Devices::new).unzip();
@@ -98,14 +99,14 @@ impl Threads {
         (threads, Unstarted { queues, copies: copies.unwrap_or_default() })
     }
 
-    /// Whether any thread may run any task.
+    /// Returns whether any thread may run any task.
     #[inline]
     pub(crate) fn on_fast_path(&self) -> bool {
         self.devices.is_none()
     }
 
-    /// Takes the seat, if it is free and this waiting thread may have it, as unit 0's host or as a guest. Unit 0's own
-    /// host requests the seat from a guest if bodies on its thread were woken.
+    /// Takes the seat if it is free and this waiting thread may have it, as unit 0's host or as a guest. If bodies on
+    /// the thread of unit 0's own host were woken, that host requests the seat from a guest.
     pub(super) fn take_seat(&self, host: Option<&Host>) -> Option<MutexGuard<'_, Host>> {
         let seat = self.seat.get()?;
         let Some(host) = host else { return if self.is_seat_wanted() { None } else { seat.try_lock() } };
@@ -114,7 +115,7 @@ impl Threads {
         taken
     }
 
-    /// Whether a guest has to leave its seat.
+    /// Returns whether a guest has to leave its seat.
     pub(super) fn is_seat_wanted(&self) -> bool {
         self.seat_wanted.load(Ordering::SeqCst)
     }
@@ -126,37 +127,38 @@ impl Threads {
         }
     }
 
-    /// Whether tasks end while no thread waits: either no unit needs a thread of the user's, or other units replace it.
+    /// Returns whether tasks can end while no thread waits: either no unit depends on a user's thread, or other units
+    /// can replace that unit.
     pub(crate) fn goes_on_by_itself(&self) -> bool {
         self.seat.get().is_none() || self.on_fast_path() && self.shared.machine.num_units() > 1
     }
 
-    /// Whether this process is a child that has none of the threads.
+    /// Returns whether this process is a forked child that has none of the threads.
     pub(super) fn is_in_child(&self) -> bool {
         self.shared.is_in_child()
     }
 
-    /// Returns the kinds of unit that the devices of `GPU` units would form, by their interfaces; `None` if there is no
-    /// such unit.
+    /// Returns the unit kinds that the devices of the `GPU` units would form according to their interfaces; `None` if
+    /// the machine has no such unit.
     pub(crate) fn gpu_interfaces(&self) -> Option<Kinds> {
         self.devices.as_ref()?.gpu_interfaces(&self.shared.machine)
     }
 
-    /// Whether a device has its own queues, which means that it is not emulated.
+    /// Returns whether a device has its own queues, which means that it is not emulated.
     pub(crate) fn has_queues(&self, device: DeviceId) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.accelerator(device).is_some())
     }
 
-    /// Page-locks a data object's home, if that helps. Returns whether it is locked.
+    /// Page-locks a data object's home if possible. Returns whether the home is locked.
     pub(crate) fn pin_memory(&self, cell: &DataCell) -> bool {
         self.devices.as_ref().is_some_and(|devices| devices.pin_memory(cell))
     }
 
-    /// Returns the device whose memory DLPack identifies by `memory`, after checking these bytes of it, which other
-    /// code has allocated.
+    /// Returns the device that the DLPack device `memory` denotes, after checking that it can use these bytes, which
+    /// other code has allocated.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// If there is no such device or it cannot use the memory, returns the reason.
     pub(crate) fn device_of(&self, memory: DlDevice, first: usize, bytes: usize) -> Result<DeviceId, String> {
         let Some(devices) = &self.devices else { return Err(NO_DEVICE.to_owned()) };
         let device = devices.of_dlpack(memory)?;
@@ -172,12 +174,13 @@ impl Threads {
         self.react(|out| engine.adopt(datum, replica, device.space(), out));
     }
 
-    /// Allocates unified memory, which the host and all devices use at the same addresses, if there is any.
+    /// Allocates unified memory, which the host and all devices use at the same addresses, if such memory is
+    /// available.
     pub(crate) fn unified(&self, bytes: usize) -> Option<Buffer> {
         self.devices.as_ref()?.unified(bytes)
     }
 
-    /// Lets devices use a new data object in place, since its home is unified memory.
+    /// Lets devices use a new data object in place, because its home is unified memory.
     pub(crate) fn alias(&self, cell: &DataCell) {
         let (engine, devices) = (&self.shared.engine, self.placed());
         let aliases: Vec<_> = devices.spaces().map(|space| (engine.new_replica(), space)).collect();
@@ -187,12 +190,12 @@ impl Threads {
         self.react(|out| engine.alias(&cell.datum, &aliases, out));
     }
 
-    /// Whether other code can use memory in this space.
+    /// Returns whether other code can use memory in this space.
     pub(crate) fn can_lend(&self, space: SpaceId) -> bool {
         space.device().is_none_or(|device| self.placed().is_addressed(device))
     }
 
-    /// Returns the address of a region that a task of the runtime's own exports.
+    /// Returns the address of a region that one of the runtime's internal tasks exports.
     pub(crate) fn lent(&self, task: TaskId, cell: &DataCell, block: &Block) -> Result<LentSite, DeviceError> {
         match (&self.devices, self.shared.engine.places_of(task).as_deref()) {
             (Some(devices), Some([place, ..])) => devices.lend(place, block, cell.datum.element_bytes),
@@ -205,17 +208,17 @@ impl Threads {
         self.placed().settle(device);
     }
 
-    /// The maximum size in bytes of one replica on a device.
+    /// Returns the maximum size in bytes of one replica on a device.
     pub(crate) fn largest_buffer_bytes(&self, device: DeviceId) -> u64 {
         self.placed().largest_buffer_bytes(device)
     }
 
-    /// Returns the devices. There are some if placement has requested anything of them.
+    /// Returns the devices. They exist whenever placement has requested anything of them.
     pub(super) fn placed(&self) -> &Devices {
         self.devices.as_ref().expect("tasks are placed only if there can be devices")
     }
 
-    /// Queues a task that was ready when it was submitted, for any unit.
+    /// Queues a task that was ready at submission and that any unit may run.
     #[inline]
     pub(super) fn run_submitted(&self, task: OwnedTask, host: Option<&Host>) {
         if task.shared().internal && task.owned().as_ref().is_some_and(|side| side.here) {
@@ -225,21 +228,21 @@ impl Threads {
         self.shared.idle.wake(1);
     }
 
-    /// Runs one of the runtime's own tasks on the thread that has submitted it.
+    /// Runs one of the runtime's internal tasks on the thread that has submitted it.
     #[cold]
     fn run_here(&self, task: OwnedTask, host: Option<&Host>) {
         self.shared.run_here(task, |ready| self.run_anywhere(ready, host));
         self.shared.tell_waiters();
     }
 
-    /// Queues a task that has become ready, for any unit.
+    /// Queues a task that has become ready and that any unit may run.
     #[inline]
     pub(super) fn run_anywhere(&self, task: OwnedTask, host: Option<&Host>) {
         self.ready.push(task, host.map(|host| &host.queue));
         self.shared.idle.wake(1);
     }
 
-    /// Ends the units' threads. Threads that have tasks to run finish these first.
+    /// Ends the units' threads. Threads that still have tasks finish these tasks first.
     pub(super) fn shut_down(&self) {
         self.shutdown.store(true, Ordering::SeqCst);
         self.shared.wake_everybody();

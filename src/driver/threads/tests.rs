@@ -1,4 +1,4 @@
-//! Tests of the driver within a whole runtime: threads that die, an absent host, homes that are removed.
+//! Tests of the driver within a complete runtime: threads that die, an absent host, and homes that are removed.
 
 use crate::driver::window::Motion;
 use crate::error::{RunError, SubmitError};
@@ -16,7 +16,7 @@ fn is_broken<T: std::fmt::Debug>(result: Result<T, RunError>) {
     }
 }
 
-/// Runs a test on a separate thread, and fails if it hangs because a waiter is not notified.
+/// Runs a test on a separate thread, and fails if the test hangs because a waiter was not notified.
 fn watched(test: impl FnOnce() + Send + 'static) {
     let (done, ended) = channel();
     let thread = std::thread::spawn(move || {
@@ -46,7 +46,7 @@ fn waiters_are_notified_when_a_units_thread_dies() {
             };
             let task = rt.task("gate", (x.inout(),));
             if on_device { task.emulated(gate).submit() } else { task.host(gate).submit() }.unwrap();
-            // An urgent task goes through a queue, and a thread checks whether it is doomed before it takes a task.
+            // An urgent task goes through a queue, and before a thread takes a task it checks whether it has to die.
             rt.task("behind", (x.inout(),)).priority(1).cpu(|_, _| ()).submit().unwrap();
             let busy = begins.recv().unwrap();
             let doomed = (busy + 1) % rt.machine().num_units();
@@ -56,8 +56,8 @@ fn waiters_are_notified_when_a_units_thread_dies() {
                     std::thread::yield_now();
                 }
                 rt.door.driver.threads().doomed.store(doomed, Ordering::Relaxed);
-                // The gate stays closed while they are notified, unless it occupies the only unit, whose thread then
-                // dies after the gate.
+                // The gate stays closed while the waiters are notified, unless it occupies the only unit. In that case
+                // the unit's thread dies after the gate.
                 let closed = (doomed != busy).then_some(open);
                 while !rt.door.driver.shared().is_broken() {
                     rt.door.driver.shared().idle.wake_all();
@@ -135,7 +135,7 @@ fn futures_are_notified_when_a_units_thread_dies() {
     });
 }
 
-/// A submitter must not wait for tasks that no thread is there to run.
+/// A submitter must not wait for tasks that no present thread can run.
 #[test]
 fn ready_tasks_of_an_absent_host_do_not_count_as_motion() {
     for (units, scheduler) in [("1:CPU:1", "stealing"), ("1:CPU:1", "dynamic"), ("1:CPU:1,1:EMU:1", "dynamic")] {
@@ -153,7 +153,7 @@ fn ready_tasks_of_an_absent_host_do_not_count_as_motion() {
     }
 }
 
-/// A runtime hosted by the thread that builds it, which executes nothing before it waits.
+/// Creates a runtime hosted by the thread that builds it, which executes nothing before it waits.
 fn of_one_thread() -> Runtime {
     builder("1:CPU:1").use_current_thread(true).build().unwrap()
 }
@@ -237,7 +237,7 @@ fn homes_are_forgotten_with_their_data() {
     assert_eq!(homes(), 0);
 }
 
-/// Otherwise the scope's frame would be left while a task may still use it.
+/// If this returned, the scope's frame would be left while a task may still use it.
 #[test]
 fn scope_that_cannot_end_aborts_the_process() {
     const IN_CHILD: &str = "THALWEG_TEST_A_SCOPE_THAT_CANNOT_END";
@@ -253,7 +253,7 @@ fn scope_that_cannot_end_aborts_the_process() {
             }
             s.borrow_mut(&mut x).len()
         });
-        std::process::exit(0); // reaching this is a failure
+        std::process::exit(0); // the test fails if it gets here
     }
     let test = std::env::current_exe().unwrap();
     let name = std::thread::current().name().unwrap_or_default().to_owned();

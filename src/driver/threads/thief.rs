@@ -1,22 +1,23 @@
-//! The decision when a thread without work steals tasks from other threads.
+//! Decides when a thread without work steals tasks from other threads.
 //!
-//! The memory of a stolen task, and of the tasks around it, has to travel between two cores' caches, several times in
-//! its life. If tasks take less time than that, a thief makes the program slower, not faster. So a thief measures each
-//! batch it has stolen: after tiny tasks it backs off, for exponentially increasing times, as long as the program makes
-//! progress without it. While no other thread submits or finishes anything, it never backs off.
+//! The memory of a stolen task, and of the tasks around it, has to travel between the caches of two cores several
+//! times during the task's life. If tasks take less time than that, stealing makes the program slower, not faster. So
+//! a thief measures each batch that it has stolen. After tiny tasks it backs off for exponentially increasing times,
+//! as long as the program makes progress without it. While no other thread submits or finishes anything, it never
+//! backs off.
 //!
-//! This module does not decide which tasks are stolen, and it delays stealing by at most [`LONGEST_REST`].
+//! This module does not choose the tasks to steal, and it delays stealing by at most [`LONGEST_REST`].
 
 use crate::driver::progress::Tally;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// Tasks that take a thief less than this on average are not worth stealing.
+/// Minimum average time of a stolen task, as the thief sees it, for stealing to pay off.
 const TINY: Duration = Duration::from_nanos(500);
 const SHORTEST_REST: Duration = Duration::from_micros(8);
 const LONGEST_REST: Duration = Duration::from_micros(64);
 
-/// One thread's experience as a thief.
+/// One thread's record of its steals.
 #[derive(Debug, Default)]
 pub(super) struct Thief {
     loot: Cell<Option<Loot>>,
@@ -37,7 +38,8 @@ impl Thief {
         self.loot.set(Some(Loot { since: Instant::now(), tally }));
     }
 
-    /// Whether the thread, which has run out of work, should steal now. `tally` is called only at the end of a batch.
+    /// Returns whether the thread, which has run out of work, should steal now. `tally` is called only at the end of a
+    /// batch.
     pub(super) fn is_ready(&self, tally: impl FnOnce() -> Tally) -> bool {
         self.loot.get().is_none() && self.until.get().is_none() || self.is_ready_at(Instant::now(), tally)
     }
@@ -71,7 +73,8 @@ mod tests {
 
     const START: Tally = Tally { own: 10, others: 100 };
 
-    /// Whether a thief steals again right after a batch of `own` tasks, while other threads finished `others`.
+    /// Returns whether a thief steals again right after a batch of `own` tasks, while other threads finished `others`
+    /// tasks.
     fn after(thief: &Thief, own: u64, others: u64) -> bool {
         let now = Instant::now();
         thief.loot.set(Some(Loot { since: now, tally: START }));

@@ -1,6 +1,6 @@
-//! Backpressure: a submitter that waits while more tasks are pending than the window holds, and what it observes of
-//! the other threads meanwhile. A submitter that hosts no unit sleeps instead of executing tasks; a submission in a
-//! body never waits.
+//! Backpressure: a submitter waits while more tasks are pending than the window allows, and observes the other threads
+//! meanwhile. A submitter that hosts no unit sleeps instead of executing tasks. A submission inside a body never
+//! waits.
 
 use super::host::Host;
 use super::state::Threads;
@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 
 impl Threads {
     /// Waits while too many tasks are pending, if this thread may wait. A thread that hosts a unit executes tasks
-    /// meanwhile.
+    /// while it waits.
     pub(super) fn respect_window(&self, host: Option<&Host>) {
         if self.shared.progress.pending() > self.shared.window.size() && !inside::in_body(self.shared.id) {
             self.wait_for_window(host);
@@ -66,7 +66,8 @@ impl Threads {
         for (slot, exposed) in self.shared.running.iter().enumerate().filter(|(_, exposed)| exposed.is_shown()) {
             (shown, asleep) = (shown + 1, asleep + usize::from(self.hosting[slot].is_asleep() && exposed.is_shown()));
         }
-        // Unit 0 may be hosted by a thread of the user's that is absent: then tasks waiting for it make no progress.
+        // Unit 0 may be hosted by a user's thread that is currently absent. Tasks that wait for that thread make no
+        // progress.
         let guest = &self.hosting[self.shared.machine.num_units()];
         let is_there = |unit: usize| self.hosting[unit].is_there() || unit == 0 && guest.is_there();
         let there = || (0..self.shared.machine.num_units()).filter(|unit| is_there(*unit));

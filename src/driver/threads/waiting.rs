@@ -1,17 +1,18 @@
-//! The work that a thread does while a body on it waits.
+//! Work that a thread does while a body on it waits.
 //!
-//! A body usually waits for the task that it has submitted last, which is at the newest end of its thread's own queue.
-//! Then this task is run immediately, without any notification ([`Threads::run_on_top`]). Otherwise the thread
-//! continues as a host. On top of the body it runs the body's descendants, members of a group that the body waits for,
-//! and tasks of the runtime's own, which never wait; all other tasks run on separate stacks ([`super::fibers`]). A body
-//! that is itself on a separate stack is suspended as soon as no descendant is available, so that the code that resumed
-//! it looks for other work.
+//! Usually a body waits for the task that it has submitted last, which is the newest task in its thread's own queue.
+//! Such a task runs immediately, without any notification ([`Threads::run_on_top`]). Otherwise the thread continues as
+//! a host. On top of the waiting body it runs the body's descendants, members of a group that the body waits for, and
+//! the runtime's internal tasks, which never wait; all other tasks run on separate stacks ([`super::fibers`]). A body
+//! that itself runs on a separate stack is suspended as soon as no descendant is available, so that the code that
+//! resumed the body can look for other work.
 //!
-//! The size of a stack bounds the depth of bodies on it: beyond [`ON_TOP_BYTES`], descendants run on separate stacks as
-//! well. So only memory bounds how deeply tasks can be nested.
+//! The size of a stack limits how deeply bodies nest on it: beyond [`ON_TOP_BYTES`], descendants run on separate
+//! stacks as well. Therefore only the available memory limits the nesting depth of tasks.
 //!
-//! A body that waits for another runtime is suspended like one that waits for its own ([`super::foreign_wait`]). Code
-//! that keeps its unit instead is in a table of the process ([`super::kept`]).
+//! A body that waits for another runtime is suspended like a body that waits for its own runtime
+//! ([`super::foreign_wait`]). Waiting code that keeps its unit instead is recorded in a process-wide table
+//! ([`super::kept`]).
 
 use super::crowded;
 use super::host::Host;
@@ -29,24 +30,24 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The maximum amount of a stack that tasks use on top of each other; also limited to a fraction of the whole.
+/// Maximum number of bytes of a stack for tasks on top of each other. A fraction of the whole stack is a second limit.
 const ON_TOP_BYTES: usize = 256 << 10;
 const PART_ON_TOP: usize = 4;
-/// The fraction of a stack that tasks may use when there is no memory for more stacks.
+/// Divisor of the stack size: tasks may use this fraction of the stack when there is no memory for more stacks.
 const PART_AT_LAST: usize = 2;
 
-/// The number of tasks after which one that has been ready for long is run, while a body waits. Such a task needs a
-/// separate stack, and what the body waits for is likely to be recent.
+/// While a body waits, one long-ready task is run each time this many other tasks have run. The number is large
+/// because such a task needs a separate stack, and because the task that the body waits for is likely to be recent.
 const OLDEST_AFTER_IN_BODY: u32 = 512;
 
-/// How long a body waits in one call.
+/// End condition of one wait call of a body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
-    /// Until its thread has nothing else to do, or its stack has to be suspended.
+    /// Until the thread has nothing else to do, or its stack has to be suspended.
     Idle,
     /// Until nothing is left to wait for.
     Over,
-    /// The same, unless that is hopeless.
+    /// Until nothing is left to wait for, or the wait can never end.
     OverOrHopeless,
 }
 
@@ -65,28 +66,29 @@ impl Work {
     }
 }
 
-/// What a body waits for.
+/// Target of a body's wait.
 pub(super) enum For<'a> {
-    /// Something in its runtime, identified by this key.
+    /// Something in the body's own runtime, identified by this key.
     Key(Key),
-    /// The members of this group. Without the key, the wait is never refused.
+    /// The members of this group. Without a key, the wait is never refused.
     Members(&'a Group, Option<Key>),
-    /// The children of the body, whose domain this is; nothing else is run meanwhile.
+    /// The children of the waiting body, which owns this domain. Meanwhile its thread runs nothing but the body's
+    /// descendants.
     Isolated(&'a Arc<Domain>),
-    /// Something else in its runtime.
+    /// Something else in the body's own runtime.
     Own,
-    /// Something in another runtime. No task may run on top of the body, not even a descendant: it might wait there for
-    /// something that waits for the body, which no deadlock search can see.
+    /// Something in another runtime. No task may run on top of the body, not even a descendant: on top of the body, it
+    /// might wait for something that itself waits for the body, and no deadlock search could detect that.
     Other,
 }
 
-/// The tasks that may run on top of a waiting body, which continues only after them in any case.
+/// Tasks that may run on top of a waiting body. The body continues only after these tasks in any case.
 #[derive(Clone, Copy)]
 pub(crate) enum OnTop<'a> {
     Nothing,
     /// Tasks that the body has submitted as parts of itself.
     Descendants,
-    /// These, and the members of this group.
+    /// The body's descendants, and the members of this group.
     Members(&'a Group),
 }
 
@@ -103,16 +105,16 @@ impl OnTop<'_> {
 }
 
 impl Host {
-    /// Begins a stack at about this address, on which tasks run on top of each other from here on.
+    /// Begins a stack at about the current address. From here on, tasks run on top of each other on this stack.
     pub(super) fn begin_stack(&self, on_fiber: bool) {
         let reach = ON_TOP_BYTES.min(self.aside.stack_bytes() / PART_ON_TOP);
         let floor = here().saturating_sub(reach);
-        // A thread of the user's may have a stack of another size.
+        // A user's thread may have a stack of any size.
         let last_floor = if on_fiber { here().saturating_sub(self.aside.stack_bytes() / PART_AT_LAST) } else { floor };
         self.own.set(super::fibers::Own { floor, last_floor, on_fiber, waited_ns: 0 });
     }
 
-    /// Like [`Self::has_room_on_top`], while there is no memory for stacks.
+    /// Like [`Self::has_room_on_top`], but for use while there is no memory for further stacks.
     pub(super) fn has_last_room(&self) -> bool {
         here() > self.own.get().last_floor
     }
@@ -122,7 +124,7 @@ impl Host {
     }
 }
 
-/// The approximate address down to which the stack is used; it grows downwards.
+/// Returns the approximate address down to which the stack is in use. Stacks grow downwards.
 #[inline(never)]
 fn here() -> usize {
     let here = 0u8;
@@ -130,20 +132,20 @@ fn here() -> usize {
 }
 
 impl Threads {
-    /// Whether the current code is a body that may wait for anything. A task of a frozen graph may not, nor may its
-    /// descendants: successors of the replay come after all of these.
+    /// Returns whether the current code is a body that may wait for anything. A task of a frozen graph may not wait,
+    /// nor may its descendants, because successors of the replay come after all of them.
     pub(crate) fn may_wait_in_body(&self) -> bool {
         self.may_wait_for_children() && running::replayed_here(self.shared.id).is_none()
     }
 
-    /// Whether the current code is a body that may wait for its children.
+    /// Returns whether the current code is a body that may wait for its children.
     pub(crate) fn may_wait_for_children(&self) -> bool {
         running::may_wait(self.shared.id) && Host::with(self.shared.id, |host| host.is_some())
     }
 
-    /// Runs the newest tasks of this thread's own queue on top of the current body, while they are allowed there and
-    /// the body's wait, in a call at this place, is not `over`. The number of tasks is bounded, so that older tasks do
-    /// not wait too long.
+    /// Runs the newest tasks of this thread's own queue on top of the current body, as long as they may run there and
+    /// the body's wait is not `over`. `at` is the body's call site. The number of tasks is bounded so that older tasks
+    /// do not wait too long.
     pub(crate) fn run_on_top(&self, on_top: OnTop<'_>, at: &'static Location<'static>, over: impl Fn() -> bool) {
         if !self.on_fast_path() || !running::may_wait(self.shared.id) {
             return;
@@ -170,11 +172,12 @@ impl Threads {
         });
     }
 
-    /// Waits until nothing of the event with this key is `left`. The thread that brings this about wakes this thread or
-    /// fiber.
+    /// Waits until `left` returns 0 for the event with this key. The thread that completes the event wakes this thread
+    /// or fiber.
     ///
     /// # Errors
-    /// If the event depends on the end of the current body: then something is left to wait for.
+    /// Returns an error if the event depends on the end of the current body. In that case `left` is still greater than
+    /// 0.
     #[track_caller]
     pub(crate) fn await_told(&self, key: Key, left: impl Fn() -> u64) -> Result<(), Vain> {
         let at = Location::caller();
@@ -186,11 +189,11 @@ impl Threads {
         self.advance_or_refuse(Awaited::Told, left, true)
     }
 
-    /// Waits until no member of a group is left; members run on top of a body that waits for them. Without a key, the
-    /// wait is never refused. The caller waits in a call at this place.
+    /// Waits until a group has no members left. Members may run on top of a body that waits for them. Without a key,
+    /// the wait is never refused. The caller passes its call site.
     ///
     /// # Errors
-    /// The same as for [`Self::await_told`].
+    /// Same as for [`Self::await_told`].
     pub(crate) fn await_members(
         &self,
         group: &Arc<Group>,
@@ -201,7 +204,7 @@ impl Threads {
         if group.left() == 0 {
             return Ok(());
         }
-        let _told = group.tell(own_waker()); // only now: the last of those on top need not wake anything
+        let _told = group.tell(own_waker()); // only now, because the last member run on top need not wake us
         if running::may_wait(self.shared.id) {
             return Host::with(self.shared.id, |host| {
                 let host = host.expect("a body that may wait has a host");
@@ -211,11 +214,11 @@ impl Threads {
         self.advance_or_refuse(Awaited::Told, || group.left(), key.is_some())
     }
 
-    /// Waits until the task of this domain has no children. Its body is the current one, and may wait. Meanwhile the
-    /// thread runs only the task's descendants.
+    /// Waits until the task of this domain has no children. The current body must be the body of that task, and must
+    /// be allowed to wait. Meanwhile the thread runs only the task's descendants.
     ///
     /// # Errors
-    /// The same as for [`Self::await_told`].
+    /// Same as for [`Self::await_told`].
     #[track_caller]
     pub(crate) fn await_isolated(&self, domain: &Arc<Domain>) -> Result<(), Vain> {
         let at = Location::caller();
@@ -225,7 +228,7 @@ impl Threads {
         })
     }
 
-    /// Makes the current body wait, in a call at this place.
+    /// Makes the current body wait at the given call site.
     #[cold]
     pub(super) fn wait_in_body(
         &self,
@@ -242,7 +245,7 @@ impl Threads {
             For::Key(_) | For::Own | For::Isolated(_) => OnTop::Descendants,
         };
         let left = || if self.shared.is_broken() { 0 } else { left() };
-        // If the unit's thread runs only descendants, the unit has no room for other tasks.
+        // While the unit's thread runs only descendants, the unit has no room for other tasks.
         let is_isolated = host.is_isolated() || matches!(what, For::Isolated(_));
         let placed =
             (!self.on_fast_path() && !is_isolated).then(|| running::with_task(id, |task| task.shared().id)).flatten();
@@ -330,17 +333,18 @@ impl Threads {
         }
     }
 
-    /// Makes a call that another body offers, if there is one; never one that may need a lock which a body here holds.
+    /// Executes a call that another body offers, if there is such a call. Never picks a call that may need a lock that
+    /// a body on this stack holds.
     fn helps_fork(&self, host: &Host) -> bool {
         host.has_room_on_top() && !host.is_isolated() && host.help_fork()
     }
 
-    /// Shows to other threads where the current body waits, or that it runs again.
+    /// Publishes the call site at which the current body waits, or that the body runs again.
     fn show_wait(&self, host: &Host, at: Option<&'static Location<'static>>) {
         running::with_task(self.shared.id, |task| self.shared.running[host.slot()].waits(task, at));
     }
 
-    /// Resumes woken bodies on separate stacks. Returns whether there were any.
+    /// Resumes woken bodies on separate stacks. Returns whether there were any such bodies.
     pub(super) fn resume_woken(&self, host: &Host) -> bool {
         let all = host.aside.has_any() && self.shared.is_broken();
         (all || host.aside.has_woken()) && {
@@ -349,7 +353,7 @@ impl Threads {
         }
     }
 
-    /// Runs some work while a body waits below. Returns whether there was any.
+    /// Runs one piece of work while a body waits further down the stack. Returns whether there was any work.
     fn step_in_body(&self, host: &Host, on_top: OnTop<'_>) -> bool {
         let polled = self.devices_of(host).is_some_and(|devices| self.poll(host, devices));
         match self.next_work(host, OLDEST_AFTER_IN_BODY) {
@@ -365,7 +369,7 @@ impl Threads {
         }
     }
 
-    /// Like [`Self::step`], but on a fiber, so that a body that waits does not keep this thread. The fiber executes
+    /// Like [`Self::step`], but on a fiber, so that a waiting body does not block this thread. The fiber executes
     /// tasks until one of them waits or `goes_on` returns false.
     pub(super) fn step_on_fiber(&self, host: &Host, turn: &Rc<Borrowed>, goes_on: &dyn Fn() -> bool) -> bool {
         self.die_if_doomed(host);
@@ -375,14 +379,15 @@ impl Threads {
             Some(work) => {
                 let left = turn.lend(goes_on, || self.begin_aside(host, work, Some(turn.clone())));
                 let left = left.and_then(|work| self.hand_over(host, work));
-                // Without memory for a stack, tasks run here: then a body that waits does keep this thread.
+                // Without memory for a stack, the tasks run on this stack, so a body that waits does block this
+                // thread.
                 left.into_iter().for_each(|work| self.run_chain(host, work, goes_on));
                 true
             }
         }
     }
 
-    /// Runs work on a separate stack, and, during a `turn`, further tasks after it. Returns the work if there is no
+    /// Runs work on a separate stack and, during a `turn`, further tasks after it. Returns the work if there is no
     /// memory for a stack.
     fn begin_aside(&self, host: &Host, work: Work, turn: Option<Rc<Borrowed>>) -> Option<Work> {
         let (Some(stack), Some(threads)) = (host.crowd.stack(&host.aside), self.this.upgrade()) else {
@@ -403,7 +408,7 @@ impl Threads {
         None
     }
 
-    /// Runs work, and the chain of tasks that follows it directly while `goes_on` returns true.
+    /// Runs work, and then the chain of tasks that directly follows it for as long as `goes_on` returns true.
     fn run_chain(&self, host: &Host, work: Work, goes_on: impl Fn() -> bool) {
         match work {
             Work::Anywhere(task) => self.execute_chain(host, task, goes_on),
@@ -411,7 +416,7 @@ impl Threads {
         }
     }
 
-    /// Whether this work may run on top of the body that waits here.
+    /// Returns whether this work may run on top of the body that waits on this stack.
     fn fits_on_top(&self, host: &Host, work: &Work, on_top: OnTop<'_>) -> bool {
         let task = work.task();
         let fits = task.shared().internal || on_top.allows(self.shared.id, task) && host.has_room_on_top();

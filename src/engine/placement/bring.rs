@@ -1,4 +1,4 @@
-//! Transfers of a placed task's data, its launch, and the release of its resources.
+//! Data transfers for a placed task, its launch, and the release of its resources.
 
 use super::Placement;
 use super::needs::forgotten_by;
@@ -11,13 +11,14 @@ use crate::trace::Stage;
 use smallvec::SmallVec;
 
 impl Placement {
-    /// Plans the copies that a task with memory still needs, and launches it if there are none.
+    /// Plans the copies that are still missing for a task with reserved memory. If none are missing, launches the
+    /// task.
     ///
-    /// Called again when everything it waited for has arrived.
+    /// Called again when everything that the task waited for has completed.
     pub(super) fn bring(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let Placed { assigned, reserved } = &placed;
         if assigned.task.is_poisoned() {
-            return self.skip(placed, out); // a copy for it has failed
+            return self.skip(placed, out); // a copy for the task has failed
         }
         if assigned.spaces().iter().any(|space| self.residency.is_lost(*space)) {
             return self.turn_back(placed, out);
@@ -47,14 +48,14 @@ impl Placement {
         self.flow.await_ends(placed, &pending, &waited_for);
     }
 
-    /// Releases the ends of a copy that has ended, and the tasks that waited for it.
+    /// Releases the source and target replicas of a copy that has ended, and the tasks that waited for it.
     pub(super) fn let_go_of_copy(&mut self, copy: UnderWay, out: &mut Vec<Command>) {
         self.residency.unpin(copy.data, &copy.transfer, out);
         self.one_less(copy.waiters, out);
         self.dispatch(out);
     }
 
-    /// Notes that these tasks wait for one thing less.
+    /// Notes that each of these tasks waits for one end fewer.
     pub(super) fn one_less(&mut self, waiters: Vec<TaskId>, out: &mut Vec<Command>) {
         for task in waiters {
             if let Some(placed) = self.flow.one_less(task) {
@@ -77,7 +78,7 @@ impl Placement {
         });
     }
 
-    /// Skips a task that has its memory, but not its input.
+    /// Skips a task that has its memory but has lost its input.
     fn skip(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let (task, _) = self.flow.launch(placed, false);
         out.push(Command::Skip(task));
@@ -93,7 +94,7 @@ impl Placement {
         }
     }
 
-    /// Releases the resources of a task that no longer runs; returns the tasks that waited for its end.
+    /// Releases the resources of a task that no longer runs. Returns the tasks that waited for its end.
     pub(super) fn let_go(&mut self, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.let_go(&launched, out);
         if let Some(unit) = launched.counted_for() {

@@ -1,11 +1,11 @@
-//! Work under way: tasks whose data are arriving, launched tasks and copies, with the tasks that wait for them.
+//! Work under way: launched tasks, copies, tasks whose data are arriving, and the tasks that wait for each of them.
 //!
-//! This module decides nothing: which copies are made, and whether a task is launched, is settled by its callers.
+//! This module makes no decisions: its callers settle which copies are made and whether a task is launched.
 //!
 //! Invariants:
-//! 1. An arriving task waits for as many ends as there are copies and launched tasks that name it among their
-//!    waiters: at least one.
-//! 2. Every write-back under way is found by its data object and its block, and no other copy is.
+//! 1. The number of ends that an arriving task waits for equals the number of copies and launched tasks that list it
+//!    among their waiters. It is at least one.
+//! 2. Every write-back under way can be found by its data object and its block; no other copy can.
 
 use super::needs::forgotten_by;
 use super::stages::{Launched, Placed, UnderWay};
@@ -28,7 +28,7 @@ pub(crate) struct Traffic {
 /// Tasks and copies under way; see the module documentation.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// The tasks whose data are arriving, with the number of ends that each waits for.
+    /// Tasks whose data are arriving, each with the number of ends that it still waits for.
     arriving: FxHashMap<TaskId, (Placed, usize)>,
     launched: FxHashMap<TaskId, Launched>,
     copies: FxHashMap<CopyId, UnderWay>,
@@ -50,7 +50,7 @@ impl Flow {
         out.push(Command::Copy(order));
     }
 
-    /// Removes a copy that has ended; returns it.
+    /// Removes a copy that has ended and returns it.
     pub(super) fn end_copy(&mut self, copy: CopyId) -> Option<UnderWay> {
         let ended = self.copies.remove(&copy)?;
         if let Some(entry) = ended.write_back
@@ -64,9 +64,9 @@ impl Flow {
         Some(ended)
     }
 
-    /// Returns the write-backs under way of regions that a task accesses. Write-backs belong to no task, so
-    /// dependences do not order them: a copy to the same place could overtake one, or a task could write where one
-    /// still arrives.
+    /// Returns the write-backs under way for regions that a task accesses. Write-backs belong to no task, so
+    /// dependences do not order them. Without this check, a copy to the same place could overtake a write-back, or a
+    /// task could write where a write-back is still arriving.
     pub(super) fn write_backs_in_the_way(&self, task: &OwnedTask) -> Vec<CopyId> {
         let mut found = Vec::new();
         if self.write_backs.is_empty() {
@@ -81,7 +81,7 @@ impl Flow {
         found
     }
 
-    /// Lets a task wait for the ends of these copies and tasks, each named once.
+    /// Makes a task wait for the ends of these copies and tasks, each of which is listed once.
     pub(super) fn await_ends(&mut self, placed: Placed, copies: &[CopyId], tasks: &[TaskId]) {
         let id = placed.assigned.task.shared().id;
         for task in tasks {
@@ -97,7 +97,7 @@ impl Flow {
         self.arriving.insert(id, (placed, copies.len() + tasks.len()));
     }
 
-    /// Notes that a task waits for one end less; returns the task if that was the last.
+    /// Notes that a task waits for one end fewer. Returns the task if that was the last end.
     pub(super) fn one_less(&mut self, task: TaskId) -> Option<Placed> {
         let (_, missing) = self.arriving.get_mut(&task)?;
         *missing -= 1;
@@ -117,7 +117,7 @@ impl Flow {
         self.launched.iter()
     }
 
-    /// Returns the copies and the launched tasks whose ends a task waits for.
+    /// Returns the copies and the launched tasks that a task waits for.
     pub(super) fn awaited_by(&self, task: TaskId) -> (impl Iterator<Item = &UnderWay>, impl Iterator<Item = TaskId>) {
         let copies = self.copies.values().filter(move |copy| copy.waiters.contains(&task));
         let launched = self.launched.iter().filter(move |(_, launched)| launched.waiters.contains(&task));
@@ -134,26 +134,27 @@ impl Flow {
         self.copies.values().any(|copy| copy.between.0 == space || copy.between.1 == space)
     }
 
-    /// Returns the tasks that wait for a copy, which may have ended, with their reservations.
+    /// Returns the tasks that wait for a copy, with their reservations. The copy may already have ended.
     pub(super) fn placed_waiting_for(&mut self, waiters: &[TaskId]) -> impl Iterator<Item = &mut Placed> {
         let arriving = self.arriving.iter_mut();
         arriving.filter(|(task, _)| waiters.contains(task)).map(|(_, (placed, _))| placed)
     }
 
-    /// Returns the tasks that wait for a copy, which may have ended.
+    /// Returns the tasks that wait for a copy. The copy may already have ended.
     pub(super) fn waiting_for(&self, copy: &UnderWay) -> impl Iterator<Item = &OwnedTask> {
         copy.waiters.iter().filter_map(|task| self.arriving.get(task)).map(|(placed, _)| &placed.assigned.task)
     }
 
-    /// Records that a task with its memory goes to its unit, perhaps after others that are in its device's queue.
+    /// Records that a task with its memory goes to its unit. If `behind`, other tasks in its device's queue come
+    /// first.
     pub(super) fn launch(&mut self, placed: Placed, behind: bool) -> (OwnedTask, &Launched) {
         let (task, launched) = Launched::of(placed, behind);
         let launched = self.launched.entry(task.shared().id).insert_entry(launched).into_mut();
         (task, launched)
     }
 
-    /// Notes that a launched task is in its device's queue; also returns the unit for which it no longer counts, if
-    /// any.
+    /// Notes that a launched task is in its device's queue. Also returns the unit for which the task no longer counts,
+    /// if any.
     pub(super) fn issue(&mut self, task: TaskId, share: u32) -> Option<(&Launched, Option<UnitId>)> {
         let launched = self.launched.get_mut(&task)?;
         let counted_for = launched.counted_for();
@@ -162,8 +163,8 @@ impl Flow {
         Some((launched, counts_no_more))
     }
 
-    /// Notes that the body of a launched task waits or continues; if that is news, returns the unit whose count
-    /// changes.
+    /// Notes that the body of a launched task waits or continues. If that changes the task's state, returns the unit
+    /// whose count changes.
     pub(super) fn suspend(&mut self, task: TaskId, suspended: bool) -> Option<UnitId> {
         let launched = self.launched.get_mut(&task)?;
         let before = std::mem::replace(&mut launched.suspended, suspended);
@@ -175,7 +176,7 @@ impl Flow {
         self.launched.get(&task)
     }
 
-    /// Removes a launched task that has ended or is returned.
+    /// Removes a launched task that has ended or that was returned to placement.
     pub(super) fn end(&mut self, task: TaskId) -> Option<Launched> {
         self.launched.remove(&task)
     }
@@ -185,7 +186,7 @@ impl Flow {
         self.arriving.is_empty() && self.launched.is_empty() && self.copies.is_empty()
     }
 
-    /// Returns the number of launched tasks and of copies under way.
+    /// Returns the number of launched tasks plus the number of copies under way.
     pub(super) fn under_way(&self) -> usize {
         self.launched.len() + self.copies.len()
     }
@@ -197,7 +198,7 @@ impl Flow {
         traffic
     }
 
-    /// Describes the work under way in words.
+    /// Appends a textual description of the work under way.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         lines.extend(self.arriving.iter().map(|(task, (_, missing))| format!("{task} waits for {missing} copies")));
         lines.extend(self.launched.iter().map(|(task, launched)| format!("{task} runs in {}", launched.space)));

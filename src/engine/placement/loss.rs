@@ -1,16 +1,16 @@
-//! Device loss: replicas elsewhere take over, the device's tasks go to other units, and data that existed only there
-//! are poisoned.
+//! Device loss: replicas in other memories take over, the device's tasks go to other units, and data that existed only
+//! on the device are poisoned.
 //!
-//! Tasks that the device had begun have failed. Tasks on their way to it are returned: from memory queues at once,
-//! from copies when these have ended one way or the other, from the unit's inbox when its hosting thread finds the
-//! device gone. The policy does not know of the loss: it continues to give tasks to the unit, and units with room run
-//! them instead. If there is no CPU unit, the thread that hosted the lost device remains and runs tasks for cores at
-//! home.
+//! Tasks that the device had begun have failed. Tasks on their way to the device are returned: immediately if they
+//! wait for memory, after their copies have completed or failed if they wait for copies, and from the unit's inbox
+//! when its hosting thread notices the loss. The policy does not know about the loss: it keeps giving tasks to the
+//! unit, and units with room run these tasks instead. If there is no CPU unit, the thread that hosted the lost device
+//! stays and runs CPU tasks in host memory.
 //!
-//! Regions that an issued task should have written are lost in the directory, not in the dependence graph, which has
-//! already released the task's successors: a task that comes to read them is poisoned there, and a task that was
-//! launched after it and is not yet issued is checked once more (`Event::Issuing`). Data that were valid only on the
-//! lost device stay lost until a task overwrites them.
+//! Regions that an issued task should have written are lost in the directory, but not in the dependence graph, which
+//! has already released the task's successors. A task that is about to read such regions is poisoned at that point. A
+//! task that was launched after the issued task and is not issued yet is checked once more (`Event::Issuing`). Data
+//! that were valid only on the lost device stay lost until a task overwrites them.
 
 use super::Placement;
 use super::stages::{Assigned, Launched, Placed};
@@ -22,7 +22,7 @@ use crate::trace::Stage;
 use std::sync::Arc;
 
 impl Placement {
-    /// Handles the loss of the device with this memory, which `cause` was the first to reveal.
+    /// Handles the loss of the device with this memory, as revealed by `cause`.
     pub(in crate::engine) fn device_lost(&mut self, space: SpaceId, cause: &Arc<TaskFailure>, out: &mut Vec<Command>) {
         if !self.residency.lose(space, cause) {
             return;
@@ -45,7 +45,8 @@ impl Placement {
         self.redirect(task, space, out);
     }
 
-    /// Returns why a launched task has lost its input, if it has: tasks that it was launched after have failed.
+    /// If tasks that precede a launched task have failed since the launch, so that it has lost its input, returns the
+    /// reason.
     pub(in crate::engine) fn lost_since_launch(&self, task: &OwnedTask) -> Option<Arc<TaskFailure>> {
         let launched = self.flow.launched(task.shared().id)?;
         if let Some(parts) = task.body().parts() {
@@ -55,7 +56,7 @@ impl Placement {
         self.residency.cause_of_loss(task, &launched.reserved.replicas)
     }
 
-    /// Redirects a launched task that a lost device has returned; it was not begun.
+    /// Redirects a launched task that was returned because its device is lost. The task had not begun.
     pub(in crate::engine) fn returned(&mut self, task: OwnedTask, out: &mut Vec<Command>) {
         let Some(launched) = self.flow.end(task.shared().id) else { return };
         let space = launched.space;
@@ -73,7 +74,7 @@ impl Placement {
         self.redirect(task, space, out);
     }
 
-    /// Gives a task to the least busy unit that suits it; poisons it if none is left.
+    /// Gives a task to the least busy unit that suits it. Poisons the task if no such unit is left.
     fn redirect(&mut self, task: OwnedTask, space: SpaceId, out: &mut Vec<Command>) {
         let bound = task.owned().as_ref().is_some_and(|side| side.space.is_some());
         match self.queue.least_busy_for(&task, &self.residency).filter(|_| !bound) {
@@ -86,14 +87,14 @@ impl Placement {
         }
     }
 
-    /// Gives a unit a task that the policy intends for a lost one; returns false if there is none.
+    /// Gives a unit a task that the policy intends for a lost unit. Returns false if there is no such task.
     pub(super) fn stand_in(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
         let Some(task) = self.queue.next_for_the_gone(&self.residency) else { return false };
         self.assign_or_redirect(task, unit, out);
         true
     }
 
-    /// Gives a task to this unit, unless the unit can no longer run it.
+    /// Gives a task to this unit; if the unit can no longer run the task, redirects it.
     pub(super) fn assign_or_redirect(&mut self, task: OwnedTask, unit: usize, out: &mut Vec<Command>) {
         if self.residency.last_loss().is_none() || self.queue.suits(&task, unit, &self.residency) {
             self.trace(&task, Some(UnitId(unit as u16)), Stage::Placed);
@@ -103,7 +104,7 @@ impl Placement {
         }
     }
 
-    /// Skips a task, with the cause, if no unit is left for it; otherwise returns it.
+    /// If no unit is left for a task, skips the task and records the cause. Otherwise returns the task.
     pub(super) fn poison_if_hopeless(&mut self, task: OwnedTask, out: &mut Vec<Command>) -> Option<OwnedTask> {
         let Some(cause) = self.residency.last_loss() else { return Some(task) };
         if self.queue.suits_any(&task, &self.residency) {

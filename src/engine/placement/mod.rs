@@ -1,35 +1,37 @@
-//! Placement: from a ready task to a unit, with its data there.
+//! Placement of ready tasks: choosing a unit and bringing the task's data there.
 //!
-//! It has three parts, each with its own subject and invariants; this module only sequences them:
-//! - [`queue`]: the policy is in charge of ready tasks until a unit with room gets one; then they wait for memory.
+//! It has three parts, each with its own responsibility and invariants; this module only sequences them:
+//! - [`queue`]: the policy is in charge of a ready task until a unit with room gets the task, which then waits for
+//!   memory.
 //! - [`residency`]: a task's working set is reserved in the unit's memory in one step.
-//! - [`flow`]: missing parts are copied from the nearest replica, and when the last copy has arrived the task is
+//! - [`flow`]: missing parts are copied from the nearest replica. After the last copy has completed, the task is
 //!   launched ([`bring`]).
 //!
-//! When the task has finished, its written regions are valid where it ran and nowhere else, and its replicas become
+//! When a task has finished, the regions it has written are valid only where it ran, and its replicas become
 //! candidates for eviction.
 //!
-//! A device gets several tasks ahead, so that copies overlap execution ([`units`]). A successor of an issued task on
-//! the same replica is launched on the same stream, or after an event of the issued task. Commutative tasks and
-//! reductions release their successors only when they have ended: turns and combining are work of the host.
+//! A device gets several tasks ahead of time, so that copies overlap with execution ([`units`]). A successor that uses
+//! the same replica as an issued task is launched on the same stream, or after an event of the issued task.
+//! Commutative tasks and reductions release their successors only when they have ended, because the host manages turns
+//! and combines contributions.
 //!
-//! Without CPU units, hosting threads run tasks in host memory that only cores can run, or for which no device has
-//! room, also when their devices are gone. The context of such a task is that of a core, and
+//! If the machine has no CPU units, hosting threads run the tasks that only cores can run, or that fit on no device,
+//! in host memory. They continue to do so after their devices are lost. Such a task gets the context of a core, and
 //! `Statistics::tasks_on_hosts` counts these tasks.
 //!
 //! Invariants:
-//! 1. A task is in exactly one of these stages: queued (the policy's), waiting (for memory), arriving (for copies),
-//!    launched.
-//! 2. A task that waits for memory holds none: two tasks cannot starve each other.
-//! 3. No copy to or from a task's region is planned, and the task is not launched, while a write-back of the region
-//!    is under way. All other copies belong to tasks, and dependences order those.
-//! 4. A task that a device has in its queue is *issued*: its writes count as valid there, and tasks on the same
-//!    replicas are launched after it. No copy from regions it writes, or into regions it uses, is planned until it
-//!    has finished.
-//! 5. Copies that a task waits for have ended before it is launched or released, even if one of them fails; so when a
-//!    task has finished, none of its copies is under way.
-//! 6. A task that overwrites a region makes it valid in its own replica alone *before* it runs; a task that updates a
-//!    region does so after it has run: until then, the old value remains available elsewhere.
+//! 1. A task is in exactly one of these stages: queued (in the policy's charge), waiting (for memory), arriving
+//!    (waiting for copies), launched.
+//! 2. A task that waits for memory holds no memory, so two tasks cannot starve each other.
+//! 3. While a write-back of a task's region is under way, no copy to or from that region is planned, and the task is
+//!    not launched. All other copies belong to tasks, and dependences order those tasks.
+//! 4. A task in its device's queue is *issued*: its writes already count as valid on the device, and tasks that use
+//!    the same replicas are launched after it. Until the issued task has finished, no copy is planned from the regions
+//!    it writes or into the regions it uses.
+//! 5. The copies that a task waits for end before the task is launched or released, even if one of the copies fails.
+//!    So when a task has finished, none of its copies is under way.
+//! 6. A task that overwrites a region makes the region valid only in the task's own replica, *before* the task runs. A
+//!    task that updates a region does so only after it has run: until then, the old value remains available elsewhere.
 
 mod bring;
 mod flow;
@@ -71,7 +73,7 @@ use smallvec::SmallVec;
 use stages::{Assigned, Placed, UnderWay};
 use std::sync::Arc;
 
-/// The state of tasks between ready and finished.
+/// State of all tasks between ready and finished.
 pub(crate) struct Placement {
     queue: Queue,
     residency: Residency,
@@ -90,7 +92,7 @@ impl Placement {
         }
     }
 
-    /// Records placement in this trace, if there is one.
+    /// Records placement in `tracer`, if there is a tracer.
     pub(crate) fn traced_by(mut self, tracer: Option<Arc<Tracer>>) -> Self {
         if tracer.is_some() {
             self.queue.scheduler().collect_decisions();
@@ -104,43 +106,44 @@ impl Placement {
         self.queue.policy_name()
     }
 
-    /// Records the bytes in use in a device's memory, if there is a trace.
+    /// If tracing is on, records the number of bytes in use in a device's memory.
     fn trace_memory(&self, space: SpaceId) {
         if let Some(tracer) = self.tracer.as_ref().filter(|_| !space.is_host()) {
             tracer.memory(space, self.residency.bytes_in_use(space));
         }
     }
 
-    /// Records that a task has reached a stage, if there is a trace.
+    /// If tracing is on, records that a task has reached a stage.
     fn trace(&self, task: &OwnedTask, unit: Option<UnitId>, stage: Stage) {
         if let Some(tracer) = self.tracer.as_ref().filter(|_| !task.shared().internal) {
             tracer.stage(task.shared().id, unit, stage);
         }
     }
 
-    /// Lets the hosting threads of devices run tasks for cores, in host memory, if the machine has no CPU units.
+    /// If the machine has no CPU units, lets the hosting threads of devices run CPU tasks in host memory.
     pub(crate) fn with_hosts_at_home(mut self) -> Self {
         self.queue.let_hosts_work_at_home();
         self
     }
 
-    /// Sets the power in watts that work adds to each unit, if known, so that policies learn the energy of tasks.
+    /// Sets the power in watts that load adds to each unit (`None` if unknown), so that policies learn the energy of
+    /// tasks.
     pub(crate) fn with_power(mut self, dynamic_w: Vec<Option<f64>>) -> Self {
         self.queue.know_power(dynamic_w);
         self
     }
 
-    /// Sets the runtime's id, and where violations of the contract by a user's policy are reported.
+    /// Sets the runtime's ID, and the log for contract violations by user-defined policies.
     pub(super) fn belongs_to(&mut self, runtime: u64, failures: &Arc<FailureLog>) {
         self.queue.scheduler().belongs_to(runtime, failures);
     }
 
-    /// Returns a name for a new replica.
+    /// Returns an ID for a new replica.
     pub(super) fn new_replica(&mut self) -> ReplicaId {
         self.residency.new_replica()
     }
 
-    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
+    /// Notes that a new data object starts out in foreign memory, as the given replica in a device's space.
     pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId, out: &mut Vec<Command>) {
         self.residency.adopt(datum, replica, space);
         if let Some(cause) = self.residency.cause_of_device_loss(space) {
@@ -149,7 +152,7 @@ impl Placement {
         }
     }
 
-    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
+    /// Notes that devices use a new data object directly in its home memory, each device through the given replica.
     pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)], out: &mut Vec<Command>) {
         self.residency.alias(datum, aliases);
         for (_, space) in aliases {
@@ -160,13 +163,13 @@ impl Placement {
         }
     }
 
-    /// Returns the replicas of a task that was launched and has not ended.
+    /// Returns the replicas of a task that was launched and has not ended yet.
     pub(super) fn places_of(&self, task: TaskId) -> Option<Arc<[ReplicaRef]>> {
         self.flow.launched(task).map(|launched| launched.reserved.replicas.clone())
     }
 
-    /// Passes a ready task to the policy or, if it is bound to a space, directly there. `follows` tells whether a
-    /// task that has ended made it ready; otherwise it was ready when it was submitted.
+    /// Passes a ready task to the policy or, if the task is bound to a space, directly to that space. `follows` tells
+    /// whether the end of another task made the task ready; otherwise it was ready at submission.
     pub(super) fn ready(&mut self, task: OwnedTask, follows: bool, out: &mut Vec<Command>) {
         self.residency.register(&task);
         if let Some(tracer) = &self.tracer {
@@ -197,7 +200,7 @@ impl Placement {
         self.queue.scheduler().submitted(task);
     }
 
-    /// Handles the arrival of a copy, with its duration if known.
+    /// Handles a completed copy, with its duration if known.
     pub(super) fn copied(&mut self, copy: CopyId, time: Option<CopyTime>, out: &mut Vec<Command>) {
         let Some(ended) = self.flow.end_copy(copy) else { return };
         self.residency.arrived(ended.data, &ended.transfer);
@@ -213,11 +216,11 @@ impl Placement {
         self.let_go_of_copy(ended, out);
     }
 
-    /// Handles a copy that could not be made. If a device is gone, the tasks that wait for the copy search for their
-    /// data again; otherwise they fail. Data on their way out of an evicted replica are lost.
+    /// Handles a failed copy. If a device is lost, the tasks that wait for the copy search for their data again;
+    /// otherwise the tasks fail. If the copy was the write-back of an evicted replica, the data are lost.
     ///
-    /// A task that fails in this way is not released before its other copies have ended: they would overwrite the
-    /// writes of other tasks there.
+    /// A task that fails in this way is released only after its other copies have ended. Otherwise those copies could
+    /// overwrite what other tasks have written to the same memory.
     pub(super) fn copy_failed(
         &mut self,
         copy: CopyId,
@@ -252,7 +255,7 @@ impl Placement {
         self.let_go_of_copy(ended, out);
     }
 
-    /// Notes that a replica's memory was given back.
+    /// Notes that a replica's memory was freed.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) {
         self.residency.released(space, bytes);
         self.trace_memory(space);
@@ -269,7 +272,7 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Gives a unit a ready task that is `wanted` there, if there is one.
+    /// Gives a unit a ready task for which `wanted` returns true, if there is such a task.
     pub(super) fn claim(&mut self, unit: usize, wanted: &dyn Fn(&OwnedTask) -> bool, out: &mut Vec<Command>) {
         if let Some(task) = self.queue.take_past_policy(unit, wanted, &self.residency) {
             self.queue.assign(task, unit, &self.residency);
@@ -277,7 +280,7 @@ impl Placement {
         }
     }
 
-    /// Notes that a task's body waits: its unit has room for one more.
+    /// Notes that a task's body waits, so its unit has room for one more task.
     pub(super) fn suspended(&mut self, task: TaskId, out: &mut Vec<Command>) {
         if let Some(unit) = self.flow.suspend(task, true) {
             self.queue.take_from(unit);
@@ -285,17 +288,17 @@ impl Placement {
         }
     }
 
-    /// Notes that a task's body continues, whatever its unit has been given meanwhile.
+    /// Notes that a task's body continues, regardless of the tasks its unit has been given meanwhile.
     pub(super) fn resumed(&mut self, task: TaskId) {
         if let Some(unit) = self.flow.suspend(task, false) {
             self.queue.give_back_to(unit);
         }
     }
 
-    /// Handles the end of a task: it has run (in this time span), failed, or was skipped before it `began`, perhaps
-    /// before it was placed.
+    /// Handles the end of a task. The task has run (during `span`), has failed, or was skipped before it `began`,
+    /// possibly even before it was placed.
     ///
-    /// If its device was lost meanwhile, `device_lost` is the failure that revealed it.
+    /// If the task's device was lost meanwhile, `device_lost` is the failure that revealed the loss.
     pub(super) fn finished(
         &mut self,
         task: &OwnedTask,
@@ -309,12 +312,12 @@ impl Placement {
         if let (Some(cause), Some(space)) = (device_lost, space) {
             self.device_lost(space, cause, out);
         }
-        // A skipped take has taken nothing.
+        // A skipped take task has not taken the data object.
         let forgotten = forgotten_by(task).filter(|_| span.is_some());
         if let Some(launched) = self.flow.end(id) {
             if forgotten.is_none() {
                 self.residency.ended(task, began, &launched);
-            } // otherwise its data object is gone
+            } // otherwise the data object no longer exists
             if let Some(unit) = launched.unit {
                 let ran = |span| End::Ran { span, issued: launched.issued.then_some(launched.share) };
                 self.queue.left(task, unit, &span.map_or(End::Failed, ran));
@@ -330,7 +333,7 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Gives tasks to units with room, until nothing moves.
+    /// Gives tasks to units with room until no further task can be given.
     fn dispatch(&mut self, out: &mut Vec<Command>) {
         if let Some(tracer) = &self.tracer {
             let decisions = self.queue.scheduler().take_decisions();
@@ -338,8 +341,8 @@ impl Placement {
         }
         loop {
             let mut moved = self.serve_waiting(out);
-            // Every unit gets its first task before any unit gets its second: no unit idles while another has tasks
-            // ahead.
+            // Every unit gets its first task before any unit gets its second, so no unit idles while another unit has
+            // tasks queued ahead.
             let mut last = None;
             if self.residency.take_moved() {
                 self.queue.scheduler().data_moved();
@@ -355,7 +358,7 @@ impl Placement {
         }
     }
 
-    /// Brings data for waiting tasks whose memory is free now; returns whether there were any.
+    /// Plans the copies of waiting tasks whose memory is free by now. Returns whether there were any such tasks.
     fn serve_waiting(&mut self, out: &mut Vec<Command>) -> bool {
         let mut moved = false;
         for space in self.residency.spaces() {
@@ -385,7 +388,7 @@ impl Placement {
         moved
     }
 
-    /// Gives a unit the next task that the policy has for it; returns false if there is none.
+    /// Gives a unit the next task that the policy has for it. Returns false if there is no such task.
     fn give_next(&mut self, unit: usize, out: &mut Vec<Command>) -> bool {
         match self.queue.next_for(unit, &self.residency) {
             Some(task) => {
@@ -396,7 +399,7 @@ impl Placement {
         }
     }
 
-    /// Returns the spaces in which all of a region is valid.
+    /// Returns the spaces that hold valid data for the whole region.
     pub(crate) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         self.residency.valid_in(data, block)
     }
@@ -406,52 +409,52 @@ impl Placement {
         self.flow.traffic()
     }
 
-    /// Returns how long each unit has run tasks.
+    /// Returns, for each unit, the total time spent running tasks.
     pub(crate) fn busy_ns(&self) -> &[u64] {
         self.queue.busy_ns()
     }
 
-    /// Returns how well the policy kept indices where their data are, if it counts that.
+    /// Returns how well the policy kept indices close to their data; `None` if the policy does not count that.
     pub(crate) fn affinity(&self) -> Option<AffinityStatistics> {
         self.queue.affinity()
     }
 
-    /// Returns how close to the optimum the policy's map is, if known.
+    /// Returns how close the policy's mapping is to the optimum, if known.
     pub(crate) fn bound(&self) -> Option<LowerBound> {
         self.queue.bound()
     }
 
-    /// Returns how the policy shares out by profiles, if it does.
+    /// Returns the policy's work shares; `None` if the policy does not divide work by profiles.
     pub(crate) fn shares(&self) -> Option<SharesInUse> {
         self.queue.shares()
     }
 
-    /// Returns the profiles that the policy has learned, if it learns any.
+    /// Returns the profiles that the policy has learned, if it learns profiles.
     pub(crate) fn profiles(&self) -> Option<Known> {
         self.queue.profiles()
     }
 
-    /// Returns the policy that this one chose, if it chooses among others.
+    /// Returns the policy that this policy has selected, if it selects among other policies.
     pub(crate) fn choice(&self) -> Option<Choice> {
         self.queue.choice()
     }
 
-    /// Returns the model of task times that the policy has learned, if it learns one.
+    /// Returns the task-time model that the policy has learned, if it learns such a model.
     pub(crate) fn model(&self) -> Option<&Model> {
         self.queue.model()
     }
 
-    /// Returns how many replicas were evicted to make room.
+    /// Returns the number of replicas evicted to make room.
     pub(crate) fn evictions(&self) -> u64 {
         self.residency.evictions()
     }
 
-    /// Returns the number of launched tasks and of copies under way.
+    /// Returns the number of launched tasks plus the number of copies under way.
     pub(crate) fn in_flight(&self) -> usize {
         self.flow.under_way()
     }
 
-    /// Describes in words where every placed task is, for diagnosis when nothing moves.
+    /// Describes in words where every placed task is, to diagnose a stall.
     pub(crate) fn stall(&self) -> String {
         let mut lines = Vec::new();
         self.queue.describe(&mut lines);

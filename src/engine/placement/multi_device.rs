@@ -1,38 +1,38 @@
-//! Tasks across the devices of their unit: the memory that each part of such a task works in.
+//! Tasks across the devices of their unit: which memory each part of such a task uses.
 //!
-//! A part is one element of the list of accesses that the task was submitted with. Part `i` goes to device `i` modulo
-//! the number of devices that the unit has left when it gets the task; so on a unit with one device, or of cores, all
-//! parts are in one memory, and the task is like any other.
+//! A part is one element of the access list that was submitted with the task. Part `i` goes to device `i` modulo the
+//! number of devices that the unit still has when it gets the task. So on a unit with a single device, or on a unit of
+//! cores, all parts are in one memory, and the task is like any other task.
 //!
-//! The hosting thread opens a session on each device, calls the one body, and closes the sessions; the task ends when
-//! the last device has finished. If a part fails, the task fails at once (`Event::PartFailed`).
+//! The hosting thread opens a session on each device, calls the single body, and closes the sessions. The task ends
+//! when the last device has finished. If a part fails, the task fails immediately (`Event::PartFailed`).
 //!
-//! This module chooses nothing else, and reserves nothing. Invariants:
-//! 1. All memories are those of one unit, and each holds all of its parts at once.
-//! 2. The working set is reserved in all of them in one step, or in none. Until then the task waits in the queue of
-//!    the first, and holds nothing: such tasks cannot deadlock on each other's memory.
-//! 3. Such a task is never issued: its successors wait for its end, and it waits for the end of its predecessors.
-//!    Streams of several devices have no common order.
+//! This module makes no other choices and reserves nothing. Invariants:
+//! 1. All memories belong to one unit, and each memory holds all of its parts at the same time.
+//! 2. The working set is reserved in all of the memories in one step, or in none of them. Until then the task waits in
+//!    the queue of the first memory and holds no memory, so such tasks cannot deadlock on each other's memory.
+//! 3. Such a task is never issued: its successors wait for its end, and it waits for the ends of its predecessors,
+//!    because streams of different devices have no common order.
 
 use super::residency::Residency;
 use crate::depend::{AccessRecord, OwnedTask};
 use crate::ids::{DeviceId, SpaceId};
 use smallvec::SmallVec;
 
-/// The locations of the parts of a task that works in several memories.
+/// Locations of the parts of a task that works in several memories.
 #[derive(Debug)]
 pub(crate) struct Across {
-    /// The device of each part.
+    /// For each part, its device.
     pub(crate) parts: Box<[DeviceId]>,
-    /// The devices, each once, starting with that of the first part.
+    /// The devices without duplicates, starting with the device of the first part.
     pub(crate) devices: SmallVec<[DeviceId; 4]>,
-    /// The memory of each access.
+    /// For each access, its memory.
     accesses: Box<[SpaceId]>,
 }
 
 impl Across {
-    /// Assigns parts to these memories in rotation. The accesses of a part end before its entry in `ends`. Returns
-    /// `None` if all parts are in one memory.
+    /// Assigns parts to these memories in rotation. `ends` contains, for each part, the end of its range of accesses.
+    /// Returns `None` if all parts are in one memory.
     pub(super) fn new(ends: &[usize], spaces: &[SpaceId]) -> Option<Self> {
         let devices: SmallVec<[DeviceId; 4]> =
             spaces.iter().take(ends.len()).filter_map(|space| space.device()).collect();
@@ -53,14 +53,14 @@ impl Across {
         self.accesses[access]
     }
 
-    /// Returns the memories, each once.
+    /// Returns the memories without duplicates.
     pub(super) fn spaces(&self) -> impl Iterator<Item = SpaceId> {
         self.devices.iter().map(|device| device.space())
     }
 }
 
-/// Returns the bytes that the parts of a task need at once in each of these memories of a unit; `ends` are the ends
-/// of the parts' accesses, and `spaces` is not empty.
+/// Returns the number of bytes that the parts of a task need at the same time in each of these memories of a unit.
+/// `ends` are the ends of the parts' access ranges, and `spaces` must not be empty.
 pub(crate) fn bytes_in_each(
     ends: &[usize],
     spaces: &[SpaceId],
@@ -79,7 +79,7 @@ pub(crate) fn bytes_in_each(
     bytes
 }
 
-/// Returns whether the parts of a task, whose accesses have these ends, fit into these memories of a unit.
+/// Returns whether a task's parts, whose access ranges have these ends, fit into these memories of a unit.
 pub(super) fn fits(task: &OwnedTask, ends: &[usize], spaces: &[SpaceId], residency: &Residency) -> bool {
     if spaces.is_empty() {
         return false;
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(*across.parts, [0, 1, 2, 0].map(DeviceId));
         assert_eq!(*across.accesses, [1, 1, 3, 1, 1, 1].map(SpaceId));
         assert_eq!(across.spaces().collect::<Vec<_>>(), spaces);
-        // No more devices than parts; a single device gives `None`.
+        // There are never more devices than parts; a single device gives `None`.
         assert_eq!(Across::new(&[1, 2], &spaces).unwrap().devices[..], [0, 1].map(DeviceId));
         for (ends, spaces) in
             [(&[][..], &spaces[..]), (&[3], &spaces), (&[1, 2], &spaces[..1]), (&[1, 2], &[SpaceId::HOST])]

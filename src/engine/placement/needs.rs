@@ -1,19 +1,19 @@
-//! A task's requirements for a unit and a memory, and its purpose.
+//! Requirements of a task for its unit and memory, and the purpose of special tasks.
 
 use crate::depend::{AccessRecord, Kinds, OwnedTask};
 use crate::ids::{DataId, DeviceId, SpaceId};
 use crate::sched::{Beside, Place};
 
-/// A task's requirements for a memory.
+/// Memory requirements of a task.
 pub(crate) struct Needs {
-    /// The total size of its regions.
+    /// Total size of the task's regions, in bytes.
     pub(crate) bytes: u64,
-    /// Whether it must work at home.
+    /// Whether the task must run in host memory.
     pub(crate) home_only: bool,
 }
 
 impl Needs {
-    /// Returns the requirements of these accesses.
+    /// Returns the requirements of a task with these accesses.
     pub(crate) fn of(accesses: &[AccessRecord<'_>]) -> Self {
         let mut needs = Self { bytes: 0, home_only: false };
         accesses.iter().for_each(|access| needs.add(access));
@@ -35,29 +35,29 @@ impl Needs {
     }
 }
 
-/// Returns the bytes that a task needs in a memory.
+/// Returns the number of bytes that a task needs in a memory.
 pub(super) fn bytes_in(task: &OwnedTask, space: SpaceId) -> u64 {
     let mut bytes = 0;
     task.body().accesses(&mut |access| bytes += access.bytes_in(space));
     bytes
 }
 
-/// Returns the kinds of unit that a task can run on.
+/// Returns the unit kinds on which a task can run.
 pub(super) fn kinds(task: &OwnedTask) -> Kinds {
     task.owned().as_ref().and_then(|side| side.kinds).unwrap_or_else(|| task.body().kinds())
 }
 
-/// Returns the device that a task is for, even if that device is gone.
+/// Returns the device for which a task is intended, even if that device is lost.
 pub(super) fn device_of(task: &OwnedTask) -> Option<DeviceId> {
     task.owned().as_ref().and_then(|side| side.device)
 }
 
-/// For a task across the devices of its unit, returns the end of each part's accesses.
+/// For a task across the devices of its unit, returns the end of each part's access range.
 pub(super) fn parts_of(task: &OwnedTask) -> Option<&[usize]> {
     task.owned().as_ref().and_then(|side| side.across.as_deref())
 }
 
-/// Returns the data object that is gone once a task has run, if the task is a release or a take.
+/// If the task is a release or a take, returns the data object that no longer exists after the task has run.
 pub(super) fn forgotten_by(task: &OwnedTask) -> Option<DataId> {
     task.owned().as_ref().and_then(|side| side.forget)
 }
@@ -72,7 +72,7 @@ pub(super) fn place_of(task: &OwnedTask) -> Option<Place> {
     task.owned().as_ref().and_then(|side| side.place.clone())
 }
 
-/// Returns the index that a task is near to, if there is one.
+/// Returns the index that a task is close to, if it has one.
 pub(super) fn beside(task: &OwnedTask) -> Option<Beside> {
     task.owned().as_ref().and_then(|side| side.beside)
 }

@@ -1,16 +1,17 @@
-//! Ready tasks: in the policy's charge until a unit with room gets them, then first come, first served for the unit's
-//! memory.
+//! Queue of ready tasks: in the policy's charge until a unit with room gets them, then first come, first served for
+//! the unit's memory.
 //!
-//! The policy names the unit; this module informs it and asks it. It reserves no memory; it looks up where data are,
-//! and never changes that.
+//! The policy chooses the unit; this module informs and queries the policy. It reserves no memory, and it looks up
+//! data locations without ever changing them.
 //!
-//! The tasks of a loop that is *spread* over devices are each for one device. The policy sees that such a task suits
-//! only that device's unit, and this module chooses the memory. If the device is gone, the task is placed like any
-//! other.
+//! Each task of a loop that is *spread* over devices is intended for one device. The policy sees that the task suits
+//! only that device's unit, and this module chooses the memory. If the device is lost, the task is placed like any
+//! other task.
 //!
 //! Invariants:
-//! 1. The policy is in charge of exactly the tasks in `queued`, and believes so of those in `past_policy`.
-//! 2. The policy has been informed how many tasks every unit has.
+//! 1. The policy is in charge of exactly the tasks in `queued`. It still believes itself in charge of those in
+//!    `past_policy`.
+//! 2. The policy always knows how many tasks every unit has.
 //! 3. A task in `waiting` fits into the space that it waits for.
 
 use super::multi_device::{self, Across};
@@ -33,46 +34,46 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::sync::Arc;
 
-/// Limit of the tasks in one space. It also limits the tasks launched after others, which do not count as given
-/// ahead.
+/// Maximum number of tasks in one space. It also limits the tasks launched after other tasks, which do not count as
+/// given ahead.
 const MOST_IN_SPACE: usize = 256;
 
-/// The units on which tasks of a kind can run.
+/// The units that can run tasks with certain requirements.
 #[derive(Clone)]
 struct Suited {
-    /// Whether each unit can run them.
+    /// For each unit, whether it can run the tasks.
     units: Arc<[bool]>,
-    /// Whether they run in host memory alone, on any hosting thread.
+    /// Whether the tasks run only in host memory, on any hosting thread.
     at_home: bool,
 }
 
 /// How a task left its unit.
 pub(super) enum End {
-    /// It has run; the time of an issued task determines how many to give ahead.
+    /// The task has run. For an issued task, `issued` helps to determine how many tasks to give ahead.
     Ran { span: Span, issued: Option<u32> },
-    /// It did not run to its end.
+    /// The task did not run to its end.
     Failed,
 }
 
-/// The ready tasks; see the module documentation.
+/// State of the ready tasks; see the module documentation.
 pub(super) struct Queue {
     policy: Scheduler,
     units: Units,
     queued: FxHashMap<TaskId, OwnedTask>,
     turns: Turns,
-    /// Tasks that bypassed the policy, which has yet to name them; with their ends. The policy learns of an end only
-    /// after it has named the task, as for any other task.
+    /// Tasks that bypassed the policy and that the policy has not named yet, each with its end if it has already
+    /// ended. The policy learns of an end only after it has named the task, as for any other task.
     past_policy: FxHashMap<TaskId, Option<(Sample, bool)>>,
-    /// Tasks that wait for memory, by space.
+    /// Tasks that wait for memory, per space.
     waiting: Vec<VecDeque<Assigned>>,
-    /// Known answers of `suited_for`, by kinds, whether the task must work at home, and the memory of its device, if
-    /// that decides.
+    /// Cached results of `suited_for`. The key consists of the task's kinds, whether it must run in host memory, and
+    /// the memory of its device if that matters.
     suited: FxHashMap<(Kinds, bool, Option<SpaceId>), Suited>,
-    /// Whether a memory is gone.
+    /// Whether any device memory was lost.
     has_gone: bool,
-    /// Whether the hosting threads of devices replace the missing CPU units.
+    /// Whether hosting threads of devices stand in for missing CPU units.
     hosts_at_home: bool,
-    /// The power that work adds to each unit, if known.
+    /// The power in watts that load adds to each unit; `None` if unknown.
     dynamic_w: Vec<Option<f64>>,
 }
 
@@ -92,12 +93,12 @@ impl Queue {
         }
     }
 
-    /// Sets the power that work adds to each unit, so that policies learn the energy of tasks.
+    /// Sets the power that load adds to each unit, so that policies learn the energy of tasks.
     pub(super) fn know_power(&mut self, dynamic_w: Vec<Option<f64>>) {
         self.dynamic_w = dynamic_w;
     }
 
-    /// Lets the hosting threads of devices run tasks for cores, if the machine has no CPU units.
+    /// If the machine has no CPU units, lets the hosting threads of devices run CPU tasks.
     pub(super) fn let_hosts_work_at_home(&mut self) {
         self.hosts_at_home = self.units.iter().all(|unit| unit.kind.is_device());
     }
@@ -109,7 +110,7 @@ impl Queue {
         let id = ready.id;
         self.queued.insert(id, task);
         let Self { policy, units, queued, .. } = self;
-        // Many units share the host's memory: answers about this task are computed once per space.
+        // Many units share the host's memory, so the properties of this task are computed only once per space.
         let known: SmallVec<[Cell<Option<u64>>; 4]> = residency.spaces().map(|_| Cell::new(None)).collect();
         let missing = |task, space: SpaceId| {
             let compute = || missing_bytes(queued, residency, task, space);
@@ -136,12 +137,12 @@ impl Queue {
         }
     }
 
-    /// Returns where a task can run.
+    /// Returns the units that can run a task.
     fn suited(&mut self, task: &OwnedTask, residency: &Residency) -> Suited {
         self.suited_for(task, &Needs::of_task(task), residency)
     }
 
-    /// Returns where a task with these requirements can run.
+    /// Returns the units that can run a task with these requirements.
     fn suited_for(&mut self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Suited {
         let (kinds, device) = (kinds(task), self.space_for(task, needs, residency));
         let small = residency.fits_anywhere(needs.bytes);
@@ -167,8 +168,8 @@ impl Queue {
         suited
     }
 
-    /// Returns the memory of the device that a task is for, if it exists and is large enough; otherwise the task is
-    /// like any other.
+    /// Returns the memory of the task's intended device, if that memory exists and is large enough. Otherwise the task
+    /// is treated like any other task.
     fn space_for(&self, task: &OwnedTask, needs: &Needs, residency: &Residency) -> Option<SpaceId> {
         let space = device_of(task)?.space();
         let is_there = self.units.iter().any(|unit| unit.spaces.contains(&space));
@@ -192,19 +193,19 @@ impl Queue {
         suited.min_by_key(|unit| (unit.in_flight, unit.id)).map(|unit| unit.id.index())
     }
 
-    /// Returns the first unit with room after `last` for which there may be a task.
+    /// Returns the first unit after `last` that has room and for which there may be a task.
     pub(super) fn next_with_room(&self, last: Option<Room>) -> Option<Room> {
         if self.queued.is_empty() {
             return None;
         }
-        // When nothing runs, the policy is asked for all units, since it may hold tasks back. If a unit is gone,
-        // other units run its tasks.
+        // If nothing is running, the policy is queried for all units, because it may be holding tasks back. The same
+        // applies if a unit is lost, because other units run its tasks.
         let wanted = if self.units.are_idle() || self.has_gone { None } else { self.policy.wanted() };
         self.units.next_with_room(last, wanted.as_ref())
     }
 
-    /// Returns whether one of a unit's memories may get another task. A hosting thread whose devices are gone works
-    /// at home.
+    /// Returns whether any of a unit's memories can accept another task. A hosting thread whose devices are lost works
+    /// in host memory.
     pub(super) fn has_room_in_memory(&self, unit: usize, residency: &Residency) -> bool {
         let room = |space: &SpaceId| space.is_host() || residency.tenants(*space) < MOST_IN_SPACE;
         self.units[unit].spaces.iter().any(room) || self.hosts_at_home && self.is_gone(unit)
@@ -224,7 +225,7 @@ impl Queue {
         }
     }
 
-    /// Takes the first ready task that is `wanted` on a unit and can run there, regardless of the policy's plans.
+    /// Takes the first ready task that is `wanted` and that a unit can run, regardless of the policy's plans.
     pub(super) fn take_past_policy(
         &mut self,
         unit: usize,
@@ -245,7 +246,8 @@ impl Queue {
         None
     }
 
-    /// Removes a task that the policy has named for a unit from its charge, if that unit may have it.
+    /// Removes a task from the policy's charge after the policy has named it for a unit, provided that unit may have
+    /// the task.
     fn take_named(&mut self, id: TaskId, unit: usize, residency: &Residency) -> Option<OwnedTask> {
         let unit_id = self.units[unit].id;
         let Some(task) = self.queued.remove(&id) else {
@@ -253,7 +255,7 @@ impl Queue {
             self.policy.breaks(Breach { task: None, problem, remedy: "giving each ready task once" });
             return None;
         };
-        // A task intended for a lost device is redirected later.
+        // A task intended for a lost device is redirected later, so it need not suit the unit.
         if !self.policy.is_own() || residency.last_loss().is_some() || self.suits(&task, unit, residency) {
             self.turns.leave(id);
             return Some(task);
@@ -265,11 +267,11 @@ impl Queue {
         None
     }
 
-    /// Dismisses the policy if it has broken its contract; returns whether it did, in which case there is a new
-    /// policy to ask.
+    /// Dismisses the policy if it has broken its contract. Returns whether the policy was replaced; if so, the new
+    /// policy has to be queried.
     ///
-    /// To be called when nothing moves. If nothing is under way either, no event will cause the policy to be asked
-    /// again: tasks that it holds back now would wait forever.
+    /// Must be called when no task can be given. If nothing is under way either, no event will cause the policy to be
+    /// queried again, so tasks that the policy still holds back would wait forever.
     pub(super) fn judge(&mut self, residency: &Residency, nothing_under_way: impl Fn() -> bool) -> bool {
         let is_withheld = || !self.queued.is_empty() && self.waiting.iter().all(VecDeque::is_empty);
         if is_withheld()
@@ -283,7 +285,7 @@ impl Queue {
         if !self.policy.dismiss(self.units.len()) {
             return false;
         }
-        // `stealing` takes charge of all tasks that wait for a unit.
+        // The replacement policy `stealing` takes charge of all tasks that wait for a unit.
         self.past_policy.clear();
         (0..self.units.len()).for_each(|unit| self.tell(unit));
         let mut tasks: Vec<_> = self.queued.drain().collect();
@@ -308,18 +310,18 @@ impl Queue {
         &mut self.policy
     }
 
-    /// Returns a task that the policy intends for a unit that is gone.
+    /// Returns a task that the policy intends for a lost unit.
     pub(super) fn next_for_the_gone(&mut self, residency: &Residency) -> Option<OwnedTask> {
         let gone: Vec<usize> = (0..self.units.len()).filter(|unit| self.is_gone(*unit)).collect();
         gone.into_iter().find_map(|unit| self.next_for(unit, residency))
     }
 
-    /// Returns whether a unit has no memory left to work in.
+    /// Returns whether a unit has no usable memory left.
     fn is_gone(&self, unit: usize) -> bool {
         self.units[unit].spaces.is_empty()
     }
 
-    /// Assigns a task to a unit; next it waits for memory.
+    /// Assigns a task to a unit. The task waits for memory next.
     pub(super) fn assign(&mut self, task: OwnedTask, unit: usize, residency: &Residency) {
         let at_home = self.hosts_at_home && self.suited(&task, residency).at_home;
         let across = parts_of(&task).filter(|_| !at_home).and_then(|ends| Across::new(ends, &self.units[unit].spaces));
@@ -335,8 +337,8 @@ impl Queue {
         self.wait_for_memory(Assigned { task, unit, space, across });
     }
 
-    /// Returns the memory that the task is for; otherwise, among the unit's memories that the task fits into, the one
-    /// with most of its data, then the least busy.
+    /// Returns the memory of the task's intended device, if it has one. Otherwise, among the unit's memories that the
+    /// task fits into, returns the one that holds most of the task's data; ties go to the least busy memory.
     fn choose_space(&self, task: &OwnedTask, unit: usize, residency: &Residency) -> SpaceId {
         if let [only] = self.units[unit].spaces[..] {
             return only;
@@ -351,7 +353,7 @@ impl Queue {
         spaces.min_by_key(key).expect("a unit gets tasks that fit one of its memories")
     }
 
-    /// Appends a task to those that wait for memory in its space.
+    /// Appends a task to the tasks that wait for memory in the same space.
     pub(super) fn wait_for_memory(&mut self, assigned: Assigned) {
         self.waiting[assigned.space.index()].push_back(assigned);
     }
@@ -361,18 +363,18 @@ impl Queue {
         self.waiting[space.index()].pop_front()
     }
 
-    /// Puts a task back in front, because there was no memory for it.
+    /// Puts a task back at the front of its queue, because there was not enough memory for it.
     pub(super) fn wait_first(&mut self, assigned: Assigned) {
         self.waiting[assigned.space.index()].push_front(assigned);
     }
 
-    /// Notes that a unit has one task less.
+    /// Notes that a unit has one task fewer.
     pub(super) fn take_from(&mut self, unit: UnitId) {
         self.units.take(unit.index());
         self.tell(unit.index());
     }
 
-    /// Notes that a unit has a task again that it had before.
+    /// Notes that a unit has got back a task that it had before.
     pub(super) fn give_back_to(&mut self, unit: UnitId) {
         self.units.give(unit.index());
         self.tell(unit.index());
@@ -382,7 +384,7 @@ impl Queue {
         self.policy.in_flight(self.units[unit].id, self.units[unit].in_flight);
     }
 
-    /// Notes that a task has left its unit; the policy learns from it.
+    /// Notes that a task has left its unit, and lets the policy learn from the result.
     pub(super) fn left(&mut self, task: &OwnedTask, unit: UnitId, end: &End) {
         let sample = |Span { elapsed_ns, ended_ns }| Sample {
             task: task.shared().id,
@@ -411,7 +413,7 @@ impl Queue {
         if failed { self.policy.failed(sample) } else { self.policy.finished(sample) }
     }
 
-    /// Notes that a memory is gone; returns the tasks that waited for it.
+    /// Notes that a memory is lost. Returns the tasks that waited for it.
     pub(super) fn lose(&mut self, space: SpaceId) -> VecDeque<Assigned> {
         self.units.lose(space);
         self.has_gone = true;
@@ -419,37 +421,37 @@ impl Queue {
         std::mem::take(&mut self.waiting[space.index()])
     }
 
-    /// Returns how long each unit has run tasks.
+    /// Returns, for each unit, the total time spent running tasks.
     pub(super) fn busy_ns(&self) -> &[u64] {
         self.units.busy_ns()
     }
 
-    /// Returns how well the policy kept indices where their data are, if it counts that.
+    /// Returns how well the policy kept indices close to their data; `None` if the policy does not count that.
     pub(super) fn affinity(&self) -> Option<AffinityStatistics> {
         self.policy.affinity()
     }
 
-    /// Returns how close to the optimum the policy's map is, if known.
+    /// Returns how close the policy's mapping is to the optimum, if known.
     pub(super) fn bound(&self) -> Option<LowerBound> {
         self.policy.bound()
     }
 
-    /// Returns how the policy shares out by profiles, if it does.
+    /// Returns the policy's work shares; `None` if the policy does not divide work by profiles.
     pub(super) fn shares(&self) -> Option<SharesInUse> {
         self.policy.shares()
     }
 
-    /// Returns the profiles that the policy has learned, if it learns any.
+    /// Returns the profiles that the policy has learned, if it learns profiles.
     pub(super) fn profiles(&self) -> Option<Known> {
         self.policy.profiles()
     }
 
-    /// Returns the policy that this one chose, if it chooses among others.
+    /// Returns the policy that this policy has selected, if it selects among other policies.
     pub(super) fn choice(&self) -> Option<Choice> {
         self.policy.choice()
     }
 
-    /// Returns the model of task times that the policy has learned, if it learns one.
+    /// Returns the task-time model that the policy has learned, if it learns such a model.
     pub(super) fn model(&self) -> Option<&Model> {
         self.policy.model()
     }
@@ -464,7 +466,7 @@ impl Queue {
         self.waiting.iter().flatten()
     }
 
-    /// Returns the units that can run a task in the policy's charge, each with the number of its tasks.
+    /// Returns the units that can run a task in the policy's charge, each with its number of tasks.
     pub(super) fn units_for(&mut self, task: TaskId, residency: &Residency) -> Option<Vec<(UnitId, usize)>> {
         let task = self.queued.remove(&task)?;
         let suited = self.suited(&task, residency).units;
@@ -473,13 +475,13 @@ impl Queue {
         Some(suited.map(|unit| (unit.id, unit.in_flight)).collect())
     }
 
-    /// Returns a task that waits for memory, with the number of tasks before it.
+    /// Returns a task that waits for memory, and the number of tasks ahead of it.
     pub(super) fn waiting_as(&self, task: TaskId) -> Option<(usize, &Assigned)> {
         let of_space = |waiting: &'_ VecDeque<Assigned>| waiting.iter().position(|a| a.task.shared().id == task);
         self.waiting.iter().find_map(|waiting| of_space(waiting).map(|before| (before, &waiting[before])))
     }
 
-    /// Describes the waiting tasks in words.
+    /// Appends a textual description of the waiting tasks.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         let waiting = |a: &Assigned| format!("{} waits for memory of {}", a.task.shared().id, a.space);
         lines.extend(self.waiting.iter().flatten().map(waiting));

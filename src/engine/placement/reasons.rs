@@ -1,10 +1,10 @@
-//! The reasons why a placed task has not begun: facts for people, as found under placement's lock.
+//! Reasons why a placed task has not begun, as facts for people, determined while placement's lock is held.
 //!
-//! A caller that looks for predecessors visits all placed tasks ([`Placement::visit`]), and asks for the whereabouts of
-//! the one that it is interested in ([`Placement::whereabouts`]). Both go through tables that grow with the number of
-//! placed tasks; they are for people who ask, not for decisions.
+//! A caller that searches for predecessors visits all placed tasks ([`Placement::visit`]), and queries the whereabouts
+//! of the task that it is interested in ([`Placement::whereabouts`]). Both functions traverse tables that grow with
+//! the number of placed tasks, so they are meant for diagnosis and not for decisions.
 //!
-//! Nothing here changes what happens next.
+//! Nothing in this module affects what happens next.
 
 use super::Placement;
 use super::stages::{Assigned, Placed, UnderWay};
@@ -12,20 +12,20 @@ use crate::coherence::ReplicaId;
 use crate::depend::{AccessRecord, OwnedTask};
 use crate::ids::{SpaceId, TaskId, UnitId};
 
-/// The stage of a placed task, with what it waits for.
+/// Stage of a placed task, with what the task waits for.
 #[derive(Debug)]
 pub(crate) enum Whereabouts {
-    /// The policy has not given it to a unit.
+    /// The policy has not given the task to a unit yet.
     WithPolicy {
         policy: &'static str,
-        /// The units that can run it, each with the number of its tasks.
+        /// Units that can run the task, each with its number of tasks.
         units: Vec<(UnitId, usize)>,
     },
-    /// It waits for memory.
+    /// The task waits for memory.
     ForMemory { unit: Option<UnitId>, memory: MemoryWait },
-    /// It waits for copies, and for the ends of tasks in a device's queue.
+    /// The task waits for copies, and for the ends of tasks in a device's queue.
     ForData { unit: Option<UnitId>, space: SpaceId, copies: Vec<CopyWait>, tasks: Vec<TaskId> },
-    /// Its unit has it.
+    /// The task is with its unit.
     Launched { unit: Option<UnitId>, space: SpaceId, is_issued: bool },
 }
 
@@ -33,15 +33,15 @@ pub(crate) enum Whereabouts {
 #[derive(Debug)]
 pub(crate) struct MemoryWait {
     pub(crate) space: SpaceId,
-    /// The bytes that the task needs in addition to what is there.
+    /// Number of bytes that the task needs in addition to what is already there.
     pub(crate) needed: u64,
     pub(crate) free: u64,
     pub(crate) capacity: u64,
-    /// The bytes of replicas on their way out.
+    /// Number of bytes held by replicas that are leaving the memory.
     pub(crate) leaving: u64,
-    /// The tasks that have replicas reserved there, with their bytes; the largest first.
+    /// Tasks that have reserved replicas in the memory, with the sizes in bytes, largest first.
     pub(crate) holders: Vec<(TaskId, u64)>,
-    /// The number of tasks that get memory there before this one.
+    /// Number of tasks that get memory in this space before the task does.
     pub(crate) before: usize,
 }
 
@@ -51,13 +51,13 @@ pub(crate) struct CopyWait {
     pub(crate) region: String,
     pub(crate) between: (SpaceId, SpaceId),
     pub(crate) bytes: u64,
-    /// Whether it makes room in a memory.
+    /// Whether the copy is a write-back, which makes room in a memory.
     pub(crate) is_write_back: bool,
 }
 
 impl Placement {
-    /// Calls `see` with each task that has not been given to a driver. None of them ends while the caller has
-    /// placement's lock.
+    /// Calls `see` with each task that has not been given to a driver yet. None of these tasks can end while the
+    /// caller holds placement's lock.
     pub(crate) fn visit(&self, see: &mut dyn FnMut(&OwnedTask)) {
         self.queue.queued().for_each(&mut *see);
         self.queue.waiting().for_each(|assigned| see(&assigned.task));
@@ -106,7 +106,7 @@ fn is(task: TaskId, assigned: &Assigned) -> bool {
     assigned.task.shared().id == task
 }
 
-/// Describes a copy for a task, which accesses the data object.
+/// Describes a copy made for a task that accesses the copied data object.
 fn describe(task: &OwnedTask, copy: &UnderWay) -> CopyWait {
     let mut region = None;
     task.body().accesses(&mut |AccessRecord { datum, .. }| {

@@ -1,19 +1,19 @@
-//! Memory shortage: a device has less memory than assumed. Idle replicas there are evicted, and the task whose
+//! Memory shortage: a device has less memory than assumed. Its idle replicas are evicted, and the task whose
 //! allocation was refused is placed again.
 //!
-//! A device reports its capacity, but others may use it too: an allocation can be refused although the tables say
-//! that it fits. Then the memory counts as limited ([`crate::coherence`]'s `capacity`), the task gives back its
-//! reservations and waits for memory again, first in the queue; room is made for it as for any other. A task fails
-//! only if it was refused while the memory held nothing but its own reservations, and those were minimal. A body that
-//! requests memory while it is enqueued, for scratch or for the buffers of a kernel, cannot begin again: for it,
-//! [`Placement::make_room`] evicts idle replicas, and its thread waits and retries until no more memory can become
-//! free (`driver/threads/memory_pressure.rs`).
+//! A device reports its capacity, but other programs may use it too, so an allocation can be refused although the
+//! tables say that it fits. In that case the memory is treated as limited ([`crate::coherence`]'s `capacity`). The
+//! task releases its reservations and waits for memory again, first in the queue, and room is made for it as for any
+//! other task. A task fails only if it was refused while the memory held nothing but the task's own reservations, and
+//! those were minimal. A body that requests memory while it is being enqueued, for scratch or for a kernel's buffers,
+//! cannot start again. For such a body, [`Placement::make_room`] evicts idle replicas, and its thread waits and
+//! retries until no more memory can become free (`driver/threads/memory_pressure.rs`).
 //!
 //! Invariants:
-//! 1. Each refusal makes the limit lower than the bytes that were in use, until a task is alone: so no task is
+//! 1. Until a task is alone, each refusal lowers the limit below the number of bytes that were in use. So no task is
 //!    refused forever.
-//! 2. The outputs of a task that is placed again count as valid at home, where nothing reads them before they are
-//!    written.
+//! 2. The outputs of a task that is placed again count as valid at home, because nothing reads them there before they
+//!    are written.
 
 use super::Placement;
 use super::stages::{Assigned, Launched, Placed};
@@ -24,23 +24,23 @@ use crate::error::TaskFailure;
 use crate::ids::{SpaceId, TaskId};
 use std::sync::Arc;
 
-/// The prospects of room in a memory that is too full.
+/// Prospects of free memory in an overfull memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hope {
-    /// Whether replicas are leaving, or copies that use replicas are under way.
+    /// Whether replicas are leaving the memory, or copies that use replicas are under way.
     pub(crate) more_to_come: bool,
-    /// Bytes in use by replicas, including the private ones of reductions.
+    /// Number of bytes in use by replicas, including the private replicas of reductions.
     pub(crate) in_use_bytes: u64,
 }
 
-/// Fails a task that was refused memory; the second argument is the number of bytes in use.
+/// Callback that fails a task that was refused memory. The second argument is the number of bytes in use.
 pub(crate) type FailRefused<'a> = dyn Fn(&OwnedTask, u64) -> Arc<TaskFailure> + 'a;
 
 impl Placement {
-    /// Handles a copy whose destination had no memory. The tasks for which it was made give back their reservations
-    /// and wait for memory again, after their other copies have ended.
+    /// Handles a copy whose destination memory could not be allocated. The tasks for which the copy was made release
+    /// their reservations, and wait for memory again after their other copies have ended.
     ///
-    /// Returns false if the content of the copy is available nowhere else: then the copy has failed.
+    /// Returns false if the copy's content is not available anywhere else, in which case the copy has failed.
     pub(in crate::engine) fn copy_refused(
         &mut self,
         copy: CopyId,
@@ -58,7 +58,7 @@ impl Placement {
         for Placed { assigned, reserved } in self.flow.placed_waiting_for(&ended.waiters) {
             let uses_it = |place: &ReplicaRef| (place.data, place.replica) == (data, transfer.to);
             if !reserved.replicas.iter().any(uses_it) {
-                continue; // it waits for a copy made for others, and will search again
+                continue; // the task waits for a copy made for others, and will search again
             }
             if self.residency.has_only(&assigned.task, reserved, space) {
                 assigned.task.set_poison(fail(&assigned.task, in_use));
@@ -71,8 +71,8 @@ impl Placement {
         true
     }
 
-    /// Handles a launched task for which there was no memory or, without a refusal, whose memory others need: it has
-    /// not begun, and waits for memory again.
+    /// Handles a launched task for which there was no memory or, if nothing was refused, whose memory other tasks
+    /// need. The task has not begun, and waits for memory again.
     pub(in crate::engine) fn refused(
         &mut self,
         task: OwnedTask,
@@ -96,14 +96,14 @@ impl Placement {
         self.dispatch(out);
     }
 
-    /// Lets a task wait for memory again whose copies have ended, and for which there was no memory.
+    /// Makes a task wait for memory again after its memory was refused and all of its copies have ended.
     pub(super) fn retreat(&mut self, placed: Placed, out: &mut Vec<Command>) {
         let (task, launched) = Launched::of(placed, false);
         self.wait_again(task, launched, out);
     }
 
-    /// Releases the reservations of a task that has not begun, and lets it wait for memory; returns the tasks that
-    /// waited for its end.
+    /// Releases the reservations of a task that has not begun, and makes the task wait for memory. Returns the tasks
+    /// that waited for its end.
     fn wait_again(&mut self, task: OwnedTask, launched: Launched, out: &mut Vec<Command>) -> Vec<TaskId> {
         self.residency.take_back(&task, &launched, out);
         let Launched { unit, space, across, waiters, .. } = launched;
@@ -111,7 +111,7 @@ impl Placement {
         waiters
     }
 
-    /// Evicts idle replicas after this many bytes were refused in addition to those in use.
+    /// Evicts idle replicas after the device has refused `bytes` bytes beyond those in use.
     pub(in crate::engine) fn make_room(&mut self, space: SpaceId, bytes: u64, out: &mut Vec<Command>) -> Hope {
         self.residency.refused(space, bytes);
         let leaving = self.residency.beyond_limit(space);

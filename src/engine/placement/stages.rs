@@ -1,4 +1,4 @@
-//! The stages of a task between ready and finished, and of a copy.
+//! Stages of a task between ready and finished, and the state of a copy.
 
 use super::multi_device::Across;
 use crate::coherence::Transfer;
@@ -9,18 +9,18 @@ use crate::region::Entry;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A task with a unit and a space, and no memory yet.
+/// A task that has a unit and a space, but no memory yet.
 pub(super) struct Assigned {
     pub(super) task: OwnedTask,
     pub(super) unit: Option<UnitId>,
-    /// Its memory; if there are several, the first.
+    /// Memory of the task; if it has several memories, the first.
     pub(super) space: SpaceId,
-    /// The locations of its parts, if it works in several memories.
+    /// Locations of the task's parts, if it works in several memories.
     pub(super) across: Option<Arc<Across>>,
 }
 
 impl Assigned {
-    /// Returns the memories that it works in.
+    /// Returns the memories in which the task works.
     pub(super) fn spaces(&self) -> Spaces {
         spaces(self.space, self.across.as_deref())
     }
@@ -35,15 +35,15 @@ fn spaces(one: SpaceId, across: Option<&Across>) -> Spaces {
 
 /// A task's reservations in memories.
 pub(super) struct Reserved {
-    /// The replica of each access, in order.
+    /// Replica of each access, in order.
     pub(super) replicas: Arc<[ReplicaRef]>,
-    /// The bytes of its reductions' private buffers.
+    /// Total size in bytes of the private buffers of the task's reductions.
     pub(super) private_bytes: u64,
-    /// Whether the device had no memory for some of it.
+    /// Whether the device has refused memory for some of the reservations.
     pub(super) refused: bool,
 }
 
-/// A task with its memory.
+/// A task whose memory is reserved.
 pub(super) struct Placed {
     pub(super) assigned: Assigned,
     pub(super) reserved: Reserved,
@@ -55,32 +55,33 @@ pub(super) struct Launched {
     pub(super) space: SpaceId,
     pub(super) across: Option<Arc<Across>>,
     pub(super) reserved: Reserved,
-    /// Whether it was launched after another: then it does not count as given ahead once it is issued.
+    /// Whether the task was launched after another task, in which case it does not count as given ahead once it is
+    /// issued.
     pub(super) behind: bool,
-    /// Whether its body waits.
+    /// Whether the task's body waits.
     pub(super) suspended: bool,
-    /// Whether its device has it in its queue.
+    /// Whether the task is in its device's queue.
     pub(super) issued: bool,
-    /// If so, the fraction of the device that it takes, in thousandths.
+    /// If the task is issued, the fraction of the device that it takes, in thousandths.
     pub(super) share: u32,
-    /// Tasks that wait for its end to plan copies.
+    /// Tasks that wait for this task's end before their copies can be planned.
     pub(super) waiters: Vec<TaskId>,
 }
 
 impl Launched {
-    /// Turns a task with its memory into a launched one.
+    /// Turns a task with reserved memory into a launched task.
     pub(super) fn of(placed: Placed, behind: bool) -> (OwnedTask, Self) {
         let Placed { assigned: Assigned { task, unit, space, across }, reserved } = placed;
         let (suspended, issued, share, waiters) = (false, false, 0, Vec::new());
         (task, Self { unit, space, across, reserved, behind, suspended, issued, share, waiters })
     }
 
-    /// Returns the memories that it works in.
+    /// Returns the memories in which the task works.
     pub(super) fn spaces(&self) -> Spaces {
         spaces(self.space, self.across.as_deref())
     }
 
-    /// Returns the unit that it counts for.
+    /// Returns the unit whose number of tasks includes this task, if any.
     pub(super) fn counted_for(&self) -> Option<UnitId> {
         self.unit.filter(|_| !(self.suspended || self.issued && self.behind))
     }
@@ -90,16 +91,16 @@ impl Launched {
 pub(super) struct UnderWay {
     pub(super) data: DataId,
     pub(super) transfer: Transfer,
-    /// The source and destination memories.
+    /// Source and destination memory.
     pub(super) between: (SpaceId, SpaceId),
     pub(super) bytes: u64,
-    /// Its entry among the write-backs of the data object, if it is one.
+    /// For a write-back, its entry among the write-backs of the data object.
     pub(super) write_back: Option<Entry>,
     pub(super) waiters: Vec<TaskId>,
 }
 
 impl UnderWay {
-    /// Creates the state of a copy that is ordered now.
+    /// Creates the state of a copy that is being ordered now.
     pub(super) fn of(order: &CopyOrder, write_back: Option<Entry>) -> Self {
         let CopyOrder { copy, from, to, block, element_bytes, .. } = *order;
         let transfer = Transfer { copy, from: from.replica, to: to.replica, block };

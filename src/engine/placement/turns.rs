@@ -1,26 +1,28 @@
-//! The preference for tasks that follow others ([`ReadyTask::follows`](crate::sched::ReadyTask::follows)), and its limit.
+//! Preference for tasks that follow other tasks ([`ReadyTask::follows`](crate::sched::ReadyTask::follows)), and its
+//! limit.
 //!
-//! A consumer that runs before further producers frees memory. But an endless chain would keep all tasks that follow
-//! none from running. So after a number of preferred tasks, one task waits its turn.
+//! A consumer that runs before further producers frees memory. But an endless chain of consumers would keep all tasks
+//! that follow no other task from running. So after a number of preferred tasks, one task that would be preferred has
+//! to wait its turn.
 //!
-//! Invariant: among the tasks in the policy's charge, `waiting` has those that were not preferred.
+//! Invariant: `waiting` contains exactly the tasks in the policy's charge that were not preferred.
 
 use crate::ids::TaskId;
 use rustc_hash::FxHashSet;
 
-/// Number of tasks that may be preferred to a waiting one.
+/// Maximum number of tasks that may be preferred over a waiting task.
 const MOST_PREFERRED: u32 = 256;
 
 /// The state of the preference; see the module documentation.
 #[derive(Default)]
 pub(super) struct Turns {
     waiting: FxHashSet<TaskId>,
-    /// Tasks preferred since the last one that waits its turn, or since none waited.
+    /// Number of tasks preferred since a task that follows others last had to wait its turn, or since no task waited.
     preferred: u32,
 }
 
 impl Turns {
-    /// Notes that a task is ready; returns whether it is preferred.
+    /// Notes that a task is ready. Returns whether the task is preferred.
     pub(super) fn enter(&mut self, task: TaskId, follows: bool) -> bool {
         let is_preferred = follows && (self.waiting.is_empty() || self.preferred < MOST_PREFERRED);
         if is_preferred {

@@ -1,9 +1,10 @@
-//! The units, and which of them have room for another task.
+//! The compute units, and which of them have room for another task.
 //!
-//! A machine may have hundreds of units, and most events concern one. So the units with room are kept in order, the
-//! least busy first, and an event that finds them all busy inspects none.
+//! A machine may have hundreds of units, and most events concern only one of them. Therefore the units with room are
+//! kept in order, the least busy first, and an event that occurs while all units are busy inspects none of them.
 //!
-//! Invariant: a unit is in `with_room`, under the number of its tasks, as long as this is less than its depth.
+//! Invariant: a unit is in `with_room`, at the index given by its number of tasks, exactly as long as that number is
+//! less than the unit's depth.
 
 use crate::engine::Nanos;
 use crate::ids::SpaceId;
@@ -11,30 +12,32 @@ use crate::machine::{ComputeUnit, Machine};
 use crate::sched::{UnitSet, UnitView};
 use std::ops::Deref;
 
-/// Number of tasks given to a device ahead, so that copies for the next overlap the running one.
+/// Number of tasks given to a device ahead of time, so that copies for the next task overlap with the running task.
 const DEVICE_DEPTH: usize = 3;
-/// If issued tasks are shorter than a third of this, more are given ahead: as many as take this long together.
+/// Minimum total time of the tasks given ahead: if issued tasks take less than a third of this time, enough tasks are
+/// given ahead to fill it.
 const AHEAD_NS: Nanos = 200_000;
 /// Maximum number of tasks given ahead.
 const MOST_AHEAD: usize = 64;
-/// Number of tasks given to a CPU unit ahead on a machine with devices: its data may have to come from there.
+/// Number of tasks given ahead to a CPU unit on a machine with devices, because the task's data may have to come from
+/// a device.
 const CPU_DEPTH_BESIDE_DEVICES: usize = 2;
 
 /// The units of a machine as seen by policies; see the module documentation.
 pub(super) struct Units {
     views: Vec<UnitView>,
     depth: Vec<usize>,
-    /// The units with room, by their number of tasks.
+    /// Units with room, indexed by their number of tasks.
     with_room: Vec<UnitSet>,
     /// Total number of tasks on all units.
     in_flight: usize,
-    /// How long each unit has run tasks.
+    /// Per unit, the total time spent running tasks.
     busy_ns: Vec<u64>,
-    /// Recent mean time of an issued task per unit, scaled to the whole device.
+    /// Per unit, the recent mean time of an issued task, scaled to the whole device.
     mean_ns: Vec<u64>,
 }
 
-/// A unit with room: its number of tasks, and its index.
+/// A unit with room, as its number of tasks and its index.
 pub(super) type Room = (usize, usize);
 
 impl Units {
@@ -63,8 +66,8 @@ impl Units {
         }
     }
 
-    /// Returns the first unit with room after `last`, among the wanted ones if given. Every unit's first task comes
-    /// before any unit's second.
+    /// Returns the first unit after `last` that has room and, if `wanted` is given, is among the wanted units. Every
+    /// unit's first task comes before any unit's second task.
     pub(super) fn next_with_room(&self, last: Option<Room>, wanted: Option<&UnitSet>) -> Option<Room> {
         let (tasks, mut first) = last.map_or((0, 0), |(tasks, unit)| (tasks, unit + 1));
         for (tasks, units) in self.with_room.iter().enumerate().skip(tasks) {
@@ -87,14 +90,15 @@ impl Units {
         self.change(unit, |view, _| view.in_flight += 1);
     }
 
-    /// Notes that a unit has one task less.
+    /// Notes that a unit has one task fewer.
     pub(super) fn take(&mut self, unit: usize) {
         self.in_flight -= 1;
         self.change(unit, |view, _| view.in_flight -= 1);
     }
 
-    /// Notes that a unit has run a task for this long. The duration of issued tasks, and the share of the device they
-    /// take, determine how many a device is given ahead: it runs several at once if they do not fill it.
+    /// Notes that a unit has run a task for this long. For issued tasks, the duration and the share of the device
+    /// determine how many tasks the device is given ahead, because a device runs several tasks at once if they do not
+    /// fill it.
     pub(super) fn ran(&mut self, unit: usize, elapsed_ns: Nanos, issued: Option<u32>) {
         self.busy_ns[unit] += elapsed_ns;
         if let Some(share) = issued {
@@ -104,12 +108,12 @@ impl Units {
         }
     }
 
-    /// Returns how long each unit has run tasks.
+    /// Returns, for each unit, the total time spent running tasks.
     pub(super) fn busy_ns(&self) -> &[u64] {
         &self.busy_ns
     }
 
-    /// Notes that a memory is gone.
+    /// Notes that a memory is lost.
     pub(super) fn lose(&mut self, space: SpaceId) {
         self.views.iter_mut().for_each(|unit| unit.spaces.retain(|other| *other != space));
     }
@@ -147,7 +151,7 @@ mod tests {
     use super::*;
     use crate::machine::Topology;
 
-    /// Returns how many tasks a device is given after running such tasks.
+    /// Returns how many tasks a device is given after it has run tasks with this time and share.
     fn given(elapsed_ns: Nanos, share: u32) -> usize {
         let (machine, _) = Machine::plan(&"1:EMU:1".parse().unwrap(), None, &Topology::with_cores(4)).unwrap();
         let mut units = Units::new(&machine);

@@ -1,4 +1,5 @@
-//! Lost regions, and regions that could not be copied: the failure that each task or outcome gets for them.
+//! Lost regions and regions that could not be copied, and the failures that tasks and their outcomes get because of
+//! them.
 
 use super::Residency;
 use crate::depend::{AccessRecord, Mode, OwnedTask, Parts};
@@ -10,7 +11,7 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Residency {
-    /// Informs a task that represents several which of its inputs are lost.
+    /// Informs a task that stands for several tasks which of its inputs are lost.
     pub(in super::super) fn tell_losses(&self, task: &OwnedTask, parts: &dyn Parts) {
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
             if let Some(directory) = self.directories.get(&datum.id).filter(|_| mode.relies_on_value()) {
@@ -19,7 +20,7 @@ impl Residency {
         });
     }
 
-    /// Returns why data that a task relies on are lost, if they are. Lost outcomes are spoiled.
+    /// If data that a task relies on are lost, returns the cause. Outcomes whose data are lost are spoiled instead.
     pub(in super::super) fn cause_of_loss(&self, task: &OwnedTask, places: &[ReplicaRef]) -> Option<Arc<TaskFailure>> {
         let mut cause = None;
         if !self.any_loss.is_there() {
@@ -40,8 +41,8 @@ impl Residency {
         cause
     }
 
-    /// Spoils a task's outcomes of a block that could not be copied; returns false if the task relies on the block
-    /// otherwise.
+    /// Spoils those outcomes of a task whose block could not be copied. Returns false if the task also relies on the
+    /// block in another way.
     pub(in super::super) fn spoil(
         &self,
         task: &OwnedTask,

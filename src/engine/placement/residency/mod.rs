@@ -1,23 +1,24 @@
 //! Residency: the devices' memories, the replicas in them, and their reservations.
 //!
-//! It keeps the tables of [`crate::coherence`], for all data objects and all memories, consistent with each other. A
-//! task's working set is reserved in one step ([`reserve`]), or not at all.
+//! Keeps the [`crate::coherence`] tables of all data objects consistent with each other across all memories. A task's
+//! working set is reserved in one step ([`reserve`]), or not at all.
 //!
-//! No task is given to a unit or launched here, and nothing is known of copies but their plans: the caller that
-//! orders one ([`Residency::order`]) reports when it has ended.
+//! This module neither assigns tasks to units nor launches them. It only plans copies: the caller that orders a copy
+//! ([`Residency::order`]) must report when the copy has ended.
 //!
 //! Invariants:
-//! 1. A replica has one pin for each task that has it reserved, and one for each copy from or to it that was ordered.
-//!    Exception: tasks do not pin homes, which stay anyway.
-//! 2. `tenants` counts the tasks that have something reserved in each space.
-//! 3. A replica that leaves is released once its last pin is gone; its bytes are in use until the driver says
-//!    otherwise.
-//! 4. In the memory of a lost device no replica stays, and no new one is created.
-//! 5. Foreign memory that a data object has imported is neither counted nor evicted: evicting it would make no room.
-//! 6. All replicas of a data object in unified memory are the same bytes: the home, and an alias of it on each
-//!    device. Validity and order are tracked as for any replicas; copies between them are ordered, but move nothing.
-//!    If separate replicas would let a task write while another still reads the old value, the task waits
-//!    ([`Residency::tasks_in_the_way`]).
+//! 1. A replica has one pin for each task that has reserved it, and one pin for each ordered copy from or to it.
+//!    Exception: tasks do not pin homes, because homes stay anyway.
+//! 2. `tenants` counts, for each space, the tasks that have reservations in that space.
+//! 3. A *leaving* replica (evicted, or in the memory of a lost device) is released once its last pin is gone. Its
+//!    bytes count as in use until the driver reports that they are free.
+//! 4. The memory of a lost device keeps no replica, and no new replica is created in it.
+//! 5. Foreign memory that a data object has imported is neither counted nor evicted, because evicting it would free no
+//!    memory.
+//! 6. All replicas of a data object in unified memory share the same bytes: the home, and an alias of the home on each
+//!    device. Validity and ordering are tracked as for any other replicas; copies between the replicas are ordered,
+//!    but move nothing. Where separate replicas would let a task write while another task still reads the old value,
+//!    the writing task has to wait here ([`Residency::tasks_in_the_way`]).
 
 mod losses;
 mod refused;
@@ -38,15 +39,15 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 type Tasks = SmallVec<[TaskId; 2]>;
-/// Ordered copies; each becomes a command.
+/// Ordered copies; each of them becomes a command.
 type Orders = SmallVec<[Box<CopyOrder>; 4]>;
 
-/// Issued tasks that conflict with a task.
+/// Issued tasks that conflict with a task about to be launched.
 #[derive(Default)]
 pub(super) struct InTheWay {
-    /// Tasks after which it is launched.
+    /// The task is launched after these tasks.
     pub(super) before: Tasks,
-    /// Tasks whose end must come before its copies.
+    /// The task's copies must not start until these tasks have ended.
     pub(super) waited_for: Tasks,
 }
 
@@ -54,24 +55,24 @@ pub(super) struct InTheWay {
 pub(super) struct Residency {
     memories: Memories,
     directories: FxHashMap<DataId, Directory>,
-    /// The number of unfinished tasks placed in each space.
+    /// Number of unfinished tasks placed in each space.
     tenants: Vec<usize>,
-    /// The memories of lost devices, with the failures that revealed the losses.
+    /// Memories of lost devices, each with the failure that revealed the loss.
     lost: Vec<(SpaceId, Arc<TaskFailure>)>,
     next_replica: u64,
     next_copy: u64,
-    /// Counts the ends of tasks, to note when a replica was last used.
+    /// Number of tasks that have ended so far; serves as the timestamp of a replica's last use.
     uses: u64,
     evictions: u64,
     /// Whether [`Self::bytes_missing`] may have changed since the last call of [`Self::take_moved`].
     has_moved: bool,
     any_loss: AnyLoss,
-    /// Whether a task was ever issued.
+    /// Whether any task was ever issued.
     has_issued: bool,
 }
 
 impl Residency {
-    /// Creates the state for as many address spaces as there are capacities.
+    /// Creates the state for one address space per given capacity.
     pub(super) fn new(capacities_bytes: &[u64]) -> Self {
         Self {
             memories: Memories::new(capacities_bytes),
@@ -88,7 +89,7 @@ impl Residency {
         }
     }
 
-    /// Creates a directory for each data object that a task accesses, if it has none.
+    /// Creates a directory for each data object that a task accesses, unless the object already has a directory.
     pub(super) fn register(&mut self, task: &OwnedTask) {
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
             let directory = || Directory::new(datum.id, datum.whole(), datum.element_bytes);
@@ -96,21 +97,21 @@ impl Residency {
         });
     }
 
-    /// Notes that a new data object is in foreign memory from the start: in a replica of this name on a device.
+    /// Notes that a new data object starts out in foreign memory, as the given replica in a device's space.
     pub(super) fn adopt(&mut self, datum: &Datum, replica: ReplicaId, space: SpaceId) {
         let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
         directory.adopt(replica, space);
         self.directories.insert(datum.id, directory);
     }
 
-    /// Notes that devices use a new data object in its home memory, each through a replica of this name.
+    /// Notes that devices use a new data object directly in its home memory, each device through the given replica.
     pub(super) fn alias(&mut self, datum: &Datum, aliases: &[(ReplicaId, SpaceId)]) {
         let mut directory = Directory::new(datum.id, datum.whole(), datum.element_bytes);
         aliases.iter().for_each(|(replica, space)| directory.alias(*replica, *space));
         self.directories.insert(datum.id, directory);
     }
 
-    /// Returns a name for a new replica.
+    /// Returns an ID for a new replica.
     pub(super) fn new_replica(&mut self) -> ReplicaId {
         self.next_replica += 1;
         ReplicaId(self.next_replica - 1)
@@ -127,22 +128,22 @@ impl Residency {
         (0..self.tenants.len() as u16).map(SpaceId)
     }
 
-    /// Returns how many tasks have something reserved in `space`.
+    /// Returns the number of tasks that have reservations in `space`.
     pub(super) fn tenants(&self, space: SpaceId) -> usize {
         self.tenants[space.index()]
     }
 
-    /// Returns whether this many bytes fit into a space that holds nothing else.
+    /// Returns whether `bytes` bytes fit into `space` when it holds nothing else.
     pub(super) fn fits(&self, bytes: u64, space: SpaceId) -> bool {
         bytes <= self.memories.capacity(space)
     }
 
-    /// Returns whether this many bytes fit into every space.
+    /// Returns whether `bytes` bytes fit into every space.
     pub(super) fn fits_anywhere(&self, bytes: u64) -> bool {
         bytes <= self.memories.smallest()
     }
 
-    /// Returns the bytes that would have to be copied to `space` for a task.
+    /// Returns the number of bytes that would have to be copied to `space` for a task.
     pub(super) fn bytes_missing(&self, task: &OwnedTask, space: SpaceId) -> u64 {
         let mut missing = 0;
         task.body().accesses(&mut |AccessRecord { datum, block, mode }| {
@@ -156,19 +157,19 @@ impl Residency {
         missing
     }
 
-    /// Returns whether those bytes may have changed since the last call.
+    /// Returns whether [`Self::bytes_missing`] may have changed for any task since the last call.
     pub(super) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.has_moved)
     }
 
-    /// Returns the spaces in which all of a region is valid.
+    /// Returns the spaces that hold valid data for the whole region.
     pub(super) fn valid_in(&self, data: DataId, block: &Block) -> Vec<SpaceId> {
         let directory = self.directories.get(&data);
         directory.map_or_else(|| vec![SpaceId::HOST], |directory| directory.valid_in(self.spaces(), block))
     }
 
-    /// Plans the copies that a task with memory still needs. Copies already under way that it needs are added to
-    /// `pending`.
+    /// Plans the copies that are still missing for a task with reserved memory. If the task needs a copy that is
+    /// already under way, that copy is added to `pending`.
     pub(super) fn fill(&mut self, placed: &Placed, pending: &mut Vec<CopyId>) -> Orders {
         let (mut orders, mut transfers) = (Orders::new(), Transfers::new());
         let mut places = placed.reserved.replicas.iter().enumerate();
@@ -177,13 +178,13 @@ impl Residency {
             let Some((access, place)) = places.next() else { return };
             let Some(directory) = self.directories.get_mut(&place.data).filter(|_| !block.is_empty()) else { return };
             if mode == Mode::Out {
-                // The region's present value is no longer needed: it must not be written back over the new one.
+                // The region's present value is no longer needed, so it must not be written back over the new value.
                 directory.written(place.replica, block);
                 self.has_moved = true;
                 return;
             }
             if mode.sees_nothing() || mode == Mode::Outcome && body.is_spoiled(access) {
-                return; // it does not read the region, wherever that is valid
+                return; // the task does not read the region, so nothing has to be copied
             }
             directory.fill(place.replica, block, &mut self.next_copy, pending, &mut transfers);
             orders.extend(transfers.drain(..).map(|transfer| Self::order(directory, &transfer)));
@@ -192,7 +193,7 @@ impl Residency {
         orders
     }
 
-    /// Orders a planned copy; both of its ends stay until it has ended.
+    /// Orders a planned copy. Pins its source and target replicas until the copy has ended.
     fn order(directory: &mut Directory, transfer: &Transfer) -> Box<CopyOrder> {
         let (data, element_bytes) = (directory.data, directory.element_bytes);
         let mut end = |id| {
@@ -205,14 +206,14 @@ impl Residency {
         Box::new(CopyOrder { copy, from, to, block, element_bytes, unified })
     }
 
-    /// Notes that a copy has arrived.
+    /// Notes that a copy has completed.
     pub(super) fn arrived(&mut self, data: DataId, transfer: &Transfer) {
         if let Some(directory) = self.directories.get_mut(&data) {
             directory.arrived(transfer);
         }
     }
 
-    /// Notes that a copy could not be made.
+    /// Notes that a copy has failed.
     pub(super) fn failed(&mut self, data: DataId, transfer: &Transfer, cause: &Arc<TaskFailure>) {
         self.has_moved = true;
         if let Some(directory) = self.directories.get_mut(&data) {
@@ -220,7 +221,7 @@ impl Residency {
         }
     }
 
-    /// Unpins the ends of an ordered copy that has ended, one way or the other.
+    /// Unpins the source and target replicas of an ordered copy that has completed or failed.
     pub(super) fn unpin(&mut self, data: DataId, transfer: &Transfer, out: &mut Vec<Command>) {
         for id in [transfer.from, transfer.to] {
             let Some(directory) = self.directories.get_mut(&data) else { return };
@@ -232,37 +233,37 @@ impl Residency {
         }
     }
 
-    /// The bytes of a device's memory that are in use, or promised.
+    /// Returns the number of bytes of a device's memory that are in use or reserved.
     pub(super) fn bytes_in_use(&self, space: SpaceId) -> u64 {
         self.memories.in_use(space)
     }
 
-    /// Returns the free bytes of a device's memory, its capacity, and the bytes of replicas on their way out.
+    /// Returns three byte counts for a device's memory: free, capacity, and held by leaving replicas.
     pub(super) fn room_in(&self, space: SpaceId) -> (u64, u64, u64) {
         (self.memories.free(space), self.memories.capacity(space), self.memories.leaving(space))
     }
 
-    /// Returns the bytes that a replica takes of its memory.
+    /// Returns the number of bytes that a replica occupies in its memory.
     pub(super) fn bytes_of(&self, data: DataId, id: ReplicaId) -> u64 {
         let directory = self.directories.get(&data);
         directory.and_then(|all| Some(all.bytes_of(all.find(id)?))).unwrap_or(0)
     }
 
-    /// Notes that a replica's memory was given back.
+    /// Notes that a replica's memory was freed.
     pub(super) fn released(&mut self, space: SpaceId, bytes: u64) {
         self.memories.left(space, bytes);
     }
 
-    /// Evicts a replica to make room; returns the orders to write its unique contents back home. The driver reports
-    /// when its memory is free, which may be at once, or after the write-backs.
+    /// Evicts a replica to free memory. Returns write-back orders for all data that only this replica holds. The driver
+    /// reports when the memory is free, which may be immediately or after the write-backs.
     pub(super) fn evict(&mut self, data: DataId, id: ReplicaId) -> Orders {
         self.evictions += 1;
         self.send_away(data, id);
         self.write_back(data, &[id])
     }
 
-    /// Returns the orders to write back home the parts that these replicas of a data object hold and no other replica
-    /// that stays.
+    /// Returns write-back orders for the parts of a data object that are valid in these replicas but in no other
+    /// replica that stays.
     fn write_back(&mut self, data: DataId, replicas: &[ReplicaId]) -> Orders {
         let Some(directory) = self.directories.get_mut(&data) else { return Orders::new() };
         let mut transfers = Transfers::new();
@@ -273,7 +274,7 @@ impl Residency {
         transfers.iter().map(|transfer| Self::order(directory, transfer)).collect()
     }
 
-    /// Makes a replica leave as soon as it is unused: no task finds it any more.
+    /// Marks a replica for release as soon as it is unused. From now on, no task can find the replica.
     fn send_away(&mut self, data: DataId, id: ReplicaId) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         if let Some(replica) = directory.find(id).filter(|replica| !replica.leaving) {
@@ -282,7 +283,7 @@ impl Residency {
         }
     }
 
-    /// Drops a replica that was to leave, if its last user is gone.
+    /// Drops a leaving replica if it has no more users.
     pub(super) fn drop_if_leaving(&mut self, data: DataId, id: ReplicaId, out: &mut Vec<Command>) {
         let Some(directory) = self.directories.get_mut(&data) else { return };
         let idle = directory.find(id).filter(|replica| replica.leaving && replica.pins == 0);
@@ -293,9 +294,9 @@ impl Residency {
         out.push(Command::Release(Box::new(Release { replica: id, space, bytes })));
     }
 
-    /// Releases all other replicas before the task that is launched next frees a data object's home. Otherwise one
-    /// could still be evicted, and written back to a home that no longer exists. They are unused: the ends of all
-    /// their users were waited for.
+    /// Releases all replicas except the home, before the task launched next frees the home. Otherwise a remaining
+    /// replica could still be evicted and written back to a home that no longer exists. These replicas are unused
+    /// because the caller has waited for the end of all their users.
     pub(super) fn abandon(&mut self, data: DataId, out: &mut Vec<Command>) {
         self.has_moved = true;
         let Some(directory) = self.directories.get_mut(&data) else { return };
@@ -312,8 +313,8 @@ impl Residency {
         out.push(Command::Unregister { data });
     }
 
-    /// Notes that a task is in its device's queue. If the device is gone, which another thread may have found
-    /// meanwhile, the regions that the task writes are lost.
+    /// Notes that a task is in its device's queue. Another thread may meanwhile have found that the device is lost; in
+    /// that case the regions that the task writes are lost.
     pub(super) fn issued(&mut self, task: &OwnedTask, replicas: &[ReplicaRef]) {
         self.has_issued = true;
         let mut places = replicas.iter();
@@ -334,7 +335,7 @@ impl Residency {
         self.lose_missing(task);
     }
 
-    /// Notes the losses of a task that stands for several: regions that it did not write as it should have.
+    /// Notes the regions that a task that stands for several tasks should have written but did not.
     fn lose_missing(&mut self, task: &OwnedTask) {
         let Some(parts) = task.body().parts() else { return };
         parts.missing(&mut |data, block, cause| {
@@ -345,8 +346,8 @@ impl Residency {
         });
     }
 
-    /// Notes that the regions a task wrote are valid where it wrote them or, if the device is gone, nowhere. A task
-    /// that was skipped before it `began` wrote nothing: its replica may never have been filled.
+    /// Notes that the regions a task has written are valid in the task's replica or, if the device is lost, nowhere. A
+    /// task that was skipped before it `began` has written nothing, and its replica may never have been filled.
     pub(super) fn ended(&mut self, task: &OwnedTask, began: bool, launched: &Launched) {
         self.has_moved = true;
         let (id, failure) = (task.shared().id, task.poison().filter(|_| launched.issued));
@@ -392,10 +393,11 @@ impl Residency {
         }
     }
 
-    /// Returns the issued tasks that use regions a task will use. If both use the same replica, the task is launched
-    /// after them. If bytes have to be copied first, or all replicas will be released with the data, their ends are
-    /// waited for. That also applies to another replica if all are the same bytes and one of the two tasks writes
-    /// them: no stream of one device runs after those of another, nor does the host.
+    /// Returns the issued tasks that use the same regions as a task about to be launched. If both tasks use the same
+    /// replica, the new task is launched after the issued task. If bytes have to be copied first, or if all replicas
+    /// will be released along with the data, the end of the issued task is awaited. The same applies if the tasks use
+    /// different replicas of the same bytes and one of the tasks writes: ordering exists only within the streams of
+    /// one device, so it covers neither another device's streams nor the host.
     pub(super) fn tasks_in_the_way(&self, placed: &Placed) -> InTheWay {
         let mut found = InTheWay::default();
         if !self.has_issued {
@@ -427,7 +429,8 @@ impl Residency {
                 }
             });
         });
-        // No stream runs after those of all devices of a task, and no foreign stream after exported data.
+        // No stream can wait for the streams of all devices of a task, and no foreign stream can wait for exported
+        // data.
         if placed.assigned.across.is_some() || lends(&placed.assigned.task) {
             found.waited_for.append(&mut found.before);
         }
@@ -438,8 +441,8 @@ impl Residency {
         found
     }
 
-    /// Records the loss of the device with this memory, which `cause` was the first to reveal; returns false if it is
-    /// already known.
+    /// Records the loss of the device with this memory, as revealed by `cause`. Returns false if the loss is already
+    /// known.
     pub(super) fn lose(&mut self, space: SpaceId, cause: &Arc<TaskFailure>) -> bool {
         let news = !space.is_host() && !self.is_lost(space);
         if news {
@@ -453,8 +456,8 @@ impl Residency {
         self.directories.keys().copied().collect()
     }
 
-    /// Makes a data object's replicas in the memory of a lost device leave. Returns the orders to write back home the
-    /// parts of other leaving replicas that now no replica that stays holds.
+    /// Makes a data object's replicas in the memory of a lost device leave. Returns write-back orders for the parts of
+    /// other leaving replicas that no staying replica holds any more.
     pub(super) fn lose_replicas(
         &mut self,
         data: DataId,
@@ -469,13 +472,13 @@ impl Residency {
             self.drop_if_leaving(data, id, out);
         }
         let Some(directory) = self.directories.get(&data) else { return Orders::new() };
-        // Leaving replicas are not written back if others hold the same. If those others are gone, they still have to
-        // be.
+        // Leaving replicas are not written back while other replicas hold the same data. If those other replicas are
+        // lost, the leaving replicas do have to be written back.
         let leaving: Vec<_> = directory.away().filter(|replica| replica.leaving).map(|replica| replica.id).collect();
         self.write_back(data, &leaving)
     }
 
-    /// Returns whether the device with this memory is gone.
+    /// Returns whether the device with this memory is lost.
     pub(super) fn is_lost(&self, space: SpaceId) -> bool {
         self.lost.iter().any(|(lost, _)| *lost == space)
     }
@@ -495,7 +498,7 @@ impl Residency {
         self.evictions
     }
 
-    /// Describes the replicas in use or on their way out in words.
+    /// Appends a textual description of the replicas that are in use or leaving.
     pub(super) fn describe(&self, lines: &mut Vec<String>) {
         for directory in self.directories.values() {
             for r in directory.away().filter(|replica| replica.pins > 0 || replica.leaving) {

@@ -1,5 +1,5 @@
-//! Refused memory: reservations to give back and replicas to evict when a device refuses memory that the tables count
-//! as free.
+//! Handling of refused memory: which reservations are released and which replicas are evicted when a device refuses
+//! memory that the tables count as free.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Transfer};
@@ -9,24 +9,25 @@ use crate::engine::placement::stages::{Launched, Reserved};
 use crate::ids::{DataId, SpaceId};
 
 impl Residency {
-    /// Notes that the device with this memory has refused this many bytes.
+    /// Notes that the device with this memory has refused to allocate `bytes` bytes.
     pub(in super::super) fn refused(&mut self, space: SpaceId, bytes: u64) {
         self.memories.refused(space, bytes);
     }
 
-    /// Notes that there was no memory for the destination of a copy; returns false if its content is available
-    /// nowhere else.
+    /// Notes that there was no memory for the destination of a copy. Returns false if the copied content is not
+    /// available anywhere else.
     pub(in super::super) fn copy_refused(&mut self, data: DataId, transfer: &Transfer) -> bool {
         self.has_moved = true;
         self.directories.get_mut(&data).is_none_or(|directory| directory.refused(transfer))
     }
 
-    /// Returns the bytes that are in use in a device's memory.
+    /// Returns the number of bytes in use in a device's memory.
     pub(in super::super) fn in_use(&self, space: SpaceId) -> u64 {
         self.memories.in_use(space)
     }
 
-    /// Returns whether a device's memory holds only this task's reservations, and these are minimal.
+    /// Returns whether a device's memory holds nothing but this task's reservations and these reservations are
+    /// minimal.
     pub(in super::super) fn has_only(&self, task: &OwnedTask, reserved: &Reserved, space: SpaceId) -> bool {
         let places: Vec<_> = reserved.replicas.iter().map(|place| (place.data, place.replica)).collect();
         let mut regions = Vec::new();
@@ -47,18 +48,19 @@ impl Residency {
             && self.memories.staying(space).all(|replica| places.contains(&replica))
     }
 
-    /// Returns whether replicas are leaving a memory.
+    /// Returns whether any replicas are leaving a memory.
     pub(in super::super) fn is_left(&self, space: SpaceId) -> bool {
         self.memories.is_left(space)
     }
 
-    /// Returns the idle replicas that exceed the actual capacity of a device.
+    /// Returns the idle replicas that exceed a device's actual capacity.
     pub(in super::super) fn beyond_limit(&self, space: SpaceId) -> Vec<(DataId, ReplicaId)> {
         self.memories.beyond_limit(space, &self.directories)
     }
 
-    /// Releases the reservations of a task that has not begun. The present content of regions it was to overwrite is
-    /// no longer needed, wherever it is. A replica without content is dropped, since it may have no memory either.
+    /// Releases the reservations of a task that has not begun. The present content of the regions that the task was
+    /// going to overwrite is no longer needed, wherever it is. A replica without content is dropped, because it may
+    /// have no memory either.
     pub(in super::super) fn take_back(&mut self, task: &OwnedTask, launched: &Launched, out: &mut Vec<Command>) {
         self.has_moved = true;
         let mut places = launched.reserved.replicas.iter();

@@ -1,16 +1,16 @@
 //! Reservation of a task's whole working set in one step, and the choice of replicas to evict for it.
 //!
-//! A region is served by a replica that covers it, or by a new one with exactly its box, unless the box partly
-//! overlaps another replica's. In that case similar regions will follow (as blocks with a halo do), and two boxes
-//! would copy to each other for every task; so the whole data object gets a replica there, if memory is plentiful. It
-//! is filled as parts of it are needed.
+//! Each region gets an existing replica that covers it, or a new replica with exactly the region's box, unless that
+//! box partly overlaps the box of another replica. In that case similar regions are likely to follow (as with blocks
+//! that have a halo), and two overlapping replicas would copy to each other for every task. Therefore the whole data
+//! object gets a replica in that memory, if memory is plentiful, and the replica is filled as parts of it are needed.
 //!
-//! A task across devices has a part of its working set in each of several memories: room is found in all of them
-//! before a replica is created in one of them.
+//! A task across devices has a part of its working set in each of several memories. Room is found in all of them
+//! before a replica is created in any of them.
 //!
-//! If new replicas do not fit, idle ones leave, the least recently used first: at once if their content is valid
-//! elsewhere, after a write-back home otherwise. Until the driver has given their memory back the task waits and
-//! holds nothing. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
+//! If new replicas do not fit, idle replicas are evicted, the least recently used first: immediately if their content
+//! is valid elsewhere, otherwise after a write-back to the home. Until the driver has freed their memory, the task
+//! waits and holds no memory. [`shortage`](super::super::shortage) handles devices that hold less than assumed.
 
 use super::Residency;
 use crate::coherence::{ReplicaId, Room};
@@ -29,7 +29,7 @@ struct Wanted {
     data: DataId,
     block: Block,
     space: SpaceId,
-    /// The replica that will hold it.
+    /// The replica that will hold the region; `None` if it has to be created.
     found: Option<ReplicaId>,
 }
 
@@ -42,14 +42,14 @@ impl Wanted {
 /// The reason why nothing was reserved.
 #[derive(Debug)]
 pub(in super::super) enum Shortage {
-    /// Too much is in use, or already leaving; it will be given back.
+    /// Too much memory is in use or held by replicas that are already leaving. It will be freed later.
     InUse,
-    /// There will be room once these are gone.
+    /// There will be enough room once these replicas have been evicted.
     Evict(Vec<(DataId, ReplicaId)>),
 }
 
-/// A replica of a whole data object that replaces one of a part takes at most 1/`WHOLE_OF_MEMORY` of a memory. OpenCL
-/// guarantees at least a quarter for one buffer.
+/// Limit for a replica of a whole data object that replaces a replica of a part: it may take at most
+/// 1/`WHOLE_OF_MEMORY` of a memory. OpenCL guarantees only that one buffer may take at least a quarter of it.
 const WHOLE_OF_MEMORY: u64 = 4;
 
 impl Residency {
@@ -71,8 +71,8 @@ impl Residency {
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         for w in &wanted {
             let id = w.found.unwrap_or(ReplicaId::HOME);
-            // One place per access, in order: lookups by access number rely on it. The task that forgets a data
-            // object comes after every task that declares a region of it, and until then the data object has a
+            // Each access gets one place, in order, because lookups use the access index. The task that forgets a data
+            // object comes after every task that declares a region of the object, so until then the object has a
             // directory.
             let directory = self.directories.get_mut(&w.data).expect("the data of a placed task are registered");
             let replica = directory.replica_mut(id);
@@ -86,7 +86,8 @@ impl Residency {
         Ok(Reserved { replicas: replicas[..].into(), private_bytes, refused: false })
     }
 
-    /// Returns the bytes that would have to be reserved in the task's first space, in addition to what is there.
+    /// Returns the number of bytes that would have to be reserved in the task's first space, in addition to those
+    /// already there.
     pub(in super::super) fn needed(&self, assigned: &Assigned) -> u64 {
         let (mut wanted, private_bytes) = wanted(assigned);
         wanted.retain(|w| w.space == assigned.space);
@@ -94,7 +95,7 @@ impl Residency {
         private_bytes + self.new_bytes(&wanted)
     }
 
-    /// Reserves the homes, which have room for everything and stay.
+    /// Reserves home replicas, which always have room and are never evicted.
     fn at_home(&mut self, task: &OwnedTask) -> Reserved {
         let mut replicas: SmallVec<[ReplicaRef; 8]> = SmallVec::new();
         task.body().accesses(&mut |AccessRecord { datum, .. }| {
@@ -105,23 +106,26 @@ impl Residency {
         Reserved { replicas: replicas[..].into(), private_bytes: 0, refused: false }
     }
 
-    /// Finds replicas for the wanted regions, or ensures that memory for them is free; returns how much more is free.
+    /// Finds replicas for the wanted regions, or ensures that memory for them is free. Returns how many more bytes are
+    /// free.
     fn find_room(&mut self, space: SpaceId, wanted: &mut [Wanted], private_bytes: u64) -> Result<u64, Shortage> {
         self.find_covering(space, wanted);
         let chosen: Vec<_> = wanted.iter().filter_map(|w| Some((w.data, w.found?))).collect();
         let alone = self.tenants[space.index()] == 0 && !self.memories.is_left(space);
-        // Pinned during the search for room, so that replicas the task needs are not evicted for it.
+        // The chosen replicas are pinned during the search for room, so that the search does not evict what the task
+        // needs.
         self.pin(&chosen, 1);
         let mut needed = private_bytes + self.new_bytes(wanted);
-        // A task that is alone may try for more than the assumed capacity, but not with larger replicas than it
-        // needs.
+        // A task that has the memory to itself may try for more than the assumed capacity, but not with replicas that
+        // are larger than it needs.
         let mut room = match alone && self.are_exact(wanted) {
             false => self.memories.room(space, needed, &self.directories),
             true => self.memories.room_alone(space, needed, &chosen, &self.directories),
         };
         self.pin(&chosen, -1);
         if room == Room::Never && alone {
-            // No other task is there: the covering replicas themselves are too large. Exact ones will fit.
+            // No other task uses this memory, so the covering replicas themselves are too large. Exact replicas will
+            // fit.
             for w in wanted.iter_mut() {
                 w.found = w.found.filter(|id| *id == ReplicaId::HOME || self.is_adopted(w.data, *id));
             }
@@ -135,12 +139,12 @@ impl Residency {
         }
     }
 
-    /// Creates the replicas that were not found.
+    /// Creates the replicas that do not exist yet.
     fn make_replicas(&mut self, space: SpaceId, wanted: &mut [Wanted], mut spare: u64) {
         for w in wanted.iter_mut().filter(|w| w.found.is_none()) {
             let (data, block) = (w.data, w.block);
             let Some(directory) = self.directories.get_mut(&data) else { continue };
-            // A larger region of the same task may just have been given a replica.
+            // The loop may just have created a replica for a larger region of the same task.
             let id = directory.covering(space, &block).unwrap_or_else(|| {
                 let id = ReplicaId(self.next_replica);
                 self.next_replica += 1;
@@ -183,7 +187,7 @@ impl Residency {
         }
     }
 
-    /// Returns the bytes of the replicas to create: regions inside an earlier (larger) one need none.
+    /// Returns the total size of the replicas to create. A region inside an earlier, larger region needs no replica.
     fn new_bytes(&self, wanted: &[Wanted]) -> u64 {
         let (mut bytes, mut outermost) = (0, Outermost::default());
         for w in wanted.iter().filter(|w| w.found.is_none()) {
@@ -204,14 +208,14 @@ impl Residency {
     }
 }
 
-/// Returns the regions that a task needs in its spaces, the largest first, and the bytes of its private buffers.
+/// Returns the regions that a task needs in its spaces, largest first, and the total size of its private buffers.
 fn wanted(assigned: &Assigned) -> (SmallVec<[Wanted; 8]>, u64) {
     let Assigned { task, space, across, .. } = assigned;
     let (mut wanted, mut private_bytes) = (SmallVec::<[Wanted; 8]>::new(), 0);
     let (mut access, parts) = (0, task.body().parts());
     task.body().accesses(&mut |record: AccessRecord<'_>| {
-        // Reductions work on a private buffer and are combined at home. An access that only comes after others
-        // reads nothing, and a token has no content.
+        // Reductions work on a private buffer and are combined at home. An access that only orders its task after
+        // other tasks reads nothing, and a token has no content.
         let needs_none = record.mode.sees_nothing()
             || matches!(record.mode, Mode::Reduction(_))
             || record.block.is_empty()
@@ -220,26 +224,26 @@ fn wanted(assigned: &Assigned) -> (SmallVec<[Wanted; 8]>, u64) {
             private_bytes += record.bytes();
         }
         let found = needs_none.then_some(ReplicaId::HOME);
-        // The regions of a task that stands for several consist of parts that are used differently; each needs
-        // one piece for all.
+        // The regions of a task that stands for several tasks consist of parts that are used differently. Each such
+        // region needs one contiguous replica for all of its parts.
         let block = parts.map_or(*record.block, |parts| parts.hull(access));
         let space = across.as_ref().map_or(*space, |across| across.space(access));
         wanted.push(Wanted { access, data: record.datum.id, block, space, found });
         access += 1;
     });
-    // Large regions first, since their replicas may cover the small ones.
+    // Large regions come first, because their replicas may cover the small regions.
     wanted.sort_by_key(|w| (w.space, Reverse(w.block.volume())));
     (wanted, private_bytes)
 }
 
-/// The outermost regions: of regions that are added largest first, those that lie inside no other.
+/// The outermost of the added regions, which do not lie inside any other region. Regions must be added largest first.
 #[derive(Default)]
 struct Outermost(FxHashMap<DataId, BoxIndex<()>>);
 
 impl Outermost {
-    /// Adds a region, unless it lies inside another; returns whether it was added.
+    /// Adds a region unless it lies inside a region added before. Returns whether it was added.
     fn add(&mut self, data: DataId, block: Block) -> bool {
-        // A region that contains all of this one contains its first element.
+        // Any region that contains the whole of this region also contains its first element.
         let first = Block::from_corners(*block.lo(), block.lo().map(|index| index + 1));
         let (there, mut inside) = (self.0.entry(data).or_default(), false);
         there.find(&first, |other, ()| inside |= other.contains(&block));
