@@ -3,10 +3,10 @@
 //!
 //! A wrong count is the most common mistake in launching a kernel, and would make it write into other tasks' memory.
 //! So a kernel's head declares, for each buffer, the largest box that the kernel touches, relative to the first
-//! element of the region: `n` elements; `[rows][columns]`, contiguous with the last index varying fastest; or `[rows
-//! : stride][columns]`, with rows `stride` elements apart. Each number is an expression built with `+`, `-`, `*` and
-//! brackets from literals, the program's macros, and the kernel's integer parameters, whether they come before or
-//! after the buffer in the head.
+//! element of the region: `n` elements; `[rows][columns]`, contiguous with the last index varying fastest; or
+//! `[rows : stride][columns]`, with rows `stride` elements apart. Each number is an expression built with `+`, `-`,
+//! `*` and brackets from literals, the program's macros, and the kernel's integer parameters, whether they come
+//! before or after the buffer in the head.
 //!
 //! Each launch checks that every element of the box belongs to the region; elements in the gaps between the region's
 //! rows do not. A launch cannot check that the kernel's code honours its head; for that,
