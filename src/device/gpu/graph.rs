@@ -29,6 +29,7 @@ pub(crate) struct GraphNode<'a, B: Backend> {
     pub(crate) function: &'a B::Function,
     /// The number of threads per group, in each dimension.
     pub(crate) group: [u32; 3],
+    /// The number of groups, in each dimension.
     pub(crate) groups: [u32; 3],
     pub(crate) arguments: &'a [ArgumentValue],
 }

@@ -68,7 +68,7 @@ pub(super) struct Moment<B: Backend> {
     pub(super) behind: Behind,
     /// Whether a waker is called when the moment occurs.
     pub(super) armed: bool,
-    /// The number of polls so far during which the moment had not yet occurred, whether or not they checked it.
+    /// The number of polls so far in which this was the oldest moment, whether or not they checked the event.
     looks: u32,
 }
 
