@@ -1,4 +1,4 @@
-//! Ahead-of-time compilation without a device: selects the interface whose compiler supports an architecture.
+//! Ahead-of-time compilation without a device. Selects the interface whose compiler supports the architecture.
 
 #[cfg(feature = "cuda")]
 use super::cuda::Cuda;
@@ -9,12 +9,12 @@ use super::interfaces::InterfaceId;
 use crate::error::DeviceError;
 use crate::kernel::Program;
 
-/// Compiles a program for an architecture, with the options used for its devices. This needs no device, only the
-/// architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like, hipRTC (`hip`) for `gfx90a` and
-/// the like.
+/// Compiles a program for an architecture, with the options that the runtime uses for devices of that architecture.
+/// No device is needed, only the architecture's compiler: NVRTC (with the feature `cuda`) for `sm_90` and the like,
+/// hipRTC (`hip`) for `gfx90a` and the like.
 ///
-/// The function serves checks: it returns the compiler's output, an object file or PTX, which the runtime does not
-/// use.
+/// The function is meant for checks. It returns the compiler's output, an object file or PTX, which the runtime
+/// itself does not use.
 ///
 /// # Errors
 /// [`DeviceError::Compilation`] with the compiler's messages if the program does not compile,

@@ -1,8 +1,9 @@
-//! The interfaces between runtime and devices: every device has memory and copies; an accelerator also has queues.
+//! The interface between the runtime and devices. Every device has memory and makes copies; an accelerator also has
+//! queues.
 //!
 //! On an accelerator everything is asynchronous: copies and tasks are enqueued, and [`Accelerator::poll`] reports
-//! which have ended. Order among tasks is requested explicitly (`after`); a copy is made only when nothing in flight
-//! touches its bytes.
+//! which of them have ended. The order of tasks is requested explicitly (`after`). Copies need no such order, because
+//! a copy is requested only when nothing in flight touches its bytes.
 
 use super::Buffer;
 use crate::coherence::CopyId;
@@ -14,34 +15,35 @@ use crate::memory::dlpack::DlDevice;
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
 
-/// The identity of an enqueued task or copy.
+/// Identifies an enqueued task or copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mark {
     Task(TaskId),
     Copy(CopyId),
 }
 
-/// The end of an enqueued task or copy.
+/// Reports that an enqueued task or copy has ended.
 #[derive(Debug)]
 pub(crate) struct Completion {
     pub(crate) mark: Mark,
-    /// How long it occupied the stream, or why it failed.
+    /// How long the task or copy occupied the stream, in nanoseconds, or why it failed.
     pub(crate) result: Result<u64, DeviceError>,
 }
 
-/// Called from any thread when something may have ended.
+/// A callback for when a task or copy may have ended. It may be called from any thread.
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// One end of a copy.
+/// The source or destination of a copy.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
-    /// Memory that the host can access: the first element, the strides in elements, and whether it is page-locked.
+    /// Memory that the host can access: the address of the first element, the strides in elements, and whether the
+    /// memory is page-locked.
     Host { first: *mut u8, strides: [usize; MAX_DIMS], locked: bool },
-    /// Memory of a device of the same domain.
+    /// Memory of a device in the same domain.
     Device(DeviceSite),
 }
 
-/// A box to copy, with a device on at least one end.
+/// A copy of a box, with a device on at least one end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviceCopy {
     pub(crate) from: End,
@@ -51,25 +53,26 @@ pub(crate) struct DeviceCopy {
 }
 
 impl DeviceCopy {
-    /// Returns how many bytes the copy moves.
+    /// Returns the number of bytes that are copied.
     pub(crate) fn bytes(&self) -> u64 {
         (self.extents.iter().product::<usize>() * self.element_bytes) as u64
     }
 }
 
-/// A task that is being enqueued, one kernel after the other. A session that is dropped before it is closed waits
-/// until everything that was enqueued has stopped; then nothing of the task is in flight.
+/// A task that is being enqueued, one kernel after the other. Dropping a session before it is closed waits until
+/// everything that was enqueued has stopped, so that nothing of the task remains in flight.
 pub(crate) trait TaskSession: Enqueue {
-    /// Copies a new private replica of the task to the device, and back when the session closes; returns its handle
-    /// on the device. The host memory belongs to the task until it has ended.
+    /// Creates a private replica for the task: copies it to the device now, and back to the host when the session
+    /// closes. Returns the replica's handle on the device. The host memory belongs to the task until the task has
+    /// ended.
     fn add_private(&mut self, first: *mut u8, bytes: usize) -> Result<usize, DeviceError>;
 
-    /// Completes the task, which is in flight from then on. Returns how much of the device it occupies while it runs,
-    /// in thousandths. `forks` says that several tasks will follow it.
+    /// Completes the enqueueing of the task, which is in flight from then on. Returns the share of the device that
+    /// the task occupies while it runs, in thousandths. `forks` means that several tasks will follow this one.
     fn close(self: Box<Self>, forks: bool) -> Result<u32, DeviceError>;
 
-    /// Abandons the failed task: waits until everything that was enqueued has stopped. An error means that the device
-    /// is not as before.
+    /// Abandons a failed task: waits until everything that was enqueued has stopped. An error means that the device
+    /// is no longer in its previous state.
     fn abandon(self: Box<Self>) -> Result<(), DeviceError>;
 }
 
@@ -78,13 +81,14 @@ pub(crate) trait TaskSession: Enqueue {
 pub(crate) enum Copying {
     /// The copy has ended.
     Arrived,
-    /// The copy is in the device's queue; [`Accelerator::poll`] will report its end.
+    /// The copy is in the device's queue, and [`Accelerator::poll`] will report its end.
     Enqueued,
-    /// The copy occupies its thread for a while: a separate thread should make it, by [`Device::copy_now`].
+    /// The copy was not made, because it would occupy the calling thread for a while. A separate thread should make
+    /// it with [`Device::copy_now`].
     Apart,
 }
 
-/// How a device runs tasks.
+/// The way in which a device runs tasks.
 pub(crate) enum Execution<'a> {
     /// On the thread that leads the device.
     Here(&'a dyn Synchronous),
@@ -92,27 +96,28 @@ pub(crate) enum Execution<'a> {
     Queued(&'a dyn Accelerator),
 }
 
-/// A device with separate memory.
+/// A device with its own memory.
 pub(crate) trait Device: Send + Sync {
     /// Returns how tasks run on the device.
     fn execution(&self) -> Execution<'_>;
 
-    /// Returns the device's domain. Devices of one domain copy between each other.
+    /// Returns the device's domain. Devices in the same domain can copy to each other.
     fn domain(&self) -> (&'static str, usize);
 
-    /// Returns whether copies may occupy their thread for a while ([`Copying::Apart`]), so that the device needs a
-    /// thread for them.
+    /// Returns whether copies may occupy their thread for a while ([`Copying::Apart`]), in which case the device
+    /// needs a separate thread for copies.
     fn copies_apart(&self) -> bool;
 
-    /// Returns how many bytes of replicas the device can hold.
+    /// Returns the total size of the replicas that the device can hold, in bytes.
     fn capacity_bytes(&self) -> u64;
 
-    /// Returns how many bytes one replica can have.
+    /// Returns the maximum size of one replica, in bytes.
     fn largest_buffer_bytes(&self) -> u64 {
         self.capacity_bytes()
     }
 
-    /// Returns DLPack's description of the device's memory, if other libraries can use it by address.
+    /// Returns the DLPack description of the device's memory, or `None` if other libraries cannot use the memory by
+    /// address.
     fn dlpack(&self) -> Option<DlDevice> {
         None
     }
@@ -128,49 +133,50 @@ pub(crate) trait Device: Send + Sync {
         Ok(())
     }
 
-    /// Allocates memory for a replica, whose elements are aligned to `align`; its content is undefined.
+    /// Allocates memory for a replica whose elements are aligned to `align`. The contents are undefined.
     fn allocate(&self, bytes: u64, align: usize) -> Result<Buffer, DeviceError>;
 
-    /// Returns whether the device accesses unified memory at the host's addresses, even while the host does.
+    /// Returns whether the device can access unified memory at the host's addresses, even while the host accesses it.
     fn reaches_unified(&self) -> bool {
         false
     }
 
-    /// Allocates unified memory; its content is undefined. The device must reach unified memory.
+    /// Allocates unified memory with undefined contents. Requires [`Self::reaches_unified`].
     fn allocate_unified(&self, bytes: usize) -> Result<Buffer, DeviceError> {
         unreachable!("a device without unified memory cannot allocate {bytes} bytes of it")
     }
 
-    /// Requests that pages of unified memory move to the device, or to the host. It is a hint, whose end is waited
-    /// for like a copy's.
+    /// Requests that pages of unified memory move to the device, or to the host. The request is only a hint, but
+    /// callers wait for its end as for the end of a copy.
     ///
     /// # Safety
-    /// The memory exists until this has ended.
+    /// The memory must exist until the prefetch has ended.
     unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
         let _ = (first, bytes, to_host, id);
         Ok(Copying::Arrived)
     }
 
-    /// Returns a region in the memory of this device as an end of copies.
+    /// Converts a region in this device's memory to an end of a copy.
     fn end(&self, site: DeviceSite) -> End;
 
-    /// Page-locks host memory for copies, if that helps; dropping the returned lock undoes it.
+    /// Page-locks host memory to speed up copies, if that helps on this device. Dropping the returned lock unlocks
+    /// the memory.
     ///
     /// # Safety
-    /// The memory is valid until then.
+    /// The memory must be valid until the returned lock is dropped.
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         let _ = (first, bytes);
         None
     }
 
-    /// Makes or enqueues a copy from or to the device's memory.
+    /// Makes or enqueues a copy to or from the device's memory.
     ///
     /// # Safety
-    /// Both boxes are valid until the copy has ended; until then nothing writes the source or touches the
+    /// Both boxes must be valid until the copy has ended. Until then, nothing may write to the source or touch the
     /// destination.
     unsafe fn copy(&self, copy: &DeviceCopy, id: CopyId) -> Result<Copying, DeviceError>;
 
-    /// Makes a copy and waits for it.
+    /// Makes a copy and waits until it has ended.
     ///
     /// # Safety
     /// As for [`Self::copy`].
@@ -179,22 +185,23 @@ pub(crate) trait Device: Send + Sync {
 
 /// A device that completes each call before it returns.
 pub(crate) trait Synchronous: Device {
-    /// Runs a body, at the device's speed.
+    /// Runs a task body at the device's speed.
     ///
     /// # Errors
-    /// If the device is lost; in that case the body was not run.
+    /// Returns an error if the device is lost; in that case, the body did not run.
     fn run(&self, body: &mut dyn FnMut()) -> Result<(), DeviceError>;
 }
 
 /// A device with its own queues.
 pub(crate) trait Accelerator: Device {
-    /// Returns the kind of units of the device's interface, which a unit of kind `GPU` does not determine.
+    /// Returns the kind of units of the device's interface. The unit's own kind does not determine it, because a unit
+    /// of kind `GPU` may use any interface.
     fn interface(&self) -> UnitKind;
 
-    /// Begins to enqueue a task, after those in `after` that are still in flight.
+    /// Begins to enqueue a task that runs after the tasks in `after`, as far as they are still in flight.
     fn open<'a>(&'a self, task: TaskId, after: &[TaskId]) -> Result<Box<dyn TaskSession + 'a>, DeviceError>;
 
-    /// Appends everything that has ended since the last call.
+    /// Appends the completions of everything that has ended since the last call.
     fn poll(&self, ended: &mut Vec<Completion>);
 
     /// Registers `waker` to be called when the next task or copy in flight ends; returns false if nothing is in

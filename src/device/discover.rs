@@ -1,7 +1,8 @@
-//! Opening of the devices that a machine's units need.
+//! Opening the devices that a machine's units need.
 //!
-//! Emulated devices are created; each interface searches once for accelerators. A `GPU` unit gets a device of CUDA or
-//! HIP, and one of OpenCL only if neither has any, since the same device may have several interfaces.
+//! Emulated devices are created; for accelerators, each interface is searched once. A `GPU` unit gets a CUDA or HIP
+//! device, and an OpenCL device only if neither interface has a device, because the same physical device may be
+//! visible through several interfaces.
 
 use super::interfaces::InterfaceId;
 use super::{Device, Emulated, EmulatedDevice};
@@ -9,16 +10,17 @@ use crate::energy::{EnergyMeter, MeterError};
 use crate::error::BuildError;
 use crate::machine::{Machine, UnitKind};
 
-/// A device, and a function that returns its energy meter if devices of its sort have one.
+/// An open device, and a function that returns its energy meter.
 pub(crate) struct Opened {
     pub(crate) device: Box<dyn Device>,
     pub(crate) meter: MeterOf,
 }
 
-/// Returns the meter, or why it cannot be read. The search starts only when this is called.
+/// Returns the energy meter, the reason why it cannot be read, or `None` if devices of this sort have no meter. The
+/// meter is looked up only when the function is called.
 pub(crate) type MeterOf = Box<dyn Fn() -> Option<Result<Box<dyn EnergyMeter>, MeterError>>>;
 
-/// Opens the machine's devices, by number. `emulated` describes the emulated ones.
+/// Opens the machine's devices, in the order of their IDs. `emulated` describes the emulated devices.
 pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice) -> Result<Vec<Opened>, BuildError> {
     let mut search = Search::default();
     let mut devices: Vec<Opened> = Vec::new();
@@ -45,14 +47,14 @@ pub(crate) fn open(machine: &Machine, emulated: impl Fn(usize) -> EmulatedDevice
     Ok(devices)
 }
 
-/// The accelerators that are already in use, by their numbers.
+/// The accelerators of each interface that are already in use, by index.
 #[derive(Default)]
 struct Search {
     taken: Vec<(InterfaceId, usize)>,
 }
 
 impl Search {
-    /// Opens the next accelerator for a kind of unit. The error gives the reason for each interface that was tried.
+    /// Opens the next accelerator for a kind of unit. The error lists the reason for each interface that was tried.
     fn next(&mut self, kind: UnitKind) -> Result<Opened, String> {
         let interfaces: &[InterfaceId] = match kind {
             UnitKind::Cuda => &[InterfaceId::Cuda],
@@ -89,7 +91,7 @@ impl Search {
         Ok(Opened { device, meter: Box::new(move || found.meter()) })
     }
 
-    /// Picks the number of an interface's first device that fits and is free, and marks it as used.
+    /// Picks the index of an interface's first suitable free device, and marks the device as used.
     fn pick(
         &mut self,
         interface: InterfaceId,

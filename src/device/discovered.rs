@@ -1,4 +1,4 @@
-//! Devices that an interface has found, before they are opened.
+//! Devices that an interface has found and not yet opened.
 
 use super::Accelerator;
 use crate::energy::{EnergyMeter, MeterError};
@@ -7,22 +7,24 @@ use crate::machine::UnitKind;
 
 /// A device that an interface has found, not yet opened.
 pub(super) trait Discovered {
-    /// Returns its name for display.
+    /// Returns the device's name for display.
     fn name(&self) -> String;
 
-    /// Returns whether units of this kind may have it. `kind` is one that is searched for on this interface.
+    /// Returns whether units of this kind may use the device. Called only with kinds that are searched for on this
+    /// interface.
     fn serves(&self, _kind: UnitKind) -> bool {
         true
     }
 
-    /// Returns its energy meter, or why it cannot be read; `None` if devices of this sort have none.
+    /// Returns the device's energy meter, or the reason why it cannot be read; `None` if devices of this sort have no
+    /// meter.
     fn meter(&self) -> Option<Result<Box<dyn EnergyMeter>, MeterError>> {
         None
     }
 
-    /// Opens it.
+    /// Opens the device.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// Returns an error if the device cannot be used.
     fn open(&self) -> Result<Box<dyn Accelerator>, DeviceError>;
 }

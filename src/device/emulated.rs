@@ -1,7 +1,8 @@
 //! An emulated device: a separate address space in host memory, with a capacity, a speed and slow links.
 //!
-//! It runs the CPU bodies on its own replicas, so every path of coherence, eviction and overlap is exercised on a
-//! machine without any accelerator. It does not emulate a device's arithmetic, or its many threads.
+//! It runs CPU bodies on its own replicas, so that every code path for coherence, eviction and overlap can be
+//! exercised on a machine without any accelerator. It emulates neither the arithmetic of a real device nor its many
+//! threads.
 
 use super::Buffer;
 use super::device::{Copying, Device, DeviceCopy, End, Execution, Synchronous};
@@ -18,14 +19,14 @@ use std::time::{Duration, Instant};
 /// The name of the interface in errors.
 const API: &str = "emulated";
 
-/// The size in bytes from which a separate thread makes a copy, even on a device without delays.
+/// Copies of at least this many bytes are made by a separate thread, even on a device without delays.
 const APART_FROM_BYTES: u64 = 256 << 10;
 
-/// The least speed. At this speed a body of a microsecond takes a second.
+/// The minimum speed, at which a body of one microsecond takes one second.
 const LEAST_SPEED: f64 = 1e-6;
 const LONGEST_LATENCY: Duration = Duration::from_secs(3600);
 
-/// The behaviour of an emulated device.
+/// Describes the behaviour of an emulated device.
 ///
 /// ```
 /// use thalweg::prelude::*;
@@ -49,7 +50,7 @@ pub struct EmulatedDevice {
     refused_allocation: u64,
 }
 
-/// An emulated device at work. Its counters decide when scripted faults occur.
+/// A running emulated device. Its counters determine when scripted faults occur.
 #[derive(Debug)]
 pub(crate) struct Emulated {
     description: EmulatedDevice,
@@ -60,7 +61,7 @@ pub(crate) struct Emulated {
     used_bytes: Arc<AtomicU64>,
 }
 
-/// Memory of an emulated device, whose bytes are counted.
+/// An allocation on an emulated device, counted against the device's capacity.
 struct Counted {
     bytes: u64,
     used_bytes: Arc<AtomicU64>,
@@ -80,7 +81,8 @@ impl Default for EmulatedDevice {
 }
 
 impl EmulatedDevice {
-    /// Describes a device with 1 GiB of memory, as fast as a core, that copies at the speed of host memory.
+    /// Describes a device with 1 GiB of memory that computes as fast as a core and copies at the speed of host
+    /// memory.
     pub fn new() -> Self {
         Self {
             capacity_bytes: 1 << 30,
@@ -94,21 +96,21 @@ impl EmulatedDevice {
         }
     }
 
-    /// Scripts a fault: after this many tasks the device is lost. The next task that it begins fails, and data that
-    /// was only in its memory is lost.
+    /// Scripts a fault: the device is lost after this many tasks. The next task that the device begins fails, and
+    /// data that was only in the device's memory is lost.
     #[must_use]
     pub fn lost_after_tasks(self, tasks: u64) -> Self {
         Self { lost_after_tasks: tasks, ..self }
     }
 
-    /// Scripts a fault: the copy with this number, counted from 0, fails; the device continues.
+    /// Scripts a fault: the copy with this index, counted from 0, fails, and the device continues to work.
     #[must_use]
     pub fn failing_copy(self, number: u64) -> Self {
         Self { failing_copy: number, ..self }
     }
 
-    /// Scripts a fault: allocations beyond this many bytes are refused, whatever the capacity says, as on a device
-    /// that other processes use too.
+    /// Scripts a fault: allocations that exceed this many bytes in total are refused, regardless of the capacity, as
+    /// on a device that is shared with other processes.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -127,32 +129,33 @@ impl EmulatedDevice {
         Self { holds_bytes: bytes, ..self }
     }
 
-    /// Scripts a fault: the allocation with this number, counted from 0, is refused.
+    /// Scripts a fault: the allocation with this index, counted from 0, is refused.
     #[must_use]
     pub fn refused_allocation(self, number: u64) -> Self {
         Self { refused_allocation: number, ..self }
     }
 
-    /// Sets the capacity of its memory.
+    /// Sets the capacity of the device's memory.
     #[must_use]
     pub fn capacity_bytes(self, capacity_bytes: u64) -> Self {
         Self { capacity_bytes, ..self }
     }
 
-    /// Sets its speed relative to a core, from 0.000001 to 1; with 0.5 a body takes twice as long. A device cannot
-    /// outrun the host.
+    /// Sets the device's speed relative to a core, from 0.000001 to 1. At a speed of 0.5, a body takes twice as long.
+    /// An emulated device cannot be faster than the host.
     #[must_use]
     pub fn speed(self, speed: f64) -> Self {
         Self { speed, ..self }
     }
 
-    /// Sets the least time of a copy, at most an hour, and the bandwidth in bytes per second, at least one.
+    /// Sets the latency of a copy, which must be at most an hour, and its bandwidth in bytes per second, which must
+    /// be at least 1.
     #[must_use]
     pub fn copy_delay(self, latency: Duration, bytes_per_second: f64) -> Self {
         Self { copy_latency: latency, copy_bytes_per_second: bytes_per_second, ..self }
     }
 
-    /// Returns a description of the first invalid figure, if any.
+    /// Returns a description of the first invalid setting, if any.
     pub(crate) fn problem(&self) -> Option<String> {
         let Self { speed, copy_latency: latency, copy_bytes_per_second: rate, .. } = *self;
         if !(LEAST_SPEED..=1.0).contains(&speed) {
@@ -170,14 +173,14 @@ impl EmulatedDevice {
     }
 
     fn delay(&self, bytes: u64) -> Duration {
-        // No overflow: `problem` has checked that the rate is at least a byte per second, and there are fewer than 2⁶⁴
-        // bytes.
+        // This cannot overflow, because `problem` has checked that the rate is at least 1 byte per second, and there
+        // are fewer than 2⁶⁴ bytes.
         self.copy_latency + Duration::from_secs_f64(bytes as f64 / self.copy_bytes_per_second)
     }
 }
 
 impl Emulated {
-    /// Creates a device that has done nothing yet.
+    /// Creates the device, with all counters at zero.
     pub(super) fn new(description: EmulatedDevice, name: String) -> Self {
         let [tasks, copies, allocations, used] = [0; 4].map(AtomicU64::new);
         Self { description, name, tasks, copies, allocations, used_bytes: Arc::new(used) }
@@ -226,8 +229,8 @@ impl Device for Emulated {
         if copy.bytes() >= APART_FROM_BYTES || !self.description.delay(copy.bytes()).is_zero() {
             return Ok(Copying::Apart);
         }
-        // SAFETY: the caller keeps both boxes valid and exclusive until the copy has ended, which it has before this
-        // returns.
+        // SAFETY: the caller keeps both boxes valid and exclusive until the copy has ended, and the copy ends before
+        // this function returns.
         unsafe { self.copy_now(copy)? };
         Ok(Copying::Arrived)
     }
@@ -242,7 +245,8 @@ impl Device for Emulated {
             End::Host { first, strides, .. } => Site { first, strides },
             End::Device(_) => unreachable!("accelerators copy from and to their memory themselves"),
         });
-        // SAFETY: the caller keeps both boxes valid and exclusive until this returns: the engine pins the replicas.
+        // SAFETY: the caller keeps both boxes valid and exclusive until this function returns, because the engine
+        // pins the replicas.
         unsafe { copy_box(&BoxCopy { from, to, extents: copy.extents, element_bytes: copy.element_bytes }) };
         let rest = self.description.delay(copy.bytes()).saturating_sub(start.elapsed());
         if !rest.is_zero() {
@@ -270,7 +274,7 @@ impl Synchronous for Emulated {
 mod tests {
     use super::*;
 
-    /// Copies this many bytes from the host to the device, and checks that they arrive.
+    /// Copies this many bytes from the host to the device, and checks that they arrived unchanged.
     fn copying(description: EmulatedDevice, bytes: usize) -> Copying {
         let (device, mut host) = (Emulated::new(description, "one".to_owned()), vec![7u8; bytes]);
         let memory = device.allocate(bytes as u64, 128).unwrap();
@@ -280,7 +284,7 @@ mod tests {
         let to = device.end(DeviceSite { base: memory.base(), offset_bytes: 0, strides, extents });
         let copy = DeviceCopy { from, to, extents, element_bytes: 1 };
         assert_eq!(copy.bytes(), bytes as u64);
-        // SAFETY: both ends belong to this test until the copy has ended, which it has when `copy_now` returns.
+        // SAFETY: both ends belong to this test, and the copy has ended when `copy_now` returns.
         let copying = unsafe {
             let copying = device.copy(&copy, CopyId(0)).unwrap();
             if copying == Copying::Apart {
@@ -289,7 +293,7 @@ mod tests {
             copying
         };
         let End::Host { first, .. } = to else { panic!("an emulated device is in host memory") };
-        // SAFETY: that many bytes were copied there.
+        // SAFETY: `bytes` bytes were just copied to this address.
         assert_eq!(unsafe { std::slice::from_raw_parts(first, bytes) }, host);
         copying
     }

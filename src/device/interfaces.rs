@@ -1,8 +1,8 @@
-//! Interfaces to accelerators: those that this build has, and the devices that each of them finds.
+//! Interfaces to accelerators: which interfaces this build includes, and which devices each interface finds.
 //!
-//! Only this module knows which feature of the crate enables which interface. An interface that the build lacks finds
-//! nothing, and names the feature that would enable it. This module itself neither opens a device nor compiles for
-//! one.
+//! Only this module knows which crate feature enables which interface. An interface that is not part of the build
+//! finds no devices, and names the feature that would enable the interface. This module itself neither opens devices
+//! nor compiles for them.
 
 use super::Interface;
 #[cfg(feature = "cuda")]
@@ -15,7 +15,7 @@ use super::hip::Hip;
 #[cfg(feature = "opencl")]
 use super::opencl;
 
-/// The identifier of an interface.
+/// Identifies an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InterfaceId {
     Cuda,
@@ -34,7 +34,7 @@ impl InterfaceId {
         }
     }
 
-    /// Returns why a build without the interface's feature has none of its devices.
+    /// Returns the message that a build without the interface's feature gives instead of a list of devices.
     pub(super) fn lacking(self) -> String {
         let feature = match self {
             Self::Cuda => "cuda",
@@ -47,7 +47,7 @@ impl InterfaceId {
     /// Returns the interface's devices.
     ///
     /// # Errors
-    /// Returns the reason why there are none.
+    /// Returns the reason why there are no devices.
     pub(super) fn find(self) -> Result<Vec<&'static dyn Discovered>, String> {
         match self {
             #[cfg(feature = "cuda")]
@@ -61,7 +61,7 @@ impl InterfaceId {
         }
     }
 
-    /// Describes the interface and its devices, for display.
+    /// Describes the interface and its devices for display.
     pub(super) fn survey(self) -> Interface {
         match self {
             #[cfg(feature = "cuda")]

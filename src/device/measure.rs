@@ -1,4 +1,4 @@
-//! Measurement of a device's copy rates and launch latencies.
+//! Measurement of a device's copy bandwidth and launch latency.
 
 use super::interfaces::InterfaceId;
 use super::{Accelerator, Completion, DeviceCopy, End, Mark};
@@ -16,7 +16,7 @@ const TEXT: &str = "KERNEL(64, 1, 1) touch(INOUT(double, x, 1)) { REGION(x); if 
 const PROGRAM: Program = unsafe { Program::new("measure.cl", TEXT) };
 static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 
-/// The result of a measurement of a device, the best of several repetitions.
+/// Measured performance of a device. Each figure is the best of several repetitions.
 ///
 /// ```
 /// for interface in thalweg::devices::interfaces() {
@@ -30,17 +30,18 @@ static TOUCH: Kernel<(Write<f64>,)> = Kernel::new(&PROGRAM, "touch");
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Measurement {
-    /// Bytes per second from host memory, which is page-locked if possible.
+    /// Copy bandwidth from the host to the device, in bytes per second. The host memory is page-locked if possible.
     pub to_device_bytes_per_s: f64,
-    /// Bytes per second to host memory.
+    /// Copy bandwidth from the device to the host, in bytes per second.
     pub from_device_bytes_per_s: f64,
-    /// The time from the launch of a kernel of one thread group until the host finds that it has ended.
+    /// The time in nanoseconds from the launch of a kernel with a single thread group until the host finds that the
+    /// kernel has ended.
     pub round_trip_ns: u64,
-    /// The time per kernel in a chain of 200, without waits of the host in between.
+    /// The time in nanoseconds per kernel in a chain of 200 kernels, without any host waits in between.
     pub launch_ns: u64,
 }
 
-/// Measures copy rates and latencies of the `number`-th device of an interface.
+/// Measures the copy bandwidth and latencies of an interface's device with index `number`.
 ///
 /// ```
 /// let error = thalweg::devices::measurement("CUDA", 4096).unwrap_err();
@@ -48,7 +49,7 @@ pub struct Measurement {
 /// ```
 ///
 /// # Errors
-/// If there is no such device, or it fails.
+/// Returns an error if there is no such device, or if the device fails.
 pub fn measurement(interface: &str, number: usize) -> Result<Measurement, DeviceError> {
     let device = format!("{interface} device {number}");
     let missing = || DeviceError::Lost { device: device.clone(), what: "it is not there".to_owned() };
@@ -60,11 +61,11 @@ pub fn measurement(interface: &str, number: usize) -> Result<Measurement, Device
 /// Measures a device.
 ///
 /// # Errors
-/// If it fails.
+/// Returns an error if the device fails.
 fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     let memory = device.allocate(BYTES as u64, 1)?;
     let mut host = vec![1u8; BYTES];
-    // SAFETY: the vector outlives the lock, which is dropped first.
+    // SAFETY: the vector outlives the lock, because the lock is dropped first.
     let lock = unsafe { device.pin_memory(host.as_mut_ptr(), BYTES) };
     let (strides, extents) = ([BYTES, BYTES, BYTES, 1], [1, 1, 1, BYTES]);
     let here = End::Host { first: host.as_mut_ptr(), strides, locked: lock.is_some() };
@@ -96,7 +97,7 @@ fn measure(device: &dyn Accelerator) -> Result<Measurement, DeviceError> {
     Ok(Measurement { to_device_bytes_per_s, from_device_bytes_per_s, round_trip_ns, launch_ns })
 }
 
-/// Runs kernels one after the other, and returns the time until the last has ended.
+/// Runs kernels one after the other, and returns the time in nanoseconds until the last kernel has ended.
 fn run(device: &dyn Accelerator, tasks: std::ops::Range<u64>, site: DeviceSite) -> Result<u64, DeviceError> {
     let start = Instant::now();
     let mut left = tasks.end - tasks.start;

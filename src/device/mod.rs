@@ -1,20 +1,21 @@
-//! Devices: separate memories, and the processors that compute on them.
+//! Devices, each with its own memory and the processors that compute on that memory.
 //!
-//! Every [`Device`] has memory and makes copies. There are two families. An [`EmulatedDevice`] is in host memory and
-//! runs CPU bodies on the thread that leads it. An [`Accelerator`] has memory that the host cannot reach, and
-//! streams: it executes work asynchronously and reports its end. `gpu/` contains everything that accelerators share;
-//! `opencl/`, `cuda/` and `hip/` implement the single calls of their interface.
+//! Every [`Device`] has memory and makes copies. There are two families of devices. An [`EmulatedDevice`] keeps its
+//! memory in host memory, and runs CPU bodies on the device's hosting thread. An [`Accelerator`] has memory that the
+//! host cannot reach, and streams, which execute work asynchronously; it reports when work has ended. `gpu/` contains
+//! everything that accelerators share; `opencl/`, `cuda/` and `hip/` implement the individual calls of each
+//! interface.
 //!
-//! A device knows nothing of dependences or coherence: the engine decides which bytes go where and when, and the
-//! runtime calls this layer.
+//! A device knows nothing about dependences or coherence. The engine decides which bytes to copy, where and when, and
+//! the runtime calls this layer accordingly.
 
-#![allow(unsafe_code)] // raw memory is handed out and copied here; every use states its reason
+#![allow(unsafe_code)] // raw memory is handed out and copied here; every use has a SAFETY comment
 
 #[cfg(any(feature = "cuda", feature = "hip"))]
 mod compile;
 #[cfg(feature = "cuda")]
 mod cuda;
-#[allow(clippy::module_inception)] // the interface of devices to the rest of the runtime
+#[allow(clippy::module_inception)] // contains the device interface that the rest of the runtime uses
 mod device;
 mod discover;
 mod discovered;
@@ -50,17 +51,17 @@ pub use survey::{DeviceFacts, Interface};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Memory in a device's address space; freed when dropped.
+/// Memory in a device's address space. It is freed when the buffer is dropped.
 pub(crate) struct Buffer {
-    /// Its address, or the interface's handle.
+    /// The memory's address, or the handle that the interface uses for it.
     base: usize,
-    /// Zones around it that no body may write.
+    /// Zones around the memory that no body may write to.
     guards: Option<guarded::Guards>,
     _owner: Box<dyn Send + Sync>,
 }
 
-// SAFETY: the creator of a buffer hands over memory that only the owner frees, and devices that allocate unified
-// memory expose its address.
+// SAFETY: whoever creates a buffer hands over memory that only the buffer's owner frees, so the memory stays
+// allocated; and devices that allocate unified memory expose its address.
 unsafe impl crate::memory::Allocated for Buffer {
     fn base(&self) -> usize {
         self.base
@@ -83,13 +84,13 @@ impl Buffer {
         Self::new(base.as_ptr().expose_provenance(), HostMemory { base, layout })
     }
 
-    /// Sets the zones between which the memory is.
+    /// Sets the guard zones around the memory.
     #[cfg(any(feature = "cuda", feature = "hip", feature = "opencl"))]
     fn between(self, guards: Option<guarded::Guards>) -> Self {
         Self { guards, ..self }
     }
 
-    /// Wraps the owner of the memory in another one.
+    /// Wraps the owner of the memory in another owner.
     fn owned_by<T: Send + Sync + 'static>(self, owner: impl FnOnce(Self) -> T) -> Self {
         let (base, guards) = (self.base, self.guards);
         Self { guards, ..Self::new(base, owner(self)) }
@@ -112,14 +113,14 @@ struct HostMemory {
     layout: std::alloc::Layout,
 }
 
-// SAFETY: the value owns its bytes; the engine decides which thread may touch them when.
+// SAFETY: the value owns its bytes, and the engine decides which thread may touch them at any time.
 unsafe impl Send for HostMemory {}
 // SAFETY: a shared reference gives no access to the bytes.
 unsafe impl Sync for HostMemory {}
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, freed once.
+        // SAFETY: the memory was allocated with this layout, and is freed only here.
         unsafe { std::alloc::dealloc(self.base.as_ptr(), self.layout) }
     }
 }

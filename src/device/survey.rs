@@ -1,8 +1,9 @@
-//! Descriptions of the accelerators that exist, and of why others do not, as shown by `thalweg doctor`.
+//! Descriptions of the available accelerators, and reasons why others are not available, as shown by
+//! `thalweg doctor`.
 
 use crate::machine::UnitKind;
 
-/// One interface, and its devices if it is available.
+/// An interface, with its devices if it is available.
 ///
 /// ```
 /// let interfaces = thalweg::devices::interfaces();
@@ -11,17 +12,17 @@ use crate::machine::UnitKind;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Interface {
-    /// CUDA, HIP or OpenCL.
+    /// The name of the interface: CUDA, HIP or OpenCL.
     pub name: &'static str,
-    /// The libraries and their versions, for display, if the interface is available.
+    /// The libraries and their versions, for display; `None` if the interface is not available.
     pub version: Option<String>,
-    /// The reason why there is no device, if there is none.
+    /// The reason why there are no devices; `None` if there is a device.
     pub absent: Option<String>,
-    /// Its devices.
+    /// The interface's devices.
     pub devices: Vec<DeviceFacts>,
 }
 
-/// One device, as its interface describes it.
+/// A device, as described by its interface.
 ///
 /// ```
 /// let interfaces = thalweg::devices::interfaces();
@@ -32,20 +33,21 @@ pub struct Interface {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeviceFacts {
-    /// Its name.
+    /// The device's name.
     pub name: String,
-    /// The kinds that include it in a unit string, such as [`UnitKind::Cuda`] and [`UnitKind::Gpu`].
+    /// The kinds that select the device in a unit string, such as [`UnitKind::Cuda`] and [`UnitKind::Gpu`].
     pub units: Vec<UnitKind>,
-    /// All of its memory, in bytes.
+    /// The total size of the device's memory, in bytes.
     pub memory_bytes: u64,
-    /// The version of its driver.
+    /// The version of the device's driver.
     pub driver: String,
-    /// The target of compiled code: `sm_90`, `gfx90a`, `OpenCL C 1.2`.
+    /// The compilation target, such as `sm_90`, `gfx90a` or `OpenCL C 1.2`.
     pub architecture: String,
     /// The number of multiprocessors, or of the interface's equivalent.
     pub processors: u32,
-    /// Its address on the PCI bus (`0000:3b:00.0`), if it has one.
+    /// The device's address on the PCI bus, such as `0000:3b:00.0`; `None` if it has no address there or the
+    /// interface does not report it.
     pub pci: Option<String>,
-    /// For each device of the interface, whether this one reaches its memory directly.
+    /// For each device of the interface, whether this device can access that device's memory directly.
     pub peers: Vec<bool>,
 }

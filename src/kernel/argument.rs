@@ -1,4 +1,4 @@
-//! Types of kernels' parameters, and the arguments that each accepts.
+//! Kernel parameter types, and the arguments that each type accepts.
 
 use super::scalar::Scalar;
 use super::signature::Parameter;
@@ -41,13 +41,13 @@ pub struct Read<T>(PhantomData<T>);
 #[derive(Debug)]
 pub struct Write<T>(PhantomData<T>);
 
-/// The type of one parameter: a number, [`Read`] or [`Write`].
+/// The type of one kernel parameter: a number, [`Read`] or [`Write`].
 pub trait ParameterType: Sealed {
     #[doc(hidden)]
     const PARAMETER: Parameter;
 }
 
-/// The types of a kernel's parameters: a tuple of up to 24.
+/// The parameter types of a kernel, as a tuple of up to 24 types.
 ///
 /// ```
 /// use thalweg::kernel::{Kernel, Parameters, Read, Write};
@@ -63,8 +63,8 @@ pub trait Parameters: Sealed {
 
 /// An argument for a parameter of type `P`.
 ///
-/// Numbers take a number of the same type. [`Read`] takes `&view` of a region that the task reads or writes, or
-/// `&scratch`. [`Write`] takes `&mut view` of a region that the task writes, or `&mut scratch`.
+/// A numeric parameter takes a number of the same type. [`Read`] takes `&view` of a region that the task reads or
+/// writes, or `&scratch`. [`Write`] takes `&mut view` of a region that the task writes, or `&mut scratch`.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
@@ -83,7 +83,7 @@ pub trait Argument<P>: Sealed {
     fn value(self) -> ArgumentValue;
 }
 
-/// Arguments for all parameters `P`: a tuple.
+/// A tuple of arguments for all the parameters in `P`.
 ///
 /// ```
 /// use thalweg::error::DeviceError;
@@ -184,7 +184,7 @@ macro_rules! tuples {
         }
 
         impl<$($p, $a: Argument<$p>),*> Arguments<($($p,)*)> for ($($a,)*) {
-            #[allow(unused_variables)] // of the empty tuple
+            #[allow(unused_variables)] // unused for the empty tuple
             fn values(self, out: &mut Vec<ArgumentValue>) {
                 $(out.push(self.$i.value());)*
             }

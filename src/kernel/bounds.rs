@@ -1,19 +1,20 @@
-//! Bounds on the elements of each buffer that a kernel may touch: declared in its head, compared with the task's
-//! regions at every launch.
+//! Bounds on the buffer elements that a kernel may touch. The kernel's head declares the bounds, and every launch
+//! compares them with the task's regions.
 //!
 //! A wrong count is the most common mistake in launching a kernel, and would make it write into other tasks' memory.
-//! So a kernel's head declares for each buffer the largest box that the kernel touches, counted in elements from the
-//! region's first: `n` elements; adjacent `[rows][columns]`, the last index fastest; or `[rows : stride][columns]`,
-//! with rows `stride` elements apart. Each number is an expression of `+`, `-`, `*` and brackets over literals, the
-//! kernel's integers, wherever they are in the head, and the program's macros.
+//! So a kernel's head declares, for each buffer, the largest box that the kernel touches, relative to the first
+//! element of the region: `n` elements; `[rows][columns]`, contiguous with the last index varying fastest; or
+//! `[rows : stride][columns]`, with rows `stride` elements apart. Each number is an expression built with `+`, `-`,
+//! `*` and brackets from literals, the program's macros, and the kernel's integer parameters, whether they come
+//! before or after the buffer in the head.
 //!
-//! Each launch checks that every element of the box is an element of the region; elements in gaps between the
-//! region's rows are not. It cannot check that the text honours its own head: for that
-//! [`Program::new`](super::Program::new) relies on its author's promise.
+//! Each launch checks that every element of the box belongs to the region; elements in the gaps between the region's
+//! rows do not. A launch cannot check that the kernel's code honours its head; for that,
+//! [`Program::new`](super::Program::new) relies on the author's promise.
 //!
-//! Invariants: an extent or a stride below zero, or one that does not fit into 64 bits, is refused; a box that is
-//! empty in one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`]
-//! values at once.
+//! Invariants: an extent or a stride that is negative, or does not fit into 64 bits, is refused; a box that is empty
+//! in one dimension is empty; steps are stored in the order of evaluation and never need more than [`DEEPEST`]
+//! intermediate values at once.
 
 use super::cursor::Cursor;
 use super::signature::{ElementType, MOST_PARAMETERS, Parameter, Signature, SignatureError, equal};
@@ -22,10 +23,10 @@ use crate::error::DeviceError;
 use crate::region::MAX_DIMS;
 use arrayvec::ArrayVec;
 
-/// Maximum number of steps of all bounds of one kernel together.
+/// Maximum total number of steps in all bounds of one kernel.
 const MOST_STEPS: usize = 192;
 
-/// Maximum number of values that one expression may need at once.
+/// Maximum number of intermediate values that one expression may need at once.
 const DEEPEST: usize = 8;
 
 /// One step of an expression; it comes after the steps that compute its operands.
@@ -38,12 +39,12 @@ enum Step {
     Multiply,
 }
 
-/// One dimension of a box: the ends of the steps of its expressions, each of which begins where the previous one
-/// ends.
+/// One dimension of a box. The fields are the end positions of the dimension's expressions in the list of steps; each
+/// expression begins where the previous one ends.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     extent_end: u8,
-    /// Equal to `extent_end` if the dimension has the stride of adjacent elements.
+    /// Equal to `extent_end` if no stride is given, which means that the elements are contiguous.
     stride_end: u8,
 }
 
@@ -64,7 +65,7 @@ pub(crate) struct Bounds {
     footprints: [Footprint; MOST_PARAMETERS],
 }
 
-/// The names that an expression may use, and the place of each buffer's box in the text.
+/// The names that an expression may use, and the position of each buffer's box in the text.
 pub(super) struct Scope<'a> {
     pub(super) places: &'a [Cursor; MOST_PARAMETERS],
     pub(super) signature: &'a Signature,
@@ -72,7 +73,7 @@ pub(super) struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Resolves a word: an integer among the parameters, a macro, or a literal.
+    /// Resolves a word to an integer parameter, a macro, or a literal.
     const fn find(&self, word: &str) -> Option<Step> {
         if let Some(n) = self.signature.position(word) {
             return match self.signature.parameters()[n] {
@@ -155,7 +156,7 @@ impl Bounds {
         }
     }
 
-    /// Parses a sum, while `waiting` values are pending for it. Returns whether the cursor was at one.
+    /// Parses a sum while `waiting` earlier values are still pending. Returns whether the cursor was at a sum.
     const fn sum(&mut self, cursor: &mut Cursor, scope: &Scope<'_>, waiting: usize) -> bool {
         if !self.product(cursor, scope, waiting) {
             return false;
@@ -208,14 +209,14 @@ impl Bounds {
     }
 }
 
-/// A box: extents and strides, outermost first.
+/// A box, as pairs of extent and stride, outermost dimension first.
 type Dimensions = ArrayVec<(usize, usize), MAX_DIMS>;
 
 impl Bounds {
     /// Checks that each region contains the elements that the kernel may touch.
     ///
     /// # Errors
-    /// Returns [`DeviceError::Bounds`] for the first region that does not.
+    /// Returns [`DeviceError::Bounds`] for the first region that does not contain them.
     pub(super) fn check(
         &self,
         kernel: &str,
@@ -232,7 +233,7 @@ impl Bounds {
         Ok(())
     }
 
-    /// Returns the box for these arguments, unless a number of it is negative or overflows.
+    /// Returns the box for these arguments, or `None` if any of its numbers is negative or overflows.
     fn evaluate(&self, footprint: &Footprint, arguments: &[ArgumentValue]) -> Option<Dimensions> {
         let mut declared = ArrayVec::<(usize, Option<usize>), MAX_DIMS>::new();
         let mut begin = footprint.first_step.into();
@@ -287,7 +288,7 @@ fn integer(ArgumentValue(value): &ArgumentValue, element: ElementType) -> Option
     }
 }
 
-/// Describes the region with as few dimensions as possible, each of more than one index.
+/// Describes the region with as few dimensions as possible, each with more than one index.
 fn merged(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS]) -> Dimensions {
     let mut dimensions = Dimensions::new();
     for (&extent, &stride) in extents.iter().zip(strides).rev().filter(|(extent, _)| **extent != 1) {
@@ -299,7 +300,7 @@ fn merged(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS]) -> Dimension
     dimensions
 }
 
-/// Whether all elements of a box, counted from the region's first, belong to the region.
+/// Returns whether all elements of a box that starts at the region's first element belong to the region.
 fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dimensions) -> bool {
     if touched.iter().any(|(extent, _)| *extent == 0) {
         return true;
@@ -308,8 +309,8 @@ fn holds(extents: &[usize; MAX_DIMS], strides: &[usize; MAX_DIMS], touched: &Dim
         return false;
     }
     let mut region = merged(extents, strides);
-    // A step along a dimension of the box is one or more steps along a dimension of the region, which has a limited
-    // number of them.
+    // One step along a dimension of the box equals one or more steps along a dimension of the region, and the region
+    // has only so many steps to give.
     region.iter_mut().for_each(|(extent, _)| *extent -= 1);
     touched.iter().filter(|(extent, stride)| *extent > 1 && *stride > 0).all(|(extent, stride)| {
         let along = region.iter_mut().find(|(_, of_region)| stride.is_multiple_of(*of_region) && stride >= of_region);
@@ -354,8 +355,8 @@ mod tests {
         HEAD.replace("BOX", bounds).leak()
     }
 
-    /// Whether a kernel with this box, of a region with these extents and strides, may be launched with n, m, k and
-    /// l.
+    /// Returns whether a kernel that declares this box may be launched on a region with these extents and strides, if
+    /// its parameters n, m, k and l have the given values.
     fn check(bounds: &str, extents: [usize; 4], strides: [usize; 4], (n, m, k, l): (i32, i64, u32, u64)) -> bool {
         let signature = parse(text(bounds), "f", &[("LANES", 4)]).unwrap();
         let scalar = |bytes: [u8; 8]| ArgumentValue(Value::Scalar { bytes, len: 8 });
@@ -425,7 +426,7 @@ mod tests {
         assert!(
             !of("24") && !of("[n : m][5]") && !of("[4 : m][4]") && !of("5") && !of("[n : 9][4]") && !of("[3 : 20][4]")
         );
-        // Two dimensions of the box along one of the region.
+        // Two dimensions of the box map to one dimension of the region.
         assert!(of("[2 : 2][2 : 1]") && !of("[2 : 2][3 : 1]"));
     }
 

@@ -47,7 +47,8 @@ impl Cursor {
         }
     }
 
-    /// Takes the letters, digits and underscores ahead; returns an empty string if something else comes first.
+    /// Consumes and returns the letters, digits and underscores at the cursor; returns an empty string if there are
+    /// none.
     pub(super) const fn word(&mut self) -> &'static str {
         self.skip();
         let start = self.at;
@@ -61,7 +62,7 @@ impl Cursor {
         }
     }
 
-    /// Takes the expected byte if it is ahead; returns whether it was.
+    /// Consumes the expected byte if it comes next; returns whether it did.
     pub(super) const fn take(&mut self, expected: u8) -> bool {
         self.skip();
         let found = !self.is_at_end() && self.peek(0) == expected;
@@ -71,7 +72,7 @@ impl Cursor {
         found
     }
 
-    /// Moves past the bracket that closes the current one; returns whether there is one.
+    /// Moves past the bracket that closes the current bracket; returns whether there is a closing bracket.
     pub(super) const fn close(&mut self) -> bool {
         let mut depth = 0;
         loop {

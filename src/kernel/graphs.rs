@@ -1,4 +1,4 @@
-//! State that devices keep about the launches of a run of tasks, from one time that it is enqueued to the next.
+//! State that devices keep between two enqueues of the same run of tasks, to speed up its launches.
 
 use std::any::Any;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub(crate) struct Graphs(Vec<Box<dyn Any + Send>>);
 
 impl Graphs {
-    /// Returns the state of the device that `is_mine` recognizes; makes it if there is none.
+    /// Returns the state that `is_mine` recognizes as the device's own; creates it with `make` if there is none.
     pub(crate) fn of<T: Send + 'static>(&mut self, is_mine: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> &mut T {
         let known = self.0.iter().position(|kept| kept.downcast_ref().is_some_and(&is_mine));
         let at = known.unwrap_or_else(|| {

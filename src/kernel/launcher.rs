@@ -1,7 +1,7 @@
-//! Enqueuing of kernels from a task's body.
+//! Enqueueing kernels from a task's body.
 //!
-//! A `.gpu` body does not compute: it gets a [`Launcher`] and the addresses of its regions on the device, and enqueues
-//! kernels.
+//! A `.gpu` body does not compute anything itself. It receives a [`Launcher`] and the device addresses of its
+//! regions, and uses them to enqueue kernels.
 
 use super::value::ArgumentValue;
 use super::{
@@ -14,58 +14,60 @@ use std::fmt;
 
 /// The operations of a device that a launcher needs.
 pub(crate) trait Enqueue {
-    /// Enqueues a kernel with this many groups, after everything that was enqueued before.
+    /// Enqueues a kernel with the given number of groups, after all previously enqueued work.
     fn launch(&mut self, kernel: &KernelText, groups: [u32; 3], arguments: &[ArgumentValue])
     -> Result<(), DeviceError>;
 
-    /// Returns the limits of a group of threads on the device.
+    /// Returns the device's limits on thread groups.
     #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "generated code alone asks for them"))]
     fn limits(&self) -> Limits;
 
-    /// Allocates memory that lasts as long as the work that this task enqueues; returns its handle.
+    /// Allocates memory that stays valid until the work enqueued by this task has finished; returns the handle of the
+    /// memory.
     fn scratch(&mut self, bytes: usize) -> Result<usize, DeviceError>;
 
-    /// For a task across several devices: sends everything that is enqueued from here on to the device of this part.
-    /// For any other task, all parts are on its one device.
+    /// For a task that spans several devices, directs all work enqueued from here on to the device of the given part.
+    /// For any other task, all parts are on the same device, and the call has no effect.
     fn select(&mut self, _part: usize) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Whether kernels here can access memory of the task, given by its handle, even if it is another device's.
+    /// Returns whether kernels on the current device can access the task's memory with handle `_base`, even if that
+    /// memory belongs to another device.
     fn reach(&mut self, _base: usize) -> bool {
         true
     }
 
-    /// Checks that a kernel may be given all these arguments: it must reach those in the memory of another part's
-    /// device, and the task must not write to these.
+    /// Checks that a kernel may be given all of these arguments: the kernel must be able to reach arguments in the
+    /// memory of another part's device, and the task must not write to those arguments.
     fn check_reach(&mut self, _kernel: &KernelText, _arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Returns the kind of units whose interface this is.
+    /// Returns the kind of units that use this interface.
     fn interface(&self) -> UnitKind;
 
-    /// Binds the device to the calling thread, for a body that calls the interface itself from here on.
+    /// Binds the device to the calling thread, because the body is about to call the interface itself.
     fn raw(&mut self) -> Result<RawHandles, DeviceError>;
 
-    /// Returns the values that users keep with the stream.
+    /// Returns the user-defined values that are stored with the stream.
     fn kept(&mut self) -> &mut Kept;
 
-    /// Begins to record launches, part by part; [`Self::launch_graph`] launches all of them.
+    /// Begins to record launches, grouped into parts; [`Self::launch_graph`] launches all recorded parts.
     fn begin_graph(&mut self);
 
-    /// Begins the next part of the recorded launches.
+    /// Begins the next part of the recording.
     fn begin_part(&mut self);
 
-    /// Drops the current part, which has failed: nothing of it is launched.
+    /// Discards the current part because it has failed: none of its kernels are launched.
     fn drop_part(&mut self);
 
-    /// Launches the recorded parts, each `after` the parts with these numbers. Uses the state that the device keeps
-    /// in `known`, and updates it.
+    /// Launches the recorded parts; part `i` runs after the parts whose indices are in `after[i]`. Uses and updates
+    /// the device's state in `known`.
     fn launch_graph(&mut self, after: &[Box<[u32]>], known: &mut Graphs) -> Result<(), DeviceError>;
 }
 
-/// The limits of a group of threads on a device.
+/// A device's limits on thread groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) threads_per_group: u64,
@@ -73,13 +75,13 @@ pub(crate) struct Limits {
 }
 
 impl Default for Limits {
-    /// The limits that every CUDA and HIP device meets.
+    /// Returns the limits that every CUDA and HIP device supports.
     fn default() -> Self {
         Self { threads_per_group: 1024, local_bytes: 48 << 10 }
     }
 }
 
-/// A task's access to its device: enqueues kernels, which run one after another.
+/// A task's access to its device. Kernels enqueued with a launcher run one after another.
 ///
 /// ```no_run
 /// use thalweg::kernel::{Kernel, Program, Read, Write};
@@ -114,41 +116,41 @@ impl<'a> Launcher<'a> {
         &mut *self.device
     }
 
-    /// Returns the kind of units whose interface the work is enqueued with.
+    /// Returns the kind of units whose interface the launcher enqueues work with.
     pub(crate) fn interface(&self) -> UnitKind {
         self.device.interface()
     }
 
-    /// For a task across devices ([`TaskBuilder::across_devices`](crate::TaskBuilder::across_devices)): sends
-    /// everything that is enqueued from here on to the device of this part; initially, that is part 0. Kernels on one
-    /// device run one after another; between devices there is no order. If the task works on one device, all parts
-    /// are there.
+    /// For a task across devices ([`TaskBuilder::across_devices`](crate::TaskBuilder::across_devices)): directs all
+    /// work enqueued from here on to the device of the given part. Initially, part 0 is selected. Kernels on one
+    /// device run one after another; kernels on different devices are not ordered. If the task runs on a single
+    /// device, all parts are on that device.
     ///
     /// # Errors
-    /// Returns an error if the task has no such part. This is detected only if it works on several devices.
+    /// Returns an error if the task has no such part. The error is detected only if the task runs on several devices.
     pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
         self.device.select(part)?;
         Ok(self)
     }
 
-    /// For a task across devices: whether kernels of the part that was selected last can access a region of another
-    /// part in place. If so, the region may be passed to them: to a kernel of a [`Program`](super::Program) if the
-    /// task writes neither the region nor anything in the same piece of memory, and to other kernels as their
-    /// `unsafe` promises allow. CUDA and HIP are asked for access from one device to the other; OpenCL moves buffers
-    /// to where they are used.
+    /// For a task across devices, returns whether kernels of the currently selected part can access a region of
+    /// another part in place. If so, the region may be passed to a kernel of a [`Program`](super::Program), provided
+    /// that the task writes neither the region nor anything else in the same piece of memory. It may be passed to
+    /// other kernels as their `unsafe` promises allow. With CUDA and HIP, this depends on peer access between the two
+    /// devices, which the runtime tries to enable; OpenCL moves buffers to where they are used.
     pub fn reaches(&mut self, region: &impl DeviceRegion) -> bool {
         self.device.reach(region.place().base)
     }
 
-    /// Enqueues a kernel with at least this many threads, rounded up to whole groups. The kernel must handle the
-    /// excess threads. Without threads nothing is enqueued.
+    /// Enqueues a kernel with the given number of threads, rounded up to whole groups. The kernel must handle the
+    /// excess threads. If the number of threads is 0, nothing is enqueued.
     ///
     /// # Errors
     /// Returns [`DeviceError::Bounds`] if the kernel's head allows it, with these arguments, to touch elements
-    /// outside a region; [`DeviceError::Elsewhere`] if an argument lies in another device's memory and the task writes
-    /// to it, or the kernel does not reach it; [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more. Also
-    /// returns an error if the kernel's program does not compile for the device, or the device refuses. Nothing is
-    /// enqueued then.
+    /// outside a region; [`DeviceError::Elsewhere`] if an argument is in another device's memory and either the task
+    /// writes to the argument or the kernel cannot reach it; [`DeviceError::Geometry`] if a dimension has 2³¹ threads
+    /// or more. Also returns an error if the kernel's program does not compile for the device, or if the device
+    /// refuses the launch. In all of these cases, nothing is enqueued.
     pub fn launch<P, A>(
         &mut self,
         kernel: &Kernel<P>,
@@ -168,19 +170,19 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// As [`launch`](Self::launch), for a kernel that is written for one interface, or separately for several. See
-    /// [`Module`](super::Module) for how regions are passed.
+    /// Like [`launch`](Self::launch), but for a kernel that is written for one specific interface, or separately for
+    /// each of several. See [`Module`](super::Module) for how regions are passed.
     ///
     /// # Errors
     /// Returns [`DeviceError::Geometry`] if a dimension has 2³¹ threads or more; [`DeviceError::NoCompiler`] if the
-    /// module has no code for the device's interface. Also returns an error if its text does not compile, or the
-    /// device refuses its code. Nothing is enqueued then.
+    /// module has no code for the device's interface. Also returns an error if the module's text does not compile, or
+    /// if the device refuses its code. In all of these cases, nothing is enqueued.
     ///
     /// # Safety
-    /// With these arguments and this many threads, rounded up to whole groups, the kernel touches no memory but its
-    /// own and, of each buffer, elements of the region that was given for it; from a [`Read`](super::Read), it only
-    /// reads. If its parameters could not be compared with `P` (compiled code, [`ModuleKernel::unchecked`]), they are
-    /// those of `P`.
+    /// With these arguments and this many threads, rounded up to whole groups, the kernel must touch no memory except
+    /// its own and, in each buffer, elements of the region that was passed for that buffer. It must not write to a
+    /// [`Read`](super::Read) buffer. If the kernel's parameters could not be compared with `P` (compiled code,
+    /// [`ModuleKernel::unchecked`]), they must be the parameters described by `P`.
     #[allow(unsafe_code)] // `unsafe` marks a promise of the caller; nothing unsafe is done here
     pub unsafe fn launch_module<P, A>(
         &mut self,
@@ -199,23 +201,23 @@ impl<'a> Launcher<'a> {
         self.device.launch(text, groups, &self.values)
     }
 
-    /// Returns the limits of a group of threads on the device.
+    /// Returns the device's limits on thread groups.
     #[cfg(feature = "macros")]
     pub(crate) fn limits(&self) -> Limits {
         self.device.limits()
     }
 
-    /// Allocates memory for `len` elements, for the work that this task enqueues from here on.
+    /// Allocates device memory for `len` elements, for use by the work that this task enqueues from here on.
     ///
     /// # Errors
-    /// Returns an error if the device lacks the memory.
+    /// Returns an error if the device does not have enough free memory.
     pub fn scratch<T: Scalar>(&mut self, len: usize) -> Result<Scratch<'a, T>, DeviceError> {
         let bytes = len.saturating_mul(size_of::<T>());
         Ok(Scratch::new(self.device.scratch(bytes)?, len))
     }
 }
 
-/// Returns the number of groups that hold these threads, or `None` if there are no threads.
+/// Returns the number of groups needed for the given threads in each dimension, or `None` if there are no threads.
 fn groups(kernel: &KernelText, Threads(threads): Threads) -> Result<Option<[u32; 3]>, DeviceError> {
     if threads.contains(&0) {
         return Ok(None);
@@ -223,7 +225,7 @@ fn groups(kernel: &KernelText, Threads(threads): Threads) -> Result<Option<[u32;
     let mut groups = [0; 3];
     for d in 0..3 {
         let count = threads[d].div_ceil(kernel.group[d] as usize);
-        // Threads count themselves as `int`: with more, some would have negative numbers.
+        // Kernels compute thread indices as `int`, so with more threads some indices would be negative.
         let fits = count.checked_mul(kernel.group[d] as usize).is_some_and(|threads| i32::try_from(threads).is_ok());
         if !fits {
             return Err(DeviceError::Geometry { kernel: kernel.name.to_owned(), threads });

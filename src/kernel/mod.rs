@@ -1,17 +1,17 @@
-//! Kernels that tasks run on accelerators, as texts that CUDA, HIP and OpenCL all compile.
+//! Kernels that tasks run on accelerators, written in a dialect that CUDA, HIP and OpenCL can all compile.
 //!
-//! A [`Program`] is a text in the dialect of `kernels/dialect.h`; a [`Kernel`] is one function of it, with the types
-//! of its parameters. A task's `.gpu` body gets a [`Launcher`] and a view of each of its regions, and enqueues
-//! kernels with them. Code that is written for one interface is a [`Module`]; a body for one interface may call that
-//! interface itself (`raw.rs`).
+//! A [`Program`] is source text in the dialect defined by `kernels/dialect.h`; a [`Kernel`] is one function of a
+//! program, together with its parameter types. A task's `.gpu` body receives a [`Launcher`] and a view of each of the
+//! task's regions, and uses them to enqueue kernels. Code that is written for one specific interface is a [`Module`],
+//! and a body written for one interface may call that interface itself (`raw.rs`).
 //!
-//! Nothing here opens a device or compiles a text; `device/` does that. Invariants:
-//! 1. A [`Kernel`]'s parameters are those of its text: this is checked when the constant is evaluated, so that a
-//!    program with wrong types does not compile.
+//! This module neither opens devices nor compiles programs; `device/` does both. Invariants:
+//! 1. A [`Kernel`]'s parameter types match its text. This is checked during constant evaluation, so a program with
+//!    the wrong types does not compile.
 //! 2. A region that a task may only read cannot be passed for a parameter that a kernel writes ([`Argument`]).
 //! 3. No kernel is launched whose head allows it to touch memory that does not belong to its task (`bounds.rs`).
-//!    Whether texts honour their heads cannot be checked: the author who makes a [`Program`] of a text vouches for
-//!    it.
+//!    Whether a kernel's code honours its head cannot be checked, so whoever creates a [`Program`] from a text
+//!    vouches for it.
 
 mod argument;
 mod bounds;

@@ -1,17 +1,17 @@
-//! Parser of kernels' parameters in a text in an interface's own language.
+//! Parser for kernel parameters in source text written in an interface's own language.
 //!
-//! It understands plain parameters of C and of PTX. Parameters that consist of templates, macros, references or
-//! namespaces are refused rather than guessed. Everything is `const`, as for the dialect's heads.
+//! The parser understands plain C and PTX parameters. Parameters that use templates, macros, references or namespaces
+//! are refused rather than guessed. All functions are `const`, like the parser for the dialect (`signature.rs`).
 
 use super::cursor::Cursor;
 use super::module::{CParameter, ModuleError, Passed};
 use super::signature::equal;
 
-/// Maximum number of words in one type.
+/// Maximum number of words in one parameter type.
 const MOST_WORDS: usize = 6;
 
-/// Compares the kernel's parameters in a text of CUDA C++, HIP C++ or OpenCL C; in the latter, a number follows each
-/// buffer.
+/// Checks the kernel's parameters in CUDA C++, HIP C++ or OpenCL C source text. In OpenCL C, an integer parameter
+/// must follow each buffer.
 pub(super) const fn check(
     text: &'static str,
     name: &str,
@@ -49,7 +49,7 @@ pub(super) const fn check(
     if n == expected.len() { Ok(()) } else { Err(ModuleError::Count) }
 }
 
-/// Moves past the bracket that opens the kernel's parameters; returns whether there is one.
+/// Moves past the bracket that opens the kernel's parameter list; returns whether the kernel was found.
 const fn find_kernel(cursor: &mut Cursor, name: &str) -> bool {
     let mut is_kernel = false;
     loop {
@@ -71,7 +71,7 @@ const fn find_kernel(cursor: &mut Cursor, name: &str) -> bool {
     }
 }
 
-/// A parameter in C.
+/// A parsed C parameter.
 struct Found {
     words: [&'static str; MOST_WORDS],
     count: usize,
@@ -112,7 +112,7 @@ impl Found {
     }
 }
 
-/// Parses the next parameter, up to the comma or bracket after it. Returns `None` if it is not a plain one.
+/// Parses the next parameter, up to the comma or bracket after it. Returns `None` if it is not a plain parameter.
 const fn parameter(cursor: &mut Cursor) -> Option<Found> {
     let mut found = Found { words: [""; MOST_WORDS], count: 0, is_address: false, is_const: false, is_last: false };
     let mut named = false;
@@ -128,7 +128,7 @@ const fn parameter(cursor: &mut Cursor) -> Option<Found> {
                 }
                 named = true;
             } else if qualifies(word) {
-                // does not affect the host
+                // the qualifier does not affect the host
             } else if found.count == MOST_WORDS {
                 return None;
             } else {
@@ -150,12 +150,12 @@ const fn parameter(cursor: &mut Cursor) -> Option<Found> {
         }
     }
     if !found.is_address && found.count > 1 {
-        found.count -= 1; // the last word is its name
+        found.count -= 1; // the last word is the parameter's name
     }
     if found.count == 0 { None } else { Some(found) }
 }
 
-/// Whether the word does not affect the values that the host passes.
+/// Returns whether the word is a qualifier that does not affect the values that the host passes.
 const fn qualifies(word: &str) -> bool {
     let words = [
         "struct",
@@ -179,7 +179,8 @@ const fn qualifies(word: &str) -> bool {
     false
 }
 
-/// Compares the sizes of a kernel's parameters in PTX, where structures have no other type.
+/// Compares the sizes of a kernel's parameters in PTX. Only sizes can be compared, because PTX declares structures as
+/// plain byte arrays.
 pub(super) const fn check_ptx(text: &'static str, name: &str, expected: &[CParameter]) -> Result<(), ModuleError> {
     let mut cursor = Cursor::new(text);
     loop {
@@ -238,7 +239,7 @@ const fn ptx_parameter(cursor: &mut Cursor) -> Option<(usize, bool)> {
     if element * elements > 0 && !cursor.is_at_end() { Some((element * elements, false)) } else { None }
 }
 
-/// Parses a number of at most six digits; returns 0 if it is none.
+/// Parses a number of at most six digits; returns 0 if the text is not such a number.
 const fn number(digits: &[u8]) -> usize {
     let (mut value, mut n) = (0, 0);
     while n < digits.len() {

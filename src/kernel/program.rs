@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_TEXTS: usize = 12;
 const MOST_DEFINES: usize = 32;
 
-/// The text of one or more kernels, in the dialect of `kernels/dialect.h`, which always precedes it.
+/// The source text of one or more kernels, in the dialect defined by `kernels/dialect.h`. That header always precedes
+/// the text.
 ///
 /// ```
 /// use thalweg::kernel::Program;
@@ -27,7 +28,7 @@ const MOST_DEFINES: usize = 32;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
-    /// Names and texts; the program's own is last.
+    /// Names and texts of the headers, followed by the program's own.
     texts: [(&'static str, &'static str); MOST_TEXTS],
     text_count: usize,
     defines: [(&'static str, i64); MOST_DEFINES],
@@ -35,17 +36,18 @@ pub struct Program {
 }
 
 impl Program {
-    /// Makes a program of this text. Compiler messages refer to it by `name`.
+    /// Creates a program from source text. Compiler messages refer to the text as `name`.
     ///
-    /// A text is code in another language, and nothing can keep it from writing anywhere. Its heads are checked when
-    /// a [`Kernel`] is made, and every launch checks that the elements a head names are those of the task's regions.
-    /// You must vouch for the rest, once for each text; then launches are safe.
+    /// The text is code in another language, and nothing can keep such code from writing anywhere in memory. The
+    /// heads of its kernels are checked when a [`Kernel`] is created, and every launch checks that the elements
+    /// declared in the head belong to the task's regions. You must vouch for the rest, once per text; in return,
+    /// launches are safe.
     ///
     /// # Safety
-    /// Each kernel, with the headers and macros that the program gets, touches no memory but its own and, of each
-    /// buffer, the elements that its head declares: for any number of threads in up to three dimensions, below 2³¹
-    /// each, and for all values of its other parameters that launches can give it. From a buffer that is `IN`, it
-    /// only reads.
+    /// Each kernel, combined with the headers and macros that are added to the program, must touch no memory except
+    /// its own and, in each buffer, the elements declared in its head. This must hold for any number of threads in up
+    /// to three dimensions, below 2³¹ each, and for all values of the other parameters that a launch can pass. A
+    /// kernel must not write to an `IN` buffer.
     #[allow(unsafe_code)] // `unsafe` marks a promise of the caller; nothing unsafe is done here
     pub const unsafe fn new(name: &'static str, text: &'static str) -> Self {
         let mut texts = [("", ""); MOST_TEXTS];
@@ -53,10 +55,10 @@ impl Program {
         Self { texts, text_count: 1, defines: [("", 0); MOST_DEFINES], define_count: 0 }
     }
 
-    /// Adds a text before the program's own, after those added before.
+    /// Adds a header. Headers precede the program's own text, in the order in which they were added.
     ///
     /// # Panics
-    /// Panics if there are more than eleven.
+    /// Panics if there are more than eleven headers.
     #[must_use]
     #[track_caller]
     pub const fn header(mut self, name: &'static str, text: &'static str) -> Self {
@@ -68,10 +70,10 @@ impl Program {
         self
     }
 
-    /// Adds a macro for a number.
+    /// Defines a macro with an integer value.
     ///
     /// # Panics
-    /// Panics if there are more than 32.
+    /// Panics if there are more than 32 macros.
     #[must_use]
     #[track_caller]
     pub const fn define(mut self, name: &'static str, value: i64) -> Self {
@@ -94,13 +96,14 @@ impl Program {
         self.defines.split_at(self.define_count).0
     }
 
-    /// Returns everything that a compiler gets: macros, dialect, headers and the text, each with its origin.
+    /// Returns the complete compiler input: macros, dialect, headers and the program's text, each marked with its
+    /// origin.
     pub(crate) fn source(&self) -> String {
         self.source_with("")
     }
 
-    /// As [`Self::source`], with `prefix` before the names of kernels, which might otherwise collide with functions
-    /// of the language.
+    /// Like [`Self::source`], but prepends `prefix` to kernel names, which might otherwise collide with built-in
+    /// functions of the language.
     pub(crate) fn source_with(&self, prefix: &str) -> String {
         let mut source = String::new();
         for (name, value) in &self.defines[..self.define_count] {
@@ -126,11 +129,10 @@ impl fmt::Debug for Program {
     }
 }
 
-/// One kernel of a program; `P` is a tuple of its parameters' types: numbers, [`Read`](super::Read) and
+/// One kernel of a program; `P` is the tuple of its parameter types: numbers, [`Read`](super::Read) and
 /// [`Write`](super::Write).
 ///
-/// The types are compared with the text when the constant is evaluated: if they do not agree, the program does not
-/// compile.
+/// The types are compared with the text during constant evaluation, so a mismatch is a compile-time error.
 ///
 /// ```
 /// use thalweg::kernel::{Kernel, Program, Read, SignatureError, Write};
@@ -149,7 +151,7 @@ pub struct Kernel<P> {
     parameters: PhantomData<fn(P)>,
 }
 
-/// The origin of a kernel.
+/// The program or module that a kernel comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(clippy::large_enum_variant)] // constants cannot be boxed
 pub(crate) enum Source {
@@ -157,16 +159,16 @@ pub(crate) enum Source {
     Module(Module),
 }
 
-/// A kernel without its types.
+/// A kernel without its Rust parameter types.
 #[derive(Debug)]
 pub(crate) struct KernelText {
     pub(crate) source: Source,
     pub(crate) name: &'static str,
     pub(crate) group: [u32; 3],
-    /// The names of its parameters.
+    /// The names of the kernel's parameters.
     pub(super) names: [&'static str; MOST_PARAMETERS],
     pub(super) bounds: Bounds,
-    /// 0 until it is first needed.
+    /// Cached [`Self::source_key`]; 0 until the key is first needed.
     key: AtomicU64,
 }
 
@@ -181,7 +183,7 @@ impl KernelText {
         Self { source, name, group, names, bounds, key: AtomicU64::new(0) }
     }
 
-    /// Returns a number that distinguishes programs and modules.
+    /// Returns a key that identifies the kernel's program or module.
     pub(crate) fn source_key(&self) -> u64 {
         let known = self.key.load(Ordering::Relaxed);
         if known != 0 {
@@ -199,8 +201,9 @@ impl<P: Parameters> Kernel<P> {
     /// Returns the kernel `name` of `program`.
     ///
     /// # Panics
-    /// Panics if there is no such kernel, its parameters differ, its head does not say how many elements of a buffer
-    /// it may touch, or its body lacks a `REGION`. In a constant or static this is a compile-time error.
+    /// Panics if there is no such kernel, if its parameters differ from `P`, if its head does not say how many
+    /// elements of a buffer it may touch, or if its body lacks a `REGION`. In a constant or static, the panic is a
+    /// compile-time error.
     #[track_caller]
     pub const fn new(program: &Program, name: &'static str) -> Self {
         match Self::checked(program, name) {
@@ -209,7 +212,7 @@ impl<P: Parameters> Kernel<P> {
         }
     }
 
-    /// As [`new`](Self::new), for texts that are known only at run time.
+    /// Like [`new`](Self::new), for texts that are known only at run time.
     ///
     /// # Errors
     /// Returns an error where [`new`](Self::new) panics.
@@ -256,7 +259,7 @@ impl<P> fmt::Debug for Kernel<P> {
 }
 
 #[cfg(test)]
-#[allow(unsafe_code)] // texts without kernels
+#[allow(unsafe_code)] // the texts in these tests contain no kernels
 mod tests {
     use super::*;
 

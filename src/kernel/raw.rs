@@ -1,15 +1,16 @@
-//! Bodies that call a device's interface, or a library based on it, themselves.
+//! Task bodies that call a device's interface directly, or a library built on that interface.
 //!
-//! Such a body gets the arguments of those calls as plain addresses: the stream or queue of its task, and the
-//! location of its regions in the device's memory. So users choose their own bindings, and none is forced on them.
-//! The runtime's guarantees are the same as for any task: work that is enqueued there runs after the preceding tasks
-//! and before the following ones.
+//! Such a body receives everything it needs for those calls as plain addresses: its task's stream or queue, and the
+//! locations of its regions in device memory. Users can therefore use whichever bindings they like. The runtime's
+//! guarantees are the same as for any other task: work that the body enqueues on the stream or queue runs after the
+//! task's predecessors and before its successors.
 //!
-//! Nothing here calls an interface: `device/` does that, when a body asks and when it has returned. Invariants:
-//! 1. While the body runs, the device is bound to the calling thread. The runtime does not rely on what the body
-//!    leaves the thread bound to.
-//! 2. A kept handle belongs to one stream. It is dropped before the stream is destroyed, with the device bound, under
-//!    no lock.
+//! This file never calls an interface. `device/` does so, when a body requests the handles and when the body has
+//! returned. Invariants:
+//! 1. While the body runs, the device is bound to the calling thread. The body may leave the thread bound to another
+//!    device: the runtime does not rely on the binding afterwards.
+//! 2. A kept handle belongs to one stream. It is dropped before the stream is destroyed, while the device is bound to
+//!    the thread and no lock is held.
 
 use super::view::{DeviceSite, DeviceView, DeviceViewMut};
 use super::{Enqueue, Launcher};
@@ -20,23 +21,23 @@ use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
-/// Arguments for the calls of an interface, as addresses and numbers.
+/// Handles to pass to an interface's functions, as addresses and numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawHandles {
     /// The stream or queue.
     pub(crate) stream: usize,
     /// The context; 0 if the interface has none.
     pub(crate) context: usize,
-    /// The device, as a number or an address.
+    /// The device, as an index or an address.
     pub(crate) device: usize,
 }
 
-/// Values that users keep with a stream: at most one of each type.
+/// User-defined values stored with a stream, at most one of each type.
 #[derive(Default)]
 pub(crate) struct Kept(Vec<(TypeId, Box<dyn Any + Send>)>);
 
 impl Kept {
-    /// Returns the value of a type; makes it if there is none.
+    /// Returns the stored value of type `H`; creates it with `make` if there is none.
     fn of<H: Send + 'static, E>(&mut self, make: impl FnOnce() -> Result<H, E>) -> Result<&mut H, E> {
         let known = self.0.iter().position(|(of, _)| *of == TypeId::of::<H>());
         let n = match known {
@@ -49,14 +50,15 @@ impl Kept {
         Ok(self.0[n].1.downcast_mut().expect("each value is kept under its type"))
     }
 
-    /// Takes over other values; returns those whose types are already there.
+    /// Adds the values from `others`; returns the values whose types are already present.
     pub(crate) fn join(&mut self, others: Self) -> Self {
         let (twice, new) = others.0.into_iter().partition(|(of, _)| self.0.iter().any(|(known, _)| known == of));
         self.0.extend::<Vec<_>>(new);
         Self(twice)
     }
 
-    /// Removes the latest value, to be dropped where a user's destructor may run.
+    /// Removes the most recently added value, so that the caller can drop it at a point where user-defined
+    /// destructors may run.
     pub(crate) fn pop(&mut self) -> Option<Box<dyn Any + Send>> {
         self.0.pop().map(|(_, one)| one)
     }
@@ -105,7 +107,7 @@ fn address(site: &DeviceSite) -> usize {
     site.base + site.offset_bytes
 }
 
-/// State that the three kinds of task share.
+/// State shared by the three kinds of task.
 struct Raw<'a> {
     device: &'a mut dyn Enqueue,
     handles: RawHandles,
@@ -139,9 +141,10 @@ macro_rules! raw_tasks {
                 Raw::of(launcher).map(Self)
             }
 
-            /// Returns a value that is kept with the stream, such as a library's handle. It is made when a task on
-            /// this stream first asks for a value of its type, and later tasks get the same one. There are several
-            /// streams, so there are several values. To keep two values of one type, wrap them in your own types.
+            /// Returns a value that is kept with the stream, such as a library handle. The value is created when a
+            /// task on this stream first asks for a value of its type; later tasks on the stream get the same value.
+            /// There are several streams, each with its own value. To keep two values of the same type, wrap them in
+            /// different types of your own.
             ///
             /// The value is dropped when the runtime ends, while the stream still exists and the device is bound to
             /// the thread that drops it. That need not be the thread that made it.
@@ -156,18 +159,19 @@ macro_rules! raw_tasks {
                 self.0.device.kept().of(|| make(stream))
             }
 
-            /// For a task across devices: switches to the device of this part, which is bound to the thread from here
-            /// on. See [`Launcher::part`].
+            /// For a task across devices, switches to the device of the given part and binds it to the thread. See
+            /// [`Launcher::part`].
             ///
             /// # Errors
-            /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the part's
-            /// device has another interface than the one that this body calls.
+            /// Returns the errors of [`Launcher::part`]; also returns an error if the interface fails, or if the
+            /// part's device uses a different interface from the one that this body calls.
             pub fn part(&mut self, part: usize) -> Result<&mut Self, DeviceError> {
                 self.0.select(part)?;
                 Ok(self)
             }
 
-            /// Returns a launcher that enqueues kernels of a [`Program`](super::Program) between the body's own work.
+            /// Returns a launcher that enqueues kernels of a [`Program`](super::Program) in between the work that the
+            /// body enqueues itself.
             pub fn launcher(&mut self) -> Launcher<'_> {
                 Launcher::new(&mut *self.0.device)
             }
@@ -235,37 +239,37 @@ raw_tasks! {
     OpenClTask;
 }
 
-/// Methods that CUDA and HIP tasks share.
+/// Methods shared by CUDA and HIP tasks.
 macro_rules! addressed {
     ($($name:ident)*) => {$(
         impl $name<'_> {
-            /// Returns the stream. All work that touches the task's regions must be enqueued on it, or be joined with
-            /// it by events, before and after.
+            /// Returns the stream. All work that touches the task's regions must be enqueued on this stream, or be
+            /// ordered by events both after the stream's earlier work and before its later work.
             pub fn stream(&self) -> *mut c_void {
                 ptr::with_exposed_provenance_mut(self.0.handles.stream)
             }
 
-            /// Returns the device's number.
+            /// Returns the device's index.
             pub fn device(&self) -> i32 {
                 self.0.handles.device as i32
             }
 
-            /// Returns the address of the region's first element in device memory; it must not be dereferenced on the
+            /// Returns the device address of the region's first element. The address must not be dereferenced on the
             /// host.
             pub fn ptr<R: DeviceRegion>(&self, region: &R) -> *const R::Element {
                 ptr::with_exposed_provenance(address(region.place()))
             }
 
-            /// As [`ptr`](Self::ptr), for writing.
+            /// Like [`ptr`](Self::ptr), for writing.
             pub fn ptr_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> *mut T {
                 ptr::with_exposed_provenance_mut(address(region.place()))
             }
 
-            /// Allocates device memory for `len` elements, for the work that this task enqueues; its contents are
-            /// undefined.
+            /// Allocates device memory for `len` elements, for use by the work that this task enqueues. The contents
+            /// are undefined.
             ///
             /// # Errors
-            /// Returns an error if the device lacks the memory.
+            /// Returns an error if the device does not have enough free memory.
             pub fn scratch<T>(&mut self, len: usize) -> Result<*mut T, DeviceError> {
                 let bytes = len.saturating_mul(size_of::<T>());
                 self.0.device.scratch(bytes).map(ptr::with_exposed_provenance_mut)
@@ -295,24 +299,25 @@ impl CudaTask<'_> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenClRegion {
-    /// The buffer, a `cl_mem`; it may also hold other tasks' regions.
+    /// The buffer, a `cl_mem`. It may also contain regions of other tasks.
     pub buffer: *mut c_void,
     /// Offset of the region in the buffer, in bytes.
     pub first_byte: usize,
 }
 
 impl OpenClTask<'_> {
-    /// Returns the queue, a `cl_command_queue`: in order, and without a barrier around it.
+    /// Returns the queue, an in-order `cl_command_queue`. The runtime does not surround the body's work with
+    /// barriers.
     pub fn queue(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.stream)
     }
 
-    /// Returns the context, a `cl_context`, which the buffers belong to.
+    /// Returns the `cl_context` that the buffers belong to.
     pub fn context(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.context)
     }
 
-    /// Returns the device, a `cl_device_id`.
+    /// Returns the device's `cl_device_id`.
     pub fn device(&self) -> *mut c_void {
         ptr::with_exposed_provenance_mut(self.0.handles.device)
     }
@@ -323,15 +328,16 @@ impl OpenClTask<'_> {
         OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: offset_bytes }
     }
 
-    /// As [`region`](Self::region), for writing.
+    /// Like [`region`](Self::region), for writing.
     pub fn region_mut<T>(&self, region: &mut DeviceViewMut<'_, T>) -> OpenClRegion {
         self.region(region)
     }
 
-    /// Allocates device memory for `len` elements, for the work that this task enqueues; its contents are undefined.
+    /// Allocates device memory for `len` elements, for use by the work that this task enqueues. The contents are
+    /// undefined.
     ///
     /// # Errors
-    /// Returns an error if the device lacks the memory.
+    /// Returns an error if the device does not have enough free memory.
     pub fn scratch<T>(&mut self, len: usize) -> Result<OpenClRegion, DeviceError> {
         let base = self.0.device.scratch(len.saturating_mul(size_of::<T>()))?;
         Ok(OpenClRegion { buffer: ptr::with_exposed_provenance_mut(base), first_byte: 0 })

@@ -1,9 +1,9 @@
-//! Number types that hosts and kernels share.
+//! Numeric types that are the same on the host and in kernels.
 
 use super::signature::ElementType;
 use crate::sealed::Sealed;
 
-/// A number type that hosts and kernels share.
+/// A numeric type that is the same on the host and in kernels.
 ///
 /// ```
 /// use thalweg::kernel::{ElementType, Scalar};

@@ -1,10 +1,12 @@
-//! Parser of kernels' heads: the group, the parameters, and how many elements of each buffer the kernel may touch. It
-//! also checks that the kernel's body begins each buffer where the task's region does.
+//! Parser for kernel heads: the thread group, the parameters, and the number of elements of each buffer that the
+//! kernel may touch. The parser also checks that the kernel's body contains a `REGION` for each buffer, which makes
+//! the buffer start at the task's region.
 //!
 //! Everything is `const`, so that a [`super::Kernel`] can be checked against its text while the program is compiled.
-//! The parser understands only the grammar of heads: `KERNEL(x, y, z) name(parameter, ..)`, comments anywhere, and as
-//! parameters `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or a scalar
-//! `type name`. Bounds are parsed by `bounds.rs`. In a kernel's body it looks only for `REGION(name)`.
+//! The parser understands only the grammar of heads: `KERNEL(x, y, z) name(parameter, ..)`, with comments anywhere,
+//! and parameters of the forms `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` or,
+//! for a scalar, `type name`. `bounds.rs` parses the bounds. In a kernel's body, the parser looks only for
+//! `REGION(name)`.
 
 use super::bounds::{Bounds, Scope};
 use super::cursor::Cursor;
@@ -16,7 +18,7 @@ use super::cursor::Cursor;
 /// ```
 pub const MOST_PARAMETERS: usize = 32;
 
-/// An element type that kernels and hosts share.
+/// An element type that is the same on the host and in kernels.
 ///
 /// ```
 /// use thalweg::kernel::{ElementType, Scalar};
@@ -65,7 +67,7 @@ impl Parameter {
     }
 }
 
-/// An error in a kernel's head, or in the types that the host gives it.
+/// An error in a kernel's head, or in the Rust types given for its parameters.
 ///
 /// ```
 /// use thalweg::kernel::SignatureError;
@@ -74,37 +76,38 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignatureError {
-    /// No head in the text has this name.
+    /// The text has no kernel of this name.
     #[error("the text has no `KERNEL(x, y, z) name(..)` of this name")]
     Missing,
-    /// The head is not understood.
+    /// The head could not be parsed.
     #[error("the kernel's head is not `KERNEL(x, y, z) name(parameters)` with numbers above 0 for its group")]
     Head,
-    /// A parameter is not understood.
+    /// A parameter could not be parsed.
     #[error(
         "a parameter is neither `IN(type, name, bounds)`, `OUT(type, name, bounds)`, `INOUT(type, name, bounds)` nor \
          `type name`, or of a type that hosts do not have"
     )]
     Parameter,
-    /// A buffer's bounds are missing or not understood.
+    /// A buffer's bounds are missing or could not be parsed.
     #[error(
         "the head does not say, or not in terms of its integers, how many elements of `{parameter}` the kernel may \
          touch; try `IN(type, {parameter}, n)`, or `[rows : stride][columns]` for a box"
     )]
     Bounds {
-        /// The buffer.
+        /// The name of the buffer parameter.
         parameter: &'static str,
     },
-    /// A buffer is used from its own start instead of the region's.
+    /// The kernel's body has no `REGION` for a buffer, so it would use the buffer from the start of the buffer
+    /// instead of the start of the region.
     #[error("the kernel's body does not name its buffer `{parameter}`; try `REGION({parameter});` as its first line")]
     Region {
-        /// The buffer.
+        /// The name of the buffer parameter.
         parameter: &'static str,
     },
-    /// There are too many parameters.
+    /// The kernel has too many parameters.
     #[error("the kernel has more than 32 parameters")]
     TooMany,
-    /// The numbers of parameters in the text and in Rust differ.
+    /// The text and the Rust type have different numbers of parameters.
     #[error("the number of the kernel's parameters differs from its Rust type")]
     Count,
     /// A parameter differs from its Rust type.
@@ -130,7 +133,7 @@ impl SignatureError {
     }
 }
 
-/// A kernel's head.
+/// A parsed kernel head.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Signature {
     pub(crate) group: [u32; 3],
@@ -141,7 +144,7 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    /// Checks that these are the parameters.
+    /// Checks that the parameters are the expected ones.
     pub(super) const fn check(&self, expected: &[Parameter]) -> Result<(), SignatureError> {
         if self.count != expected.len() {
             return Err(SignatureError::Count);
@@ -161,7 +164,7 @@ impl Signature {
         self.parameters.split_at(self.count).0
     }
 
-    /// Returns the number of the parameter with this name.
+    /// Returns the index of the parameter with this name.
     pub(super) const fn position(&self, name: &str) -> Option<usize> {
         let mut n = 0;
         while n < self.count {
@@ -174,7 +177,7 @@ impl Signature {
     }
 }
 
-/// `?` for constants.
+/// Replacement for the `?` operator in `const` functions.
 macro_rules! attempt {
     ($result:expr) => {
         match $result {
@@ -184,7 +187,7 @@ macro_rules! attempt {
     };
 }
 
-/// Returns the names of the kernels in a text, each once.
+/// Returns the names of all kernels in a text, without duplicates.
 pub(super) fn kernels(text: &'static str) -> Vec<&'static str> {
     let (mut cursor, mut names) = (Cursor::new(text), Vec::new());
     while !cursor.is_at_end() {
@@ -202,7 +205,7 @@ pub(super) fn kernels(text: &'static str) -> Vec<&'static str> {
     names
 }
 
-/// Parses the head of the kernel `name` in `text`, in which the macros `defines` are numbers.
+/// Parses the head of the kernel `name` in `text`, in which the macros in `defines` stand for the given numbers.
 pub(super) const fn parse(
     text: &'static str,
     name: &str,
@@ -245,7 +248,7 @@ pub(super) const fn parse(
     }
 }
 
-/// The place where the bounds of each buffer begin.
+/// The position in the text where each buffer's bounds begin.
 type Places = [Cursor; MOST_PARAMETERS];
 
 /// Parses everything up to the closing bracket except the bounds, which may name later parameters.
@@ -315,7 +318,7 @@ const fn parameter(cursor: &mut Cursor) -> Result<(Parameter, &'static str, Curs
     Ok((Parameter::Scalar(element), name, *cursor))
 }
 
-/// Returns a buffer that has no `REGION` in the body, which the cursor is at.
+/// Returns the name of a buffer for which the body at the cursor has no `REGION`, if any.
 const fn missing_region(mut cursor: Cursor, signature: &Signature) -> Option<&'static str> {
     let mut is_named = [false; MOST_PARAMETERS];
     let mut depth = 0;
@@ -376,7 +379,7 @@ pub(super) const fn equal(a: &str, b: &str) -> bool {
     true
 }
 
-/// Returns the threads along a dimension of a group: a number, or a macro with that value.
+/// Returns the number of threads along one dimension of a group, given as a number or as a macro for one.
 const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
     let mut n = 0;
     while n < defines.len() {
@@ -389,7 +392,7 @@ const fn threads(word: &str, defines: &[(&'static str, i64)]) -> u32 {
     number(word)
 }
 
-/// Parses a number of at most four digits; returns 0 if it is none.
+/// Parses a number of at most four digits; returns 0 if the text is not such a number.
 const fn number(word: &str) -> u32 {
     let word = word.as_bytes();
     let (mut value, mut i) = (0, 0);

@@ -1,21 +1,21 @@
-//! Values of kernels' arguments, without their types.
+//! Untyped values of kernel arguments.
 
 use crate::region::MAX_DIMS;
 use std::sync::Arc;
 
-/// A value, wrapped so that the public traits can mention it.
+/// A value, wrapped so that public traits can mention it.
 #[doc(hidden)]
 #[derive(Debug, Clone)]
 pub struct ArgumentValue(pub(crate) Value);
 
-/// A value as a device's interface gets it.
+/// A value in the form in which a device's interface receives it.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
-    /// A number: the first `len` bytes.
+    /// A number, stored in the first `len` bytes.
     Scalar { bytes: [u8; 8], len: usize },
-    /// A structure: the first `len` bytes, in words with an alignment that suits every structure.
+    /// A structure, stored in the first `len` bytes. The words are aligned strictly enough for any structure.
     Plain { words: Arc<[u128]>, len: usize },
-    /// Memory from an offset on, with the number of elements in each dimension and the distances between them.
+    /// Memory starting at an offset, with the number of elements in each dimension and the strides between them.
     Memory {
         base: usize,
         offset_bytes: usize,
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 }
 
 impl ArgumentValue {
-    /// Whether an interface gets the same bytes for both.
+    /// Returns whether an interface would receive the same bytes for both values.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Value::Scalar { bytes, len }, Value::Scalar { bytes: others, len: others_len }) => {

@@ -1,4 +1,4 @@
-//! Views of device memory in a body: they know the location of a region, never its contents.
+//! Views of device memory for task bodies. A view knows the location of a region, never its contents.
 
 use super::scalar::Scalar;
 use crate::region::MAX_DIMS;
@@ -7,11 +7,11 @@ use std::marker::PhantomData;
 /// Location of a region in a device's memory.
 #[derive(Debug, Clone, Copy)]
 pub struct DeviceSite {
-    /// The memory's handle: an address, or the equivalent in the device's interface.
+    /// The handle of the memory: an address, or its equivalent in the device's interface.
     pub(crate) base: usize,
     /// Offset of the region's first element in bytes.
     pub(crate) offset_bytes: usize,
-    /// The distance from one index to the next in elements, per dimension.
+    /// The stride of each dimension, in elements.
     pub(crate) strides: [usize; MAX_DIMS],
     /// The number of indices per dimension.
     pub(crate) extents: [usize; MAX_DIMS],
@@ -50,9 +50,8 @@ macro_rules! views {
                 self.site.extents
             }
 
-            /// Returns the distance from one index to the next in elements, per dimension. It differs from device to
-            /// device and from task to task, because memory is allocated only for the parts of a data object that are
-            /// needed.
+            /// Returns the stride of each dimension, in elements. Strides differ from device to device and from task
+            /// to task, because memory is allocated only for the parts of a data object that are needed.
             pub fn strides(&self) -> [usize; MAX_DIMS] {
                 self.site.strides
             }
@@ -67,7 +66,7 @@ views! {
     DeviceViewMut;
 }
 
-/// Device memory for the duration of a task, `'a`; its contents are undefined. Allocated by
+/// Device memory that is valid for the duration of a task, `'a`. The contents are initially undefined. Allocated by
 /// [`Launcher::scratch`](super::Launcher::scratch).
 ///
 /// ```

@@ -1,10 +1,12 @@
-//! A loop over a unit's cores: its range is divided into pieces, each with its parts of the written arrays.
+//! Execution of a loop on a unit's cores. The loop's range is divided into pieces, each with its own parts of the
+//! written arrays.
 
 use super::form::Whole;
 use super::parts::Parts;
 use std::ops::{Range, RangeInclusive};
 
-/// Pieces per core: enough to even out the times of iterations, few enough to keep the overhead small.
+/// The number of pieces per core: enough to balance iterations of different lengths, but few enough to keep the
+/// overhead small.
 const PIECES: i128 = 4;
 
 /// Runs the pieces of a range on the unit's cores.
@@ -17,7 +19,7 @@ pub fn pieces<T: Whole + Send, P: Parts>(
     collect(cores, range, 1, parts, &|range, parts, _: &mut Vec<()>| work(range, parts));
 }
 
-/// Does the same and collects the results of the pieces, in order; pieces begin at multiples of `chunk` iterations.
+/// Like [`pieces`], but collects the results of the pieces in order. Pieces begin at multiples of `chunk` iterations.
 pub fn collect<T: Whole + Send, P: Parts, R: Send>(
     cores: usize,
     range: Range<T>,
@@ -32,7 +34,7 @@ pub fn collect<T: Whole + Send, P: Parts, R: Send>(
     }
     let chunk = (chunk as i128).max(1);
     if cores <= 1 || !parts.can_be_cut() {
-        // A unit of one core has no thread pool.
+        // A unit with a single core has no thread pool.
         work(range, parts, &mut left);
         return left;
     }
@@ -62,9 +64,9 @@ fn halve<T: Whole + Send, P: Parts, R: Send>(
     left.append(&mut others);
 }
 
-/// Divides a range of integers into parts of this length; the last may be shorter.
+/// Divides a range of integers into subranges of this length; the last subrange may be shorter.
 pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = Range<T>> {
-    // Whatever the type, a range has fewer than 2^64 integers, so 64 bits can count them.
+    // For every integer type, a range has fewer than 2^64 integers, so 64 bits are enough to count them.
     let first = range.start.whole();
     let count = (range.end.whole() - first).max(0) as u64;
     let length = (length as u64).max(1);
@@ -76,10 +78,10 @@ pub fn chunks<T: Whole>(range: Range<T>, length: usize) -> impl Iterator<Item = 
     })
 }
 
-/// Returns a range with an exclusive end.
+/// Converts a range to a range with an exclusive end.
 ///
 /// # Panics
-/// If it includes the largest value of its type, after which there is no end.
+/// Panics if the range includes the largest value of its type, because then the exclusive end would overflow.
 #[track_caller]
 pub fn half_open<T: Whole>(range: impl Into<HalfOpen<T>>) -> Range<T> {
     range.into().0
@@ -107,7 +109,7 @@ impl<T: Whole> From<RangeInclusive<T>> for HalfOpen<T> {
     }
 }
 
-/// Combines the values of a team's threads as a team does: by a tree.
+/// Combines the values of a team's threads in a tree, in the same order as a team does on a device.
 pub fn tree<T: Copy>(threads: &mut [T], combine: impl Fn(T, T) -> T) -> T {
     let mut apart = threads.len() / 2;
     while apart > 0 {
@@ -118,7 +120,7 @@ pub fn tree<T: Copy>(threads: &mut [T], combine: impl Fn(T, T) -> T) -> T {
     threads[0]
 }
 
-/// Combines the parts of a reduction as the second kernel does.
+/// Combines the parts of a reduction in the same order as the second kernel does on a device.
 pub fn total<T: Copy>(parts: impl Iterator<Item = T>, identity: T, team: usize, combine: impl Fn(T, T) -> T) -> T {
     let mut threads = vec![identity; team];
     parts.enumerate().for_each(|(n, part)| threads[n % team] = combine(threads[n % team], part));

@@ -1,25 +1,25 @@
-//! Disjointness of iterations: whether they touch different elements, decided from the structure of their indices.
+//! Analysis of whether different iterations touch different elements, based on the structure of their indices.
 //!
-//! An index is a sum of multiples of loop variables and a bounded rest, as a number is a sum of digits: if each
-//! multiple is at least as large as the range of the smaller ones and the rest, then the sum determines all digits.
-//! If that holds only from the largest multiple down to some digit, the sum determines those digits; it says nothing
-//! about the smaller ones.
+//! An index is a sum of multiples of loop variables and a bounded rest, just as a number is a sum of multiples of its
+//! digits. If each multiple is at least as large as the range of all smaller multiples and the rest together, then
+//! the sum determines all digits, that is, all loop variables. If that holds only from the largest multiple down to
+//! some digit, the sum determines only these digits, and nothing is known about the smaller ones.
 
 use super::form::{Interval, Known, MOST_LOOPS};
 
-/// A loop's role in the question.
+/// The role of a loop in the comparison of two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its iterations run concurrently: they must be distinguishable.
+    /// The loop's iterations run concurrently, so the indices must tell them apart.
     AtOnce,
-    /// Its iterations run one after the other within a concurrent iteration.
+    /// The loop's iterations run one after the other within a concurrent iteration.
     InTurns,
-    /// Both sides are in the same iteration of it.
+    /// Both compared accesses are in the same iteration of the loop.
     Fixed,
 }
 
-/// Returns whether different iterations of the concurrent loops never touch the same element, given the indices of
-/// all accesses: one per dimension for each access.
+/// Returns whether different iterations of the concurrent loops never touch the same element. `accesses` has the
+/// indices of each access, one per dimension.
 pub(super) fn are_apart(roles: &[Role], accesses: &[Vec<Known>], ranges: &[Interval]) -> bool {
     let Some(first) = accesses.first() else { return true };
     let mut told = vec![false; roles.len()];
@@ -31,7 +31,7 @@ pub(super) fn are_apart(roles: &[Role], accesses: &[Vec<Known>], ranges: &[Inter
     (0..roles.len()).filter(needs).all(|variable| told[variable])
 }
 
-/// Returns the loops whose iterations are determined by these indices alone.
+/// Returns the loops whose iterations are uniquely determined by these indices.
 fn told_by(roles: &[Role], indices: &[&Known], ranges: &[Interval]) -> Vec<usize> {
     let variables = 0..roles.len().min(MOST_LOOPS);
     let is_alike = |variable: &usize| {
@@ -39,7 +39,8 @@ fn told_by(roles: &[Role], indices: &[&Known], ranges: &[Interval]) -> Vec<usize
         indices.iter().all(|index| index.multiples[*variable] == first)
     };
     let alike: Vec<usize> = variables.filter(is_alike).collect();
-    // Variables whose multiples differ between accesses are not digits: their whole range is part of the rest.
+    // Variables whose multiples differ between accesses cannot serve as digits, so their whole range is part of the
+    // rest.
     let Some(rest) = rest(&alike, indices, ranges) else { return Vec::new() };
     let mut width = rest.width();
     let digit = |variable: usize| (indices[0].multiples[variable].saturating_abs(), variable);
@@ -96,7 +97,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
-        /// Iterations that are reported to be disjoint are disjoint: all elements are compared.
+        /// Iterations that are reported to be disjoint really are disjoint, as a comparison of all elements shows.
         #[test]
         fn iterations_reported_disjoint_are_disjoint(
             trips in proptest::array::uniform3(1i128..5),
@@ -114,7 +115,7 @@ mod tests {
             if !are_apart(&roles, &all, &ranges) {
                 return Ok(());
             }
-            // The iteration that touches each element, among those with the same fixed loops.
+            // The iteration that touches each element, among the iterations with the same values of the fixed loops.
             let mut owners = HashMap::new();
             for a in 1..=trips[0] {
                 for b in 1..=trips[1] {

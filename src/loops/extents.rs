@@ -1,9 +1,9 @@
-//! Sizes of arrays, with methods named like those of arrays.
+//! Sizes of arrays, with the same method names as arrays.
 
 use crate::region::MAX_DIMS;
 use ndarray::{ArrayRef, Ix2, Ix3};
 
-/// Number of elements along each dimension.
+/// The number of elements along each dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extents<const D: usize>(pub [usize; D]);
 

@@ -1,13 +1,15 @@
-//! Symbolic integers within bounds, from which indices are formed.
+//! Bounded symbolic integers, which represent array indices.
 //!
-//! A form is a sum of multiples of loop variables and a rest. Invariant: for all values of the variables within their
-//! ranges, the value is included in `all`, and its difference from the sum of the multiples is included in `rest`;
-//! unless the form is unknown. No computation overflows: if a result would overflow, the form is unknown.
+//! A form is a sum of multiples of loop variables and a rest. Invariant: unless the form is unknown, for all values
+//! of the variables within their ranges, the form's value is within `all`, and the difference between the value and
+//! the sum of the multiples is within `rest`. No computation overflows: if a result would overflow, the form is
+//! unknown instead.
 
-/// Number of loop variables that forms track separately; further ones become part of the rest.
+/// The number of loop variables that forms track separately. Any further variables become part of the rest.
 pub(super) const MOST_LOOPS: usize = 8;
 
-/// The smallest and the largest value. Empty if the smallest is larger, as for a loop without iterations.
+/// An interval, given by its smallest and largest value. The interval is empty if the smallest value exceeds the
+/// largest, as for a loop without iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Interval {
     pub(super) least: i128,
@@ -59,7 +61,7 @@ pub(super) struct Known {
 
 /// An integer type.
 pub trait Whole: Copy {
-    /// Its smallest and largest value.
+    /// The type's smallest and largest value.
     const ENDS: (i128, i128);
     /// Returns the value.
     fn whole(self) -> i128;
@@ -86,7 +88,7 @@ whole! { i32 u32 i64 u64 isize usize }
 impl Form {
     pub const UNKNOWN: Self = Self { known: None };
 
-    /// Creates a known number.
+    /// Creates a form with a known value.
     pub fn of<T: Whole>(value: T) -> Self {
         Self::within(Interval::of(value.whole()))
     }
@@ -95,7 +97,7 @@ impl Form {
         Self { known: Some(Known { multiples: [0; MOST_LOOPS], rest: all, all }) }
     }
 
-    /// Creates the variable of the loop with this number.
+    /// Creates the form of the variable of the loop with this index.
     pub(super) fn variable(number: usize, all: Interval) -> Self {
         let mut known = Known { multiples: [0; MOST_LOOPS], rest: all, all };
         if number < MOST_LOOPS {
@@ -113,7 +115,8 @@ impl Form {
         Self { known: self.known.zip(other.known).and_then(|(a, b)| f(a, b)) }
     }
 
-    /// Returns the form if the type can represent all of its values; otherwise arithmetic in the type would differ.
+    /// Returns the form if type `T` can represent all of its values, and an unknown form otherwise, because
+    /// arithmetic in the type would overflow.
     #[must_use]
     pub fn fit<T: Whole>(self) -> Self {
         let fits = |known: &Known| known.all.is_empty() || T::ENDS.0 <= known.all.least && known.all.most <= T::ENDS.1;
@@ -160,7 +163,7 @@ impl Form {
         })
     }
 
-    /// Returns the quotient, if the divisor is positive.
+    /// Returns the quotient. It is unknown unless the divisor is positive.
     #[must_use]
     pub fn over(self, other: Self) -> Self {
         self.both(other, |a, b| {
@@ -172,7 +175,7 @@ impl Form {
         })
     }
 
-    /// Returns the remainder, if the dividend is not negative and the divisor is positive.
+    /// Returns the remainder. It is unknown unless the dividend is non-negative and the divisor is positive.
     #[must_use]
     pub fn modulo(self, other: Self) -> Self {
         self.both(other, |a, b| {
@@ -197,7 +200,7 @@ impl Form {
         self.ends(other, |a, b| Interval::new(a.least.max(b.least), a.most.max(b.most)))
     }
 
-    /// Returns a form that includes both values.
+    /// Returns a form that includes the values of both forms.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.ends(other, |a, b| Interval::new(a.least.min(b.least), a.most.max(b.most)))

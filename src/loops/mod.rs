@@ -1,4 +1,5 @@
-//! Tasks made from functions of loops: written once, for cores and all accelerators (feature `macros`).
+//! Tasks generated from functions that consist of loops. The loops are written once and run on cores and on all
+//! accelerators (feature `macros`).
 //!
 //! The attribute [`target`] turns a plain function into a task. The types of its parameters define the accesses: the
 //! task reads `&` parameters, reads and writes `&mut` parameters, and overwrites [`Out`] parameters.
@@ -22,9 +23,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The function itself is unchanged and can be called. In addition there is a type of the same name, with
-//! - `task(&runtime, ..)`, which begins the description of a task: each array is a data object or a region;
-//! - `KERNELS`, the text of its kernels.
+//! The function itself is unchanged and can still be called. In addition, the attribute generates a type of the same
+//! name, with
+//! - `task(&runtime, ..)`, which begins the description of a task and takes a data object or a region for each array;
+//! - `KERNELS`, the source text of the generated kernels.
 //!
 //! # Sharing out
 //!
@@ -35,8 +37,9 @@
 //! | `#[parallel_for]` | a loop inside such a one, up to three deep | the threads of a team |
 //! | `#[distribute] #[parallel_for]` | an outermost loop | teams and their threads at once |
 //!
-//! On cores, the outermost loop is shared out over the unit's cores, and the other loops run as written. On
-//! accelerators iterations are dealt out cyclically; the innermost of nested loops gets neighbouring threads.
+//! On cores, the iterations of the outermost loop are shared out over the unit's cores, and the other loops run as
+//! written. On accelerators, iterations are assigned cyclically; the innermost of several nested loops gets
+//! neighbouring threads.
 //!
 //! | clause | on | effect |
 //! | --- | --- | --- |
@@ -55,36 +58,38 @@
 //!
 //! # Running sums
 //!
-//! A variable declared before a loop over teams and threads, `let mut sum = 0.0`, or a parameter `sum: &mut f64`, may
-//! be added to once in each iteration and read in it: before `sum += ..` without this iteration's contribution, after
-//! it with the contribution. Devices add up runs of iterations in one kernel, compute the prefix of each run, and run
-//! the loop from there; so the contribution may depend neither on the sum nor on earlier stores of the loop. Sums and
-//! products of floating-point numbers are combined in the same order on all machines, cores included, which is not
-//! the order of the plain loop; all other results equal those of the plain loop. After the loop, a parameter holds
-//! the sum of all runs, whose last bits may differ from the value that the last iteration saw.
+//! Each iteration of a loop over teams and threads may add once to a running sum, and may read the sum. The running
+//! sum is either a variable that is declared before the loop (`let mut sum = 0.0`) or a parameter (`sum: &mut f64`).
+//! Before `sum += ..`, an iteration reads the sum without its own contribution, and after it, with its own
+//! contribution. Devices first add up runs of consecutive iterations in one kernel, then compute the prefix of each
+//! run, and finally run the loop starting from these prefixes. Therefore the contribution may depend neither on the
+//! sum nor on earlier stores of the loop. Floating-point sums and products are combined in the same order on all
+//! machines, including cores, but this is not the order of the plain loop; all other results equal those of the plain
+//! loop. After the loop, a parameter holds the sum of all runs, whose last bits may differ from the value that the
+//! last iteration saw.
 //!
 //! # Splitting into several tasks
 //!
-//! With the option `split` there is a function `split(&runtime, ..)` next to `task`. It submits a task for each of N
-//! parts of the outermost loop, or two per unit without a number; the scheduler chooses where each runs. A task
-//! accesses the smallest box of each array that includes all elements its iterations touch, as far as indices are
-//! formed from loop variables, with a halo if they are `i - 1`; it accesses all of an array that is read at
-//! data-dependent indices. Parts that write the same elements are refused with
-//! [`SubmitError::Split`](crate::error::SubmitError::Split). Each task adds to private sums, which are combined in
-//! the order of the parts: so a sum's last bits depend on N, and on nothing else.
+//! The option `split` adds a function `split(&runtime, ..)` next to `task`. This function submits one task for each
+//! of N parts of the outermost loop; if N is not given, it submits two tasks per unit. The scheduler chooses where
+//! each task runs. If the indices of an array are formed from loop variables, a task accesses the smallest box of the
+//! array that includes all elements touched by the task's iterations; an index such as `i - 1` adds a halo to the
+//! box. If an array is read at data-dependent indices, a task accesses the whole array. Parts that write the same
+//! elements are refused with [`SubmitError::Split`](crate::error::SubmitError::Split). Each task adds to private
+//! sums, which are combined in the order of the parts, so the last bits of a sum depend on N and on nothing else.
 //!
 //! # The supported subset
 //!
-//! Numbers, `let`, `if`, `while`, `for` over ranges, arrays `[0.0; N]`, elements `a[i]`, `a[[i, j]]`, `a[[i, j, k]]`
-//! of slices and of `ArrayRef2` and `ArrayRef3`, constants in capitals, mathematical functions, and calls of
-//! functions with the attribute [`device`]. Anything else is a compile error at its place, which says what to write
-//! instead.
+//! The functions may contain numbers, `let`, `if`, `while`, `for` over ranges, arrays `[0.0; N]`, elements `a[i]`,
+//! `a[[i, j]]`, `a[[i, j, k]]` of slices and of `ArrayRef2` and `ArrayRef3`, constants named in capitals,
+//! mathematical functions, and calls of functions with the attribute [`device`]. Anything else is a compile error at
+//! the offending token, with a message that says what to write instead.
 //!
-//! Both bodies give the same bits, as long as only `+ - * /` and `sqrt` are used and the accelerator's compiler fuses
-//! no operations (NVIDIA's may). An index out of bounds is a panic on cores; on an accelerator such an element reads
-//! as 0, and is not written.
+//! The results on cores and on accelerators are bitwise equal, as long as only `+ - * /` and `sqrt` are used and the
+//! accelerator's compiler fuses no operations (NVIDIA's compiler may). An out-of-bounds index causes a panic on
+//! cores; on an accelerator, the element reads as 0, and writes to it are ignored.
 
-// Items called only by generated code are not part of the interface, and their names are self-explanatory.
+// Items that only generated code calls are not part of the public interface, and their names are self-explanatory.
 #[allow(missing_docs)]
 mod cores;
 mod disjoint;
@@ -106,7 +111,7 @@ mod windows;
 
 pub use thalweg_macros::{device, target};
 
-/// A parameter that the task overwrites (`out`). For the function itself it is a mutable reference.
+/// A parameter that the task overwrites completely (`out`). For the function itself, it is a plain mutable reference.
 ///
 /// ```
 /// use thalweg::loops::Out;
@@ -123,7 +128,7 @@ pub use thalweg_macros::{device, target};
 /// ```
 pub type Out<'a, T> = &'a mut T;
 
-/// The items that the code generated by [`target`] uses. Not for direct use: they may change with any version.
+/// The items used by code that [`target`] generates. They are not for direct use, and may change in any version.
 #[doc(hidden)]
 pub mod support {
     pub use super::cores::{chunks, collect, half_open, pieces, total, tree};
@@ -137,13 +142,13 @@ pub mod support {
     pub use super::variants::Variants;
     pub use super::windows::{Piece, Product, Window, apart, extents};
 
-    /// The part of a runtime that generated code needs.
+    /// The part of a runtime's interface that generated code needs.
     pub trait Counts {
-        /// Counts bytes that fused loops do not read a second time.
+        /// Counts the bytes that fused loops avoid reading a second time.
         fn count_spared(&self, bytes: u64);
     }
 
-    /// Counts the elements that fused loops do not read a second time.
+    /// Counts the elements that fused loops avoid reading a second time.
     pub fn spared(runtime: &impl Counts, len: usize, bytes: usize) {
         runtime.count_spared((len * bytes) as u64);
     }

@@ -1,7 +1,8 @@
-//! Facts about a nest of loops with the numbers of a launch, collected by the function that the attribute generates.
+//! Facts about a loop nest for the actual sizes and bounds of one launch. They are collected by a function that the
+//! attribute generates, the plan.
 //!
-//! Invariants: `fits` is true only if no index that the plan has seen leads out of its array; an array is cut only
-//! where every element that an iteration touches is within that iteration's part.
+//! Invariants: `fits` is true only if no index that the plan has seen is out of the array's bounds; an array is cut
+//! only such that every element that an iteration touches is within that iteration's part.
 
 use super::disjoint::{Role, are_apart, rest};
 use super::extents::Extents;
@@ -9,18 +10,19 @@ use super::form::{Form, Interval, Known, Whole};
 use super::windows::Piece;
 use std::collections::BTreeMap;
 
-/// Minimum distance of the ends of shared-out loops from those of 64 bits, because threads step beyond them.
+/// Bound on the ends of shared-out loops. It keeps them away from the limits of 64-bit integers, because threads step
+/// beyond the ends.
 const FAR: i128 = 1 << 62;
 
 /// An access to a written array.
 #[derive(Debug, Clone)]
 struct Touch {
-    /// The loop over threads that contains it; 0 outside.
+    /// The index of the loop over threads that contains the access, counted from 1; 0 outside such loops.
     region: usize,
     is_write: bool,
-    /// The loops over threads around it.
+    /// The loops over threads around the access.
     around: Vec<usize>,
-    /// `None` if some index is unknown.
+    /// The indices of the access; `None` if any of them is unknown.
     indices: Option<Vec<Known>>,
 }
 
@@ -28,29 +30,30 @@ struct Touch {
 #[derive(Debug)]
 pub struct Nest {
     ranges: Vec<Interval>,
-    /// The shared-out loops, the outermost first, then those over threads: level, variable, and maximum number of
-    /// trips.
+    /// The shared-out loops, starting with the outermost loop and followed by the loops over threads: level,
+    /// variable, and maximum number of trips.
     shared: Vec<(usize, usize, i128)>,
     touches: Vec<Vec<Touch>>,
     pub(super) fits: bool,
-    /// A team's copy of an array that is too small: the array, its length, and the room.
+    /// An array for which the team's copy is too small: the array's name, its length, and the capacity of the copy.
     pub(super) too_long: Option<(&'static str, usize, usize)>,
     is_too_far: bool,
-    /// The indices touched of arrays that pieces have windows of, by array number; `None` means all elements.
+    /// For arrays that pieces access through windows, the touched indices, by array index; `None` means all elements.
     seen: BTreeMap<usize, Option<Vec<Interval>>>,
 }
 
-/// The positions at which an array is cut between iterations.
+/// Describes where an array is cut between iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     pub(super) dimension: usize,
-    /// Iteration i has the indices from `i * stride + first` to below that of the next iteration.
+    /// The part of iteration i starts at index `i * stride + first`, and ends where the part of iteration i + 1
+    /// starts.
     pub(super) stride: i128,
     pub(super) first: i128,
 }
 
 impl Nest {
-    /// Creates a nest that writes this many arrays.
+    /// Creates a nest that writes the given number of arrays.
     pub fn new(arrays: usize) -> Self {
         let touches = vec![Vec::new(); arrays];
         Self {
@@ -79,13 +82,13 @@ impl Nest {
         range.map_or(Form::UNKNOWN, |range| Form::variable(number, range)).fit::<T>()
     }
 
-    /// Adds the outermost loop, restricted to this piece, and returns its variable.
+    /// Adds the outermost loop, restricted to the given piece, and returns its variable.
     pub fn piece<T: Whole>(&mut self, piece: Piece) -> Form {
         let end = |number: i128| Form::within(Interval::new(number, number));
         self.range::<T>(Some(0), end(piece.first), end(piece.end), false)
     }
 
-    /// Adds an access to an array that the piece has a window of.
+    /// Adds an access to an array that the piece accesses through a window.
     pub fn see(&mut self, array: usize, indices: &[Form]) {
         let all: Option<Vec<Interval>> = indices.iter().map(|index| index.all()).collect();
         if all.as_ref().is_some_and(|all| all.iter().any(|index| index.is_empty())) {
@@ -103,12 +106,13 @@ impl Nest {
         self.seen.insert(array, None);
     }
 
-    /// Returns the touched part of an array: nothing, anything, or these indices.
+    /// Returns the touched part of an array: `None` for nothing, `Some(None)` for all elements, or the touched
+    /// indices.
     pub(super) fn seen(&self, array: usize) -> Option<Option<&[Interval]>> {
         self.seen.get(&array).map(Option::as_deref)
     }
 
-    /// Adds a team's copy of an array.
+    /// Adds a team's copy of an array, with room for `room` elements.
     pub fn copy(&mut self, array: &'static str, len: usize, room: usize) {
         if len > room {
             self.too_long = Some((array, len, room));
@@ -125,8 +129,8 @@ impl Nest {
         self.fits &= is_never || indices.iter().zip(extents).all(is_inside);
     }
 
-    /// Adds an access to a written array, in the loop over threads with the number `region`, below `level` levels of
-    /// shared-out loops.
+    /// Adds an access to a written array, within the loop over threads with index `region` and within `level` levels
+    /// of shared-out loops.
     pub fn touch<const D: usize>(
         &mut self,
         array: usize,
@@ -139,7 +143,7 @@ impl Nest {
             return;
         }
         let indices = indices.iter().map(|index| index.known).collect();
-        // For each level, the loop that was added last.
+        // The loop that was added last at a level.
         let last =
             |level: usize| self.shared.iter().rev().find(|shared| shared.0 == level).map(|(_, number, _)| *number);
         let around = (1..level).filter_map(last).collect();
@@ -181,15 +185,15 @@ impl Nest {
             return false;
         }
         let regions = touches.iter().map(|touch| touch.region).max().unwrap_or(0);
-        // The team synchronises between loops over threads: while such a loop runs, nothing writes an array that it
-        // only reads.
+        // The team synchronises between loops over threads. So while such a loop runs, no thread writes to an array
+        // that the loop only reads.
         let is_written = |region: &usize| touches.iter().any(|touch| touch.region == *region && touch.is_write);
         (1..=regions).filter(is_written).all(|region| {
             let Some(inside) = indices(&mut touches.iter().filter(|touch| touch.region == region)) else {
                 return false;
             };
-            // The loops over threads that these accesses depend on, and all loops around the writes, even if a stride
-            // is 0 in this launch.
+            // The loops over threads that these accesses depend on, and all loops around the writes, even those whose
+            // stride happens to be 0 in this launch.
             let is_around = |n: usize| {
                 touches.iter().any(|touch| touch.region == region && touch.is_write && touch.around.contains(&n))
             };
@@ -206,7 +210,7 @@ impl Nest {
         })
     }
 
-    /// Returns where an array can be cut between iterations of the outermost loop, if it can.
+    /// Returns how an array can be cut between iterations of the outermost loop, or `None` if it cannot be cut.
     pub fn cut(&self, array: usize) -> Option<Cut> {
         let &(_, outermost, _) = self.shared.first()?;
         let accesses = self.touches[array].iter().map(|touch| touch.indices.clone()).collect::<Option<Vec<_>>>()?;

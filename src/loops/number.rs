@@ -1,4 +1,4 @@
-//! Properties of numbers that reductions need.
+//! Properties of numeric types that reductions need.
 
 /// A number that reductions can combine.
 pub trait Number: Copy + Send + Sync + 'static {

@@ -1,25 +1,25 @@
-//! Parts of arrays that are indexed as the whole array.
+//! Parts of arrays that use the indices of the whole array.
 //!
-//! Invariant: an element is in at most one part, since arrays are split as slices and views are. An index in another
-//! part is a panic, like an index out of the array's bounds.
+//! Invariant: an element is in at most one part, because arrays are split like slices and views. An index that
+//! belongs to another part causes a panic, like an index out of the array's bounds.
 
 use super::nest::Cut;
 use ndarray::{ArrayBase, ArrayRef, ArrayViewMut, Axis, Data, Dimension, Ix2, Ix3, NdIndex};
 use std::ops::{Deref, Index, IndexMut};
 
-/// The parts that the pieces of a loop get.
+/// The array parts that a piece of a loop gets.
 pub trait Parts: Sized + Send {
-    /// Returns whether there is a part for each piece.
+    /// Returns whether the arrays can be divided into a part for each piece.
     fn can_be_cut(&self) -> bool;
-    /// Returns the parts of the iterations before this one, and of the others.
+    /// Splits the parts into those for the iterations before `iteration` and those for the remaining iterations.
     fn split(self, iteration: i128) -> (Self, Self);
 }
 
-/// A part of a written array, with the indices of the whole.
+/// A part of a written array, indexed like the whole array.
 #[derive(Debug)]
 pub struct Part<V, const D: usize> {
     pub(super) view: V,
-    /// The first index in this part, along each dimension.
+    /// The first index in this part along each dimension.
     pub(super) base: [usize; D],
     pub(super) cut: Option<Cut>,
     pub(super) extents: [usize; D],
@@ -46,7 +46,7 @@ impl<'a, T> IntoPart for &'a mut [T] {
     }
 }
 
-/// A part of a part, for the pieces of a task that itself has a window.
+/// A part of a part, which is needed for the pieces of a task whose own array is already a window.
 impl<'a, T> IntoPart for &'a mut Part<&mut [T], 1> {
     type Part = Part<&'a mut [T], 1>;
 
@@ -113,7 +113,8 @@ impl<V: Sliced + Send, const D: usize> Parts for Part<V, D> {
     fn split(self, iteration: i128) -> (Self, Self) {
         let Self { view, base, cut, extents } = self;
         let Cut { dimension, stride, first } = cut.expect("only parts that can be cut are split");
-        // Saturating: a part before the array's first element or after its last is empty.
+        // The arithmetic saturates, because a part before the array's first element or after its last element is
+        // empty.
         let index = iteration.saturating_mul(stride).saturating_add(first);
         let at = (index - base[dimension] as i128).clamp(0, view.extent(dimension) as i128) as usize;
         let (before, behind) = view.cut(dimension, at);
@@ -206,7 +207,7 @@ impl Parts for () {
 
 for_tuples! { tuples }
 
-/// An element that is private to each iteration, whatever its index.
+/// An element that is private to each iteration, regardless of its index.
 #[derive(Debug)]
 pub struct Own<T>(pub T);
 

@@ -1,20 +1,21 @@
-//! Running sums on cores, in the order in which the kernels of `kernels/loops.h` combine them.
+//! Running sums on cores, combined in the same order as by the kernels in `kernels/loops.h`.
 //!
-//! Iterations are grouped into runs, which are added from the left; as many runs as a team has threads form a chunk.
-//! The prefix of a run in its chunk is computed by Hillis and Steele's steps, and so is the prefix of a chunk among
-//! as many chunks.
+//! Iterations are grouped into runs, each of which is added up from left to right. A chunk consists of as many runs
+//! as a team has threads. Hillis and Steele's algorithm computes the prefix of each run within its chunk. It also
+//! computes the prefix of each chunk, for as many chunks at a time as a team has threads.
 
 use super::form::Whole;
 use super::nest::Cut;
 
-/// Number of values that are combined at once.
+/// The number of values that are combined at once.
 const AT_ONCE: usize = 8;
 
-/// Replaces each of a team's values by its exclusive prefix; returns the combination of all.
+/// Replaces each of a team's values with its exclusive prefix, and returns the combination of all values.
 pub fn exclusive<T: Copy>(lanes: &mut [T], identity: T, combine: impl Fn(T, T) -> T) -> T {
     let mut apart = 1;
     while apart < lanes.len() {
-        // From the last one down: earlier values are still those of the previous step. Several at once, as a vector.
+        // Values are updated from the last one down, so that earlier values are still those of the previous step.
+        // Several values are updated at once, as a vector.
         let mut end = lanes.len();
         while let Some(first) = end.checked_sub(AT_ONCE).filter(|first| *first >= apart) {
             let before: [T; AT_ONCE] = std::array::from_fn(|lane| lanes[first + lane - apart]);
@@ -34,7 +35,7 @@ pub fn exclusive<T: Copy>(lanes: &mut [T], identity: T, combine: impl Fn(T, T) -
     all
 }
 
-/// Returns the prefix of each chunk, beginning with `start`, and the combination of everything.
+/// Returns the prefix of each chunk, beginning with `start`, and the combination of all values.
 pub fn offsets<T: Copy>(
     chunks: impl Iterator<Item = T>,
     (start, identity): (T, T),
@@ -53,12 +54,13 @@ pub fn offsets<T: Copy>(
     (offsets, all)
 }
 
-/// Returns the number of the chunk that begins at `here`, of a loop that begins at `first`.
+/// Returns the index of the chunk that begins at iteration `here`, in a loop that begins at iteration `first`.
 pub fn chunk_number<T: Whole>(first: T, here: T, length: usize) -> usize {
     ((here.whole() - first.whole()) / length as i128) as usize
 }
 
-/// Returns whether an array can be cut between iterations, which means that they do not touch each other's elements.
+/// Returns whether an array can be cut between iterations, which means that iterations do not touch each other's
+/// elements.
 #[allow(clippy::needless_pass_by_value)] // the same type as parts take
 pub fn is_cut(cut: Option<Cut>) -> bool {
     cut.is_some()
@@ -68,7 +70,7 @@ pub fn is_cut(cut: Option<Cut>) -> bool {
 mod tests {
     use super::*;
 
-    /// The values record which of them were combined, and in which order.
+    /// The values record which values were combined, and in which order.
     #[test]
     fn exclusive_prefixes_are_combined_in_order() {
         for team in 1..40usize {

@@ -1,4 +1,4 @@
-//! Variants of one kernel text, compiled for each shape of launch.
+//! Variants of one kernel, each compiled for a different launch shape.
 
 use super::shape::Shape;
 use crate::kernel::{Kernel, Parameters, Program};
@@ -6,14 +6,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// The parameters that distinguish texts: the team, which loops are `if`s, and whether indices are checked.
+/// The parameters that distinguish variants: the team's size, which loops are replaced by `if`s, and whether indices
+/// are checked.
 type Key = ([u32; 3], [bool; 4], bool);
 
-/// A kernel of a program, in all shapes.
+/// A kernel of a program, in all launch shapes.
 pub struct Variants<P: 'static> {
     program: &'static Program,
     name: &'static str,
-    /// Each variant is compiled once and kept: their number is limited by the number of shapes.
+    /// Each variant is compiled once and kept forever, which is acceptable because there are only a limited number of
+    /// shapes.
     made: OnceLock<Mutex<HashMap<Key, &'static Kernel<P>>>>,
 }
 
@@ -27,7 +29,7 @@ impl<P: Parameters> Variants<P> {
     /// Creates the variants of the kernel `name` of a program.
     ///
     /// # Panics
-    /// As for [`Kernel::new`].
+    /// Panics under the same conditions as [`Kernel::new`].
     #[track_caller]
     pub const fn new(program: &'static Program, name: &'static str) -> Self {
         let any = program.define("TEAM_X", 1).define("TEAM_Y", 1).define("TEAM_Z", 1);
@@ -35,7 +37,7 @@ impl<P: Parameters> Variants<P> {
         Self { program, name, made: OnceLock::new() }
     }
 
-    /// Returns the kernel in this shape.
+    /// Returns the kernel variant for this shape.
     pub fn of(&self, shape: &Shape) -> &'static Kernel<P> {
         let key = (shape.team, shape.once, shape.checked);
         let made = self.made.get_or_init(Mutex::default);

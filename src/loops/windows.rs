@@ -1,9 +1,9 @@
-//! Loops in pieces that are separate tasks: the iterations of a piece, and its part of each array.
+//! Loops split into pieces that are separate tasks: the iterations of a piece, and the piece's part of each array.
 //!
-//! A piece keeps the indices of the whole loop and of whole arrays. Its task's part of an array is a *window*: the
-//! smallest box that includes all elements that the plan has seen its iterations touch. Invariants: no iteration of
-//! the piece touches an element outside the window; windows of different pieces do not overlap where they are
-//! written.
+//! A piece keeps using the indices of the whole loop and of whole arrays. The part of an array that a piece's task
+//! accesses is a *window*: the smallest box that includes all elements that the piece's iterations touch according to
+//! the plan. Invariants: no iteration of the piece touches an element outside the window; windows of different pieces
+//! do not overlap if the array is written.
 
 use super::extents::{Extents, Measure};
 use super::form::Whole;
@@ -17,7 +17,7 @@ use crate::task::Region;
 use ndarray::{ArrayRef, ArrayView, ArrayViewMut, Ix2, Ix3};
 use std::ops::Range;
 
-/// The iterations from `first` to below `end`.
+/// A piece of a loop: the iterations from `first` up to but not including `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
     pub first: i128,
@@ -25,7 +25,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// Returns all of a range.
+    /// Returns the whole range as one piece.
     pub fn of<T: Whole>(range: Range<T>) -> Self {
         Self { first: range.start.whole(), end: range.end.whole() }
     }
@@ -35,7 +35,7 @@ impl Piece {
         T::of_whole(self.first)..T::of_whole(self.end)
     }
 
-    /// Divides the piece into at most `count` pieces of about equal size, none of them empty.
+    /// Divides the piece into at most `count` non-empty pieces of about equal size.
     pub fn cut(self, count: usize) -> Vec<Self> {
         let trips = (self.end - self.first).max(0);
         let count = trips.min(count.max(1) as i128);
@@ -44,10 +44,10 @@ impl Piece {
     }
 }
 
-/// The position of a task's part of an array within the whole.
+/// The position of a task's part of an array within the whole array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window<const D: usize> {
-    /// The first index in the window, along each dimension.
+    /// The first index in the window along each dimension.
     pub base: [usize; D],
     /// The size of the whole array.
     pub whole: Extents<D>,
@@ -59,12 +59,12 @@ pub fn extents<T: Element, S: Shape, const D: usize>(region: &Region<'_, T, S>) 
 }
 
 impl<const D: usize> Window<D> {
-    /// Returns a window on all of an array.
+    /// Returns a window that covers the whole array.
     pub fn all(whole: Extents<D>) -> Self {
         Self { base: [0; D], whole }
     }
 
-    /// Returns the window and the part for these indices of a region.
+    /// Returns the window and the subregion for the given indices of a region.
     pub fn on<'d, T: Element, S: Shape>(
         region: &Region<'d, T, S>,
         indices: &[Range<usize>; D],
@@ -114,10 +114,10 @@ impl<V, const D: usize> Measure<D> for Part<V, D> {
     }
 }
 
-/// Refuses pieces that write the same elements of a region.
+/// Checks that no two pieces write the same elements of a region.
 ///
 /// # Errors
-/// If two windows overlap.
+/// Returns an error if two windows overlap.
 #[track_caller]
 pub fn apart<const D: usize>(
     function: &str,
@@ -125,7 +125,7 @@ pub fn apart<const D: usize>(
     windows: impl Iterator<Item = [Range<usize>; D]>,
 ) -> Result<(), SubmitError> {
     let mut windows: Vec<[Range<usize>; D]> = windows.collect();
-    // In the order of first rows, the windows that overlap one begin before it ends.
+    // The windows are sorted by their first rows, so all later windows that overlap a window begin before it ends.
     windows.sort_by_key(|window| window[0].start);
     for (n, window) in windows.iter().enumerate() {
         let own = Block::new(window);
@@ -139,7 +139,7 @@ pub fn apart<const D: usize>(
     Ok(())
 }
 
-/// The product, for reductions that pieces share.
+/// The product operation, for reductions that pieces share.
 #[derive(Debug, Clone, Copy)]
 pub struct Product;
 
@@ -154,7 +154,8 @@ impl<T: Number> Reducer<T> for Product {
 }
 
 impl Nest {
-    /// Returns the piece's window of an array: the smallest box with all elements that its iterations touch.
+    /// Returns the piece's window of an array: the smallest box that includes all elements that the piece's
+    /// iterations touch.
     pub fn window<const D: usize>(&self, array: usize, whole: Extents<D>) -> [Range<usize>; D] {
         let seen = self.seen(array);
         std::array::from_fn(|d| match seen {

@@ -1,9 +1,9 @@
-//! Assignment of cores to units: consecutive cores, or those of `OMP_PLACES`. `hosting` assigns the cores near
-//! accelerators.
+//! Assignment of cores to units: either consecutive cores, or the cores listed in `OMP_PLACES`. The module `hosting`
+//! assigns cores near accelerators.
 //!
 //! Consecutive cores follow Figure 5 and Table 2 of Gonzalez Tallada and Morancho, "Evaluation of work distribution
-//! schedulers" (2024). Places are taken literally, as OpenMP does: a place that overlaps another, or that this
-//! process may not use, gives a warning.
+//! schedulers" (2024). As in OpenMP, places are taken literally: a place that overlaps another place, or that
+//! contains cores that this process may not use, only causes a warning.
 //!
 //! Nothing here pins a thread. Invariant: every unit gets at least one core.
 
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ConfigError, Places, Topology, UnitKind, Warning};
 use crate::ids::UnitId;
 
-/// The request for one unit: its kind, and its number of cores (CPU unit) or devices (device unit).
+/// A request for one unit: the unit's kind, and its number of cores (CPU unit) or devices (device unit).
 #[derive(Clone, Copy)]
 pub(super) struct UnitRequest {
     pub(super) kind: UnitKind,
@@ -20,13 +20,14 @@ pub(super) struct UnitRequest {
 }
 
 impl UnitRequest {
-    /// Returns how many cores the unit has: all cores of a CPU unit, one to host a device unit.
+    /// Returns the number of cores that the unit needs: all of its cores for a CPU unit, or one hosting core for a
+    /// device unit.
     fn num_cores(self) -> usize {
         if self.kind.is_device() { 1 } else { self.size }
     }
 }
 
-/// Returns how many cores the units have together if they share none.
+/// Returns the total number of cores that the units need if they share none.
 pub(super) fn num_cores(requests: &[UnitRequest]) -> usize {
     requests.iter().map(|request| request.num_cores()).sum()
 }
@@ -34,7 +35,8 @@ pub(super) fn num_cores(requests: &[UnitRequest]) -> usize {
 /// The cores of each unit.
 pub(super) type Cores = Vec<Vec<usize>>;
 
-/// Assigns cores in ascending order, CPU units first; starts over from the first core when they run out.
+/// Assigns cores in ascending order, to CPU units first. When the cores run out, assignment starts over from the
+/// first core.
 pub(super) fn consecutive_cores(
     requests: &[UnitRequest],
     topology: &Topology,
@@ -51,7 +53,7 @@ pub(super) fn consecutive_cores(
     Ok((cores, shared.into_iter().collect()))
 }
 
-/// Assigns the places as they are, after checking each against its unit.
+/// Assigns each place to its unit unchanged, after checking that the place fits the unit.
 pub(super) fn placed_cores(
     requests: &[UnitRequest],
     places: &Places,
@@ -96,7 +98,7 @@ pub(super) fn over_quota(cores: &Cores, topology: &Topology) -> Option<Warning> 
     (cores > quota).then_some(Warning::OverQuota { cores, quota })
 }
 
-/// Returns unit ids from 0. A configuration has at most `MAX_UNITS` units, so the numbers don't run out.
+/// Returns unit IDs, starting from 0. A configuration has at most `MAX_UNITS` units, so the IDs cannot run out.
 pub(super) fn ids() -> impl Iterator<Item = UnitId> {
     (0..=u16::MAX).map(UnitId)
 }
@@ -111,13 +113,13 @@ mod tests {
         Machine::plan(&config.parse().unwrap(), places.as_ref(), topology)
     }
 
-    /// Plans a machine on cores `0..n`, and returns the cores of each unit.
+    /// Plans a machine on cores `0..n`, and returns the cores of each unit and the warnings.
     fn cores(config: &str, places: Option<&str>, n: usize) -> (Cores, Vec<Warning>) {
         let (machine, warnings) = plan(config, places, &Topology::with_cores(n)).unwrap();
         (machine.units().iter().map(|unit| unit.cores.clone()).collect(), warnings)
     }
 
-    /// "Evaluation of work distribution schedulers", Table 2: without places, units get the cores listed there.
+    /// Without places, units get the cores listed in "Evaluation of work distribution schedulers", Table 2.
     #[test]
     fn consecutive_cores_match_table_2() {
         for (config, places) in [
@@ -132,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The table's line for 1x4+1 has a place of three cores; see the test of its text.
+    /// The table's line for 1x4+1 has a place with only three cores; see the test that parses this line.
     #[test]
     fn place_of_other_size_than_its_unit_is_refused() {
         let topology = Topology::with_cores(16);

@@ -1,11 +1,11 @@
-//! Abstract names of `OMP_PLACES`: they say how far around its cores each unit's threads may move.
+//! Abstract names in `OMP_PLACES`, which specify how far each unit's threads may move away from the unit's cores.
 //!
-//! OpenMP's abstract names divide a machine into places of one sort (OpenMP API specification 5.2, section 21.1.6).
-//! Units have cores already, so a name here widens the set of cores that a unit's threads are bound to. Nothing here
-//! binds a thread.
+//! In OpenMP, an abstract name divides the machine into places of one sort (OpenMP API specification 5.2, section
+//! 21.1.6). Here, units already have cores, so an abstract name instead widens the set of cores that a unit's threads
+//! are bound to. This module itself binds no threads.
 //!
-//! Invariant: the cores that threads are bound to include those of their unit, and no core that the process may not
-//! use, unless a place names it.
+//! Invariant: the cores that a unit's threads are bound to include all cores of the unit, and exclude cores that the
+//! process may not use, unless a place lists them.
 
 use super::{Core, Machine, Topology};
 use std::str::FromStr;
@@ -13,15 +13,15 @@ use std::str::FromStr;
 /// The sort of place that a thread is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granule {
-    /// `threads`: the unit's logical cores.
+    /// `threads`: the logical cores of the unit.
     Threads,
-    /// `cores`: all logical cores of its physical cores.
+    /// `cores`: all logical cores of the unit's physical cores.
     Cores,
     /// `ll_caches`: all cores that share an L3 cache with the unit's cores.
     LastLevelCaches,
-    /// `numa_domains`: all cores of its NUMA nodes.
+    /// `numa_domains`: all cores of the unit's NUMA nodes.
     NumaDomains,
-    /// `sockets`: all cores of its sockets.
+    /// `sockets`: all cores of the unit's sockets.
     Sockets,
 }
 
@@ -41,8 +41,8 @@ impl FromStr for Granule {
 }
 
 impl Machine {
-    /// Returns the cores that the threads of each unit are bound to, those of the unit first. A core with unknown
-    /// neighbours is alone.
+    /// Returns the cores that each unit's threads are bound to, starting with the unit's own cores. A core whose
+    /// neighbours are unknown forms a group of its own.
     pub(crate) fn bindings(&self, granule: Granule, topology: &Topology) -> Vec<Vec<usize>> {
         let group = |core: &Core| match granule {
             Granule::Threads => None,
@@ -72,7 +72,8 @@ mod tests {
     #[test]
     fn abstract_places_widen_to_all_cores_of_their_kind() {
         let sys = tempfile::tempdir().unwrap();
-        // Two sockets of two physical cores with two threads each; second threads are numbered after all first ones.
+        // Two sockets of two physical cores with two threads each. The second threads are numbered after all first
+        // threads.
         for core in 0..8 {
             let cpu = sys.path().join(format!("devices/system/cpu/cpu{core}"));
             let (physical, node) = (core % 4, core % 4 / 2);

@@ -1,11 +1,13 @@
-//! Claims on cores that other processes can see, so that two of them do not bind threads to the same core unnoticed.
+//! Claims on cores that are visible to other processes, so that two processes do not bind threads to the same core
+//! unnoticed.
 //!
-//! A claim is a socket whose abstract name contains the core's number: binding it is atomic, needs no file and no
-//! permission, and the system frees the name when the process ends, however it ends. It also reveals a second copy of
-//! this library in the same process. Processes in another network namespace, such as a container's, are not detected.
+//! A claim is a socket whose abstract name contains the core's number. Binding the socket is atomic and needs neither
+//! a file nor permissions, and the system frees the name when the process ends, even if it crashes. Claims also
+//! reveal a second copy of this library in the same process. Processes in a different network namespace, for example
+//! in a container, are not detected.
 //!
-//! A claim never blocks and never fails a build: if the system refuses it for another reason, the core counts as
-//! free.
+//! A claim never blocks, and never prevents a runtime from being built: if the system refuses the claim for any
+//! reason other than another holder, the core counts as free.
 
 #[cfg(target_os = "linux")]
 use std::os::{
@@ -13,7 +15,7 @@ use std::os::{
     unix::net::{SocketAddr, UnixDatagram},
 };
 
-/// A claim on one core, until dropped; empty if the system has no such sockets.
+/// A claim on one core, which is held until it is dropped. The claim is empty if the system has no abstract sockets.
 #[derive(Debug)]
 pub(super) struct Claim {
     #[cfg(target_os = "linux")]
@@ -21,7 +23,8 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Claims a core under the name that all users of these cores agree on; returns `None` if another holder has it.
+    /// Claims a core. `name` is the prefix that all users of the cores agree on. Returns `None` if another holder has
+    /// claimed the core.
     #[cfg(target_os = "linux")]
     pub(super) fn new(name: &str, core: usize) -> Option<Self> {
         let address = SocketAddr::from_abstract_name(format!("{name}-{core}"));
@@ -32,7 +35,7 @@ impl Claim {
         }
     }
 
-    /// Claims a core; other processes are not detected on this system.
+    /// Claims a core. On this system, other processes are not detected.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn new(_: &str, _: usize) -> Option<Self> {
         Some(Self {})

@@ -1,12 +1,15 @@
 //! The units that a user requests, for example 4 CPU units of 4 cores and 2 units of one GPU.
 //!
-//! A request is a list of terms, the computing unit descriptors of González-Tallada and Morancho, "Compute units in
-//! OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse` parses them.
+//! A request is a list of terms, which correspond to the computing unit descriptors of González-Tallada and Morancho,
+//! "Compute units in OpenMP: Extensions for heterogeneous parallel programming" (2024), section 3.2.1. `config_parse`
+//! parses them.
 //!
-//! This file never inspects the machine: [`Machine::plan`](super::Machine::plan) decides whether the units exist.
+//! This module never inspects the machine: [`Machine::plan`](super::Machine::plan) decides whether the units can
+//! exist.
 //!
-//! Invariants of a [`UnitConfig`]: at least one term; each count and size at least 1; never more than
-//! [`MAX_UNITS`] units, [`MAX_DEVICES`] devices and [`MAX_UNIT_SIZE`] per unit. Its text parses back to itself.
+//! Invariants of a [`UnitConfig`]: there is at least one term; each count and each size is at least 1; there are at
+//! most [`MAX_UNITS`] units and [`MAX_DEVICES`] devices, and each unit's size is at most [`MAX_UNIT_SIZE`]. The text
+//! of a configuration parses back to an equal configuration.
 
 use super::error::{ConfigError, Field};
 use super::kind::{MAX_DEVICES, MAX_UNIT_SIZE, MAX_UNITS, UnitKind};
@@ -27,7 +30,7 @@ pub struct UnitTerm {
     pub count: usize,
     /// The kind of unit.
     pub kind: UnitKind,
-    /// Cores of each CPU unit, or devices of each device unit.
+    /// The number of cores in each CPU unit, or of devices in each device unit.
     pub size: usize,
 }
 
@@ -57,8 +60,8 @@ impl UnitConfig {
     ///
     /// # Errors
     ///
-    /// If there is no term, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`], [`MAX_UNIT_SIZE`])
-    /// is exceeded.
+    /// Returns an error if there are no terms, a count or size is zero, or a limit ([`MAX_UNITS`], [`MAX_DEVICES`],
+    /// [`MAX_UNIT_SIZE`]) is exceeded.
     pub fn new(terms: Vec<UnitTerm>) -> Result<Self, ConfigError> {
         if terms.is_empty() {
             return Err(ConfigError::Empty);
@@ -90,18 +93,18 @@ impl UnitConfig {
         &self.terms
     }
 
-    /// Returns the number of units of all terms together.
+    /// Returns the total number of units in all terms.
     pub fn num_units(&self) -> usize {
         self.terms.iter().map(|term| term.count).sum()
     }
 
-    /// Returns the number of devices of all units together.
+    /// Returns the total number of devices in all units.
     pub fn num_devices(&self) -> usize {
         self.terms.iter().map(devices_of).sum()
     }
 }
 
-/// Checks that both numbers are within the limits of a single term.
+/// Checks that the count and the size of a term are within the limits for a single term.
 fn check_term(term: &UnitTerm, position: usize) -> Result<(), ConfigError> {
     for (field, value, limit) in [(Field::Count, term.count, MAX_UNITS), (Field::Size, term.size, MAX_UNIT_SIZE)] {
         let term = term.to_string();

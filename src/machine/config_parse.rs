@@ -1,16 +1,16 @@
-//! Parser of unit configurations: `"4:CPU:4,2:GPU:1"` or `"4x4+2"`.
+//! Parser for unit configurations such as `"4:CPU:4,2:GPU:1"` or `"4x4+2"`.
 //!
 //! There are two notations:
 //!
-//! - `count:KIND:size` terms separated by commas, of González-Tallada & Morancho 2023, §3.2.1 and Figures 10 and 11,
-//!   which separate the parts with one colon or with two.
-//! - `N×M+G`, N CPU units of M cores and G units of one GPU, of the same authors' "Evaluation of work distribution
-//!   schedulers" (2024), section 3; `N×M+D×G`, D units of G GPUs, is in the former's section 3.1.1. `x` may be
-//!   written instead of `×`.
+//! - `count:KIND:size` terms separated by commas, from González-Tallada & Morancho 2023, §3.2.1 and Figures 10 and
+//!   11, which use either single or double colons.
+//! - `N×M+G`, which means N CPU units of M cores and G units of one GPU, from the same authors' "Evaluation of work
+//!   distribution schedulers" (2024), section 3; and `N×M+D×G`, with D units of G GPUs, from the first paper's
+//!   section 3.1.1. `x` may be written instead of `×`.
 //!
-//! This file only parses text; [`UnitConfig::new`] checks the limits.
+//! This module only parses text; [`UnitConfig::new`] checks the limits.
 //!
-//! Invariant: blanks between the parts and the case of letters never matter.
+//! Invariant: neither blanks between the parts nor the case of letters ever matter.
 
 use std::str::FromStr;
 
@@ -30,7 +30,7 @@ impl FromStr for UnitConfig {
     }
 }
 
-/// A term as written and its number, so that every error can name both.
+/// A term as written, with its position, so that every error can mention both.
 struct Written<'a> {
     text: &'a str,
     position: usize,
@@ -46,7 +46,7 @@ impl Written<'_> {
         if text.is_empty() {
             Err(self.missing(field))
         } else if text.bytes().all(|b| b.is_ascii_digit()) {
-            // Digits alone fail to parse only if there are too many.
+            // A text of digits fails to parse only if there are too many digits.
             text.parse().map_err(|_| ConfigError::NumberTooLarge { term, position, field })
         } else {
             Err(ConfigError::NotANumber { term, position, field, text: text.to_owned() })
@@ -108,7 +108,7 @@ fn products(text: &str) -> Result<Vec<UnitTerm>, ConfigError> {
     Ok(terms)
 }
 
-/// Parses `count×size`, or `count` alone if a size is implied.
+/// Parses `count×size`, or only `count` if `implied_size` gives the size.
 fn product(text: &str, position: usize, kind: UnitKind, implied_size: Option<usize>) -> Result<UnitTerm, ConfigError> {
     let written = Written { text: text.trim(), position };
     if written.text.is_empty() {

@@ -1,9 +1,10 @@
-//! A cursor over the text of an `OMP_PLACES` list: the next character and its column.
+//! A cursor over the text of an `OMP_PLACES` list, which tracks the next character and its column.
 //!
-//! It knows characters, numbers and words; `places_parse` contains the grammar. Blanks are skipped, except that they
-//! end numbers.
+//! The cursor recognizes characters, numbers and words; `places_parse` contains the grammar. Blanks are skipped,
+//! except that they end a number.
 //!
-//! Invariant: columns count characters from 1, and are those of characters that are not blank (or of the end).
+//! Invariant: columns count characters from 1. A reported column is always that of a non-blank character or of the
+//! end.
 
 use super::places::PlacesError;
 
@@ -20,7 +21,8 @@ impl Cursor {
         Self { chars, at: 0 }
     }
 
-    /// Reads digits. The number is never negative, and below 2^32, so that sums and products of such numbers fit.
+    /// Reads digits. The number is never negative and is less than 2^32, so that sums and products of such numbers do
+    /// not overflow.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<i64, PlacesError> {
         let column = self.column();
         let digits = self.chars[self.at..].iter().take_while(|c| c.is_ascii_digit());
@@ -33,7 +35,7 @@ impl Cursor {
         number.map_err(|_| PlacesError::NumberTooLarge { column, text })
     }
 
-    /// Moves to the next character that is not blank, and returns it.
+    /// Moves to the next non-blank character and returns it.
     pub(super) fn peek(&mut self) -> Option<char> {
         while self.chars.get(self.at).is_some_and(|c| c.is_whitespace()) {
             self.at += 1;
@@ -41,27 +43,27 @@ impl Cursor {
         self.chars.get(self.at).copied()
     }
 
-    /// Moves to the next character that is not blank, and returns its column.
+    /// Moves to the next non-blank character and returns its column.
     pub(super) fn column(&mut self) -> usize {
         self.peek();
         self.at + 1
     }
 
-    /// Moves past the next character if it is the wanted one, and returns whether it was.
+    /// Moves past the next character if it equals `wanted`; returns whether it did.
     pub(super) fn eat(&mut self, wanted: char) -> bool {
         let found = self.peek() == Some(wanted);
         self.at += usize::from(found);
         found
     }
 
-    /// Returns the error for the next character, whatever it is.
+    /// Returns an error that reports the next character, or the end, as unexpected.
     pub(super) fn unexpected(&mut self, expected: &'static str) -> PlacesError {
         let found = self.peek().map_or("the end".to_owned(), |c| format!("`{c}`"));
         let column = self.column();
         PlacesError::Unexpected { column, found, expected }
     }
 
-    /// Returns the error for the next word, an abstract name.
+    /// Returns an error that reports the next word as an unsupported abstract name.
     pub(super) fn abstract_name(&mut self) -> PlacesError {
         let column = self.column();
         let rest = &self.chars[self.at..];

@@ -1,9 +1,10 @@
-//! Errors and warnings about requested machines.
+//! Errors and warnings about requested machine configurations.
 //!
-//! A [`ConfigError`] prevents a machine from being planned; a [`Warning`] comes with a machine that works but may be
-//! slower than its description suggests. This module prints neither: callers decide where they go.
+//! A [`ConfigError`] prevents a machine from being planned. A [`Warning`] accompanies a machine that works, but may
+//! be slower than its description suggests. This module prints neither of them: callers decide where messages go.
 //!
-//! Invariant: every message names the place in the text (terms count from 1) and what would be right.
+//! Invariant: every message names the position of the problem in the text (terms are counted from 1) and says what
+//! would be correct.
 
 use std::fmt;
 
@@ -49,13 +50,13 @@ impl fmt::Display for Field {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// There is no text, or no term in it.
+    /// The text is empty or contains no term.
     #[error("empty unit configuration; write for instance `4:CPU:4,2:EMU:1` or `4x4+2`")]
     Empty,
-    /// Two commas in a row, or a comma at an end.
+    /// There are two commas in a row, or a comma at the beginning or end.
     #[error("term {position} is empty; write count:KIND:size there, or drop the comma")]
     EmptyTerm {
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
     },
     /// A term lacks one of its three parts.
@@ -66,7 +67,7 @@ pub enum ConfigError {
     MissingField {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
         /// The part that is missing.
         field: Field,
@@ -78,7 +79,7 @@ pub enum ConfigError {
     ExtraField {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
     },
     /// A count or size is not a whole number.
@@ -86,11 +87,11 @@ pub enum ConfigError {
     NotANumber {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
         /// The part that is wrong.
         field: Field,
-        /// That part as written.
+        /// The wrong part as written.
         text: String,
     },
     /// A count or size is zero.
@@ -98,7 +99,7 @@ pub enum ConfigError {
     Zero {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
         /// The part that is zero.
         field: Field,
@@ -111,12 +112,12 @@ pub enum ConfigError {
     NumberTooLarge {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
         /// The part that is too large.
         field: Field,
     },
-    /// The kind does not exist.
+    /// There is no such kind of unit.
     #[error(
         "term {position} (`{term}`): unknown kind of unit `{kind}`; the kinds are {}",
         UnitKind::ALL.map(UnitKind::keyword).join(", ")
@@ -124,38 +125,38 @@ pub enum ConfigError {
     UnknownKind {
         /// The term as written.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
         /// The kind as written.
         kind: String,
     },
-    /// All terms together have too many units.
+    /// The terms have too many units in total.
     #[error(
         "{units} units in total, and term {position} (`{term}`) exceeds the limit; \
          there can be at most {MAX_UNITS}"
     )]
     TooManyUnits {
-        /// The term that goes past the limit.
+        /// The term that exceeds the limit.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
-        /// The units of all terms together.
+        /// The total number of units in all terms.
         units: usize,
     },
-    /// All terms together have too many devices.
+    /// The terms have too many devices in total.
     #[error(
         "{devices} devices in total, and term {position} (`{term}`) exceeds the limit; \
          there can be at most {MAX_DEVICES}"
     )]
     TooManyDevices {
-        /// The term that goes past the limit.
+        /// The term that exceeds the limit.
         term: String,
-        /// The term's number, from 1.
+        /// Position of the term, counted from 1.
         position: usize,
-        /// The devices of all terms together.
+        /// The total number of devices in all terms.
         devices: usize,
     },
-    /// The topology has no core to place a unit on.
+    /// The topology contains no cores to place units on.
     #[error("this process may not use any core; a machine needs at least one")]
     NoCores,
     /// `OMP_PLACES` has fewer places than there are units.
@@ -173,16 +174,16 @@ pub enum ConfigError {
         unit.index()
     )]
     PlaceSize {
-        /// The unit, and with it the number of its place, from 0 as in OpenMP.
+        /// The unit. Its ID is also the index of its place, counted from 0 as in OpenMP.
         unit: UnitId,
-        /// The number of cores that its place lists.
+        /// The number of cores in the unit's place.
         place_size: usize,
-        /// The number of cores that the configuration gives it.
+        /// The number of cores that the configuration specifies for the unit.
         unit_size: usize,
     },
 }
 
-/// A problem with a machine that can be planned, but differs from its description.
+/// A problem with a machine that can be planned, but not exactly as described.
 ///
 /// ```
 /// use thalweg::machine::{Machine, Topology};
@@ -196,9 +197,9 @@ pub enum ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// More cores are requested than there are: they are assigned round robin.
+    /// More cores are requested than are available, so cores are assigned round robin.
     SharedCores {
-        /// The number of requested cores, including hosting cores of device units.
+        /// The number of requested cores, including the hosting cores of device units.
         asked: usize,
         /// The number of cores that this process may use.
         available: usize,
@@ -209,7 +210,7 @@ pub enum Warning {
         core: usize,
         /// The first unit whose place lists it.
         first: UnitId,
-        /// The next one; the same unit if one place lists the core twice.
+        /// The next unit whose place lists it; the same unit if one place lists the core twice.
         second: UnitId,
     },
     /// A place lists a core that this process may not use; threads can't be pinned to it.
@@ -221,29 +222,31 @@ pub enum Warning {
     },
     /// More cores are in use than the CPU quota allows.
     OverQuota {
-        /// The number of different cores that the units use.
+        /// The number of distinct cores that the units use.
         cores: usize,
         /// The CPU quota, in whole CPUs.
         quota: usize,
     },
-    /// Another runtime, of this process or of another one, has bound its threads to these cores.
+    /// Another runtime, in this process or in another process, has bound its threads to these cores.
     CoresTaken {
-        /// The cores that both use.
+        /// The cores that both runtimes use.
         cores: Vec<usize>,
-        /// Whether the threads of this runtime are bound to its cores, too. They are only if that was requested.
+        /// Whether the threads of this runtime are bound to their cores too. They are bound only if that was
+        /// requested.
         bound: bool,
     },
-    /// Energy meters were requested, but none is available.
+    /// Energy meters were requested, but none are available.
     NoEnergyMeter {
-        /// The reason, for each sort of meter.
+        /// The reason for each sort of meter.
         problem: String,
     },
-    /// The variable `OMP_PLACES` does not fit: the units get consecutive cores.
+    /// The variable `OMP_PLACES` does not fit the configuration, so it is ignored and the units get consecutive
+    /// cores.
     PlacesIgnored {
-        /// What is wrong.
+        /// Describes what is wrong.
         problem: String,
     },
-    /// The variable `OMP_PROC_BIND` is not understood: threads are bound as if it were not set.
+    /// The variable `OMP_PROC_BIND` has an unknown value, so threads are bound as if the variable were not set.
     ProcBindIgnored {
         /// The value of the variable.
         value: String,

@@ -1,8 +1,9 @@
-//! Cores for the threads that host accelerators, and the remaining cores for the CPU units (Farrelly et al. 2024,
-//! §IV-B and §V).
+//! Selection of cores for the threads that host accelerators, and of the remaining cores for CPU units (Farrelly et
+//! al. 2024, §IV-B and §V).
 //!
-//! Each accelerator gets a core near it. No two of these cores are threads of one physical core as long as other
-//! physical cores are free. All remaining cores are free, including the second threads of those physical cores.
+//! Each accelerator gets a core near it. No two hosting cores are threads of the same physical core as long as other
+//! physical cores are free. All remaining cores are available to CPU units, including the second threads of the
+//! physical cores that host accelerators.
 
 use super::assign::{Cores, UnitRequest};
 use super::plan::units_in_order;
@@ -10,8 +11,8 @@ use super::{ConfigError, Places, Topology, UnitConfig};
 use std::collections::BTreeSet;
 
 impl Topology {
-    /// Returns the core for each accelerator's hosting thread: one near it, each on a different physical core as far
-    /// as there are enough.
+    /// Returns a core for each accelerator's hosting thread. The core is near the accelerator, and each hosting
+    /// thread is on a different physical core as long as there are enough physical cores.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -23,7 +24,7 @@ impl Topology {
         self.accelerators().iter().map(|accelerator| self.take_core(&accelerator.nearest, &mut taken)).collect()
     }
 
-    /// Returns the cores that are not among these hosting cores, for the CPU units.
+    /// Returns the cores that are not among the given hosting cores, and so are available to CPU units.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -34,14 +35,15 @@ impl Topology {
     }
 
     /// Returns places ([`Builder::places`](crate::Builder::places)) that put the hosting thread of each device unit
-    /// near its accelerator, and the CPU units on the remaining cores. They are the default for units that have an
-    /// accelerator on the bus, if there are enough cores.
+    /// near its accelerator, and the CPU units on the remaining cores. These places are the default for
+    /// configurations with units that have an accelerator on the PCI bus, if there are enough cores.
     ///
-    /// Units of a kind get accelerators in the order of their addresses, which is how the interfaces number them.
-    /// Units without an accelerator on the bus, such as emulated ones, get any core.
+    /// Units of the same kind get accelerators in the order of the accelerators' PCI addresses, which is also the
+    /// order in which the interfaces number them. Units without an accelerator on the bus, such as emulated devices,
+    /// get any core.
     ///
     /// # Errors
-    /// [`ConfigError::NoCores`], if the topology is empty.
+    /// Returns [`ConfigError::NoCores`] if the topology is empty.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -56,7 +58,7 @@ impl Topology {
         Ok(Places { places: self.cores_near(&units_in_order(config)) })
     }
 
-    /// Returns whether the bus has an accelerator for one of these units.
+    /// Returns whether the PCI bus has an accelerator for any of these units.
     pub(super) fn serves_any(&self, requests: &[UnitRequest]) -> bool {
         let is_served = |request: &UnitRequest| self.accelerators().iter().any(|one| one.kind.serves(request.kind));
         requests.iter().any(is_served)
@@ -68,7 +70,8 @@ impl Topology {
         let (mut accelerators, mut taken) = (self.accelerators().iter().collect::<Vec<_>>(), BTreeSet::new());
         let mut hosting = Vec::new();
         for request in requests.iter().filter(|request| request.kind.is_device()) {
-            // The first of the unit's devices decides; the others are consumed as well.
+            // The unit's first device determines the core. The unit's other devices are consumed as well, so that no
+            // other unit gets them.
             let mut nearest = &all;
             for device in 0..request.size {
                 let Some(at) = accelerators.iter().position(|one| one.kind.serves(request.kind)) else { break };
@@ -85,8 +88,8 @@ impl Topology {
         cores
     }
 
-    /// Takes the first of these cores whose physical core is not taken, otherwise the first such core of all; if all
-    /// are taken, the first of these cores.
+    /// Takes the first core in `nearest` whose physical core is not taken; otherwise, the first core of the whole
+    /// topology whose physical core is not taken; and if all physical cores are taken, the first core in `nearest`.
     fn take_core(&self, nearest: &[usize], taken: &mut BTreeSet<Option<usize>>) -> usize {
         let is_free = |core: &usize| !taken.contains(&self.physical_of(*core));
         let near = nearest.iter().copied().find(is_free);
@@ -109,7 +112,8 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
-    /// Writes a machine as Linux describes it: physical cores numbered by socket, one NUMA node per socket.
+    /// Writes the description of a machine in the format of Linux's sysfs, with physical cores numbered by socket and
+    /// one NUMA node per socket.
     fn machine(sys: &Path, sockets: usize, cores: usize, threads: usize, scheme: MappingScheme) {
         for physical in 0..sockets * cores {
             for logical in scheme.logical_of(physical, sockets, cores, threads).unwrap() {
@@ -184,7 +188,7 @@ mod tests {
         for scheme in [MappingScheme::RoundRobin, MappingScheme::Linear] {
             let sys = tempfile::tempdir().unwrap();
             machine(sys.path(), 2, 8, 2, scheme);
-            // One more accelerator than a socket has cores.
+            // There is one more accelerator than a socket has cores.
             (0..9).for_each(|n| accelerator(sys.path(), &format!("0000:0{n}:00.0"), "0x10de", "0x030200", "0-31"));
             let topology = Topology::from_sysfs(sys.path(), 0..32);
             assert_eq!((topology.mapping_scheme(), topology.num_physical_cores()), (scheme, 16));

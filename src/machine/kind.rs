@@ -1,22 +1,22 @@
-//! The kinds of unit, and the limits on units of a configuration.
+//! The kinds of unit, and the limits on the units in a configuration.
 
 use std::fmt;
 
-/// The largest number of units in a configuration.
+/// The maximum number of units in a configuration.
 ///
 /// ```
 /// use thalweg::machine::{MAX_UNITS, UnitConfig};
 /// assert!(format!("{}:CPU:1", MAX_UNITS + 1).parse::<UnitConfig>().is_err());
 /// ```
 pub const MAX_UNITS: usize = 1024;
-/// The largest number of devices in all units of a configuration together.
+/// The maximum total number of devices in all units of a configuration.
 ///
 /// ```
 /// use thalweg::machine::{MAX_DEVICES, UnitConfig};
 /// assert!(format!("1:EMU:{}", MAX_DEVICES + 1).parse::<UnitConfig>().is_err());
 /// ```
 pub const MAX_DEVICES: usize = 1024;
-/// The largest number of cores (CPU unit) or devices (device unit) in one unit.
+/// The maximum number of cores (CPU unit) or devices (device unit) in one unit.
 ///
 /// ```
 /// use thalweg::machine::{MAX_UNIT_SIZE, UnitConfig};
@@ -36,7 +36,7 @@ pub const MAX_UNIT_SIZE: usize = 1024;
 pub enum UnitKind {
     /// `CPU`: cores of the host.
     Cpu,
-    /// `EMU`: a device in host memory that runs CPU bodies on a separate address space.
+    /// `EMU`: an emulated device, which runs CPU bodies in a separate address space within host memory.
     Emulated,
     /// `CUDA`: an NVIDIA GPU.
     Cuda,
@@ -67,12 +67,12 @@ impl UnitKind {
         }
     }
 
-    /// Returns the kind of this keyword, in upper or lower case.
+    /// Returns the kind with this keyword, ignoring case.
     pub fn from_keyword(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.keyword().eq_ignore_ascii_case(word))
     }
 
-    /// Returns whether units of this kind have devices with separate address spaces.
+    /// Returns whether units of this kind consist of devices with separate address spaces.
     pub const fn is_device(self) -> bool {
         !matches!(self, Self::Cpu)
     }

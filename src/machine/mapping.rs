@@ -1,4 +1,4 @@
-//! Schemes by which systems number logical cores over physical ones (Farrelly et al. 2024, §IV-B).
+//! Schemes by which systems assign logical core numbers to physical cores (Farrelly et al. 2024, §IV-B).
 
 use std::collections::BTreeMap;
 
@@ -15,19 +15,19 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MappingScheme {
-    /// The first threads of all physical cores, then the second threads of all, as on most machines. Machines with
-    /// one thread per core count as this too.
+    /// The first threads of all physical cores are numbered first, then the second threads of all physical cores, as
+    /// on most machines. Machines with one thread per core also count as round robin.
     RoundRobin,
-    /// Socket by socket; round robin within a socket.
+    /// Cores are numbered socket by socket, and round robin within each socket.
     Linear,
-    /// Another order. No formula gives the physical core; use [`Topology::physical_of`].
+    /// Any other order. There is no formula for the physical core; use [`Topology::physical_of`].
     ///
     /// [`Topology::physical_of`]: super::Topology::physical_of
     Other,
 }
 
 impl MappingScheme {
-    /// Returns the physical core of a logical one, on a machine with this many sockets, physical cores per socket,
+    /// Returns the physical core of a logical core, on a machine with this many sockets, physical cores per socket,
     /// and threads per physical core. Returns `None` for [`Self::Other`], or if there is no such core.
     pub fn physical_of(self, logical: usize, sockets: usize, cores: usize, threads: usize) -> Option<usize> {
         if logical >= sockets * cores * threads {
@@ -40,7 +40,7 @@ impl MappingScheme {
         }
     }
 
-    /// Returns the logical cores that are threads of a physical one, in ascending order. Returns `None` for
+    /// Returns the logical cores that are threads of a physical core, in ascending order. Returns `None` for
     /// [`Self::Other`], or if there is no such core.
     pub fn logical_of(self, physical: usize, sockets: usize, cores: usize, threads: usize) -> Option<Vec<usize>> {
         if physical >= sockets * cores {
@@ -56,7 +56,7 @@ impl MappingScheme {
         }
     }
 
-    /// Recognises the order, given the physical core and the socket of each logical core.
+    /// Determines the scheme from the physical core and the socket of each logical core.
     pub(super) fn of(cores: &BTreeMap<usize, (usize, usize)>) -> Self {
         let count = |of: fn(&(usize, usize)) -> usize| {
             let all: std::collections::BTreeSet<usize> = cores.values().map(of).collect();
@@ -110,7 +110,7 @@ mod tests {
             }
             prop_assert_eq!(known.len(), sockets * cores * threads);
             let found = MappingScheme::of(&known);
-            // With one socket or one thread the orders are the same.
+            // With one socket, or with one thread per core, the two orders are the same.
             prop_assert_eq!(found, if sockets == 1 || threads == 1 { MappingScheme::RoundRobin } else { scheme });
         }
     }

@@ -1,13 +1,14 @@
-//! The machine a program runs on: its compute units, address spaces and cores.
+//! The machine that a program runs on: its compute units, address spaces and cores.
 //!
-//! A user describes units ([`UnitConfig`]), optionally places them ([`Places`], from `OMP_PLACES`), and
-//! [`Machine::plan`] maps them to the available cores ([`Topology`]). The result is a plain table, in which the other
-//! layers look things up. Nothing here starts a thread, binds one, opens a device or reads the environment; the only
-//! state is the table of cores that the runtimes of this process have taken.
+//! The user describes units ([`UnitConfig`]) and optionally places them ([`Places`], from `OMP_PLACES`);
+//! [`Machine::plan`] then maps the units to the available cores ([`Topology`]). The result is a plain table that the
+//! other layers use for lookups. This module never starts or binds threads, opens devices or reads the environment.
+//! Its only state is the table of cores that the runtimes in this process have taken.
 //!
-//! Invariants of a [`Machine`]: unit `i` has id `i`; CPU units come first; every unit has at least one core, the
-//! first being its hosting thread's; CPU units work in host memory and have no device; each device belongs to exactly
-//! one device unit, devices are numbered in the order of units, and device `d` has space `d + 1`.
+//! Invariants of a [`Machine`]: unit `i` has ID `i`; CPU units come first; every unit has at least one core, and the
+//! first core is that of the hosting thread; CPU units work in host memory and have no devices; each device belongs
+//! to exactly one device unit; devices are numbered in the order of their units; and device `d` has address space
+//! `d + 1`.
 
 mod assign;
 mod binding;
@@ -38,7 +39,7 @@ pub use topology::{Core, Topology};
 
 use crate::ids::{DeviceId, SpaceId, UnitId};
 
-/// An executor of tasks: some cores that work together, or a core that leads devices.
+/// An executor of tasks: either several cores that work together, or a hosting core that leads one or more devices.
 ///
 /// González-Tallada & Morancho 2023, §3.1.1.
 ///
@@ -52,34 +53,35 @@ use crate::ids::{DeviceId, SpaceId, UnitId};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComputeUnit {
-    /// Its number in the machine.
+    /// The unit's ID, which is its index in the machine.
     pub id: UnitId,
-    /// The kind of resource that executes its tasks.
+    /// The kind of resource that executes the unit's tasks.
     pub kind: UnitKind,
-    /// Its cores, by the system's numbers; the hosting thread's comes first. A core may occur twice if there are too
-    /// few.
+    /// The unit's cores, as numbered by the system. The hosting thread's core comes first. A core may occur twice if
+    /// there are too few cores.
     pub cores: Vec<usize>,
-    /// Its devices; empty for a CPU unit.
+    /// The unit's devices; empty for a CPU unit.
     pub devices: Vec<DeviceId>,
 }
 
 impl ComputeUnit {
-    /// Returns the core of the thread that leads the unit.
+    /// Returns the core of the unit's hosting thread.
     pub fn hosting_core(&self) -> usize {
         self.cores[0]
     }
 
-    /// Returns how many cores work on one task of a CPU unit, or lead a device unit (one, unless its place has more).
+    /// Returns the number of cores that work on one task of a CPU unit, or that lead a device unit (one, unless the
+    /// unit's place has more).
     pub fn inner_cores(&self) -> usize {
         self.cores.len()
     }
 
-    /// Returns whether its tasks run on cores, in host memory.
+    /// Returns whether the unit's tasks run on cores, in host memory.
     pub fn is_cpu(&self) -> bool {
         !self.is_device()
     }
 
-    /// Returns whether its tasks run on devices, in their memory.
+    /// Returns whether the unit's tasks run on devices, in device memory.
     pub fn is_device(&self) -> bool {
         self.kind.is_device()
     }
@@ -111,16 +113,16 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns all units, by id.
+    /// Returns all units, ordered by ID.
     pub fn units(&self) -> &[ComputeUnit] {
         &self.units
     }
 
-    /// Returns the unit with this id.
+    /// Returns the unit with this ID.
     ///
     /// # Panics
     ///
-    /// If this machine has no such unit.
+    /// Panics if this machine has no such unit.
     #[track_caller]
     pub fn unit(&self, id: UnitId) -> &ComputeUnit {
         match self.units.get(id.index()) {
@@ -129,12 +131,12 @@ impl Machine {
         }
     }
 
-    /// Returns the CPU units, ids `0..NCPU`.
+    /// Returns the CPU units, which have the IDs `0..NCPU`.
     pub fn cpu_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
         self.units[..self.num_cpu_units].iter()
     }
 
-    /// Returns the device units, ids `NCPU..NCU`.
+    /// Returns the device units, which have the IDs `NCPU..NCU`.
     pub fn device_units(&self) -> impl ExactSizeIterator<Item = &ComputeUnit> {
         self.units[self.num_cpu_units..].iter()
     }
@@ -154,38 +156,39 @@ impl Machine {
         self.units.len() - self.num_cpu_units
     }
 
-    /// Returns the number of devices of all units together.
+    /// Returns the total number of devices in all units.
     pub fn num_devices(&self) -> usize {
         self.device_units.len()
     }
 
-    /// Returns the number of address spaces: the host's, and one per device.
+    /// Returns the number of address spaces: one for the host, and one per device.
     pub fn num_spaces(&self) -> usize {
         self.num_devices() + 1
     }
 
     /// Returns all address spaces: the host's, then one per device.
     pub fn spaces(&self) -> impl Iterator<Item = SpaceId> + use<> {
-        // Planning bounds the devices by `MAX_DEVICES`, so their number fits.
+        // Planning limits the number of devices to `MAX_DEVICES`, so it fits into `u16`.
         (0..=self.device_units.len() as u16).map(SpaceId)
     }
 
-    /// Returns the space that a unit's tasks work in: host memory, or that of the unit's first device.
+    /// Returns the address space that a unit's tasks work in: host memory, or the memory of the unit's first device.
     ///
     /// # Panics
     ///
-    /// If this machine has no such unit.
+    /// Panics if this machine has no such unit.
     #[track_caller]
     pub fn space_of(&self, id: UnitId) -> SpaceId {
         let first = self.unit(id).devices.first();
         first.map_or(SpaceId::HOST, |device| device.space())
     }
 
-    /// Returns all spaces that a unit's tasks can work in: host memory, or that of each of its devices.
+    /// Returns all address spaces that a unit's tasks can work in: host memory, or the memory of each of the unit's
+    /// devices.
     ///
     /// # Panics
     ///
-    /// If this machine has no such unit.
+    /// Panics if this machine has no such unit.
     #[track_caller]
     pub fn spaces_of(&self, id: UnitId) -> impl Iterator<Item = SpaceId> + '_ {
         let unit = self.unit(id);
@@ -197,7 +200,7 @@ impl Machine {
     ///
     /// # Panics
     ///
-    /// If this machine has no such device.
+    /// Panics if this machine has no such device.
     #[track_caller]
     pub fn unit_of_device(&self, id: DeviceId) -> UnitId {
         match self.device_units.get(id.index()) {

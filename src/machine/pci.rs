@@ -1,14 +1,14 @@
-//! Accelerators on the PCI bus, and the cores that are nearest to them.
+//! Accelerators on the PCI bus, and the cores nearest to them.
 //!
-//! They are found by the devices' own identification, so no driver is needed; `device/` determines whether a device
-//! works.
+//! Accelerators are recognized by their PCI identification, so no driver is needed. `device/` determines whether a
+//! device actually works.
 
 use super::UnitKind;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The kind of an accelerator, as far as vendor and class tell.
+/// The kind of an accelerator, as far as its PCI vendor and class reveal it.
 ///
 /// ```
 /// use thalweg::machine::{AcceleratorKind, UnitKind};
@@ -51,13 +51,14 @@ impl AcceleratorKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PciAccelerator {
-    /// Its address on the bus, such as `0000:3b:00.0`.
+    /// The accelerator's address on the bus, such as `0000:3b:00.0`.
     pub address: String,
-    /// Its kind.
+    /// The kind of accelerator.
     pub kind: AcceleratorKind,
-    /// Its NUMA node.
+    /// The accelerator's NUMA node; `None` if it has none or the system does not report it.
     pub numa_node: Option<usize>,
-    /// The nearest of the cores that this process may use; all of these if the system does not say.
+    /// Of the cores that this process may use, those nearest to the accelerator. If the system does not report the
+    /// nearest cores, all cores that this process may use.
     pub nearest: Vec<usize>,
 }
 
@@ -73,12 +74,12 @@ impl PciAccelerator {
     fn read(device: &Path, allowed: &BTreeSet<usize>) -> Option<Self> {
         let read = |file: &str| Some(fs::read_to_string(device.join(file)).ok()?.trim().to_owned());
         let hexadecimal = |file: &str| u32::from_str_radix(read(file)?.strip_prefix("0x")?, 16).ok();
-        // The last byte of the class is the programming interface.
+        // The last byte of the class is the programming interface, which does not matter here.
         let kind = match (hexadecimal("vendor")?, hexadecimal("class")? >> 8) {
             (0x10de, 0x0300 | 0x0302) => AcceleratorKind::CudaGpu,
             (0x1002, 0x0300 | 0x0302 | 0x0380 | 0x1200) => AcceleratorKind::AmdGpu,
             (0x10ee | 0x1172, 0x1200) => AcceleratorKind::Fpga,
-            // Processing accelerators, and co-processors such as Intel's Xeon Phi.
+            // Processing accelerators, and coprocessors such as Intel's Xeon Phi.
             (_, 0x1200 | 0x0b40) => AcceleratorKind::Other,
             _ => return None,
         };
@@ -87,7 +88,7 @@ impl PciAccelerator {
         if nearest.is_empty() {
             nearest = allowed.iter().copied().collect();
         }
-        let numa_node = read("numa_node").and_then(|node| node.parse().ok()); // -1 if there is none
+        let numa_node = read("numa_node").and_then(|node| node.parse().ok()); // -1 if there is no node
         Some(Self { address: device.file_name()?.to_str()?.to_owned(), kind, numa_node, nearest })
     }
 }

@@ -1,21 +1,23 @@
 //! `OMP_PLACES` lists: the cores of each compute unit, in OpenMP's notation.
 //!
-//! `places_parse` parses them, following the OpenMP API specification 5.2, section 21.1.6. A list is taken literally
-//! and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides how its cores are used.
+//! `places_parse` parses the lists, following the OpenMP API specification 5.2, section 21.1.6. A list is taken
+//! literally and never compared with the machine: [`Machine::plan`](super::Machine::plan) decides how the listed
+//! cores are used.
 //!
-//! Invariants of [`Places`]: at least one place; no place is empty; at most [`MAX_PLACES`] places and cores per
-//! place; every core is below [`MAX_CORES`]. Order and repetition are kept. Its text parses back to itself.
+//! Invariants of [`Places`]: there is at least one place; no place is empty; there are at most [`MAX_PLACES`] places,
+//! and at most that many cores per place; every core number is less than [`MAX_CORES`]. Order and repetitions are
+//! preserved. The text of a list parses back to an equal list.
 
 use std::fmt;
 
-/// The bound on core numbers: the capacity of the system's fixed-size affinity mask.
+/// The upper bound on core numbers, which is the capacity of the system's fixed-size affinity mask.
 ///
 /// ```
 /// use thalweg::machine::{MAX_CORES, Places};
 /// assert!(format!("{{{MAX_CORES}}}").parse::<Places>().is_err());
 /// ```
 pub const MAX_CORES: usize = 1024;
-/// The largest number of places in a list, and of entries in a place.
+/// The maximum number of places in a list, and of entries in a place.
 ///
 /// ```
 /// use thalweg::machine::{MAX_PLACES, Places};
@@ -33,20 +35,20 @@ pub const MAX_PLACES: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacesError {
-    /// There is no text.
+    /// The text is empty.
     #[error("OMP_PLACES is empty; list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`")]
     Empty,
-    /// Something else was expected here.
+    /// The text contains something other than what was expected.
     #[error("OMP_PLACES, column {column}: found {found}, expected {expected}")]
     Unexpected {
         /// The column of the error.
         column: usize,
         /// The text found there.
         found: String,
-        /// The text that would be right.
+        /// Describes the text that would be correct.
         expected: &'static str,
     },
-    /// An abstract name instead of a list.
+    /// There is an abstract name where a list is required.
     #[error(
         "OMP_PLACES, column {column}: the abstract name `{name}` is not supported; \
          list places of cores, as in `{{0,1}},{{2,3}}` or `{{0:2}}:2:2`"
@@ -57,7 +59,7 @@ pub enum PlacesError {
         /// The name.
         name: String,
     },
-    /// A number that can't be a core, a count or a stride.
+    /// A number is too large for a core, a count or a stride.
     #[error(
         "OMP_PLACES, column {column}: the number {text} is too large; cores are numbered 0 to {}",
         MAX_CORES - 1
@@ -68,13 +70,13 @@ pub enum PlacesError {
         /// The number as written.
         text: String,
     },
-    /// A count of zero.
+    /// A count is zero.
     #[error("OMP_PLACES, column {column}: the count is zero; write 1 or more")]
     ZeroCount {
         /// The column of the error.
         column: usize,
     },
-    /// More than [`MAX_PLACES`] places, or entries in a place.
+    /// There are more than [`MAX_PLACES`] places, or entries in a place.
     #[error(
         "OMP_PLACES, column {column}: too many; there can be at most {MAX_PLACES} places, \
          and as many cores in each"
@@ -83,7 +85,7 @@ pub enum PlacesError {
         /// The column of the error.
         column: usize,
     },
-    /// A core that no machine has, written or reached by a stride.
+    /// A core number that was written, or that results from a stride, is out of range.
     #[error(
         "OMP_PLACES, column {column}: this gives core {core}; cores are numbered 0 to {}",
         MAX_CORES - 1
@@ -91,10 +93,10 @@ pub enum PlacesError {
     NoSuchCore {
         /// The column of the error.
         column: usize,
-        /// The number.
+        /// The core number.
         core: i64,
     },
-    /// `!` before something that was not listed.
+    /// `!` precedes a core or place that was not listed before.
     #[error(
         "OMP_PLACES, column {column}: `!` removes {what}, which is not listed before it; list it first, or drop the \
          `!`"
@@ -105,7 +107,7 @@ pub enum PlacesError {
         /// The core or place.
         what: String,
     },
-    /// `!` excluded everything.
+    /// `!` has removed everything.
     #[error("OMP_PLACES, column {column}: `!` has removed everything; keep at least one")]
     NothingLeft {
         /// The column of the error.
@@ -134,8 +136,8 @@ impl Places {
         &self.places
     }
 
-    /// Returns whether any core is listed more than once, in one place or in several. OpenMP allows that; the threads
-    /// placed there share the core.
+    /// Returns whether any core is listed more than once, in the same place or in different places. OpenMP allows
+    /// repetition; the threads that are placed on such a core share it.
     pub fn overlaps(&self) -> bool {
         let mut cores = self.places.concat();
         cores.sort_unstable();
@@ -187,14 +189,14 @@ mod tests {
         assert_eq!(p.to_string(), "{3,1,1},{2},{1}");
     }
 
-    /// "Evaluation of work distribution schedulers", Table 2, taken literally.
+    /// The places in "Evaluation of work distribution schedulers", Table 2, are taken literally.
     #[test]
     fn places_of_table_2_parse() {
         for (text, places) in [
             // For 1x2+4.
             ("{0:2}:1:1, {2}:4:1", "{0,1},{2},{3},{4},{5}"),
-            // The table labels this 1x4+1; literally it is a place of three cores, without core 3. 1x4+1 would be
-            // {0:4}:1:1,{4}:1:1.
+            // The table labels this line 1x4+1, but taken literally it is a place of three cores, without core 3.
+            // 1x4+1 would be {0:4}:1:1,{4}:1:1.
             ("{0:3}:1:1, {4}:1:1", "{0,1,2},{4}"),
             // For 4x2+1.
             ("{0:2}:4:2, {8}:1:1", "{0,1},{2,3},{4,5},{6,7},{8}"),
@@ -216,7 +218,8 @@ mod tests {
             expanded("{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}, {9}, {10}, {11}"),
             "{0,1},{2,3},{4,5},{6,7},{8},{9},{10},{11}"
         );
-        // The paper means cores 1..=11 and 13..=47 (13:35); literally it is 47 cores from 13 on.
+        // The paper means cores 1..=11 and 13..=47 (13:35), but taken literally the text means 47 cores from core 13
+        // on.
         let places: Places = "{0},{12},{1:11,13:47}".parse().unwrap();
         let third: Vec<usize> = (1..=11).chain(13..=59).collect();
         assert_eq!(places.as_slice(), [vec![0], vec![12], third]);

@@ -1,15 +1,15 @@
-//! Parser of `OMP_PLACES` lists, by the grammar of the OpenMP API specification 5.2, section 21.1.6:
+//! Parser for `OMP_PLACES` lists, which follows the grammar in the OpenMP API specification 5.2, section 21.1.6:
 //!
-//! - `{0,1},{2,3}`: two places; `5` alone is `{5}`.
-//! - `{start:count:stride}`: an interval of cores; `{..}:count:stride`: shifted copies of a place. A stride may be
-//!   negative, and is 1 by default.
-//! - `!`, the exclusion operator: removes the core or place after it from those before it. A place is a set here:
-//!   `!{1,0}` removes `{0,1}`.
+//! - `{0,1},{2,3}`: two places. A single number `5` means `{5}`.
+//! - `{start:count:stride}`: an interval of cores. `{..}:count:stride`: shifted copies of a place. A stride may be
+//!   negative, and defaults to 1.
+//! - `!`, the exclusion operator: removes the core or place that follows it from those listed before it. For this
+//!   purpose, a place is a set: `!{1,0}` removes `{0,1}`.
 //!
-//! Abstract names (`cores`, `sockets`, ..) name no cores and are refused here; `binding` parses those that make up
-//! the whole value.
+//! Abstract names (`cores`, `sockets`, ..) do not list cores and are refused here. `binding` handles an abstract name
+//! that is the whole value of the variable.
 //!
-//! Invariant: every error names the column, in characters from 1, and what would be right there.
+//! Invariant: every error names the column, counted in characters from 1, and says what would be correct there.
 
 use std::str::FromStr;
 
@@ -37,16 +37,16 @@ struct Repeat {
 }
 
 impl Repeat {
-    /// Returns the offset of each repetition to the core number.
+    /// Returns the offset that each repetition adds to the core number.
     fn offsets(&self) -> impl Iterator<Item = i64> {
         let stride = self.stride;
         (0..self.count as i64).map(move |i| i * stride)
     }
 }
 
-/// Recursive descent over the text; each method parses one symbol of the grammar.
+/// A recursive descent parser, with one method for each symbol of the grammar.
 impl Cursor {
-    /// Parses a list of places, to the end of the text.
+    /// Parses a list of places up to the end of the text.
     fn places(&mut self) -> Result<Vec<Vec<usize>>, PlacesError> {
         let mut places: Vec<Vec<usize>> = Vec::new();
         loop {
@@ -87,7 +87,7 @@ impl Cursor {
         }
     }
 
-    /// Parses the inside of `{..}`, with the closing brace.
+    /// Parses the contents of `{..}` and the closing brace.
     fn cores(&mut self) -> Result<Vec<usize>, PlacesError> {
         let mut cores: Vec<usize> = Vec::new();
         loop {
@@ -143,7 +143,7 @@ impl Cursor {
     }
 }
 
-/// Checks that a number can be a core.
+/// Checks that a number is a valid core number.
 fn core(number: i64, column: usize) -> Result<usize, PlacesError> {
     match usize::try_from(number) {
         Ok(core) if core < MAX_CORES => Ok(core),
@@ -151,12 +151,12 @@ fn core(number: i64, column: usize) -> Result<usize, PlacesError> {
     }
 }
 
-/// Returns whether both places contain the same cores, as sets.
+/// Returns whether both places contain the same set of cores.
 fn same_cores(a: &[usize], b: &[usize]) -> bool {
     a.iter().all(|core| b.contains(core)) && b.iter().all(|core| a.contains(core))
 }
 
-/// Removes every item for which `excluded` is true from the list; there must be at least one.
+/// Removes all items for which `excluded` is true from the list. Returns an error if there is no such item.
 fn remove<T>(
     items: &mut Vec<T>,
     excluded: impl Fn(&T) -> bool,

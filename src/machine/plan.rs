@@ -1,11 +1,13 @@
-//! Planning of a machine from a configuration: numbers the units and devices, and lets `assign` give them cores.
+//! Planning a machine from a configuration: assigns IDs to units and devices, and uses `assign` to choose their
+//! cores.
 //!
-//! CPU units are numbered first, whatever the order in the text, after González-Tallada & Morancho 2023, §3.1.1.
+//! CPU units get the first IDs, regardless of their position in the text, as in González-Tallada & Morancho 2023,
+//! §3.1.1.
 //!
-//! Nothing here searches for devices: whether they exist is determined when a runtime is built.
+//! This module does not search for devices. Whether they exist is determined when a runtime is built.
 //!
-//! Invariant: a plan that is merely wasteful (units that share cores) gives a [`Warning`]; only one that contradicts
-//! itself or can't exist is an error.
+//! Invariant: a plan that is merely wasteful, such as one with units that share cores, causes a [`Warning`]. Only a
+//! plan that contradicts itself or cannot exist is an error.
 
 use super::assign::{Cores, UnitRequest, consecutive_cores, ids, num_cores, over_quota, placed_cores};
 use super::{ComputeUnit, ConfigError, Machine, Places, Topology, UnitConfig, UnitTerm, Warning};
@@ -14,13 +16,13 @@ use crate::ids::DeviceId;
 impl Machine {
     /// Plans the machine that a configuration describes, on the cores of `topology`.
     ///
-    /// A term `N:CPU:M` gives N units of M cores; `D:EMU:G` gives D units of one hosting core and G emulated devices.
-    /// With `places`, unit `i` gets the `i`-th place, core for core; spare places are not used. Without, device units
-    /// whose accelerators are on the bus get cores near them, and CPU units get the remaining cores
-    /// ([`Topology::places_near`]); if there are no such units or too few cores, units get consecutive cores, round
-    /// robin.
+    /// A term `N:CPU:M` creates N units of M cores; a term `D:EMU:G` creates D units with one hosting core and G
+    /// emulated devices each. If `places` is given, unit `i` gets exactly the cores of the `i`-th place; spare places
+    /// are not used. Otherwise, device units whose accelerators are on the PCI bus get cores near the accelerators,
+    /// and CPU units get the remaining cores ([`Topology::places_near`]). If there are no such device units, or too
+    /// few cores, units get consecutive cores, round robin.
     ///
-    /// Warnings come in a fixed order, at most one for each core and unit.
+    /// Warnings are returned in a fixed order, with at most one warning for each core and unit.
     ///
     /// # Errors
     ///
@@ -58,7 +60,7 @@ impl Machine {
     }
 }
 
-/// Returns one request per unit, by unit id.
+/// Returns one request per unit, ordered by unit ID.
 pub(super) fn units_in_order(config: &UnitConfig) -> Vec<UnitRequest> {
     let units = |&UnitTerm { count, kind, size }: &UnitTerm| vec![UnitRequest { kind, size }; count];
     let mut requests: Vec<UnitRequest> = config.terms().iter().flat_map(units).collect();

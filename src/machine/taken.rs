@@ -1,10 +1,10 @@
-//! Cores that runtimes bind their threads to: one table for this process, and a claim on each core for other
-//! processes.
+//! The cores that runtimes have bound their threads to. A table records the cores within this process, and a claim on
+//! each core informs other processes.
 //!
-//! Nothing here binds a thread. Threads that belong to no runtime are not detected.
+//! This module binds no threads itself. Threads that do not belong to a runtime are not detected.
 //!
-//! Invariant: a core in the table is held by at least one runtime of this process; the table has its claim, unless
-//! another process had it when the core was taken.
+//! Invariant: each core in the table is held by at least one runtime in this process. The table also holds the claim
+//! on the core, unless another process held the claim when the core was taken.
 
 use super::claim::Claim;
 use super::{ConfigError, Machine, Places, Topology, UnitConfig, Warning};
@@ -12,12 +12,12 @@ use crate::sync::share;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The table of this process.
+/// The table for this process.
 static TAKEN: Taken = Taken { name: "thalweg-core", cores: Mutex::new(BTreeMap::new()) };
 
-/// The cores held by the runtimes of a process.
+/// The cores that are held by the runtimes in one process.
 pub(crate) struct Taken {
-    /// The prefix of the claims that other processes see.
+    /// The name prefix of the claims, which are visible to other processes.
     name: &'static str,
     cores: Mutex<BTreeMap<usize, Holders>>,
 }
@@ -25,11 +25,11 @@ pub(crate) struct Taken {
 /// The holders of one core.
 struct Holders {
     runtimes: usize,
-    /// `None` if another process has the claim.
+    /// The claim on the core; `None` if another process holds it.
     _claim: Option<Claim>,
 }
 
-/// A runtime's hold on its cores, until dropped.
+/// A runtime's hold on its cores, which lasts until it is dropped.
 pub(crate) struct CoresTaken {
     taken: &'static Taken,
     cores: BTreeSet<usize>,
@@ -42,11 +42,12 @@ impl std::fmt::Debug for CoresTaken {
 }
 
 impl CoresTaken {
-    /// Plans a machine ([`Machine::plan`]) and takes its cores if its threads are to be bound: always if `asked`,
-    /// otherwise only if the units fill all cores that the process may use, and no other runtime has one of them.
+    /// Plans a machine ([`Machine::plan`]), and takes its cores if the runtime's threads are to be bound. Threads are
+    /// always bound if `asked`; otherwise, they are bound only if the units fill all cores that the process may use
+    /// and no other runtime has any of these cores.
     ///
-    /// Without places, a core that another runtime has is replaced by a free one. Cores that remain shared give a
-    /// [`Warning::CoresTaken`].
+    /// If no places are given, cores that another runtime has taken are replaced by free cores. Cores that remain
+    /// shared cause a [`Warning::CoresTaken`].
     pub(crate) fn plan(
         config: &UnitConfig,
         places: Option<&Places>,
@@ -124,7 +125,7 @@ impl Machine {
         self.units.iter().flat_map(|unit| unit.cores.iter().copied()).collect()
     }
 
-    /// Returns whether the units use every core that the process may use, each once.
+    /// Returns whether the units use every core that the process may use exactly once.
     fn fills(&self, topology: &Topology) -> bool {
         let uses: usize = self.units.iter().map(|unit| unit.cores.len()).sum();
         uses == topology.cores().len() && topology.core_ids().eq(self.cores())
@@ -142,9 +143,9 @@ mod tests {
 
     type Planned = (Vec<usize>, Vec<Warning>, Option<CoresTaken>);
 
-    /// Creates the table of a separate process; processes with the same name see each other's claims.
+    /// Creates the table of a simulated separate process. Processes with the same name see each other's claims.
     fn process(name: &str) -> &'static Taken {
-        // The process id separates checkouts that are tested at the same time.
+        // The process ID keeps test processes that run at the same time from seeing each other's claims.
         let name = format!("thalweg-test-{}-{name}", std::process::id());
         Box::leak(Box::new(Taken { name: name.leak(), cores: Mutex::default() }))
     }
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn next_runtime_gets_free_cores_first() {
-        // The same process, and another one that sees only the claims of the first.
+        // The other runtime is first in the same process, and then in another process, which sees only the claims of
+        // the first process.
         for others in [
             |first: &'static Taken| first,
             |first: &'static Taken| {

@@ -1,13 +1,16 @@
-//! The topology of the machine: the cores this process may use, how they share caches and memory, and its CPU quota.
+//! The topology of the machine: the cores that this process may use, how these cores share caches and memory, and the
+//! process's CPU quota.
 //!
-//! Everything but the cores is best effort: if the system does not tell, the answer is `None`, and nothing here
-//! fails. The module reads and never pins. Since a pinned thread sees only one core, a topology must be detected
-//! before any thread is pinned.
+//! Everything except the list of cores is best effort: if the system does not provide a piece of information, it is
+//! `None`; detection never fails. This module only reads, and never pins threads. A pinned thread sees only the cores
+//! it is pinned to, so the topology must be detected before the detecting thread is pinned.
 //!
-//! Physical cores are numbered from 0 by socket and then by the system's number within it, including those that this
-//! process may not use. So the numbers are the machine's, even in a container (Farrelly et al. 2024, §IV-B).
+//! Physical cores are numbered from 0, ordered by socket and then by the system's number within the socket. Cores
+//! that this process may not use are included, so the numbers refer to the whole machine, even in a container
+//! (Farrelly et al. 2024, §IV-B).
 //!
-//! Invariants: cores are in ascending order, each once; so are accelerators, by their addresses.
+//! Invariants: cores are in ascending order without duplicates; accelerators are in ascending order of their
+//! addresses without duplicates.
 
 use super::{MappingScheme, PciAccelerator};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +18,7 @@ use std::fs;
 use std::path::Path;
 use std::thread::available_parallelism;
 
-/// A logical core, as the system numbers it.
+/// A logical core.
 ///
 /// ```
 /// use thalweg::machine::Topology;
@@ -25,15 +28,17 @@ use std::thread::available_parallelism;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Core {
-    /// The system's number of the core.
+    /// The core's number in the system.
     pub id: usize,
-    /// The physical core that it is a thread of, numbered as [`Topology`] documents.
+    /// The physical core that this logical core is a thread of, numbered as documented for [`Topology`]; `None` if
+    /// unknown.
     pub physical: Option<usize>,
-    /// The socket of its processor.
+    /// The socket of the core's processor; `None` if unknown.
     pub socket: Option<usize>,
-    /// Its NUMA node.
+    /// The core's NUMA node; `None` if unknown.
     pub numa_node: Option<usize>,
-    /// The group of cores that share its L3 cache, named by the lowest of them.
+    /// The group of cores that share the core's L3 cache, identified by the lowest core number in the group; `None`
+    /// if unknown.
     pub l3_group: Option<usize>,
 }
 
@@ -44,8 +49,8 @@ impl Core {
     }
 }
 
-/// The cores that this process may use, and their known properties. Physical cores are numbered from 0 by socket and
-/// then by the system's number within it, including those that this process may not use.
+/// The cores that this process may use, with their known properties. Physical cores are numbered from 0, ordered by
+/// socket and then by the system's number within the socket, including the cores that this process may not use.
 ///
 /// ```
 /// use thalweg::machine::Topology;
@@ -65,10 +70,10 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// Detects the topology that the calling thread sees. Call it before pinning that thread.
+    /// Detects the topology as seen by the calling thread. Call this function before pinning that thread.
     ///
-    /// Cores come from the thread's affinity mask; NUMA nodes and L3 groups from Linux's sysfs. The quota is
-    /// that of the control groups (v2 `cpu.max`, v1 `cpu.cfs_quota_us`), read through
+    /// The cores come from the thread's affinity mask, and NUMA nodes and L3 groups from Linux's sysfs. The CPU quota
+    /// comes from the control groups (v2 `cpu.max`, v1 `cpu.cfs_quota_us`), read through
     /// [`std::thread::available_parallelism`].
     pub fn detect() -> Self {
         let parallelism = available_parallelism().map_or(1, usize::from);
@@ -101,14 +106,13 @@ impl Topology {
         Self::of((0..n).map(Core::bare))
     }
 
-    /// Creates a topology of these cores with unknown properties. Order and repetition don't matter.
+    /// Creates a topology of the given cores with unknown properties. Order and duplicates do not matter.
     pub fn from_cores(cores: Vec<usize>) -> Self {
         let cores: BTreeSet<usize> = cores.into_iter().collect();
         Self::of(cores.into_iter().map(Core::bare))
     }
 
-    /// Limits the process to the time of `cpus` CPUs. A quota of at least as many CPUs as there are cores is no
-    /// limit.
+    /// Limits the process to the CPU time of `cpus` CPUs. A quota of at least the number of cores is not a limit.
     #[must_use]
     pub fn with_cpu_quota(mut self, cpus: usize) -> Self {
         self.cpu_quota = (cpus < self.cores.len()).then_some(cpus);
@@ -124,7 +128,7 @@ impl Topology {
         &self.cores
     }
 
-    /// Returns the numbers of these cores, in ascending order.
+    /// Returns the numbers of the cores that this process may use, in ascending order.
     pub fn core_ids(&self) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.cores.iter().map(|core| core.id)
     }
@@ -134,29 +138,30 @@ impl Topology {
         self.cores.binary_search_by_key(&core, |c| c.id).is_ok()
     }
 
-    /// Returns the number of physical cores that these are threads of. A core with unknown properties counts as a
-    /// separate one.
+    /// Returns the number of physical cores to which the logical cores belong. A core with unknown properties counts
+    /// as a separate physical core.
     pub fn num_physical_cores(&self) -> usize {
         self.cores.iter().map(|core| self.physical_of(core.id)).collect::<BTreeSet<_>>().len()
     }
 
-    /// Returns whether several of these cores are threads of one physical core.
+    /// Returns whether any two logical cores are threads of the same physical core.
     pub fn is_smt(&self) -> bool {
         self.num_physical_cores() < self.cores.len()
     }
 
-    /// Returns the order in which the system numbers logical cores over physical ones.
+    /// Returns the scheme by which the system assigns logical core numbers to physical cores.
     pub fn mapping_scheme(&self) -> MappingScheme {
         self.scheme
     }
 
-    /// Returns the physical core that a logical one is a thread of; `None` if this process may not use it.
+    /// Returns the physical core that a logical core is a thread of; `None` if this process may not use the logical
+    /// core.
     pub fn physical_of(&self, core: usize) -> Option<usize> {
         let at = self.cores.binary_search_by_key(&core, |c| c.id).ok()?;
         Some(self.cores[at].physical.unwrap_or(core))
     }
 
-    /// Returns the logical cores that are threads of a physical one and that this process may use.
+    /// Returns the logical cores that are threads of a physical core and that this process may use.
     ///
     /// ```
     /// use thalweg::machine::Topology;
@@ -169,7 +174,7 @@ impl Topology {
         self.core_ids().filter(|core| self.physical_of(*core) == Some(physical)).collect()
     }
 
-    /// Returns the NUMA nodes with their cores, as far as the system tells.
+    /// Returns the NUMA nodes with their cores, as far as they are known.
     pub fn numa_nodes(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut nodes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for core in &self.cores {
@@ -189,13 +194,14 @@ impl Topology {
         self.cpu_quota
     }
 
-    /// Returns how many threads can make progress at once: the number of cores, or the quota if that is less.
+    /// Returns the number of threads that can make progress at the same time: the number of cores, or the CPU quota
+    /// if that is less.
     pub fn parallelism(&self) -> usize {
         self.cpu_quota.unwrap_or(self.cores.len())
     }
 }
 
-/// Returns the physical core and the socket of every logical core of the machine, by its number.
+/// Returns the physical core and the socket of every logical core in the machine, by logical core number.
 fn physical_cores(cpus: &Path) -> BTreeMap<usize, (usize, usize)> {
     let read = |id: usize, file: &str| -> Option<usize> {
         fs::read_to_string(cpus.join(format!("cpu{id}/topology/{file}"))).ok()?.trim().parse().ok()
@@ -215,7 +221,7 @@ fn read_core(sysfs: &Path, id: usize) -> Core {
     Core { numa_node: numa_node(&core), l3_group: l3_group(&core), ..Core::bare(id) }
 }
 
-/// Returns the `N` of the entry `nodeN` in a core's directory, its NUMA node.
+/// Returns a core's NUMA node, which is the `N` of the entry `nodeN` in the core's directory.
 fn numa_node(core: &Path) -> Option<usize> {
     fs::read_dir(core)
         .ok()?
@@ -223,8 +229,8 @@ fn numa_node(core: &Path) -> Option<usize> {
         .min()
 }
 
-/// Returns the lowest core that shares the level 3 cache of a core: the cache's directory `cache/indexN` lists all,
-/// as "0-3,8".
+/// Returns the lowest core that shares a core's level 3 cache. The cache's directory `cache/indexN` lists all of
+/// these cores in the form "0-3,8".
 fn l3_group(core: &Path) -> Option<usize> {
     let read = |dir: &Path, file| fs::read_to_string(dir.join(file)).ok();
     let mut caches = fs::read_dir(core.join("cache")).ok()?.flatten().map(|entry| entry.path());
@@ -258,7 +264,7 @@ mod tests {
             core_affinity::set_for_current(core_affinity::CoreId { id: last })
                 .then(|| Topology::detect().core_ids().collect::<Vec<_>>())
         });
-        // If the system refuses to pin, there is nothing to check.
+        // If the system does not allow the thread to be pinned, there is nothing to check.
         if let Some(cores) = pinned.join().unwrap() {
             assert_eq!(cores, [last]);
         }

@@ -1,4 +1,4 @@
-//! Parsing of the attributes: `target`'s options, and how a loop is shared out.
+//! Parsing of attributes: the options of `target`, and the clauses that describe how a loop is shared out.
 
 use proc_macro2::Span;
 use syn::parse::{Parse, ParseStream};
@@ -9,60 +9,60 @@ use syn::{Attribute, Error, Ident, LitInt, Result, Token, bracketed, parenthesiz
 pub(crate) struct Options {
     pub(crate) teams: Teams,
     pub(crate) off: Off,
-    /// Parameters whose elements several iterations may touch.
+    /// Parameters with elements that several iterations may touch.
     pub(crate) shared: Vec<Ident>,
     pub(crate) split: Option<Split>,
-    /// Whether its two loops are fused.
+    /// Whether the function's two loops are fused.
     pub(crate) fuse: bool,
 }
 
-/// The option `split`: tasks for parts of the outermost loop.
+/// The option `split`, which creates separate tasks for parts of the outermost loop.
 pub(crate) struct Split {
     pub(crate) span: Span,
-    /// The number of tasks; two per unit if not given.
+    /// The number of tasks; `None` means two per unit.
     pub(crate) pieces: Option<syn::Expr>,
 }
 
 /// The clause `teams`.
 pub(crate) struct Teams {
-    /// Maximum number of teams.
+    /// The maximum number of teams, if limited.
     pub(crate) num: Option<LitInt>,
-    /// Maximum number of threads of a team.
+    /// The maximum number of threads in a team.
     pub(crate) thread_limit: u32,
     pub(crate) private: Vec<Sized>,
     pub(crate) firstprivate: Vec<Sized>,
 }
 
-/// An array, with the number of its elements that a team has.
+/// An array, with the number of elements that a team holds.
 #[derive(Clone)]
 pub(crate) struct Sized {
     pub(crate) name: Ident,
     pub(crate) len: syn::Expr,
 }
 
-/// Optimizations that are disabled.
+/// The optimizations that are disabled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Off {
-    /// Arrays named by clauses are not copied to team memory.
+    /// If true, arrays named by clauses are not copied to team memory.
     pub(crate) team_memory: bool,
-    /// Loops stay loops even if a thread gets only one iteration.
+    /// If true, loops stay loops even when each thread gets only one iteration.
     pub(crate) once: bool,
-    /// The first nested loop gets a team's first dimension, instead of the innermost one.
+    /// If true, the first nested loop gets the first dimension of a team, instead of the innermost loop.
     pub(crate) innermost_first: bool,
 }
 
-/// The largest team that the interfaces support.
+/// The maximum number of threads in a team that the interfaces support.
 const MOST_THREADS: u32 = 1024;
 
-/// Default number of threads of a team.
+/// The default maximum number of threads in a team.
 pub(crate) const DEFAULT_THREADS: u32 = 256;
 
-/// The sharing out of a loop.
+/// How a loop is shared out.
 #[derive(Default)]
 pub(crate) struct Share {
-    /// Over teams.
+    /// How the loop is shared out over teams, if it is.
     pub(crate) distribute: Option<Distribute>,
-    /// Over the threads of a team.
+    /// How the loop is shared out over the threads of a team, if it is.
     pub(crate) parallel: Option<Parallel>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Distribute {
 }
 
 impl Distribute {
-    /// Returns the arrays whose chunks teams hold in their memory.
+    /// Returns the arrays of which teams hold chunks in their memory.
     pub(crate) fn chunked(&self) -> impl Iterator<Item = &Sized> {
         self.private.iter().chain(&self.firstprivate).chain(&self.lastprivate)
     }
@@ -102,7 +102,7 @@ impl Share {
         self.distribute.is_some() || self.parallel.is_some()
     }
 
-    /// Returns whether it is shared out over teams and threads at once.
+    /// Returns whether the loop is shared out over teams and threads at once.
     pub(crate) fn is_combined(&self) -> bool {
         self.distribute.is_some() && self.parallel.is_some()
     }
@@ -146,7 +146,7 @@ impl Share {
     }
 }
 
-/// Calls `clause` for each clause of a list, with its name and the input after it.
+/// Calls `clause` for each clause in a list, with the clause's name and the input after the name.
 fn clauses(input: ParseStream<'_>, mut clause: impl FnMut(&Ident, ParseStream<'_>) -> Result<()>) -> Result<()> {
     while !input.is_empty() {
         let name: Ident = input.parse()?;

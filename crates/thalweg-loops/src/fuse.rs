@@ -1,9 +1,9 @@
 //! The option `fuse`: merges two consecutive loops into one whose iterations do the work of both.
 //!
-//! The merge happens on the source, before it is parsed for the kernel; so cores and kernels get the same loop. It is
-//! allowed if iteration i of the second loop touches only element i of everything that the first loop writes, and
-//! writes nothing else that the first one touches; then no iteration can tell the difference. Code refused here would
-//! have a race or a different result.
+//! The merge is done on the source, before the source is parsed for the kernel, so cores and kernels get the same
+//! loop. It is allowed if iteration i of the second loop touches only element i of everything that the first loop
+//! writes, and writes nothing else that the first loop touches, because then no iteration can tell the difference.
+//! Code that is refused here would have a race or a different result if it were merged.
 
 use crate::ir::{Array, Element, Expr, ExprKind, Function, Loop, ParamId, Place, VarId};
 use crate::parse::refuse;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{ItemFn, Result, Stmt, parse_quote};
 
-/// Returns the function with its two loops replaced by one, and the parameters whose elements the second loop finds
-/// where the first has just left them.
+/// Returns the function with its two loops replaced by one loop, and the parameters whose elements the second loop
+/// uses right after the first loop has accessed them, so that they are not read a second time.
 pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<ParamId>)> {
     let [first, second] = function.kernels.as_slice() else {
         let span = function.kernels.last().map_or_else(|| function.name.span(), |one| one.span);
@@ -67,8 +67,8 @@ pub(crate) fn fuse(function: &Function, item: &ItemFn) -> Result<(ItemFn, Vec<Pa
     Ok((merged(item, first, second), again))
 }
 
-/// Refuses names declared after the first loop that hide others: moved before it, they would hide them in the first
-/// loop as well.
+/// Refuses names that are declared after the first loop and shadow other names: the declarations are moved before the
+/// first loop, so they would shadow the other names in that loop as well.
 fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
     let name = |pattern: &syn::Pat| match pattern {
         syn::Pat::Type(typed) => typed.pat.to_token_stream().to_string(),
@@ -91,7 +91,7 @@ fn refuse_hidden_names(item: &ItemFn) -> Result<()> {
     Ok(())
 }
 
-/// Returns the function with the merged loop; everything between the loops comes before it.
+/// Returns the function with the merged loop. Everything between the two loops is moved before the merged loop.
 fn merged(item: &ItemFn, first: &Loop, second: &Loop) -> ItemFn {
     let mut item = item.clone();
     let is_loop = |statement: &Stmt| matches!(statement, Stmt::Expr(syn::Expr::ForLoop(_), _));
@@ -107,7 +107,8 @@ fn merged(item: &ItemFn, first: &Loop, second: &Loop) -> ItemFn {
     item
 }
 
-/// Returns whether iterations of the loop have separate elements: the first index is the loop's variable.
+/// Returns whether each iteration of the loop touches a separate element, which is the case if the first index is the
+/// loop variable.
 fn is_own(element: &Element, var: VarId) -> bool {
     matches!(element.indices.first().map(|index| &index.kind), Some(ExprKind::Var(index)) if *index == var)
 }

@@ -1,7 +1,7 @@
-//! Functions that loops call: `#[device]`.
+//! Functions that loops can call: `#[device]`.
 //!
-//! They take and return numbers; the body consists of `let`s, assignments and loops over numbers, and a final value.
-//! Their text precedes the kernels that call them.
+//! Such functions take and return numbers. Their bodies consist of `let`s, assignments and loops over numbers,
+//! followed by a final value. In the kernel text, they precede the kernels that call them.
 
 use crate::parse::{self, refuse, text_name};
 use proc_macro2::TokenStream;
@@ -9,7 +9,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{FnArg, ItemFn, Pat, Result, ReturnType};
 
-/// Returns the function, with its text as a constant of a type with the same name.
+/// Returns the function itself, and a type of the same name that has the function's kernel text as a constant.
 pub(crate) fn expand(item: &ItemFn) -> Result<TokenStream> {
     let text = text(item)?;
     let (name, vis) = (&item.sig.ident, &item.vis);
@@ -27,7 +27,7 @@ pub(crate) fn expand(item: &ItemFn) -> Result<TokenStream> {
     })
 }
 
-/// Returns the text of a function with the attribute `device`.
+/// Returns the kernel text of a function with the attribute `device`.
 pub(crate) fn text(item: &ItemFn) -> Result<String> {
     let signature = &item.sig;
     if let Some(generic) = signature.generics.params.first() {

@@ -1,7 +1,8 @@
-//! The representation of a function of loops without its syntax: numbers, arrays, loops and how they are shared out.
+//! The intermediate representation of a function of loops, independent of syntax: numbers, arrays, loops and how they
+//! are shared out.
 //!
-//! Every node keeps its position in the source, for error messages. Variables are numbers; names serve messages and
-//! the text only. Types are ids of [`crate::types`] until a lowering resolves them.
+//! Every node keeps its source position for error messages. Variables are identified by indices; names are used only
+//! in messages and in the generated text. Types are IDs from [`crate::types`] until a lowering resolves them.
 
 use crate::clauses::Share;
 use crate::types::{Scalar, TypeId};
@@ -11,22 +12,22 @@ use proc_macro2::{Ident, Span};
 pub(crate) struct Function {
     pub(crate) name: Ident,
     pub(crate) params: Vec<Param>,
-    /// All variables of all kernels, declared by `let` and `for`.
+    /// All variables of all kernels, as declared by `let` and `for`.
     pub(crate) variables: Vec<Variable>,
-    /// The `let`s before, between and after the loops, which are computed on the host. In source order.
+    /// The `let`s before, between and after the loops, in source order. They are computed on the host.
     pub(crate) lets: Vec<(VarId, Option<Expr>)>,
-    /// The outermost loops, one kernel each.
+    /// The outermost loops, each of which becomes a kernel.
     pub(crate) kernels: Vec<Loop>,
-    /// Names in capitals: numbers known to the compiler.
+    /// Names in capitals, which are numbers known to the Rust compiler.
     pub(crate) constants: Vec<Constant>,
     /// Functions that the loops call.
     pub(crate) helpers: Vec<Helper>,
-    /// Whether its outermost loop may run in pieces, each with windows of the arrays.
+    /// Whether the outermost loop may run in pieces, each of which accesses windows of the arrays.
     pub(crate) is_split: bool,
 }
 
 impl Function {
-    /// Returns whether pieces of the loop have windows of this parameter.
+    /// Returns whether pieces of the loop access this parameter through windows.
     pub(crate) fn is_windowed(&self, id: ParamId) -> bool {
         let param = &self.params[id];
         self.is_split && matches!(param.kind, ParamKind::Array(..)) && param.team.is_none()
@@ -50,7 +51,7 @@ pub(crate) enum ParamKind {
     Number,
     /// A reference to one number.
     Cell(Direction),
-    /// A slice, or an ndarray array, with this many dimensions.
+    /// A slice or an ndarray array with this many dimensions.
     Array(Direction, usize),
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Param {
     pub(crate) kind: ParamKind,
     pub(crate) element: Scalar,
     pub(crate) ty: TypeId,
-    /// The copy that each team has, by a clause of `teams`.
+    /// The copy that each team has, if a clause of `teams` requests one.
     pub(crate) team: Option<TeamCopy>,
     /// Whether iterations may touch the same elements.
     pub(crate) is_shared: bool,
@@ -68,9 +69,9 @@ pub(crate) struct Param {
 /// A small array that is copied for each team.
 #[derive(Clone)]
 pub(crate) struct TeamCopy {
-    /// Whether the copy begins with the contents of the array.
+    /// Whether the copy is initialized with the contents of the array.
     pub(crate) is_first: bool,
-    /// Its maximum number of elements.
+    /// The maximum number of elements in the copy.
     pub(crate) len: syn::Expr,
 }
 
@@ -82,13 +83,13 @@ impl Param {
         }
     }
 
-    /// Returns whether the task accesses it: an array that is private to each team and begins without contents is no
-    /// data object at all.
+    /// Returns whether the task accesses the parameter. An array that is private to each team and starts
+    /// uninitialized is not a data object at all.
     pub(crate) fn is_access(&self) -> bool {
         self.direction().is_some() && self.team.as_ref().is_none_or(|team| team.is_first)
     }
 
-    /// Returns whether the task writes it.
+    /// Returns whether the task writes the parameter.
     pub(crate) fn is_written(&self) -> bool {
         matches!(self.direction(), Some(Direction::Inout | Direction::Out)) && self.team.is_none()
     }
@@ -106,11 +107,11 @@ pub(crate) type ParamId = usize;
 
 pub(crate) struct Variable {
     pub(crate) name: Ident,
-    /// Its name in the text, which no other variable has.
+    /// The variable's name in the generated text, which is unique.
     pub(crate) text: String,
     pub(crate) ty: TypeId,
     pub(crate) is_mutable: bool,
-    /// Its number of elements, if it is an array.
+    /// The number of elements, if the variable is an array.
     pub(crate) array: Option<syn::Expr>,
 }
 
@@ -136,7 +137,7 @@ pub(crate) struct Loop {
     pub(crate) body: Vec<Stmt>,
     pub(crate) share: Share,
     pub(crate) span: Span,
-    /// The source, for the body for cores.
+    /// The source of the loop, from which the body for cores is generated.
     pub(crate) source: syn::ExprForLoop,
 }
 
@@ -145,7 +146,7 @@ pub(crate) enum Stmt {
         var: VarId,
         init: Option<Expr>,
     },
-    /// An array filled with one value.
+    /// The declaration of an array in which all elements have the same value.
     LetArray {
         var: VarId,
         value: Expr,
@@ -204,7 +205,7 @@ pub(crate) enum ExprKind {
     Number(ParamId),
     Constant(usize),
     Cell(ParamId),
-    /// The number of elements along a dimension, or of all elements.
+    /// The number of elements along a dimension; the total number of elements if no dimension is given.
     Len(ParamId, Option<usize>),
     Element(Box<Element>),
     Minus(Box<Expr>),
@@ -271,10 +272,10 @@ impl Binary {
     }
 }
 
-/// A method of numbers that kernels also support.
+/// A numeric method that kernels also support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Math {
-    /// Methods of one number.
+    /// Methods without further arguments.
     Sqrt,
     Abs,
     Exp,
@@ -285,13 +286,13 @@ pub(crate) enum Math {
     Tanh,
     Floor,
     Ceil,
-    /// Methods of two numbers.
+    /// Methods with one further argument.
     Min,
     Max,
     Powf,
     Atan2,
     Hypot,
-    /// Methods of three numbers.
+    /// Methods with two further arguments.
     MulAdd,
 }
 
@@ -324,7 +325,7 @@ impl Math {
         }
     }
 
-    /// Returns whether integers have the method, too.
+    /// Returns whether integers have the method too.
     pub(crate) fn is_for_integers(self) -> bool {
         matches!(self, Self::Min | Self::Max | Self::Abs)
     }

@@ -1,22 +1,24 @@
 //! Translation of functions of loops to tasks for all units: the implementation of `#[thalweg::target]`.
 //!
-//! Modelled on MACC (Ozen, Ayguadé and Labarta 2014): a loop is written once, annotated with how it is shared out
-//! over teams and their threads, and becomes a task for cores and a kernel for devices. Data move according to the
-//! task's directions, which are given by the types of the parameters.
+//! The translation is modelled on MACC (Ozen, Ayguadé and Labarta 2014). A loop is written once, with annotations
+//! that describe how it is shared out over teams and their threads, and becomes a task for cores and a kernel for
+//! devices. Data is transferred according to the task's access directions, which are given by the parameter types.
 //!
-//! One stage per module, each a pure function of the result of the previous one:
-//! - [`parse`]: from syntax to the representation of [`ir`], for the subset that cores and devices share;
+//! Each module is one stage of the translation, and each stage is a pure function of the previous stage's result:
+//! - [`parse`]: converts syntax to the intermediate representation in [`ir`], for the subset that cores and devices
+//!   share;
 //! - [`fuse`]: fuses two loops, if requested;
 //! - [`check`]: checks that concurrent iterations do not conflict, and collects the facts about each kernel;
-//! - [`plan`]: generates the function that analyses a loop with the numbers of a launch;
-//! - [`cores`]: the body for cores;
-//! - [`kernel`]: the text of the kernel;
-//! - [`task`]: combines these;
-//! - [`show`]: a kernel's text for human readers.
+//! - [`plan`]: generates the function that analyses a loop for the sizes and bounds of a launch;
+//! - [`cores`]: generates the body for cores;
+//! - [`kernel`]: generates the text of the kernel;
+//! - [`task`]: combines the results into a task;
+//! - [`show`]: shows a kernel's text to human readers.
 //!
-//! Nothing here touches a runtime or a compiler. The generated code calls only `thalweg::loops::support`.
+//! This crate uses neither a runtime nor a compiler. The generated code calls only `thalweg::loops::support`.
 
-/// Generated tokens: their variables and the user's cannot collide, whatever their names.
+/// Like `quote!`, but with hygiene: variables in the generated code cannot collide with the user's variables,
+/// whatever their names.
 macro_rules! made {
     ($($tokens:tt)*) => {
         quote::quote_spanned!(proc_macro2::Span::mixed_site()=> $($tokens)*)
@@ -46,7 +48,7 @@ use syn::{ItemFn, Result};
 
 pub use show::{kernel_functions, kernel_text};
 
-/// The attribute `target`: returns the function itself, and in addition its task.
+/// Implements the attribute `target`: returns the function itself and, in addition, its task.
 pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
     let made = || {
         let options: Options = syn::parse2(options)?;
@@ -56,7 +58,7 @@ pub fn target(options: TokenStream, function: TokenStream) -> TokenStream {
     or_errors(made(), function)
 }
 
-/// The attribute `device`: returns the function itself, and in addition its text.
+/// Implements the attribute `device`: returns the function itself and, in addition, its kernel text.
 pub fn device(options: TokenStream, function: TokenStream) -> TokenStream {
     let made = || {
         if !options.is_empty() {
@@ -67,7 +69,7 @@ pub fn device(options: TokenStream, function: TokenStream) -> TokenStream {
     or_errors(made(), function)
 }
 
-/// Returns the errors together with the plain function, to avoid follow-up errors that it is missing.
+/// Returns the errors together with the plain function, to avoid follow-up errors about a missing function.
 fn or_errors(made: Result<TokenStream>, function: TokenStream) -> TokenStream {
     made.unwrap_or_else(|errors| {
         let errors = errors.into_compile_error();

@@ -1,9 +1,10 @@
-//! Generation of the plan: the function that analyses a loop with the numbers of a launch. It finds which elements
-//! the loop touches, and which iterations touch the same ones.
+//! Generation of the plan, which is the function that analyses a loop for the sizes and bounds of a launch. The plan
+//! determines which elements the loop touches, and whether different iterations touch the same elements.
 //!
-//! It computes with forms instead of numbers (`thalweg::loops::support::Form`): the structure of an index, and its
-//! smallest and largest value. Both bodies call it: the one for cores uses it to cut arrays, the one for accelerators
-//! to choose the team, and to decide whether the text has to check indices itself.
+//! The plan computes with forms (`thalweg::loops::support::Form`) instead of numbers. A form describes the structure
+//! of an index, and its smallest and largest value. Both bodies call the plan. The body for cores uses it to cut
+//! arrays; the body for accelerators uses it to choose the team, and to decide whether the kernel has to check
+//! indices itself.
 
 use crate::check::Facts;
 use crate::ir::{Array, Binary, Element, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt, VarId};
@@ -12,7 +13,7 @@ use crate::walk;
 use proc_macro2::TokenStream;
 use quote::format_ident;
 
-/// Returns the arrays that a kernel writes; the plan numbers arrays by this list.
+/// Returns the arrays that a kernel writes. The plan refers to arrays by their positions in this list.
 pub(crate) fn written(function: &Function, kernel: &Loop) -> Vec<ParamId> {
     let mut written = Vec::new();
     walk::places(&kernel.body, &mut |place| {
@@ -27,7 +28,7 @@ pub(crate) fn written(function: &Function, kernel: &Loop) -> Vec<ParamId> {
     written
 }
 
-/// Returns the arguments of a kernel's plan, as declared and as passed.
+/// Returns the arguments of a kernel's plan, both as declared and as passed.
 pub(crate) fn arguments(function: &Function, types: &Types, facts: &Facts) -> (Vec<TokenStream>, Vec<TokenStream>) {
     let (mut declared, mut given) = (Vec::new(), Vec::new());
     for param in &facts.params {
@@ -99,7 +100,7 @@ struct Plan<'a> {
     written: Vec<ParamId>,
     /// The number of enclosing shared-out loops.
     level: usize,
-    /// The enclosing loop over threads, counted from 1; 0 outside.
+    /// The index of the enclosing loop over threads, counted from 1; 0 outside such loops.
     region: usize,
     regions: usize,
 }
@@ -184,7 +185,7 @@ impl Plan<'_> {
         made!(#first #end { #head #body })
     }
 
-    /// Returns code for the elements that an expression reads.
+    /// Returns code that records the elements that an expression reads.
     fn touches(&self, expr: &Expr) -> TokenStream {
         let mut touches = TokenStream::new();
         walk::expr(expr, &mut |inner| {
@@ -201,7 +202,7 @@ impl Plan<'_> {
             _ => None,
         };
         if !element.indices.iter().all(|index| self.facts.is_predictable(self.types, index)) {
-            // The text checks the index.
+            // The kernel's text checks the index.
             return windowed.map(|param| made!(nest.see_all(#param);)).unwrap_or_default();
         }
         let forms: Vec<_> = element.indices.iter().map(|index| self.form(index)).collect();

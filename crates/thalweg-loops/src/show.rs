@@ -1,9 +1,9 @@
-//! The text of a function's kernels from a source file, for human readers and for compilers: complete except for the
-//! dialect.
+//! Extraction of a function's kernel text from a source file, for human readers and for compilers. The text is
+//! complete except for the dialect.
 //!
-//! In addition to the kernels it includes the items they refer to, as far as these are in the same file: functions
-//! with the attribute `device`, and constants as macros. A program gets the same text from the compiler. Nothing here
-//! is part of an expansion.
+//! In addition to the kernels, the text includes the items that the kernels refer to, provided that they are in the
+//! same file: functions with the attribute `device`, and constants in the form of macros. When a program is compiled,
+//! the attribute generates the same text. Nothing in this module takes part in macro expansion.
 
 use crate::clauses::Options;
 use crate::{helper, task};
@@ -11,12 +11,13 @@ use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use syn::{ItemFn, Result};
 
-/// Returns the texts of a function's kernels from a source file, in the form in which devices get them after the
-/// dialect and `loops.h`. `name` is a function with the attribute `target`; the helpers and constants of the same
-/// file come first.
+/// Returns the text of a function's kernels from a source file, in the form in which devices get it after the dialect
+/// and `loops.h`. `name` is a function with the attribute `target`. Helpers and constants from the same file come
+/// first.
 ///
 /// # Errors
-/// If the file is not valid Rust, has no such function, or the function is not in the subset.
+/// Returns an error if the file is not valid Rust or has no such function, or if the function is not in the supported
+/// subset.
 pub fn kernel_text(file: &str, name: &str) -> std::result::Result<String, String> {
     let file = syn::parse_file(file).map_err(located)?;
     let mut items = Items::default();
@@ -27,10 +28,10 @@ pub fn kernel_text(file: &str, name: &str) -> std::result::Result<String, String
     items.text(options.clone(), item).map_err(located)
 }
 
-/// Returns the names of the functions of a source file with the attribute `target`.
+/// Returns the names of the functions in a source file that have the attribute `target`.
 ///
 /// # Errors
-/// If the file is not valid Rust.
+/// Returns an error if the file is not valid Rust.
 pub fn kernel_functions(file: &str) -> std::result::Result<Vec<String>, String> {
     let file = syn::parse_file(file).map_err(located)?;
     let mut items = Items::default();
@@ -43,7 +44,7 @@ fn located(error: syn::Error) -> String {
     format!("line {}, column {}: {error}", at.line, at.column + 1)
 }
 
-/// The items of a file by name, including those of its modules.
+/// The items in a file by name, including the items in its modules.
 #[derive(Default)]
 struct Items<'a> {
     targets: BTreeMap<String, (TokenStream, &'a ItemFn)>,
@@ -89,7 +90,7 @@ impl<'a> Items<'a> {
         let mut text = String::new();
         for (name, define) in &texts.defines {
             if let Some(value) = self.value(&quote::quote!(#define)) {
-                // A constant's value is already in brackets.
+                // The value of a constant is already in brackets.
                 let is_whole = matches!(define, syn::Expr::Path(_));
                 text +=
                     &if is_whole { format!("#define {name} {value}\n") } else { format!("#define {name} ({value})\n") };
@@ -104,13 +105,14 @@ impl<'a> Items<'a> {
         Ok(text + &texts.kernels)
     }
 
-    /// Returns an expression of integers and the file's constants in C syntax, if possible.
+    /// Translates an expression of integers and the file's constants to C syntax, if possible.
     fn value(&self, tokens: &TokenStream) -> Option<String> {
         let mut value = String::new();
         for token in tokens.clone() {
             match token {
                 TokenTree::Ident(name) => {
-                    // Its macro would have the same name, and cannot be defined by itself.
+                    // The constant's macro would have the same name as the macro being defined, and a macro cannot be
+                    // defined in terms of itself, so the value is inserted instead.
                     let constant = self.constants.get(&name.to_string())?;
                     value += &format!("({})", self.value(&quote::quote!(#constant))?);
                 }

@@ -1,11 +1,11 @@
-//! Types of numbers, inferred as rustc will infer them: by unification, with Rust's defaults for literals.
+//! Inference of numeric types, with the same results as in rustc: by unification, with Rust's defaults for literals.
 //!
-//! The text has to name the type of every variable. rustc sees the same function and refuses type errors; so the
-//! inference here only has to be right for programs that rustc accepts.
+//! Types have to be inferred because the kernel text names the type of every variable. rustc also compiles the
+//! function and reports type errors, so the inference here only has to be correct for programs that rustc accepts.
 
 use syn::Ident;
 
-/// A type of a number.
+/// A numeric type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scalar {
     F64,
@@ -40,12 +40,12 @@ impl Scalar {
         Self::NAMES.iter().find(|(_, scalar, _)| *scalar == self).map_or("f64", |(rust, ..)| rust)
     }
 
-    /// Returns its name in the dialect.
+    /// Returns the type's name in the kernel dialect.
     pub(crate) fn text(self) -> &'static str {
         Self::NAMES.iter().find(|(_, scalar, _)| *scalar == self).map_or("double", |(.., text)| text)
     }
 
-    /// Returns the type of a kernel's parameter on the host.
+    /// Returns the host type of a kernel parameter of this type.
     pub(crate) fn parameter(self) -> &'static str {
         match self {
             Self::Bool => "i32",
@@ -67,13 +67,13 @@ impl Scalar {
         if matches!(self, Self::F32 | Self::I32 | Self::U32 | Self::Bool) { 32 } else { 64 }
     }
 
-    /// Returns whether data objects that kernels share can have elements of this type.
+    /// Returns whether data objects that kernels access can have elements of this type.
     pub(crate) fn is_element(self) -> bool {
         !matches!(self, Self::Bool | Self::Isize | Self::Usize)
     }
 }
 
-/// A type that may not be known yet.
+/// The ID of a type that may not be known yet.
 pub(crate) type TypeId = usize;
 
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +119,7 @@ impl Types {
         id
     }
 
-    /// Makes both types equal. If they differ, rustc reports that.
+    /// Makes both types equal. If they cannot be equal, rustc reports the error.
     pub(crate) fn unify(&mut self, a: TypeId, b: TypeId) {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {

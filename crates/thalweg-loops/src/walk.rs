@@ -1,8 +1,8 @@
-//! Visitors of all expressions below a node, in source order.
+//! Functions that visit all expressions below a node, in source order.
 
 use crate::ir::{Element, Expr, ExprKind, Loop, Place, Stmt};
 
-/// Calls `visit` for each expression in these statements, outer ones first.
+/// Calls `visit` for each expression in these statements, outer expressions first.
 pub(crate) fn statements<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a Expr)) {
     for one in statements {
         match one {
@@ -30,7 +30,7 @@ pub(crate) fn statements<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a E
     }
 }
 
-/// Does the same for a loop, including its range.
+/// Like [`statements`], for a loop and its range.
 pub(crate) fn of_loop<'a>(one: &'a Loop, visit: &mut dyn FnMut(&'a Expr)) {
     expr(&one.first, visit);
     expr(&one.end, visit);
@@ -41,7 +41,7 @@ fn element<'a>(at: &'a Element, visit: &mut dyn FnMut(&'a Expr)) {
     at.indices.iter().for_each(|index| expr(index, visit));
 }
 
-/// Does the same for the expression itself.
+/// Like [`statements`], for an expression and all expressions inside it.
 pub(crate) fn expr<'a>(one: &'a Expr, visit: &mut dyn FnMut(&'a Expr)) {
     visit(one);
     match &one.kind {
@@ -78,7 +78,7 @@ pub(crate) fn places<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a Place
     }
 }
 
-/// Calls `visit` for each loop, outer ones first.
+/// Calls `visit` for each loop, outer loops first.
 pub(crate) fn loops<'a>(statements: &'a [Stmt], visit: &mut dyn FnMut(&'a Loop)) {
     for one in statements {
         match one {

@@ -9,7 +9,7 @@ use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, 
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
-/// One device, in its primary context.
+/// A CUDA device, accessed through its primary context.
 pub(in crate::device) struct Cuda {
     device: DeviceNumber,
     context: Handle,
@@ -97,8 +97,8 @@ impl Cuda {
             height: rows,
             depth: slices,
         };
-        // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended; the description is read before
-        // the call returns.
+        // SAFETY: the caller of `copy` keeps both ends valid until the copy has ended; the driver reads the copy
+        // description before the call returns.
         unsafe {
             if is_across {
                 return call("cuMemcpy3DPeerAsync", (functions().cuMemcpy3DPeerAsync)(&copy, stream));
@@ -110,8 +110,8 @@ impl Cuda {
 
 impl Drop for Cuda {
     fn drop(&mut self) {
-        // SAFETY: the context was retained once, when the device was opened; everything that was in the context is
-        // gone.
+        // SAFETY: the context was retained exactly once, when the device was opened, and everything that was created
+        // in the context is gone.
         let released =
             call("cuDevicePrimaryCtxRelease", unsafe { (functions().cuDevicePrimaryCtxRelease_v2)(self.device) });
         if let Err(ApiError { code, .. }) = released {
@@ -134,7 +134,7 @@ impl Api for Cuda {
     }
 
     fn domain(&self) -> usize {
-        0 // any two devices copy, through the host if there is no direct path
+        0 // any two devices can copy to each other, through the host if there is no direct path
     }
 
     fn bind(&self) -> Result<(), ApiError> {
@@ -165,7 +165,8 @@ impl Api for Cuda {
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate`; the recycler has only unused blocks, and frees each once.
+        // SAFETY: the address comes from `allocate`. The recycler holds only unused blocks, and frees each of them
+        // once.
         call("cuMemFree", unsafe { (functions().cuMemFree_v2)(base as DevicePointer) })
     }
 
@@ -177,7 +178,8 @@ impl Api for Cuda {
     }
 
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate_host`; the recycler has only unused blocks, and frees each once.
+        // SAFETY: the address comes from `allocate_host`. The recycler holds only unused blocks, and frees each of
+        // them once.
         call("cuMemFreeHost", unsafe { (functions().cuMemFreeHost)(ptr::with_exposed_provenance_mut(base)) })
     }
 
@@ -195,20 +197,21 @@ impl Api for Cuda {
 
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
         let to = if to_host { CPU } else { self.device };
-        // SAFETY: the caller keeps the memory from `allocate_unified` until this has ended; its `Stream` keeps the
-        // stream.
+        // SAFETY: the caller keeps the memory from `allocate_unified` alive until the prefetch has ended, and the
+        // `Stream` keeps the raw stream alive.
         call("cuMemPrefetchAsync", unsafe {
             (unified().cuMemPrefetchAsync)(first as DevicePointer, bytes, to, stream.0)
         })
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
-        // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
+        // SAFETY: the memory stays valid until its `PageLock` is dropped, because the runtime drops the lock before
+        // the array.
         call("cuMemHostRegister", unsafe { (functions().cuMemHostRegister_v2)(first.cast(), bytes, PORTABLE) })
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `pin_memory` has locked the memory, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` locked the memory, and its `PageLock` unlocks it exactly once.
         call("cuMemHostUnregister", unsafe { (functions().cuMemHostUnregister)(first.cast()) })
     }
 
@@ -220,7 +223,7 @@ impl Api for Cuda {
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Stream`, the only owner, destroys it once.
+        // SAFETY: the `Stream` is the only owner of the raw stream, so the stream is destroyed exactly once.
         call("cuStreamDestroy", unsafe { (functions().cuStreamDestroy_v2)(stream.0) })
     }
 
@@ -232,27 +235,27 @@ impl Api for Cuda {
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the device destroys each event once, when no `Event` has it.
+        // SAFETY: the device destroys each event exactly once, when no `Event` refers to it any more.
         call("cuEventDestroy", unsafe { (functions().cuEventDestroy_v2)(event.0) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: their `Stream` and `Event` keep both alive.
+        // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
         call("cuEventRecord", unsafe { (functions().cuEventRecord)(event.0, stream.0) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: their `Stream` and `Event` keep both alive.
+        // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
         call("cuStreamWaitEvent", unsafe { (functions().cuStreamWaitEvent)(stream.0, event.0, 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Event` keeps it alive.
+        // SAFETY: the `Event` keeps the raw event alive.
         call("cuEventQuery", unsafe { (functions().cuEventQuery)(event.0) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Event` keeps it alive.
+        // SAFETY: the `Event` keeps the raw event alive.
         call("cuEventSynchronize", unsafe { (functions().cuEventSynchronize)(event.0) })
     }
 
@@ -262,7 +265,7 @@ impl Api for Cuda {
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
         let mut context: Object = ptr::null_mut();
-        // SAFETY: this attribute is a context, and the result pointer is valid for one.
+        // SAFETY: the value of this attribute is a context, and the result pointer is valid for a context.
         let asked = call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut context).cast(),
@@ -272,15 +275,15 @@ impl Api for Cuda {
         });
         match asked {
             Ok(()) if !context.is_null() => Ok(context.expose_provenance()),
-            // Memory from other libraries' pools or mappings belongs to no context; plain copies reach it.
-            // SAFETY: as for this call.
+            // Memory from other libraries' pools or mappings belongs to no context, but plain copies can access it.
+            // SAFETY: `device_of` has the same requirements as this function.
             _ => unsafe { self.device_of(address) }.map(|_| self.id()),
         }
     }
 
     unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
         let mut device: c_int = 0;
-        // SAFETY: this attribute is a device's number, and the result pointer is valid for one.
+        // SAFETY: the value of this attribute is a device index, and the result pointer is valid for a device index.
         call("cuPointerGetAttribute", unsafe {
             (functions().cuPointerGetAttribute)(
                 ptr::from_mut(&mut device).cast(),
@@ -292,20 +295,20 @@ impl Api for Cuda {
     }
 
     fn synchronize_default(&self) -> Result<(), ApiError> {
-        // SAFETY: null is the default stream.
+        // SAFETY: a null stream stands for the default stream.
         call("cuStreamSynchronize", unsafe { (functions().cuStreamSynchronize)(ptr::null_mut()) })
     }
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
         let peer = ptr::with_exposed_provenance_mut(peer);
-        // SAFETY: the context has memory that is being copied, so it is alive. The call refuses if the hardware can't
-        // do it.
+        // SAFETY: the context owns memory that is being copied, so the context is alive. The call returns an error if
+        // the hardware does not support peer access.
         call("cuCtxEnablePeerAccess", unsafe { (functions().cuCtxEnablePeerAccess)(peer, 0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
         let owner = ptr::with_exposed_provenance_mut(owner);
-        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes them meanwhile.
+        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes to them in the meantime.
         unsafe {
             if transfer.is_flat() {
                 self.copy_flat(stream.0, transfer, owner)
@@ -317,20 +320,22 @@ impl Api for Cuda {
 
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
-        // SAFETY: the image is code that contains its length, or text that ends with a zero; the result pointer is
-        // valid.
+        // SAFETY: the image is either code that contains its own length or null-terminated text, and the result
+        // pointer is valid.
         call("cuModuleLoadData", unsafe { (functions().cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Module`, the only owner, unloads it once, when none of its kernels is in flight.
+        // SAFETY: the `Module` is the only owner of the raw module, and unloads it exactly once, when none of its
+        // kernels is in flight.
         call("cuModuleUnload", unsafe { (functions().cuModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
-        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, and the result pointer is valid.
+        // SAFETY: the `Module` keeps the raw module loaded, the name is null-terminated, and the result pointer is
+        // valid.
         call("cuModuleGetFunction", unsafe {
             (functions().cuModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
@@ -340,8 +345,9 @@ impl Api for Cuda {
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
         let (values, others) = (arguments.as_mut_ptr(), ptr::null_mut());
-        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types
-        // with the text), and the engine pins the replicas among them until the task has ended.
+        // SAFETY: the function's `Module` is kept together with the function, so the module is loaded. The arguments
+        // match the kernel's parameters, because `Kernel` compares their types with the text, and the engine pins the
+        // replicas among the arguments until the task has ended.
         call("cuLaunchKernel", unsafe {
             (functions().cuLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream.0, values, others)
         })
@@ -360,10 +366,10 @@ impl Api for Cuda {
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
         let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
-        // A handle is an object's address, and has its layout.
+        // A `Handle` is a transparent wrapper of an object's address, so both have the same layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
-        // SAFETY: the caller keeps graph and nodes alive; the values are the kernel's, and copied; the result pointer
-        // is valid.
+        // SAFETY: the caller keeps the graph and its nodes alive, the driver copies the values, which match the
+        // kernel's parameters, and the result pointer is valid.
         call("cuGraphAddKernelNode", unsafe {
             (graphs().cuGraphAddKernelNode_v2)(&mut node, graph.0, first, count, &kernel)
         })?;
@@ -381,24 +387,27 @@ impl Api for Cuda {
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let kernel = kernel_node(kernel);
-        // SAFETY: the caller keeps the graph alive; the values are the kernel's, and copied.
+        // SAFETY: the caller keeps the graph alive, and the driver copies the values, which match the kernel's
+        // parameters.
         call("cuGraphExecKernelNodeSetParams", unsafe {
             (graphs().cuGraphExecKernelNodeSetParams_v2)(instance.0, node.0, &kernel)
         })
     }
 
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: the caller keeps both alive, and the memory among the nodes' values, until the graph has ended.
+        // SAFETY: until the graph has ended, the caller keeps the graph, the stream, and the memory that the nodes'
+        // values refer to alive.
         call("cuGraphLaunch", unsafe { (graphs().cuGraphLaunch)(instance.0, stream.0) })
     }
 
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the only owner, destroys it once, when it is not in flight.
+        // SAFETY: the `Graph` is the only owner of the instance, and destroys it exactly once, when it is not in
+        // flight.
         call("cuGraphExecDestroy", unsafe { (graphs().cuGraphExecDestroy)(instance.0) })
     }
 
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the only owner, destroys it once.
+        // SAFETY: the `Graph` is the only owner of the raw graph, and destroys it exactly once.
         call("cuGraphDestroy", unsafe { (graphs().cuGraphDestroy)(graph.0) })
     }
 }

@@ -1,4 +1,4 @@
-//! The driver's library and its functions.
+//! The CUDA driver library and its function table.
 
 use super::types::{Attribute, Copy3d, DeviceNumber, DevicePointer, KernelNode, NO_DEVICE, Object, STUB_LIBRARY};
 use crate::device::functions::{functions, open_first};
@@ -51,7 +51,7 @@ functions! { Functions {
     cuStreamWaitEvent(Object, Object, c_uint);
 } }
 
-// Functions of drivers for CUDA 12 and newer.
+// Functions that only drivers for CUDA 12 and newer have.
 functions! { GraphFunctions {
     cuGraphAddKernelNode_v2(*mut Object, Object, *const Object, usize, *const KernelNode);
     cuGraphCreate(*mut Object, c_uint);
@@ -68,12 +68,12 @@ functions! { UnifiedFunctions {
     cuMemPrefetchAsync(DevicePointer, usize, DeviceNumber, Object);
 } }
 
-/// The library and its functions.
+/// The loaded library and its function tables.
 struct Library {
     functions: Functions,
     unified: Option<UnifiedFunctions>,
     graphs: Option<GraphFunctions>,
-    /// The source of the functions; never closed.
+    /// Keeps the functions loaded; never closed.
     _raw: libloading::Library,
 }
 
@@ -82,10 +82,10 @@ fn library() -> Result<&'static Library, &'static str> {
     LOADED.get_or_init(start).as_ref().map_err(String::as_str)
 }
 
-/// Opens and initialises the library, once.
+/// Opens and initialises the library on the first call.
 ///
 /// # Errors
-/// Returns the reason why it can't be used.
+/// Returns the reason why the library cannot be used.
 pub(super) fn load() -> Result<(), &'static str> {
     library().map(|_| ())
 }
@@ -108,13 +108,13 @@ pub(super) fn unified_functions() -> Option<&'static UnifiedFunctions> {
 fn start() -> Result<Library, String> {
     let raw = open_first(&["libcuda.so.1", "libcuda.so", "nvcuda.dll"])
         .ok_or("the driver's library (libcuda.so.1) is not installed")?;
-    // SAFETY: the types are those of the driver's manual: a function whose type changes gets a new name. The library
-    // stays open as long as the process runs.
+    // SAFETY: the types match the driver's manual, and stay valid in later releases because a function whose type
+    // changes gets a new name. The library stays open for the lifetime of the process.
     let functions = unsafe { Functions::of(&raw) };
     let functions = functions.map_err(|symbol| format!("the driver is too old: its library has no {symbol}"))?;
-    // SAFETY: as for `Functions`.
+    // SAFETY: the same argument as for `Functions`.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
-    // SAFETY: as for `Functions`.
+    // SAFETY: the same argument as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
     // SAFETY: 0 is the only defined flag.
     let code = unsafe { (functions.cuInit)(0) };
@@ -132,7 +132,7 @@ pub(super) fn call(name: &'static str, code: c_uint) -> Result<(), ApiError> {
     ApiError::unless_success(name, code as i32)
 }
 
-/// Returns the device with this number.
+/// Returns the device with this index.
 pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
     let mut device = 0;
     // SAFETY: the result pointer is valid.
@@ -140,7 +140,7 @@ pub(super) fn device(number: c_int) -> Result<DeviceNumber, ApiError> {
     Ok(device)
 }
 
-/// Returns an attribute of the device with this number.
+/// Returns an attribute of the device with this index.
 pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, ApiError> {
     attribute_of(device(number)?, attribute)
 }
@@ -148,23 +148,23 @@ pub(super) fn attribute(number: c_int, attribute: Attribute) -> Result<c_int, Ap
 /// Returns an attribute of a device.
 pub(super) fn attribute_of(device: DeviceNumber, attribute: Attribute) -> Result<c_int, ApiError> {
     let mut value = 0;
-    // SAFETY: the device comes from the driver; the result pointer is valid.
+    // SAFETY: the device handle comes from the driver, and the result pointer is valid.
     call("cuDeviceGetAttribute", unsafe { (functions().cuDeviceGetAttribute)(&mut value, attribute, device) })?;
     Ok(value)
 }
 
-/// Returns the driver's text for a code.
+/// Returns the driver's description of an error code.
 pub(super) fn describe(code: i32) -> String {
     library().map_or_else(|_| format!("error {code}"), |library| words(&library.functions, code))
 }
 
 fn words(functions: &Functions, code: i32) -> String {
     let mut text = std::ptr::null();
-    // SAFETY: the result pointer is valid; the driver reports codes that it does not know.
+    // SAFETY: the result pointer is valid, and the driver returns an error for codes that it does not know.
     let known = unsafe { (functions.cuGetErrorString)(code, &mut text) } == 0;
     if !known || text.is_null() {
         return format!("error {code}");
     }
-    // SAFETY: the text is a constant of the driver.
+    // SAFETY: the text is a null-terminated constant in the driver.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

@@ -1,10 +1,10 @@
-//! Energy meter of a GPU by NVIDIA's management library (NVML), which counts from the loading of the driver.
+//! GPU energy meter based on NVIDIA's management library (NVML), whose counter starts when the driver is loaded.
 
 use crate::energy::{EnergyMeter, MeterError};
 use std::ffi::{CStr, CString, c_char, c_uint, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
-/// The functions used from the library; all return a code, 0 for success.
+/// The library functions in use; all of them return an error code, or 0 for success.
 pub(super) struct Functions {
     init: unsafe extern "C" fn() -> c_uint,
     device_at: unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_uint,
@@ -13,19 +13,19 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// Opens the library once; it stays open.
+    /// Opens the library on the first call; the library then stays open.
     fn load() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
         LOADED.get_or_init(Self::open).as_ref().map_err(Clone::clone)
     }
 
     fn open() -> Result<Self, String> {
-        // SAFETY: NVIDIA is responsible for the library's own initialisation.
+        // SAFETY: loading runs the library's initialisation code, whose soundness is NVIDIA's responsibility.
         let raw = unsafe { libloading::Library::new("libnvidia-ml.so.1") }
             .map_err(|_| "NVIDIA's management library (libnvidia-ml.so.1) is not installed".to_owned())?;
         let lacks = |name: &'static str| move |_| format!("NVIDIA's management library has no {name}");
-        // SAFETY: the types are those of the library's manual, and a number at the end of a name identifies the
-        // type's version; the library is never closed.
+        // SAFETY: the types match the library's manual, and the suffix `_v2` of a name identifies the version of the
+        // function's type. The library is never closed, so the functions stay valid.
         let functions = unsafe {
             Self {
                 init: *raw.get("nvmlInit_v2").map_err(lacks("nvmlInit_v2"))?,
@@ -40,7 +40,7 @@ impl Functions {
         };
         std::mem::forget(raw);
         functions.check("nvmlInit_v2", || {
-            // SAFETY: this function may be called at any time, and more than once.
+            // SAFETY: `nvmlInit` may be called at any time, and more than once.
             unsafe { (functions.init)() }
         })?;
         Ok(functions)
@@ -50,7 +50,8 @@ impl Functions {
         match call() {
             0 => Ok(()),
             code => {
-                // SAFETY: the library returns a text for any code, which lives as long as the library.
+                // SAFETY: the library returns a null-terminated text for any code, and the text lives as long as the
+                // library.
                 let text = unsafe { CStr::from_ptr((self.describe)(code)) };
                 Err(format!("{name}: error {code}: {}", text.to_string_lossy()))
             }
@@ -65,7 +66,7 @@ struct NvmlMeter {
     name: String,
 }
 
-// SAFETY: the library may be called from any thread, and a device's handle is valid until the library is shut down,
+// SAFETY: the library may be called from any thread, and a device handle stays valid until the library is shut down,
 // which never happens.
 unsafe impl Send for NvmlMeter {}
 
@@ -83,7 +84,7 @@ fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMe
     let error = |problem| MeterError { meter: name(pci), problem };
     let address = CString::new(pci).map_err(|problem| error(problem.to_string()))?;
     let mut device = std::ptr::null_mut();
-    // SAFETY: the address ends with a zero, and the result pointer is valid.
+    // SAFETY: the address is null-terminated, and the result pointer is valid.
     let call = || unsafe { (functions.device_at)(address.as_ptr(), &mut device) };
     functions.check("nvmlDeviceGetHandleByPciBusId_v2", call).map_err(error)?;
     Ok(Box::new(NvmlMeter { functions, device, name: name(pci) }))
@@ -96,7 +97,7 @@ impl EnergyMeter for NvmlMeter {
 
     fn joules(&mut self) -> Result<f64, MeterError> {
         let mut millijoules = 0;
-        // SAFETY: the handle comes from the library, and the result pointer is valid.
+        // SAFETY: the device handle comes from the library, and the result pointer is valid.
         let call = || unsafe { (self.functions.energy_of)(self.device, &mut millijoules) };
         let read = self.functions.check("nvmlDeviceGetTotalEnergyConsumption", call);
         read.map_err(|problem| MeterError { meter: self.name(), problem })?;
@@ -112,9 +113,9 @@ mod tests {
         0
     }
 
-    /// Finds one device, at one address.
+    /// Fake of the library's function: there is one device, at one address.
     unsafe extern "C" fn device_at(address: *const c_char, device: *mut *mut c_void) -> c_uint {
-        // SAFETY: the caller passes a text that ends with a zero, and a valid pointer.
+        // SAFETY: the caller passes a null-terminated text and a valid pointer.
         let (address, device) = unsafe { (CStr::from_ptr(address), &mut *device) };
         *device = std::ptr::without_provenance_mut(7);
         if address == c"0000:3b:00.0" { 0 } else { 6 }

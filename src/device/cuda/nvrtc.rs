@@ -1,7 +1,8 @@
-//! NVRTC: compiles to code for an architecture, or to PTX, which the driver compiles.
+//! NVRTC, CUDA's run-time compiler. It generates machine code for an architecture, or PTX, which the driver compiles.
 //!
 //! The driver accepts code from any NVRTC of its major release, but PTX only from an NVRTC that is not newer than
-//! itself. So PTX is for architectures newer than all that NVRTC knows, and for drivers that refuse the code.
+//! itself. So PTX is used only for architectures newer than any that NVRTC knows, and for drivers that refuse the
+//! machine code.
 
 use crate::device::functions::{functions, open_first};
 use crate::device::gpu::{Compiler, RawUnit, Recipe};
@@ -25,16 +26,16 @@ functions! { Functions {
     nvrtcVersion(*mut c_int, *mut c_int);
 } }
 
-/// Releases whose functions have these types.
+/// Library names of the releases whose functions have these types.
 const NAMES: [&str; 5] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"];
 
-/// The library, with its version and the architectures that it supports.
+/// The loaded library, with its version and the architectures that it supports.
 pub(in crate::device) struct Nvrtc {
     functions: Functions,
     major: c_int,
     minor: c_int,
     architectures: Vec<u32>,
-    /// The source of the functions; never closed.
+    /// Keeps the functions loaded; never closed.
     _library: libloading::Library,
 }
 
@@ -47,7 +48,7 @@ impl fmt::Display for Nvrtc {
 fn look() -> Result<Nvrtc, String> {
     let library = open_first(&NAMES)
         .ok_or("its compiler NVRTC (libnvrtc.so of CUDA 12 or 13) is not found; try another LD_LIBRARY_PATH")?;
-    // SAFETY: the types are those of CUDA 12 and 13; the library stays open as long as the process runs.
+    // SAFETY: the types match CUDA 12 and 13, and the library stays open for the lifetime of the process.
     let functions = unsafe { Functions::of(&library) };
     let functions =
         functions.map_err(|symbol| format!("its compiler NVRTC is too old: the library has no {symbol}"))?;
@@ -59,23 +60,23 @@ fn look() -> Result<Nvrtc, String> {
     // SAFETY: the result pointer is valid.
     started(unsafe { (functions.nvrtcGetNumSupportedArchs)(&mut count) })?;
     let mut architectures = vec![0; count as usize];
-    // SAFETY: there is room for as many architectures as were counted.
+    // SAFETY: the vector has room for all architectures, whose number was returned by the previous call.
     started(unsafe { (functions.nvrtcGetSupportedArchs)(architectures.as_mut_ptr()) })?;
     let architectures = architectures.into_iter().map(|number| number as u32).collect();
     Ok(Nvrtc { functions, major, minor, architectures, _library: library })
 }
 
-/// The output of NVRTC.
+/// The kind of output requested from NVRTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// Code for this architecture.
+    /// Machine code for this architecture.
     Code(u32),
     /// PTX for this architecture, which the driver compiles for a newer one.
     Ptx(u32),
 }
 
-/// Returns the targets that run on an architecture, the best first: its own code, or that of an older one of the same
-/// generation, then PTX.
+/// Returns the targets whose output runs on an architecture, the best first: machine code for the architecture itself
+/// or for an older one of the same generation, then PTX.
 fn targets(architecture: u32, known: &[u32]) -> Vec<Target> {
     let newest = known.iter().copied().filter(|known| *known <= architecture).max();
     let code = newest.filter(|newest| newest / 10 == architecture / 10).map(Target::Code);
@@ -111,33 +112,33 @@ impl Compiler for Nvrtc {
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
         let none = ptr::null();
-        // SAFETY: the caller passes texts that end with a zero, and a valid pointer for the unit; there are no
-        // headers.
+        // SAFETY: the caller passes null-terminated texts and a valid pointer for the unit, and no headers are
+        // passed.
         unsafe { (self.functions.nvrtcCreateProgram)(unit, source, name, 0, none, none) as c_int }
     }
 
     unsafe fn destroy(&self, unit: &mut RawUnit) -> c_int {
-        // SAFETY: the unit was created, and its owner calls this once.
+        // SAFETY: the unit was created, and its owner destroys it only once.
         unsafe { (self.functions.nvrtcDestroyProgram)(unit) as c_int }
     }
 
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
-        // SAFETY: the unit was created; the caller passes that many options, each ending with a zero.
+        // SAFETY: the unit was created, and the caller passes `count` null-terminated options.
         unsafe { (self.functions.nvrtcCompileProgram)(unit, count, options) as c_int }
     }
 
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was created; the result pointer is valid.
+        // SAFETY: the unit was created, and the result pointer is valid.
         unsafe { (self.functions.nvrtcGetProgramLogSize)(unit, bytes) as c_int }
     }
 
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was created; the caller's buffer has the size that `log_bytes` returned.
+        // SAFETY: the unit was created, and the caller's buffer has the size returned by `log_bytes`.
         unsafe { (self.functions.nvrtcGetProgramLog)(unit, place) as c_int }
     }
 
     unsafe fn code_bytes(&self, unit: RawUnit, recipe: &Recipe, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was compiled as the recipe says; the result pointer is valid.
+        // SAFETY: the unit was compiled according to the recipe, and the result pointer is valid.
         unsafe {
             match makes_ptx(recipe) {
                 true => (self.functions.nvrtcGetPTXSize)(unit, bytes) as c_int,
@@ -147,8 +148,8 @@ impl Compiler for Nvrtc {
     }
 
     unsafe fn code(&self, unit: RawUnit, recipe: &Recipe, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was compiled as the recipe says; the caller's buffer has the size that `code_bytes`
-        // returned.
+        // SAFETY: the unit was compiled according to the recipe, and the caller's buffer has the size returned by
+        // `code_bytes`.
         unsafe {
             match makes_ptx(recipe) {
                 true => (self.functions.nvrtcGetPTX)(unit, place) as c_int,

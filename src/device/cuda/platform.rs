@@ -1,4 +1,4 @@
-//! Properties that the driver reports about its devices before one is opened.
+//! Device properties that the driver reports before any device is opened.
 
 use super::Cuda;
 use super::library::{self, attribute, call, functions};
@@ -50,7 +50,7 @@ impl Platform for Cuda {
 
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
         let device = library::device(number)?;
-        // SAFETY: the device was just returned; the buffer has the size that is passed.
+        // SAFETY: the driver just returned the device, and the buffer has the size that is passed.
         call("cuDeviceGetName", unsafe {
             (functions().cuDeviceGetName)(name.as_mut_ptr(), name.len() as c_int, device)
         })
@@ -65,7 +65,7 @@ impl Platform for Cuda {
 
     fn bytes_of(number: c_int) -> Result<usize, ApiError> {
         let (device, mut bytes) = (library::device(number)?, 0);
-        // SAFETY: the device was just returned; the result pointer is valid.
+        // SAFETY: the driver just returned the device, and the result pointer is valid.
         call("cuDeviceTotalMem", unsafe { (functions().cuDeviceTotalMem_v2)(&mut bytes, device) })?;
         Ok(bytes)
     }
@@ -76,7 +76,7 @@ impl Platform for Cuda {
 
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
         let (device, size) = (library::device(number)?, address.len() as c_int);
-        // SAFETY: the device was just returned; the buffer has the size that is passed.
+        // SAFETY: the driver just returned the device, and the buffer has the size that is passed.
         call("cuDeviceGetPCIBusId", unsafe { (functions().cuDeviceGetPCIBusId)(address.as_mut_ptr(), size, device) })
     }
 
@@ -86,7 +86,7 @@ impl Platform for Cuda {
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
         let (one, other, mut reaches) = (library::device(number)?, library::device(peer)?, 0);
-        // SAFETY: both devices were just returned; the result pointer is valid.
+        // SAFETY: the driver just returned both devices, and the result pointer is valid.
         call("cuDeviceCanAccessPeer", unsafe { (functions().cuDeviceCanAccessPeer)(&mut reaches, one, other) })?;
         Ok(reaches != 0)
     }

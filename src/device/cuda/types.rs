@@ -1,8 +1,8 @@
-//! The types of CUDA's driver that are used here.
+//! Types and constants of the CUDA driver API.
 //!
-//! They are declared here so that no build needs CUDA's headers. Handles are opaque, and enumerations are numbers: a
-//! value that is newer than this list is valid too. A test compares layouts and values with those of the crate
-//! cudarc, which are generated from the headers.
+//! They are declared by hand so that no build needs the CUDA headers. Handles are opaque, and enumerations are plain
+//! integers, so values newer than this list are valid too. A test compares layouts and values with the crate cudarc,
+//! whose declarations are generated from the headers.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -43,8 +43,8 @@ pub(super) const STUB_LIBRARY: c_uint = 34;
 /// `CUDA_ERROR_NO_DEVICE`
 pub(super) const NO_DEVICE: c_uint = 100;
 
-/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`. The former reserves the
-/// field in which the latter has a context.
+/// One end of a copy: half of `CUDA_MEMCPY3D` or of `CUDA_MEMCPY3D_PEER`. `CUDA_MEMCPY3D` reserves the field in which
+/// `CUDA_MEMCPY3D_PEER` stores a context.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct CopyEnd {
@@ -82,7 +82,7 @@ pub(super) struct KernelNode {
     pub(super) shared_bytes: c_uint,
     pub(super) values: *mut *mut c_void,
     pub(super) others: *mut *mut c_void,
-    /// Unused if there is a function.
+    /// Unused if a function is given.
     pub(super) kernel: Object,
     pub(super) context: Object,
 }

@@ -1,4 +1,4 @@
-//! The thin layer that differs between CUDA, HIP and OpenCL, with one method per call.
+//! The thin layer that differs between CUDA, HIP and OpenCL, with one method per operation.
 
 use super::graph::GraphNode;
 use super::slabs::Slab;
@@ -8,7 +8,7 @@ use crate::kernel::{ArgumentValue, KernelText, Limits, Module, Program, RawHandl
 use crate::machine::UnitKind;
 use crate::memory::dlpack::DlDevice;
 
-/// Returns the error of a module that has no code for an interface.
+/// Returns the error for a module that has no code for the backend's interface.
 pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
     DeviceError::NoCompiler {
         program: module.name().to_owned(),
@@ -20,61 +20,63 @@ pub(crate) fn no_code<B: Backend>(backend: &B, module: &Module) -> DeviceError {
 /// A device of one interface.
 ///
 /// A stream executes its work in order; different streams are ordered only by events. All methods may be called from
-/// any thread; calls with the same stream come one at a time.
+/// any thread, but calls that use the same stream are made one at a time.
 pub(crate) trait Backend: Send + Sync + 'static {
-    /// The name of the interface in errors.
+    /// The name of the interface in error messages.
     const API: &'static str;
-    /// The kind of units that its devices make up.
+    /// The kind of units that the interface's devices make up.
     const KIND: UnitKind;
 
-    /// Owns device memory; dropped, and so freed, when nothing uses it any more.
+    /// Owns device memory. It is dropped, which frees the memory, when nothing uses the memory any more.
     type Memory: Send + Sync;
-    /// Owns page-locked host memory; reused when dropped.
+    /// Owns page-locked host memory, which becomes available for reuse when the owner is dropped.
     type HostMemory: Send + Sync;
     type Stream: Send + Sync;
-    /// A moment in a stream.
+    /// A point in a stream's work, which occurs when all earlier work has ended.
     type Event: Send + Sync + Clone;
     /// A compiled program.
     type Module: Send + Sync;
-    /// A kernel of a module.
+    /// A kernel in a compiled module.
     type Function: Send + Sync;
-    /// Kernels that are launched together; destroyed when dropped.
+    /// Kernels that are launched together. The graph is destroyed when this is dropped.
     type Graph: Send + Sync;
 
-    /// Whether a graph's nodes can be given new values.
+    /// Whether the argument values of a graph's nodes can be changed.
     const NODES_CHANGE: bool = false;
 
     /// Returns the device's name.
     fn name(&self) -> &str;
 
-    /// Returns the domain of the device: devices of one domain can copy between each other.
+    /// Returns the domain of the device. Devices in the same domain can copy to each other.
     fn domain(&self) -> usize;
 
-    /// Returns whether kernels reach memory of another device of its domain, by its handle.
+    /// Returns whether kernels on this device can access memory of another device in the domain, given the memory's
+    /// handle.
     fn reach(&self, _base: usize) -> bool {
         true
     }
 
-    /// Returns approximately how many threads run at once; 0 if unknown.
+    /// Returns the approximate number of threads that can run at the same time; 0 if unknown.
     fn threads_at_once(&self) -> u64 {
         0
     }
 
-    /// Returns the limits of a group.
+    /// Returns the device's limits on thread groups.
     #[cfg_attr(not(feature = "macros"), allow(dead_code, reason = "generated code alone asks for them"))]
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Returns the number of bytes that the runtime may use.
+    /// Returns the amount of device memory that the runtime may use, in bytes.
     fn free_bytes(&self) -> u64;
 
-    /// Returns how many bytes one allocation can have, if the interface says so.
+    /// Returns the maximum size of one allocation in bytes, if the interface limits it.
     fn largest_buffer_bytes(&self) -> u64 {
         u64::MAX
     }
 
-    /// Returns DLPack's description of the device's memory, if other libraries can use it by address.
+    /// Returns the DLPack description of the device's memory, or `None` if other libraries cannot use the memory by
+    /// address.
     fn dlpack(&self) -> Option<DlDevice> {
         None
     }
@@ -90,28 +92,28 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Allocates device memory, and returns it with its handle.
+    /// Allocates device memory, and returns its owner and its handle.
     fn allocate(&self, bytes: usize) -> Result<(Self::Memory, usize), DeviceError>;
 
-    /// Returns the guard zones around memory, if it has any that the host can read.
+    /// Returns the guard zones around the memory, if there are any that the host can read.
     fn guards(&self, _memory: &Self::Memory) -> Option<Guards> {
         None
     }
 
-    /// Returns whether host and device may use unified memory at the same time.
+    /// Returns whether the host and the device may use unified memory at the same time.
     fn reaches_unified(&self) -> bool {
         false
     }
 
-    /// Allocates unified memory, and returns its owner and its address. The device must reach unified memory.
+    /// Allocates unified memory, and returns its owner and its address. Requires [`Self::reaches_unified`].
     fn allocate_unified(&self, bytes: usize) -> Result<(Box<dyn Send + Sync>, usize), DeviceError> {
         unreachable!("{} has no unified memory for {bytes} bytes", self.name())
     }
 
-    /// Enqueues a move of pages of unified memory to the device, or to the host.
+    /// Enqueues a move of unified memory pages to the device, or to the host.
     ///
     /// # Safety
-    /// The memory exists until this has ended.
+    /// The memory must exist until the move has ended.
     unsafe fn prefetch(
         &self,
         stream: &Self::Stream,
@@ -123,25 +125,26 @@ pub(crate) trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Allocates page-locked host memory, and returns it with its address. Returns `None` if copies from and to other
-    /// memory do not block the caller, or if the interface has none left.
+    /// Allocates page-locked host memory, and returns its owner and its address. Returns `None` if copies to and from
+    /// unlocked memory do not block the caller anyway, or if the interface has no page-locked memory left.
     fn host_memory(&self, bytes: usize) -> Result<Option<(Self::HostMemory, *mut u8)>, DeviceError> {
         let _ = bytes;
         Ok(None)
     }
 
-    /// Returns whether existing host memory can't be page-locked. In that case large copies go through
-    /// [`Self::host_memory`] as well, piece by piece.
+    /// Returns whether existing host memory cannot be page-locked. In that case, large copies, too, go through
+    /// [`Self::host_memory`], piece by piece.
     fn packs_large_copies(&self) -> bool {
         false
     }
 
     fn stream(&self) -> Result<Self::Stream, DeviceError>;
 
-    /// Page-locks host memory for copies, if that helps; dropping the returned lock undoes it.
+    /// Page-locks host memory to speed up copies, if that helps on this device. Dropping the returned lock unlocks
+    /// the memory.
     ///
     /// # Safety
-    /// The memory is valid until then.
+    /// The memory must be valid until the returned lock is dropped.
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
         let _ = (first, bytes);
         None
@@ -150,33 +153,34 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Enqueues a copy from host memory to device memory.
     ///
     /// # Safety
-    /// Both ends are valid until the copy has ended; until then nothing writes the source or touches the destination.
+    /// Both ends must be valid until the copy has ended. Until then, nothing may write to the source or touch the
+    /// destination.
     unsafe fn copy_in(&self, stream: &Self::Stream, from: *const u8, to: usize, slab: &Slab)
     -> Result<(), DeviceError>;
 
     /// Enqueues a copy from device memory to host memory.
     ///
     /// # Safety
-    /// As for [`Self::copy_in`].
+    /// The same requirements as for [`Self::copy_in`].
     unsafe fn copy_out(&self, stream: &Self::Stream, from: usize, to: *mut u8, slab: &Slab) -> Result<(), DeviceError>;
 
-    /// Enqueues a copy between memories of this device, or from another device of its domain to this one.
+    /// Enqueues a copy within the memory of this device, or from another device in the domain to this device.
     ///
     /// # Safety
-    /// As for [`Self::copy_in`].
+    /// The same requirements as for [`Self::copy_in`].
     unsafe fn copy_across(&self, stream: &Self::Stream, from: usize, to: usize, slab: &Slab)
     -> Result<(), DeviceError>;
 
-    /// Compiles a program, or takes its code from the cache.
+    /// Compiles a program, or loads its code from the cache.
     fn module(&self, program: &Program) -> Result<Self::Module, DeviceError>;
 
-    /// Compiles or loads a module written for this interface.
+    /// Compiles or loads the code of a user's [`Module`] for this interface.
     fn own_module(&self, module: &Module) -> Result<Self::Module, DeviceError>;
 
     /// Returns a kernel of a module.
     fn function(&self, module: &Self::Module, kernel: &KernelText) -> Result<Self::Function, DeviceError>;
 
-    /// Refuses a launch that the interface cannot make.
+    /// Returns an error for a launch that the interface does not support.
     fn check(&self, kernel: &KernelText, groups: [u32; 3]) -> Result<(), DeviceError> {
         let _ = (kernel, groups);
         Ok(())
@@ -185,7 +189,8 @@ pub(crate) trait Backend: Send + Sync + 'static {
     /// Enqueues a kernel, with a group size and a number of groups that [`Self::check`] has accepted.
     ///
     /// # Safety
-    /// The arguments are the kernel's, and memory among them is valid until it has ended.
+    /// The arguments must match the kernel's parameters, and the memory that they refer to must be valid until the
+    /// kernel has ended.
     unsafe fn launch(
         &self,
         stream: &Self::Stream,
@@ -195,30 +200,32 @@ pub(crate) trait Backend: Send + Sync + 'static {
         arguments: &[ArgumentValue],
     ) -> Result<(), DeviceError>;
 
-    /// Returns whether there are graphs, and launching one is faster than its launches one by one.
+    /// Returns whether graphs are supported and launching a graph is faster than launching its kernels one by one.
     fn has_graphs(&self) -> bool {
         false
     }
 
-    /// Makes a graph of these kernels, each of which runs after those of lower numbers that its edges name. The graph
-    /// may be launched while it is in flight, and then runs once more after that. Requires [`Self::has_graphs`].
+    /// Creates a graph of the kernels in `nodes`. Each kernel runs after the kernels in its list in `edges`, which
+    /// have lower indices. The graph may be launched while it is in flight; the new launch then runs after the
+    /// previous one. Requires [`Self::has_graphs`].
     ///
     /// # Safety
-    /// The arguments are the kernels'.
+    /// The arguments must match the kernels' parameters.
     unsafe fn graph(&self, nodes: &[GraphNode<'_, Self>], edges: &[Vec<u32>]) -> Result<Self::Graph, DeviceError>
     where
         Self: Sized;
 
-    /// Returns whether all memory that a graph uses still exists, by the same handles.
+    /// Returns whether all memory that a graph uses still exists under the same handles.
     fn is_usable(&self, graph: &Self::Graph) -> bool {
         let _ = graph;
         true
     }
 
-    /// Gives a node new values. Requires [`Self::NODES_CHANGE`].
+    /// Sets new argument values for a node. Requires [`Self::NODES_CHANGE`].
     ///
     /// # Safety
-    /// As for [`Self::graph`]; the graph is not in flight, and the kernel is the same.
+    /// The same requirements as for [`Self::graph`]. In addition, the graph must not be in flight, and the node's
+    /// kernel must stay the same.
     unsafe fn set_node(
         &self,
         graph: &mut Self::Graph,
@@ -232,37 +239,37 @@ pub(crate) trait Backend: Send + Sync + 'static {
         unreachable!("nodes keep their values")
     }
 
-    /// Enqueues a graph, which must be usable.
+    /// Enqueues a graph, which must be usable ([`Self::is_usable`]).
     ///
     /// # Safety
-    /// Memory among its arguments, and the graph, are valid until it has ended.
+    /// The graph, and the memory that its arguments refer to, must be valid until the graph has ended.
     unsafe fn launch_graph(&self, stream: &Self::Stream, graph: &Self::Graph) -> Result<(), DeviceError>;
 
-    /// Makes the device current on the calling thread, and returns the handles for calling the interface with this
-    /// stream.
+    /// Makes the device current on the calling thread, and returns the handles with which a task body can call the
+    /// interface on this stream.
     fn raw(&self, stream: &Self::Stream) -> Result<RawHandles, DeviceError>;
 
-    /// Called after user code may have enqueued work on the stream, and may have bound the calling thread to
-    /// something else.
+    /// Called when user code may have enqueued work on the stream, and may have bound the calling thread to another
+    /// device.
     fn after_raw(&self, stream: &Self::Stream);
 
-    /// Ensures that the device starts the enqueued work.
+    /// Ensures that the device starts the work that has been enqueued.
     fn flush(&self, stream: &Self::Stream) -> Result<(), DeviceError> {
         let _ = stream;
         Ok(())
     }
 
-    /// Records an event that occurs when everything enqueued so far has ended. Ensures that the device starts the
+    /// Records an event that occurs when all work enqueued so far has ended. Also ensures that the device starts this
     /// work.
     fn record(&self, stream: &Self::Stream) -> Result<Self::Event, DeviceError>;
 
-    /// Makes work enqueued from here on wait for an event of another stream.
+    /// Makes all work that is enqueued from here on wait for an event of another stream.
     fn wait(&self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DeviceError>;
 
     /// Returns whether the event has occurred.
     fn is_complete(&self, event: &Self::Event) -> Result<bool, DeviceError>;
 
-    /// Registers `then` to be called when the event has occurred, from any thread.
+    /// Registers `then` to be called, on any thread, when the event has occurred.
     fn notify(&self, event: &Self::Event, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError>;
 
     /// Waits until the event has occurred.

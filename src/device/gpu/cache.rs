@@ -1,14 +1,15 @@
 //! An on-disk cache of compiled programs, so that a program compiles once per machine rather than once per run.
 //!
-//! A file's name consists of two digests of everything that determines its content: one of target and source, and one
-//! of compiler and options. So code for a target is found even if there is no compiler. The file begins with the
-//! digest of its content. The folder is `THALWEG_CACHE_DIR` (empty: no cache), or else `thalweg` in the XDG cache
-//! directory (`$XDG_CACHE_HOME`, or `~/.cache`).
+//! A file's name consists of two digests, which cover everything that determines the file's contents: one of target
+//! and source, and one of compiler and options. So code for a target can be found even if no compiler is installed.
+//! Each file contains a digest of its contents at the beginning. The cache folder is `THALWEG_CACHE_DIR` (empty: no
+//! cache), or else `thalweg` in the XDG cache directory (`$XDG_CACHE_HOME`, or `~/.cache`).
 //!
-//! The cache never fails: a program that can't be read is compiled, and a failed write is logged. It removes no files
-//! except its own damaged ones, which it replaces. Invariants:
-//! 1. A file appears under its name complete: it is written under another name and renamed. So writers may race.
-//! 2. A read returns exactly the content that was written, or the file counts as absent.
+//! The cache never causes a failure: a program that cannot be read from the cache is compiled, and a failed write is
+//! only logged. The cache removes no files except its own damaged files, which it replaces. Invariants:
+//! 1. A file is complete when it appears under its final name, because it is written under another name and then
+//!    renamed. So writers may race.
+//! 2. A read returns exactly the contents that were written, or else the file counts as absent.
 
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
@@ -17,20 +18,20 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The beginning of a file; another format has another one.
+/// The first bytes of every file. They change with the file format.
 const MAGIC: &[u8; 8] = b"thalweg1";
 const DIGEST_BYTES: usize = 32;
 
-/// The folder for compiled programs, if there is one.
+/// The folder for compiled programs, if caching is enabled.
 #[derive(Debug)]
 pub(in crate::device) struct Cache {
     folder: Option<PathBuf>,
 }
 
-/// Everything that a compiled program depends on, besides its source.
+/// Everything that a compiled program depends on, apart from its source.
 #[derive(Debug, Clone)]
 pub(in crate::device) struct Recipe {
-    /// The architecture.
+    /// The target architecture.
     pub(in crate::device) target: String,
     /// The compiler and its version.
     pub(in crate::device) compiler: String,
@@ -54,10 +55,10 @@ impl Cache {
         Self { folder }
     }
 
-    /// Returns a compiled program: from the cache, or compiled and stored there.
+    /// Returns a compiled program from the cache, or compiles it and stores the result in the cache.
     ///
     /// # Errors
-    /// Only those of `compile`.
+    /// Returns only errors from `compile`.
     pub(in crate::device) fn get_or_compile<E>(
         &self,
         recipe: &Recipe,
@@ -76,7 +77,7 @@ impl Cache {
         Ok(content)
     }
 
-    /// Returns the newest code that any compiler has produced from a program for a target.
+    /// Returns the newest code in the cache that any compiler has generated from this source for this target.
     pub(in crate::device) fn get_any(&self, target: &str, source: &str) -> Option<Vec<u8>> {
         let prefix = digest([target, source]);
         let files = fs::read_dir(self.folder.as_ref()?).ok()?.flatten();
@@ -101,7 +102,8 @@ fn name(recipe: &Recipe, source: &str) -> String {
     format!("{}-{}", digest([recipe.target.as_str(), source]), digest(made_by))
 }
 
-/// Digests a list of texts. Lengths are hashed before texts, so that different lists have different inputs.
+/// Computes the digest of a list of texts. The length of each text is hashed before the text, so that different lists
+/// never produce the same hash input.
 fn digest<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut hasher = Sha256::new();
     for text in texts {
@@ -126,18 +128,19 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 fn write(folder: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
     static WRITTEN: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
-    // A killed process may have left such a name behind, and another machine that shares the folder may be using it.
+    // Several names are tried, because a killed process may have left a file of this name behind, or another machine
+    // that shares the folder may be using the name.
     let names = (0..100).map(|_| format!("{}-{}.new", std::process::id(), WRITTEN.fetch_add(1, Ordering::Relaxed)));
     let (mut file, new) = create_new(folder, names)?;
     let written = [MAGIC, &Sha256::digest(content)[..], content].into_iter().try_for_each(|part| file.write_all(part));
     let kept = written.and_then(|()| fs::rename(&new, path));
     if kept.is_err() {
-        let _ = fs::remove_file(&new); // the first error is returned
+        let _ = fs::remove_file(&new); // only the first error is returned
     }
     kept
 }
 
-/// Creates a new file, under the first of these names that is free.
+/// Creates a new file under the first of these names that does not exist yet.
 fn create_new(folder: &Path, names: impl Iterator<Item = String>) -> io::Result<(File, PathBuf)> {
     let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
     for name in names {
@@ -167,7 +170,7 @@ mod tests {
         Recipe { target, compiler: "compiler 1.0".to_owned(), options: options.iter().map(|&o| o.to_owned()).collect() }
     }
 
-    /// Returns the content that the cache gives, and whether it compiled.
+    /// Returns the contents that the cache provides, and whether the program was compiled.
     fn get(cache: &Cache, recipe: &Recipe, source: &str, compiled: &[u8]) -> (Vec<u8>, bool) {
         let mut called = false;
         let compile = || {

@@ -1,31 +1,35 @@
-//! Launches of several tasks as one graph, which is kept and launched again.
+//! Launching several tasks as one graph, which is kept so that it can be launched again.
 //!
-//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]), part by part: a part
-//! consists of the launches of one task. Then they are compared with earlier launches ([`Known`]). If they are the
-//! same, the earlier graph is launched once more; if values differ, its nodes are given the new ones first, if the
-//! interface supports that. A graph is made when a run has had the same shape twice, or the same values on interfaces
-//! whose nodes keep theirs, since making a graph takes longer than its launches.
+//! While a run of tasks is being enqueued, its launches are only recorded ([`Capture`]). The recording is divided
+//! into parts, each with the launches of one task. Then the recording is compared with earlier recordings of the same
+//! run ([`Known`]). If both have the same launches, the earlier graph is launched again. If only argument values
+//! differ, the graph's nodes are first given the new values, provided that the interface supports changing them.
+//! Making a graph takes longer than the launches themselves, so a graph is made only when a run has had the same
+//! shape twice, or, on interfaces whose nodes cannot be changed, the same shape and values twice.
 //!
 //! Invariants:
-//! 1. A graph's nodes have the values of the capture stored with it.
-//! 2. A graph in flight is neither changed nor destroyed: whoever has it in flight holds a reference to it. A graph
-//!    whose memory is gone is not launched, even if the same handles refer to other memory by now.
-//! 3. Launches of one part follow each other. A part follows the parts that were declared as its predecessors, and,
-//!    if it uses scratch memory, also the last part before it that used some: both may have been given the same.
+//! 1. The nodes of a graph have the values of the capture that is stored with the graph.
+//! 2. A graph in flight is neither changed nor destroyed, because every flight holds a reference to its graph. A
+//!    graph whose memory is gone is not launched, even if the same handles refer to other memory by now.
+//! 3. The launches of one part run one after the other. A part runs after the parts that were declared as its
+//!    predecessors. If it uses scratch memory, it also runs after the last earlier part that used scratch memory,
+//!    because both may have been given the same memory.
 
 use super::Backend;
 use crate::error::DeviceError;
 use crate::kernel::{ArgumentValue, KernelText};
 use std::sync::Arc;
 
-/// The number of graphs of one run that are kept, for values that change while others are in flight.
+/// The maximum number of graphs that are kept for one run. Several are needed because values may change while earlier
+/// graphs are in flight.
 const MOST_KEPT: usize = 4;
 
 /// A kernel in a graph.
 pub(crate) struct GraphNode<'a, B: Backend> {
     pub(crate) function: &'a B::Function,
-    /// Threads per group, and groups.
+    /// The number of threads per group, in each dimension.
     pub(crate) group: [u32; 3],
+    /// The number of groups, in each dimension.
     pub(crate) groups: [u32; 3],
     pub(crate) arguments: &'a [ArgumentValue],
 }
@@ -35,9 +39,9 @@ pub(super) struct Capture<B: Backend> {
     launches: Vec<Launch<B>>,
     arguments: Vec<ArgumentValue>,
     parts: Vec<Part>,
-    /// Whether no part of it has failed.
+    /// Whether the recording is complete, which means that no part has failed.
     is_whole: bool,
-    /// How many of the launches were made, one by one.
+    /// The number of launches that have already been made one by one.
     launched: usize,
 }
 
@@ -45,26 +49,26 @@ struct Launch<B: Backend> {
     function: Arc<B::Function>,
     group: [u32; 3],
     groups: [u32; 3],
-    /// Where its arguments end and those of the next launch begin.
+    /// The position at which the arguments of this launch end and those of the next launch begin.
     arguments_end: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
-    /// The number of its first launch.
+    /// The index of the part's first launch.
     first: usize,
     uses_scratch: bool,
 }
 
-/// The state kept for one run on one device.
+/// The state that is kept for one run on one device.
 pub(super) struct Known<B: Backend> {
     backend: Arc<B>,
     graphs: Vec<Kept<B>>,
-    /// The last launches, if they were not made by a graph.
+    /// The most recent capture, if it was not launched as a graph.
     latest: Option<Capture<B>>,
 }
 
-/// A graph and the launches that its nodes make.
+/// A graph, with the capture that its nodes launch.
 struct Kept<B: Backend> {
     graph: Arc<B::Graph>,
     capture: Capture<B>,
@@ -77,12 +81,12 @@ impl<B: Backend> Default for Capture<B> {
 }
 
 impl<B: Backend> Capture<B> {
-    /// Begins a new part, to which the following launches belong.
+    /// Begins a new part. The following launches belong to it.
     pub(super) fn begin_part(&mut self) {
         self.parts.push(Part { first: self.launches.len(), uses_scratch: false });
     }
 
-    /// Marks the part as failed: none of its launches is made.
+    /// Marks the current part as failed, so that none of its launches are made.
     pub(super) fn drop_part(&mut self) {
         let first = self.parts.last().map_or(0, |part| part.first);
         self.launches.truncate(first);
@@ -90,7 +94,7 @@ impl<B: Backend> Capture<B> {
         self.is_whole = false;
     }
 
-    /// Marks that the part uses scratch memory.
+    /// Records that the current part uses scratch memory.
     pub(super) fn use_scratch(&mut self) {
         self.parts.last_mut().expect("launches belong to parts").uses_scratch = true;
     }
@@ -117,7 +121,7 @@ impl<B: Backend> Capture<B> {
         (0..self.launches.len()).map(|number| self.node(number))
     }
 
-    /// Returns the nodes whose values differ in a capture of the same shape.
+    /// Returns the indices of the nodes whose values differ from those in another capture of the same shape.
     fn differences(&self, other: &Self) -> impl Iterator<Item = usize> {
         (0..self.launches.len()).filter(|number| {
             let (ours, theirs) = (self.node(*number), other.node(*number));
@@ -133,7 +137,7 @@ impl<B: Backend> Capture<B> {
     }
 
     /// Returns whether both captures launch the same kernels with the same groups in the same order and parts,
-    /// whatever their arguments.
+    /// regardless of the arguments.
     fn is_shaped_as(&self, other: &Self) -> bool {
         let alike = |(a, b): (&Launch<B>, &Launch<B>)| Arc::ptr_eq(&a.function, &b.function) && a.group == b.group;
         self.is_whole
@@ -143,10 +147,10 @@ impl<B: Backend> Capture<B> {
             && self.launches.iter().zip(&other.launches).all(alike)
     }
 
-    /// Returns the predecessors of each node, by their numbers, if each part comes `after` these parts.
+    /// Returns the indices of each node's predecessors, given the predecessors `after` of each part.
     fn edges(&self, after: &[Box<[u32]>]) -> Vec<Vec<u32>> {
         let mut edges = vec![Vec::new(); self.launches.len()];
-        // The last nodes of each part; if it has no launches, those of the parts before it.
+        // The last nodes of each part. For a part without launches, these are the last nodes of its predecessors.
         let mut ends: Vec<Vec<u32>> = Vec::with_capacity(self.parts.len());
         let mut last_scratch = None;
         for (number, part) in self.parts.iter().enumerate() {
@@ -176,11 +180,11 @@ impl<B: Backend> Known<B> {
         Arc::ptr_eq(&self.backend, backend)
     }
 
-    /// Launches a capture, each part of which comes `after` these parts; returns the graph if one was launched. If
-    /// the launch was refused for lack of memory, another call continues it.
+    /// Launches a capture, given the predecessors `after` of each part. Returns the graph if a graph was launched. If
+    /// the launch is refused for lack of memory, it can be continued with another call.
     ///
     /// # Safety
-    /// As for [`Backend::launch`], for each launch.
+    /// The same requirements as for [`Backend::launch`], for each launch in the capture.
     pub(super) unsafe fn launch(
         &mut self,
         stream: &B::Stream,
@@ -191,9 +195,9 @@ impl<B: Backend> Known<B> {
             && let Some(at) = self.graph_of(capture, after)?
         {
             let kept = &mut self.graphs[at];
-            // SAFETY: its nodes have the values that were captured, for which the caller vouches.
+            // SAFETY: the graph's nodes have the captured values, and the caller vouches for those.
             if let Err(refused) = unsafe { self.backend.launch_graph(stream, &kept.graph) } {
-                self.graphs.remove(at); // another call launches one by one
+                self.graphs.remove(at); // so that another call makes the launches one by one
                 return Err(refused);
             }
             kept.capture = std::mem::take(capture);
@@ -201,7 +205,7 @@ impl<B: Backend> Known<B> {
         }
         while capture.launched < capture.launches.len() {
             let GraphNode { function, group, groups, arguments } = capture.node(capture.launched);
-            // SAFETY: the caller's promise. Sequential launches satisfy all edges.
+            // SAFETY: the caller promises this for each launch. Sequential launches satisfy all edges.
             unsafe { self.backend.launch(stream, function, group, groups, arguments)? };
             capture.launched += 1;
         }
@@ -209,8 +213,8 @@ impl<B: Backend> Known<B> {
         Ok(None)
     }
 
-    /// Returns the number of a graph that makes these launches, if it is worth one. The capture is not stored with it
-    /// yet.
+    /// Returns the index of a graph for these launches, or `None` if a graph does not pay off. The capture is not
+    /// stored with the graph yet.
     fn graph_of(&mut self, capture: &Capture<B>, after: &[Box<[u32]>]) -> Result<Option<usize>, DeviceError> {
         if !self.backend.has_graphs() || !capture.is_whole || capture.launches.len() < 2 {
             return Ok(None);
@@ -228,11 +232,11 @@ impl<B: Backend> Known<B> {
         if let (true, Some(at)) = (B::NODES_CHANGE, idle) {
             let Kept { graph, capture: known } = &mut graphs[at];
             let graph = Arc::get_mut(graph).expect("a graph that is not in flight has no other reference");
-            // SAFETY: the graph is not in flight, and the values are the kernel's own, as for a launch.
+            // SAFETY: the graph is not in flight, and the values match the kernel's parameters, as for a launch.
             let set = |node| unsafe { backend.set_node(graph, node, &capture.node(node)) };
             let changed = known.differences(capture).try_for_each(set);
             if let Err(refused) = changed {
-                graphs.remove(at); // its values are now a mix of two captures
+                graphs.remove(at); // the graph's values are now a mix of two captures
                 return Err(refused);
             }
             return Ok(Some(at));
@@ -249,7 +253,7 @@ impl<B: Backend> Known<B> {
             (true, false, _) => {}
         }
         let nodes: Vec<_> = capture.nodes().collect();
-        // SAFETY: the values are the kernels' own, as for launches.
+        // SAFETY: the values match the kernels' parameters, as for launches.
         let graph = unsafe { backend.graph(&nodes, &capture.edges(after))? };
         graphs.push(Kept { graph: Arc::new(graph), capture: Capture::default() });
         Ok(Some(graphs.len() - 1))

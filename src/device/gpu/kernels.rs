@@ -1,4 +1,4 @@
-//! A device's kernels, each compiled once, when it is first launched.
+//! A device's kernels. Each kernel is compiled once, when it is first launched.
 
 use super::Backend;
 use crate::error::DeviceError;
@@ -8,10 +8,10 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 type Functions<B> = FxHashMap<(u64, &'static str), Arc<<B as Backend>::Function>>;
-/// Includes failures: a program that does not compile is not tried again.
+/// Compiled modules by key. Failures are stored too, so that a program that does not compile is not tried again.
 type Modules<B> = FxHashMap<u64, Result<<B as Backend>::Module, DeviceError>>;
 
-/// Modules by program, functions by program and name.
+/// The cached modules, by program, and functions, by program and kernel name.
 pub(super) struct Kernels<B: Backend> {
     functions: RwLock<Functions<B>>,
     modules: Mutex<Modules<B>>,

@@ -1,24 +1,25 @@
-//! The common implementation of accelerators: streams and the work in flight on them, compiled kernels, scratch
+//! The implementation that all accelerators share: streams and the work in flight on them, compiled kernels, scratch
 //! memory.
 //!
-//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has 16 streams for kernels, and one for copies in each
-//! direction: to the device, to the host, and between devices. So copies overlap kernels, and independent small
-//! kernels overlap each other. Each kernel is compiled once.
+//! [`Gpu`] turns any [`Backend`] into an [`Accelerator`]. It has 16 streams for kernels, and one copy stream for each
+//! direction: to the device, to the host, and between devices. So copies can overlap with kernels, and independent
+//! small kernels can overlap with each other. Each kernel is compiled once.
 //!
 //! Invariants:
-//! 1. A stream's flights end in order; the oldest is checked first.
-//! 2. A task goes to the stream of a task it comes after, if nothing else was enqueued there since, and waits for
-//!    events of the others. So a chain of tasks needs no event at all, and never the host; branches go to other
-//!    streams.
-//! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the last one is enqueued, because
-//!    the stream executes them one after the other.
-//! 4. No body is called under a lock (see [`streams`]).
-//! 5. An event is recorded when something is to wait for it, once for everything that was enqueued before
-//!    ([`streams::Moment`]); a task gets its own event at its end only if that pays: if it takes long, or several
-//!    tasks wait for it.
-//! 6. The lock of only one stream is held at a time; that of `tasks` is taken inside it or alone.
-//! 7. Objects that users keep with a stream are with its task while that is being enqueued. They are dropped before
-//!    the stream, when nothing is in flight.
+//! 1. A stream's flights end in order, so the oldest flight is checked first.
+//! 2. A task goes to the stream of one of its predecessors, if nothing else has been enqueued on that stream since,
+//!    and waits for events of its other predecessors. So a chain of tasks needs neither events nor the host, and
+//!    branches go to other streams.
+//! 3. Scratch memory belongs to a stream. It is given to the next task as soon as the previous task has been
+//!    enqueued, because the stream executes the two one after the other.
+//! 4. No task body is called while a lock is held (see [`streams`]).
+//! 5. An event is recorded when something needs to wait for it, once for everything that was enqueued before it
+//!    ([`streams::Moment`]). A task gets its own event at its end only if that pays off, which is the case if tasks
+//!    take long or several tasks wait for this one.
+//! 6. At most one stream's lock is held at a time. The lock of `tasks` is taken either while a stream's lock is held
+//!    or alone.
+//! 7. While a task is being enqueued, it holds the objects that users keep with its stream. These objects are dropped
+//!    before the stream, when nothing is in flight.
 //! 8. When something fails, everything in flight on the device is reported as failed: later work may have used
 //!    invalid data.
 
@@ -68,18 +69,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of streams for kernels; those for copies have the following numbers.
+/// The number of streams for kernels. The copy streams have the indices that follow.
 const KERNEL_STREAMS: usize = 16;
 const COPIES_IN: usize = KERNEL_STREAMS;
 const COPIES_OUT: usize = KERNEL_STREAMS + 1;
 const COPIES_ACROSS: usize = KERNEL_STREAMS + 2;
 const STREAMS: usize = KERNEL_STREAMS + 3;
 
-/// How many pieces of a packed copy are under way: one is packed while the device copies another.
+/// The number of pieces of a packed copy that are in progress at once: the host packs one piece while the device
+/// copies another.
 const PIECES_AT_ONCE: usize = 2;
 
-/// The duration in nanoseconds from which each task has its own event, whose cost is small then, and which reports
-/// its end at once.
+/// If tasks take at least this many nanoseconds, each task gets its own event, which reports the task's end at once;
+/// the event's cost is small in comparison.
 const LONG_NS: u64 = 10_000;
 
 /// An accelerator on top of a backend.
@@ -88,17 +90,17 @@ pub(super) struct Gpu<B: Backend> {
     capacity_bytes: u64,
     streams: Vec<Stream<B>>,
     kernels: Kernels<B>,
-    /// The stream of every task in flight, and the number of its flight.
+    /// The stream of each task in flight, and the number of the task's flight.
     tasks: Mutex<FxHashMap<TaskId, (usize, u64)>>,
-    /// The moving average of the durations of recent tasks.
+    /// The moving average of recent task durations, in nanoseconds.
     mean_ns: AtomicU64,
 }
 
 impl<B: Backend> Gpu<B> {
-    /// Creates the device for a backend.
+    /// Creates an accelerator from a backend.
     ///
     /// # Errors
-    /// If the backend cannot create streams.
+    /// Returns an error if the backend cannot create streams.
     pub(super) fn new(backend: B) -> Result<Self, DeviceError> {
         let streams = (0..STREAMS).map(|_| Ok(Stream::new(backend.stream()?)));
         Ok(Self {
@@ -111,7 +113,8 @@ impl<B: Backend> Gpu<B> {
         })
     }
 
-    /// Returns the stream for a task that comes after these, and makes it wait for them.
+    /// Chooses the stream for a task that comes after these tasks, makes the stream wait for them, and returns its
+    /// index.
     fn stream_behind(&self, after: &[TaskId]) -> Result<usize, DeviceError> {
         let before: Vec<_> = {
             let tasks = self.tasks.lock();
@@ -125,14 +128,14 @@ impl<B: Backend> Gpu<B> {
         Ok(stream)
     }
 
-    /// Returns the first of the least busy streams, because an early idle stream probably has memory for the next
-    /// task.
+    /// Returns the first of the least busy streams. The first one is preferred because it has probably been used
+    /// before, and so has scratch memory for the next task.
     fn least_busy(&self) -> usize {
         let in_flight = |n: &usize| self.streams[*n].state.lock().flights.len();
         (0..KERNEL_STREAMS).min_by_key(in_flight).expect("there are kernel streams")
     }
 
-    /// Makes a stream wait for a flight of another one, unless it already does.
+    /// Makes a stream wait for a flight of another stream, unless it already does.
     fn wait_for(&self, stream: usize, other: usize, number: u64) -> Result<(), DeviceError> {
         let Stream { stream: waiting, state } = &self.streams[stream];
         if other == stream || state.lock().behind[other] > number {
@@ -158,7 +161,8 @@ impl<B: Backend> Gpu<B> {
         self.mean_ns.load(Ordering::Relaxed) >= LONG_NS
     }
 
-    /// Allocates device memory. If none is left, the memory that streams keep for future tasks is released first.
+    /// Allocates device memory. If there is not enough, the scratch memory that streams keep for future tasks is
+    /// released first.
     fn allocate_memory(&self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
         match self.backend.allocate(bytes) {
             Err(DeviceError::OutOfMemory { .. }) if self.give_up_scratch()? => self.backend.allocate(bytes),
@@ -166,7 +170,7 @@ impl<B: Backend> Gpu<B> {
         }
     }
 
-    /// Releases the memory that streams keep, once nothing uses it any more, and returns whether there was any.
+    /// Waits until the scratch memory that streams keep is unused and releases it. Returns whether there was any.
     fn give_up_scratch(&self) -> Result<bool, DeviceError> {
         let mut any = false;
         for Stream { stream, state } in &self.streams {
@@ -185,42 +189,43 @@ impl<B: Backend> Gpu<B> {
         Ok(any)
     }
 
-    /// Enqueues a copy, and returns its page-locked memory, which must be kept until the copy has ended.
+    /// Enqueues a copy, and returns the page-locked staging memory, which must be kept until the copy has ended.
     ///
     /// # Safety
-    /// As for [`Device::copy`].
+    /// The same requirements as for [`Device::copy`].
     unsafe fn enqueue_copy(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<Option<Staged<B>>, DeviceError> {
         // SAFETY: the caller keeps the host's end valid and exclusive until the copy has ended.
         let (staged, copy) = match unsafe { Staged::of(&*self.backend, copy)? } {
             Some((staged, copy)) => (Some(staged), copy),
             None => (None, *copy),
         };
-        // SAFETY: as for the whole copy; our page-locked memory is kept in the returned value.
+        // SAFETY: the caller keeps both ends of the copy valid and exclusive, and the returned value keeps the
+        // staging memory.
         if let Err(error) = unsafe { self.enqueue_slabs(stream, &copy) } {
-            // Work that was enqueued before the error still uses both ends.
+            // Slabs that were enqueued before the error still use both ends, so wait for them.
             let _ = self.backend.record(stream).and_then(|end| self.backend.synchronize(&end));
             return Err(error);
         }
         Ok(staged)
     }
 
-    /// Returns whether a copy goes through page-locked memory piece by piece, which keeps a thread busy.
+    /// Returns whether a copy goes through page-locked memory piece by piece, which keeps a host thread busy.
     fn is_packed_in_pieces(&self, copy: &DeviceCopy) -> bool {
         self.backend.packs_large_copies() && staging::is_large(copy)
     }
 
-    /// Enqueues a copy that the caller will wait for, and returns its page-locked memory and its end.
+    /// Enqueues a copy that the caller will wait for, and returns its staging memory and the event of its end.
     ///
     /// # Safety
-    /// As for [`Device::copy`].
+    /// The same requirements as for [`Device::copy`].
     unsafe fn begin(&self, copy: &DeviceCopy) -> Result<(Option<Staged<B>>, B::Event), DeviceError> {
         let Stream { stream, state } = &self.streams[stream_of(copy)];
         let _alone = state.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller makes the same promise for this copy.
         Ok((unsafe { self.enqueue_copy(stream, copy)? }, self.backend.record(stream)?))
     }
 
-    /// Waits for the end of a copy that was begun.
+    /// Waits for the end of a copy started by [`Self::begin`].
     fn finish(&self, (staged, end): (Option<Staged<B>>, B::Event)) -> Result<(), DeviceError> {
         self.backend.synchronize(&end)?;
         staged.into_iter().for_each(Staged::bring_back);
@@ -228,13 +233,14 @@ impl<B: Backend> Gpu<B> {
     }
 
     /// # Safety
-    /// As for [`Device::copy`].
+    /// The same requirements as for [`Device::copy`].
     unsafe fn enqueue_slabs(&self, stream: &B::Stream, copy: &DeviceCopy) -> Result<(), DeviceError> {
         let slabs = slabs::slabs(&copy.extents, copy.element_bytes, strides(&copy.from), strides(&copy.to));
         for mut slab in slabs {
             slab.from.offset_bytes += offset(&copy.from);
             slab.to.offset_bytes += offset(&copy.to);
-            // SAFETY: the slab is a part of the box, whose ends the caller keeps valid until the copy has ended.
+            // SAFETY: the slab is part of the box, and the caller keeps both ends of the box valid until the copy has
+            // ended.
             unsafe {
                 match (&copy.from, &copy.to) {
                     (End::Host { first, .. }, End::Device(to)) => {
@@ -253,7 +259,7 @@ impl<B: Backend> Gpu<B> {
         Ok(())
     }
 
-    /// Reports everything in flight as failed, after it has stopped.
+    /// Waits until everything in flight has stopped, and reports all of it as failed.
     fn fail_all(&self, error: &DeviceError, ended: &mut Vec<Completion>) {
         for Stream { stream, state } in &self.streams {
             let stopped = state.lock().stop(&self.backend, stream);
@@ -336,7 +342,7 @@ impl<B: Backend> Device for Gpu<B> {
     unsafe fn prefetch(&self, first: usize, bytes: usize, to_host: bool, id: CopyId) -> Result<Copying, DeviceError> {
         let Stream { stream, state } = &self.streams[if to_host { COPIES_OUT } else { COPIES_IN }];
         let mut state = state.lock(); // any thread may call this
-        // SAFETY: the caller keeps the memory until this has ended.
+        // SAFETY: the caller keeps the memory alive until the prefetch has ended.
         match unsafe { self.backend.prefetch(stream, first, bytes, to_host) } {
             Err(error) if error.is_loss() => return Err(error),
             Err(refusal) => {
@@ -356,7 +362,7 @@ impl<B: Backend> Device for Gpu<B> {
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
-        // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
+        // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
         unsafe { self.backend.pin_memory(first, bytes) }
     }
 
@@ -376,7 +382,8 @@ impl<B: Backend> Device for Gpu<B> {
 
     unsafe fn copy_now(&self, copy: &DeviceCopy) -> Result<(), DeviceError> {
         if !self.is_packed_in_pieces(copy) {
-            // SAFETY: the caller keeps both ends valid until the copy has ended, which it has before this returns.
+            // SAFETY: the caller keeps both ends valid until the copy has ended, and the copy ends before this
+            // function returns.
             return self.finish(unsafe { self.begin(copy)? });
         }
         let mut under_way = VecDeque::new();
@@ -384,11 +391,12 @@ impl<B: Backend> Device for Gpu<B> {
             if under_way.len() == PIECES_AT_ONCE {
                 under_way.pop_front().map_or(Ok(()), |piece| self.finish(piece))?;
             }
-            // SAFETY: a part of the copy, which has ended before this returns, like the whole.
+            // SAFETY: the piece is part of the copy, so its ends are valid, and the piece has ended before this
+            // function returns.
             under_way.push_back(unsafe { self.begin(&piece)? });
             Ok(())
         });
-        // Even after a failure the other pieces must end: they use both ends.
+        // Even after a failure, wait for the other pieces, because they still use both ends of the copy.
         under_way.into_iter().fold(result, |result, piece| result.and(self.finish(piece)))
     }
 }
@@ -457,7 +465,8 @@ impl<B: Backend> Drop for Gpu<B> {
         for Stream { stream, state } in &self.streams {
             let mut kept = std::mem::take(&mut state.lock().kept);
             while let Some(one) = kept.pop() {
-                // Bound for each, since a destructor may change the thread's binding. A lost device refuses.
+                // The device is bound anew before each drop, because a destructor may change the thread's binding. On
+                // a lost device, binding fails, which is ignored.
                 let _ = self.backend.raw(stream);
                 drop_quietly(|| drop(one));
                 self.backend.after_raw(stream);

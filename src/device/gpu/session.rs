@@ -1,8 +1,9 @@
-//! One task on its stream: copies private replicas in, launches the body's kernels, copies private replicas out.
+//! Enqueueing of one task on its stream: copies of private replicas to the device, the kernels that the body
+//! launches, and copies of private replicas back to the host.
 //!
 //! If the body calls the interface itself, the session notifies its backend when the body requests the raw handles
-//! (`raw`) and when the body has returned (`after_raw`). Objects that users keep with a stream are in the stream's
-//! state, and with the task while one is being enqueued.
+//! (`raw`) and when the body has returned (`after_raw`). Objects that users keep with a stream are stored in the
+//! stream's state. While a task is being enqueued, the session holds them.
 
 use super::graph::{Capture, Known};
 use super::staging::Staged;
@@ -19,26 +20,28 @@ use std::sync::Arc;
 /// A task that is being enqueued.
 pub(super) struct Session<'a, B: Backend> {
     gpu: &'a Gpu<B>,
-    /// The number of its stream.
+    /// The index of the task's stream.
     number: usize,
     task: TaskId,
-    /// The stream's memory, and the part of it that this task uses: both return to the stream at the end.
+    /// The scratch memory of the stream that this task does not use. It returns to the stream at the end, like
+    /// `scratch`, which holds the memory that the task uses.
     free: Vec<(usize, B::Memory, usize)>,
     scratch: Vec<(usize, B::Memory, usize)>,
-    /// Objects that users keep with the stream; they return to it, too.
+    /// Objects that users keep with the stream. They return to the stream at the end.
     kept: Kept,
     /// Whether the body calls the interface itself.
     is_raw: bool,
-    /// Memory of private replicas, on the device and for staging; kept until the task has ended.
+    /// Device memory of private replicas, which is kept until the task has ended, like the staging memory in
+    /// `staged`.
     memory: Vec<B::Memory>,
     staged: Vec<Staged<B>>,
-    /// The private replicas: handle on the device, address on the host, and size in bytes.
+    /// The private replicas, each with its handle on the device, its address on the host, and its size in bytes.
     privates: Vec<(usize, *mut u8, usize)>,
-    /// The number of threads of its largest launch.
+    /// The number of threads in the task's largest launch.
     threads: u64,
-    /// Records launches instead of making them, while there is one.
+    /// If present, launches are recorded here instead of being made.
     capture: Option<Capture<B>>,
-    /// The graph that the task was launched by.
+    /// The graph as part of which the task was launched, if any.
     graph: Option<Arc<B::Graph>>,
     is_closed: bool,
 }
@@ -72,14 +75,15 @@ impl<'a, B: Backend> Session<'a, B> {
         &self.gpu.streams[self.number].stream
     }
 
-    /// Called when the body has returned, whatever it has done to the stream and to the thread.
+    /// Called when the body has returned. The body may have enqueued work on the stream and bound the thread to
+    /// another device.
     fn leave_body(&mut self) {
         if std::mem::take(&mut self.is_raw) {
             self.gpu.backend.after_raw(self.stream());
         }
     }
 
-    /// Waits until everything that was enqueued has stopped, since it still uses the task's memory.
+    /// Waits until everything that was enqueued has stopped, because that work uses the task's memory.
     fn stop(&mut self) -> Result<(), DeviceError> {
         self.leave_body();
         self.is_closed = true;
@@ -87,8 +91,8 @@ impl<'a, B: Backend> Session<'a, B> {
         backend.record(self.stream()).and_then(|end| backend.synchronize(&end))
     }
 
-    /// Allocates device memory. If none is left, the memory that the stream keeps for this task is released too, once
-    /// nothing uses it any more.
+    /// Allocates device memory. If there is not enough, the unused scratch memory that the session holds for this
+    /// task is released too, once no earlier work uses it any more.
     fn allocate(&mut self, bytes: usize) -> Result<(B::Memory, usize), DeviceError> {
         match self.gpu.allocate_memory(bytes) {
             Err(DeviceError::OutOfMemory { .. }) if !self.free.is_empty() => {
@@ -104,16 +108,16 @@ impl<'a, B: Backend> Session<'a, B> {
     /// Enqueues a copy of a private replica.
     ///
     /// # Safety
-    /// Both ends are valid until the task has ended, and exclusive to the task.
+    /// Both ends must be valid until the task has ended, and exclusive to the task.
     unsafe fn copy(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
         let copy = DeviceCopy { from, to, extents: [1, 1, 1, bytes], element_bytes: 1 };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that both ends are valid and exclusive until the task has ended.
         self.staged.extend(unsafe { self.gpu.enqueue_copy(self.stream(), &copy)? });
         Ok(())
     }
 }
 
-/// Returns a run of bytes as ends on the host and on the device.
+/// Returns the host and device ends of a contiguous copy.
 fn ends(base: usize, first: *mut u8, bytes: usize) -> (End, End) {
     let (extents, strides) = ([1, 1, 1, bytes], [bytes, bytes, bytes, 1]);
     let device = End::Device(DeviceSite { base, offset_bytes: 0, strides, extents });
@@ -125,7 +129,8 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         let (memory, base) = self.allocate(bytes.max(1))?;
         self.memory.push(memory);
         let (host, device) = ends(base, first, bytes);
-        // SAFETY: the task owns its private replicas until it has ended, and this session those on the device.
+        // SAFETY: until the task has ended, the task owns the host's replica, and this session keeps the device's
+        // replica in `memory`.
         unsafe { self.copy(host, device, bytes)? };
         self.privates.push((base, first, bytes));
         Ok(base)
@@ -135,14 +140,14 @@ impl<B: Backend> TaskSession for Session<'_, B> {
         self.leave_body();
         for (base, first, bytes) in std::mem::take(&mut self.privates) {
             let (host, device) = ends(base, first, bytes);
-            // SAFETY: both ends stay until the task has ended: the host's are the task's, the device's are in
-            // `memory`.
+            // SAFETY: both ends exist until the task has ended, because the task owns the host's replica and `memory`
+            // holds the device's replica.
             unsafe { self.copy(device, host, bytes)? };
         }
         let Gpu { backend, streams, tasks, .. } = self.gpu;
         let stream = &streams[self.number];
         let mut state = stream.state.lock();
-        // Otherwise the next poll requests one moment for everything that has been enqueued by then.
+        // If no event is recorded here, the next poll records one for everything that has been enqueued by then.
         let at_once = forks || self.gpu.tasks_are_long();
         let event = if at_once { Some(backend.record(&stream.stream)?) } else { None };
         if event.is_none() {
@@ -175,7 +180,8 @@ impl<B: Backend> Drop for Session<'_, B> {
             state.scratch.extend(self.free.drain(..).chain(self.scratch.drain(..)));
             state.kept.join(std::mem::take(&mut self.kept))
         };
-        // Duplicates from a task that was issued on this stream while this one's body ran.
+        // Drop duplicates, which come from another task that was issued on this stream while the body of this task
+        // ran.
         while let Some(one) = twice.pop() {
             drop_quietly(|| drop(one));
         }
@@ -202,7 +208,8 @@ impl<B: Backend> Enqueue for Session<'_, B> {
             capture.push(function, kernel, groups, arguments);
             return Ok(());
         }
-        // SAFETY: a kernel's types agree with its text; regions and scratch memory are the task's until it has ended.
+        // SAFETY: the argument types match the kernel's text, and regions and scratch memory belong to the task until
+        // the task has ended.
         let launch = || unsafe { backend.launch(self.stream(), &function, kernel.group, groups, arguments) };
         match launch() {
             Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
@@ -220,7 +227,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let block = match tightest {
             Some(n) => free.swap_remove(n),
             None => {
-                // A size without a next power of two exceeds any device, which refuses it.
+                // A size that has no next power of two exceeds the memory of any device, so the allocation fails.
                 let capacity = bytes.max(256).checked_next_power_of_two().unwrap_or(bytes);
                 let (memory, base) = self.allocate(capacity)?;
                 (capacity, memory, base)
@@ -241,7 +248,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
 
     fn raw(&mut self) -> Result<RawHandles, DeviceError> {
         self.is_raw = true;
-        self.threads = u64::MAX / 1000; // the number is unknown: assume the whole device
+        self.threads = u64::MAX / 1000; // the number is unknown, so assume that the task fills the device
         self.gpu.backend.raw(self.stream())
     }
 
@@ -254,7 +261,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
     }
 
     fn begin_part(&mut self) {
-        // Parts that use the same scratch memory follow each other.
+        // Parts that use the same scratch memory run one after the other, so all of it is free for the next part.
         self.free.append(&mut self.scratch);
         if let Some(capture) = &mut self.capture {
             capture.begin_part();
@@ -271,7 +278,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         let Some(mut capture) = self.capture.take() else { return Ok(()) };
         let backend = &self.gpu.backend;
         let known = known.of(|known: &Known<B>| known.is_of(backend), || Known::new(backend));
-        // SAFETY: as for a launch, for each recorded one.
+        // SAFETY: the same argument as for a single launch holds for each recorded launch.
         let mut launch = || unsafe { known.launch(self.stream(), &mut capture, after) };
         let launched = match launch() {
             Err(DeviceError::OutOfMemory { .. }) if self.gpu.give_up_scratch()? => launch(),
@@ -280,7 +287,7 @@ impl<B: Backend> Enqueue for Session<'_, B> {
         match launched {
             Ok(graph) => self.graph = graph,
             Err(error) => {
-                self.capture = Some(capture); // to continue when there is room
+                self.capture = Some(capture); // to continue when memory is available
                 return Err(error);
             }
         }

@@ -1,9 +1,10 @@
-//! Decomposition of a box of up to four dimensions into slabs that interfaces can copy at once: slices of rows of
-//! bytes.
+//! Decomposition of a box with up to four dimensions into slabs (slices of rows of bytes), each of which an interface
+//! can copy with one call.
 
 use crate::region::MAX_DIMS;
 
-/// A slab: bytes in rows, rows in slices; offsets and pitches of both ends in bytes.
+/// A slab consists of slices, each slice of rows, and each row of contiguous bytes. The offsets and pitches of both
+/// ends are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slab {
     pub(crate) width_bytes: usize,
@@ -22,13 +23,13 @@ pub(crate) struct Pitches {
 }
 
 impl Slab {
-    /// Returns whether it is one run of bytes.
+    /// Returns whether the slab is one contiguous run of bytes.
     pub(crate) fn is_flat(&self) -> bool {
         self.rows == 1 && self.slices == 1
     }
 }
 
-/// Returns the slabs of a box with these strides (in elements) at both ends; none for an empty box.
+/// Returns the slabs of a box with the given strides (in elements) at both ends. An empty box has no slabs.
 pub(crate) fn slabs(
     extents: &[usize; MAX_DIMS],
     element_bytes: usize,
@@ -38,8 +39,9 @@ pub(crate) fn slabs(
     if extents.contains(&0) {
         return Vec::new();
     }
-    // Dimensions with more than one index, innermost first, merged if both ends are contiguous.
-    let mut levels: Vec<(usize, usize, usize)> = vec![(1, 1, 1)]; // count, strides of both ends
+    // Dimensions with more than one index, innermost first. Adjacent dimensions that are contiguous at both ends are
+    // merged.
+    let mut levels: Vec<(usize, usize, usize)> = vec![(1, 1, 1)]; // count, and strides at both ends
     for d in (0..MAX_DIMS).rev().filter(|d| extents[*d] > 1) {
         let (count, from_stride, to_stride) = levels.last_mut().expect("the innermost level exists");
         if *from_stride * *count == from[d] && *to_stride * *count == to[d] {
@@ -56,8 +58,8 @@ pub(crate) fn slabs(
     };
     let (rows, from_row, to_row) = level(1, (width_bytes, width_bytes));
     let behind = (rows * from_row, rows * to_row);
-    // Interfaces require slices of whole rows; with steps, the row pitch of a subarray need not divide the slice
-    // pitch.
+    // Interfaces require the slice pitch to be a multiple of the row pitch, which may not be the case for a subarray
+    // with steps.
     let of_rows = |slice: usize, row: usize| slice.is_multiple_of(row) && slice >= rows * row;
     let (slices, from_slice, to_slice) = match level(2, behind) {
         (slices, from, to) if of_rows(from, from_row) && of_rows(to, to_row) => (slices, from, to),
@@ -85,7 +87,7 @@ mod tests {
     use crate::memory::strides_of;
     use proptest::prelude::*;
 
-    /// Copies by slabs, as an interface would.
+    /// Copies slab by slab, as an interface would.
     fn copy(slabs: &[Slab], from: &[u8], to: &mut [u8]) {
         for slab in slabs {
             for (slice, row) in (0..slab.slices).flat_map(|s| (0..slab.rows).map(move |r| (s, r))) {
@@ -111,7 +113,7 @@ mod tests {
             other in prop::array::uniform4(0..3usize),
             steps in prop::array::uniform3(1..4usize),
         ) {
-            // One end is a part of a larger array, perhaps only every second or third index of it.
+            // One end is part of a larger array, of which it may have only every second or third index.
             let step = |d: usize| steps.get(d).copied().unwrap_or(1);
             let mut from = strides_of(&std::array::from_fn(|d| extents[d] * step(d) + wider[d]));
             (0..4).for_each(|d| from[d] *= step(d));

@@ -1,15 +1,16 @@
 //! Page-locked staging memory for copies between a device and host memory that is not page-locked.
 //!
-//! A direct copy from or to such memory completes within the call, and so blocks the calling thread until all earlier
-//! work on its stream has ended. So small copies go through page-locked memory of ours, which is reused: data is
-//! packed into it before a copy in, and unpacked from it once a copy out is known to have ended.
+//! A direct copy to or from memory that is not page-locked completes within the call, and so blocks the calling
+//! thread until all earlier work on its stream has ended. Therefore small copies go through page-locked staging
+//! memory, which is reused. Data is packed into staging memory before a copy to the device, and unpacked from it once
+//! a copy to the host has ended.
 //!
-//! If the interface can't page-lock existing memory (OpenCL), larger copies go the same way, in pieces of that size.
-//! That keeps a thread busy, so a separate thread does it; the device copies one piece while the thread packs
-//! another.
+//! If the interface cannot page-lock existing memory (OpenCL), larger copies also go through staging memory, in
+//! pieces. Packing the pieces keeps a thread busy, so a separate thread does it; the device copies one piece while
+//! the thread packs another.
 //!
-//! Copies of at most 1 MiB, and private replicas, go through this memory. Larger arrays are page-locked themselves for
-//! their second copy, and any array on request (`Runtime::pin_memory`).
+//! Copies of at most 1 MiB and private replicas go through staging memory. Larger arrays are themselves page-locked
+//! before their second copy, and any array can be page-locked on request (`Runtime::pin_memory`).
 
 use super::Backend;
 use crate::depend::Site;
@@ -19,18 +20,18 @@ use crate::kernel::DeviceSite;
 use crate::memory::{BoxCopy, copy_box, strides_of};
 use crate::region::MAX_DIMS;
 
-/// The largest copy that is packed. A larger one is made directly, as packing would take longer than page-locking; or
-/// in pieces, if page-locking is impossible.
+/// The maximum size of a packed copy, in bytes. Larger copies are made directly, because packing them would take
+/// longer than page-locking; or in pieces, if page-locking is impossible.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Returns whether a copy has unlocked host memory at one end, and is too large to be packed at once.
+/// Returns whether a copy has unlocked host memory at one end and is too large to be packed in one piece.
 pub(super) fn is_large(copy: &DeviceCopy) -> bool {
     let is_unlocked = |end: &End| matches!(end, End::Host { locked: false, .. });
     copy.bytes() > MOST_BYTES && (is_unlocked(&copy.from) || is_unlocked(&copy.to))
 }
 
-/// Splits a copy into pieces that can each be packed at once: runs of indices of the outermost dimension of which a
-/// single index fits.
+/// Splits a copy into pieces, each small enough to be packed. The copy is split along the outermost dimension in
+/// which a single index fits into a piece.
 pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + use<> {
     let copy = *copy;
     let inside = |d: usize| copy.extents[d + 1..].iter().product::<usize>() * copy.element_bytes;
@@ -64,21 +65,23 @@ pub(super) fn pieces(copy: &DeviceCopy) -> impl Iterator<Item = DeviceCopy> + us
     })
 }
 
-/// Page-locked memory that a flight uses.
+/// Page-locked staging memory that a flight uses.
 pub(super) struct Staged<B: Backend> {
-    /// The copy to make when the flight has ended.
+    /// The copy from staging memory to the destination, to be made when the flight has ended.
     back: Option<BoxCopy>,
     _memory: B::HostMemory,
 }
 
-// SAFETY: the addresses are those of a copy or a private replica, which belong to the flight until it has ended.
+// SAFETY: the addresses belong to a copy or a private replica, which in turn belongs to the flight until the flight
+// has ended, so another thread may use them.
 unsafe impl<B: Backend> Send for Staged<B> {}
 
 impl<B: Backend> Staged<B> {
-    /// Returns a copy through page-locked memory; `None` if the copy is to be made directly.
+    /// Prepares a copy through staging memory, and returns the staging memory and the copy to make instead. Returns
+    /// `None` if the copy should be made directly.
     ///
     /// # Safety
-    /// The host's end is valid until the copy has ended, and only this copy touches it.
+    /// The host's end must be valid until the copy has ended, and only this copy may touch it.
     pub(super) unsafe fn of(backend: &B, copy: &DeviceCopy) -> Result<Option<(Self, DeviceCopy)>, DeviceError> {
         let (host, is_in) = match (copy.from, copy.to) {
             (End::Host { first, strides, locked: false }, End::Device(_)) => (Site { first, strides }, true),
@@ -94,7 +97,7 @@ impl<B: Backend> Staged<B> {
         let DeviceCopy { extents, element_bytes, .. } = *copy;
         let between = |from, to| BoxCopy { from, to, extents, element_bytes };
         if is_in {
-            // SAFETY: the caller keeps the host's end valid and exclusive; the staging memory has the size of the
+            // SAFETY: the caller keeps the host's end valid and exclusive, and the staging memory has the size of the
             // copy.
             unsafe { copy_box(&between(host, packed)) };
             return Ok(Some((Self { back: None, _memory: memory }, DeviceCopy { from: end, ..*copy })));
@@ -103,11 +106,12 @@ impl<B: Backend> Staged<B> {
         Ok(Some((Self { back, _memory: memory }, DeviceCopy { to: end, ..*copy })))
     }
 
-    /// Copies data out of the staging memory, if there is any, after the flight has ended.
+    /// Copies data from staging memory to its destination, if this is a copy to the host. Called after the flight has
+    /// ended.
     pub(super) fn bring_back(self) {
         if let Some(back) = &self.back {
-            // SAFETY: the flight has ended without an error, and is reported only afterwards; so its ends are still
-            // valid and exclusive.
+            // SAFETY: the flight has ended without an error, and its end is reported only after this copy, so both
+            // ends are still valid and exclusive.
             unsafe { copy_box(back) };
         }
     }
@@ -118,7 +122,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the addresses of the host's elements in the order of a box, and the offsets of the device's.
+    /// Returns the host address and the device offset of each element, in the order of the box.
     fn places(copy: &DeviceCopy) -> Vec<(usize, usize)> {
         let (End::Host { first, strides, .. }, End::Device(site)) = (copy.from, copy.to) else {
             panic!("into a device")
@@ -151,7 +155,7 @@ mod tests {
             let copy = DeviceCopy { from, to, extents, element_bytes };
             let all: Vec<_> = pieces(&copy).collect();
             prop_assert!(all.iter().all(|piece| piece.bytes() <= MOST_BYTES || piece.extents == [1; MAX_DIMS]));
-            // As few pieces as possible, except at the ends of runs.
+            // There are as few pieces as possible, apart from the shorter ones at the ends of runs.
             prop_assert!(all.len() as u64 <= 1 + 2 * copy.bytes() / MOST_BYTES + extents[..3].iter().product::<usize>() as u64);
             prop_assert_eq!(all.iter().flat_map(places).collect::<Vec<_>>(), places(&copy));
         }

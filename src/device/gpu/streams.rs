@@ -1,13 +1,14 @@
-//! A stream, the work in flight on it, and the moments that were requested.
+//! Streams, with the work in flight on them and the events (moments) recorded on them.
 //!
 //! The state of a stream is locked only while our own code inspects it or enqueues something. A task's body, which
-//! enqueues what it likes, is called under no lock. Meanwhile it owns the stream's scratch memory and the objects
-//! that users keep with the stream; it has the stream to itself because only one thread issues a device's tasks.
+//! may enqueue anything, is called without any lock. While the body runs, its task owns the stream's scratch memory
+//! and the objects that users keep with the stream. The task has the stream to itself, because only one thread issues
+//! the tasks of a device.
 //!
-//! Flights are numbered as they are enqueued. They end in this order, so an event that is recorded after several of
-//! them stands for all: a [`Moment`]. Invariants:
-//! 1. A moment occurs when all flights below its number have ended; moments occur in order.
-//! 2. `behind` never claims more than what the stream waits for.
+//! Flights are numbered in the order in which they are enqueued. They also end in this order, so one event that is
+//! recorded after several flights stands for all of them: a [`Moment`]. Invariants:
+//! 1. A moment occurs when all flights with lower numbers than `below` have ended, and moments occur in order.
+//! 2. `behind` never claims more flights than the stream actually waits for.
 
 use super::staging::Staged;
 use super::{Backend, STREAMS};
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// For each stream of a device: work waits for the flights below this number.
+/// For each stream of a device, a number such that the work waits for all flights of that stream with lower numbers.
 pub(super) type Behind = [u64; STREAMS];
 
 /// A stream of a device.
@@ -30,48 +31,49 @@ pub(super) struct Stream<B: Backend> {
 
 /// The mutable state of a stream.
 pub(super) struct State<B: Backend> {
-    /// Flights that are not known to have ended, the oldest first.
+    /// Flights that are not yet known to have ended, the oldest first.
     pub(super) flights: VecDeque<Flight<B>>,
     /// The number of the next flight.
     pub(super) next: u64,
-    /// Moments that are not known to have occurred, the oldest first.
+    /// Moments that are not yet known to have occurred, the oldest first.
     pub(super) moments: VecDeque<Moment<B>>,
     /// The flights of other streams that all future work on this stream waits for.
     pub(super) behind: Behind,
     /// The time at which a flight was last found to have ended.
     pub(super) last_end: Instant,
-    /// Memory for tasks on this stream: capacity, owner, handle.
+    /// Scratch memory for tasks on this stream, as tuples of capacity, owner and handle.
     pub(super) scratch: Vec<(usize, B::Memory, usize)>,
     /// Objects that users keep with the stream.
     pub(super) kept: Kept,
 }
 
-/// Enqueued work that is not known to have ended.
+/// Enqueued work that is not yet known to have ended.
 pub(super) struct Flight<B: Backend> {
     pub(super) mark: Mark,
     enqueued: Instant,
-    /// Memory that it uses.
+    /// The device memory that the flight uses.
     _kept: Vec<B::Memory>,
-    /// The page-locked memory that it uses.
+    /// The page-locked staging memory that the flight uses.
     staged: Vec<Staged<B>>,
-    /// The graph that it is a launch of.
+    /// The graph that the flight is a launch of, if any.
     _graph: Option<Arc<B::Graph>>,
 }
 
 /// An event that follows some flights.
 pub(super) struct Moment<B: Backend> {
-    /// When the moment occurs, the flights below this number have ended.
+    /// When the moment has occurred, all flights with lower numbers than this have ended.
     pub(super) below: u64,
     pub(super) event: B::Event,
-    /// The flights of other streams that these waited for.
+    /// The flights of other streams that the work before this moment waited for.
     pub(super) behind: Behind,
-    /// Whether a waker is called when it occurs.
+    /// Whether a waker is called when the moment occurs.
     pub(super) armed: bool,
-    /// The number of polls so far that may have checked it in vain.
+    /// The number of polls so far in which this was the oldest moment, whether or not they checked the event.
     looks: u32,
 }
 
-/// With more flights than this there is no hurry: the oldest moment is checked ever less often.
+/// With more flights in flight than this, the device has enough work, so the oldest moment is checked less and less
+/// often.
 const IN_NO_HURRY: usize = 4;
 
 impl<B: Backend> Stream<B> {
@@ -107,7 +109,8 @@ impl<B: Backend> State<B> {
         self.next - self.flights.len() as u64
     }
 
-    /// Returns a moment by which a flight has ended: an earlier one, or a new one after everything that was enqueued.
+    /// Returns a moment by which a flight has ended: an existing moment, or a new one after everything that was
+    /// enqueued.
     pub(super) fn moment_of(
         &mut self,
         backend: &B,
@@ -126,7 +129,7 @@ impl<B: Backend> State<B> {
         self.moments.push_back(Moment { below: self.next, event, behind: self.behind, armed: false, looks: 0 });
     }
 
-    /// Returns the oldest moment of the work in flight; records one if there is none.
+    /// Returns the oldest moment of the work in flight; records a new moment if there is none.
     pub(super) fn oldest(&mut self, backend: &B, stream: &B::Stream) -> Result<Option<&mut Moment<B>>, DeviceError> {
         match self.flights.is_empty() {
             true => Ok(None),
@@ -134,13 +137,13 @@ impl<B: Backend> State<B> {
         }
     }
 
-    /// Checks which of the oldest flights have ended, and returns their number. Moments occur in order, so a binary
-    /// search checks few of them.
+    /// Checks how many of the oldest flights have ended, and returns their number. Because moments occur in order, a
+    /// binary search needs to check only a few of them.
     pub(super) fn look(&mut self, backend: &B, stream: &B::Stream) -> Result<usize, DeviceError> {
         let in_flight = self.flights.len();
         let Some(oldest) = self.oldest(backend, stream)? else { return Ok(0) };
         oldest.looks += 1;
-        // An armed moment may have woken this caller, so it is always checked.
+        // An armed moment is always checked, because its waker may have woken the caller.
         let patient = in_flight > IN_NO_HURRY && !oldest.armed && !oldest.looks.is_power_of_two();
         if patient || !backend.is_complete(&oldest.event)? {
             return Ok(0);
@@ -158,12 +161,12 @@ impl<B: Backend> State<B> {
         Ok(ended as usize)
     }
 
-    /// Removes the oldest flights, which have ended, and reports how long each occupied the stream.
+    /// Removes the `ended` oldest flights, which have ended, and reports how long each of them occupied the stream.
     pub(super) fn end(&mut self, ended: usize, mut each: impl FnMut(Mark, u64)) {
         let now = Instant::now();
         let began = self.flights[0].enqueued.max(self.last_end);
         self.last_end = now;
-        // Flights found to have ended together are assumed to have taken equal times.
+        // Flights that are found to have ended together are assumed to have taken equally long.
         let each_ns = (now - began).as_nanos() as u64 / ended as u64;
         for flight in self.flights.drain(..ended) {
             flight.staged.into_iter().for_each(Staged::bring_back);
@@ -175,7 +178,7 @@ impl<B: Backend> State<B> {
     pub(super) fn stop(&mut self, backend: &B, stream: &B::Stream) -> Vec<Mark> {
         let last = self.next.checked_sub(1).filter(|_| !self.flights.is_empty());
         if let Some(Ok(moment)) = last.map(|last| self.moment_of(backend, stream, last)) {
-            let _ = backend.synchronize(&moment.event); // even after an error, the work has stopped
+            let _ = backend.synchronize(&moment.event); // even if this returns an error, the work has stopped
         }
         for moment in self.moments.drain(..) {
             let _ = backend.synchronize(&moment.event); // likewise
@@ -185,7 +188,8 @@ impl<B: Backend> State<B> {
 }
 
 impl<B: Backend> Moment<B> {
-    /// Marks that a waker is called when it occurs, if the device has agreed.
+    /// Records whether a waker is called when the moment occurs: `agreed` means that the device accepted the
+    /// registration.
     pub(super) fn arm(&mut self, agreed: bool) {
         self.armed = agreed;
     }

@@ -10,7 +10,7 @@ use crate::device::gpu::{Api, ApiError, Direction, Handle, KernelCall, Pitched, 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-/// One device.
+/// A HIP device.
 pub(in crate::device) struct Hip {
     library: &'static library::Library,
     number: c_int,
@@ -50,7 +50,8 @@ impl Api for Hip {
     const DLPACK: i32 = 10;
 
     fn open(number: c_int) -> Result<Self, ApiError> {
-        // If some devices do not reach the memory of others, all copy through the host.
+        // If some devices cannot reach the memory of others, every device gets its own domain, so that all copies
+        // between devices go through the host.
         let domain = if all_are_peers::<Self>() { 0 } else { 1 + number as usize };
         Ok(Self { library: library::loaded(), number, domain })
     }
@@ -87,7 +88,8 @@ impl Api for Hip {
     }
 
     unsafe fn free(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate`; the recycler has only unused blocks, and frees each once.
+        // SAFETY: the address comes from `allocate`. The recycler holds only unused blocks, and frees each of them
+        // once.
         call("hipFree", unsafe { (self.functions().hipFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
@@ -99,7 +101,8 @@ impl Api for Hip {
     }
 
     unsafe fn free_host(&self, base: usize) -> Result<(), ApiError> {
-        // SAFETY: the address comes from `allocate_host`; the recycler has only unused blocks, and frees each once.
+        // SAFETY: the address comes from `allocate_host`. The recycler holds only unused blocks, and frees each of
+        // them once.
         call("hipHostFree", unsafe { (self.functions().hipHostFree)(ptr::with_exposed_provenance_mut(base)) })
     }
 
@@ -124,20 +127,21 @@ impl Api for Hip {
 
     unsafe fn prefetch(&self, stream: Handle, first: usize, bytes: usize, to_host: bool) -> Result<(), ApiError> {
         let (first, to) = (ptr::with_exposed_provenance(first), if to_host { CPU } else { self.number });
-        // SAFETY: the caller keeps the memory from `allocate_unified` until this has ended; its `Stream` keeps the
-        // stream.
+        // SAFETY: the caller keeps the memory from `allocate_unified` alive until the prefetch has ended, and the
+        // `Stream` keeps the raw stream alive.
         call("hipMemPrefetchAsync", unsafe { (self.unified().hipMemPrefetchAsync)(first, bytes, to, stream.0) })
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Result<(), ApiError> {
-        // SAFETY: the memory stays valid until its `PageLock` is dropped: the runtime drops that before the array.
+        // SAFETY: the memory stays valid until its `PageLock` is dropped, because the runtime drops the lock before
+        // the array.
         call("hipHostRegister", unsafe {
             (self.functions().hipHostRegister)(first.cast(), bytes, HOST_REGISTER_PORTABLE)
         })
     }
 
     unsafe fn page_unlock(&self, first: *mut u8) -> Result<(), ApiError> {
-        // SAFETY: `pin_memory` has locked the memory, and its `PageLock` unlocks it once.
+        // SAFETY: `pin_memory` locked the memory, and its `PageLock` unlocks it exactly once.
         call("hipHostUnregister", unsafe { (self.functions().hipHostUnregister)(first.cast()) })
     }
 
@@ -151,7 +155,7 @@ impl Api for Hip {
     }
 
     unsafe fn destroy_stream(&self, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Stream`, the only owner, destroys it once.
+        // SAFETY: the `Stream` is the only owner of the raw stream, so the stream is destroyed exactly once.
         call("hipStreamDestroy", unsafe { (self.functions().hipStreamDestroy)(stream.0) })
     }
 
@@ -165,27 +169,27 @@ impl Api for Hip {
     }
 
     unsafe fn destroy_event(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: the device destroys each event once, when no `Event` has it.
+        // SAFETY: the device destroys each event exactly once, when no `Event` refers to it any more.
         call("hipEventDestroy", unsafe { (self.functions().hipEventDestroy)(event.0) })
     }
 
     unsafe fn record(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: their `Stream` and `Event` keep both alive.
+        // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
         call("hipEventRecord", unsafe { (self.functions().hipEventRecord)(event.0, stream.0) })
     }
 
     unsafe fn wait(&self, stream: Handle, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: their `Stream` and `Event` keep both alive.
+        // SAFETY: the `Stream` and the `Event` keep the raw stream and the raw event alive.
         call("hipStreamWaitEvent", unsafe { (self.functions().hipStreamWaitEvent)(stream.0, event.0, 0) })
     }
 
     unsafe fn query(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Event` keeps it alive.
+        // SAFETY: the `Event` keeps the raw event alive.
         call("hipEventQuery", unsafe { (self.functions().hipEventQuery)(event.0) })
     }
 
     unsafe fn synchronize(&self, event: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Event` keeps it alive.
+        // SAFETY: the `Event` keeps the raw event alive.
         call("hipEventSynchronize", unsafe { (self.functions().hipEventSynchronize)(event.0) })
     }
 
@@ -194,13 +198,13 @@ impl Api for Hip {
     }
 
     unsafe fn owner(&self, address: usize) -> Result<usize, ApiError> {
-        // SAFETY: as for this call.
+        // SAFETY: `device_of` has the same requirements as this function.
         unsafe { self.device_of(address) }.map(|number| number as usize)
     }
 
     unsafe fn device_of(&self, address: usize) -> Result<c_int, ApiError> {
         let mut owner: c_int = 0;
-        // SAFETY: this attribute is a device's number, and the result pointer is valid for one.
+        // SAFETY: the value of this attribute is a device index, and the result pointer is valid for a device index.
         call("hipPointerGetAttribute", unsafe {
             (self.functions().hipPointerGetAttribute)(
                 ptr::from_mut(&mut owner).cast(),
@@ -212,21 +216,21 @@ impl Api for Hip {
     }
 
     fn synchronize_default(&self) -> Result<(), ApiError> {
-        // SAFETY: null is the default stream.
+        // SAFETY: a null stream stands for the default stream.
         call("hipStreamSynchronize", unsafe { (self.functions().hipStreamSynchronize)(ptr::null_mut()) })
     }
 
     unsafe fn enable_peer(&self, peer: usize) -> Result<(), ApiError> {
-        // SAFETY: the device has memory that is being copied, so it exists. The call refuses if the hardware can't do
-        // it.
+        // SAFETY: the device has memory that is being copied, so the device exists. The call returns an error if the
+        // hardware does not support peer access.
         call("hipDeviceEnablePeerAccess", unsafe { (self.functions().hipDeviceEnablePeerAccess)(peer as c_int, 0) })
     }
 
     unsafe fn copy(&self, stream: Handle, transfer: &Transfer, owner: usize) -> Result<(), ApiError> {
         let Transfer { direction, width_bytes, rows, slices, from, to } = *transfer;
         let (stream, owner) = (stream.0, owner as c_int);
-        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes them meanwhile.
-        // Descriptions are read before the calls return.
+        // SAFETY: the engine pins both replicas until the copy has ended, and nothing writes to them in the meantime.
+        // The library reads copy descriptions before the calls return.
         unsafe {
             if transfer.is_flat() {
                 let source: *const c_void = ptr::with_exposed_provenance(from.address);
@@ -262,19 +266,21 @@ impl Api for Hip {
 
     fn load_module(&self, image: &[u8]) -> Result<Handle, ApiError> {
         let mut module = ptr::null_mut();
-        // SAFETY: the image is code that contains its length; the result pointer is valid.
+        // SAFETY: the image is code that contains its own length, and the result pointer is valid.
         call("hipModuleLoadData", unsafe { (self.functions().hipModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(Handle(module))
     }
 
     unsafe fn unload_module(&self, module: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Module`, the only owner, unloads it once, when none of its kernels is in flight.
+        // SAFETY: the `Module` is the only owner of the raw module, and unloads it exactly once, when none of its
+        // kernels is in flight.
         call("hipModuleUnload", unsafe { (self.functions().hipModuleUnload)(module.0) })
     }
 
     unsafe fn function(&self, module: Handle, name: &CStr) -> Result<Handle, ApiError> {
         let mut function = ptr::null_mut();
-        // SAFETY: its `Module` keeps the module loaded; the name ends with a zero, and the result pointer is valid.
+        // SAFETY: the `Module` keeps the raw module loaded, the name is null-terminated, and the result pointer is
+        // valid.
         call("hipModuleGetFunction", unsafe {
             (self.functions().hipModuleGetFunction)(&mut function, module.0, name.as_ptr())
         })?;
@@ -284,8 +290,9 @@ impl Api for Hip {
     unsafe fn launch(&self, stream: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let KernelCall { function, groups: [x, y, z], group: [in_x, in_y, in_z], arguments } = kernel;
         let (stream, values, others) = (stream.0, arguments.as_mut_ptr(), ptr::null_mut());
-        // SAFETY: the function's `Module` is kept with it; the arguments are the kernel's (`Kernel` compares types with
-        // the text), and the engine pins the replicas among them until the task has ended.
+        // SAFETY: the function's `Module` is kept together with the function, so the module is loaded. The arguments
+        // match the kernel's parameters, because `Kernel` compares their types with the text, and the engine pins the
+        // replicas among the arguments until the task has ended.
         call("hipModuleLaunchKernel", unsafe {
             (self.functions().hipModuleLaunchKernel)(function.0, x, y, z, in_x, in_y, in_z, 0, stream, values, others)
         })
@@ -304,10 +311,10 @@ impl Api for Hip {
 
     unsafe fn add_kernel(&self, graph: Handle, before: &[Handle], kernel: KernelCall<'_>) -> Result<Handle, ApiError> {
         let (mut node, kernel) = (ptr::null_mut(), kernel_node(kernel));
-        // A handle is an object's address, and has its layout.
+        // A `Handle` is a transparent wrapper of an object's address, so both have the same layout.
         let (first, count) = (before.as_ptr().cast(), before.len());
-        // SAFETY: the caller keeps graph and nodes alive; the values are the kernel's, and copied; the result pointer
-        // is valid.
+        // SAFETY: the caller keeps the graph and its nodes alive, the library copies the values, which match the
+        // kernel's parameters, and the result pointer is valid.
         call("hipGraphAddKernelNode", unsafe {
             (self.graphs().hipGraphAddKernelNode)(&mut node, graph.0, first, count, &kernel)
         })?;
@@ -325,24 +332,27 @@ impl Api for Hip {
 
     unsafe fn set_kernel(&self, instance: Handle, node: Handle, kernel: KernelCall<'_>) -> Result<(), ApiError> {
         let kernel = kernel_node(kernel);
-        // SAFETY: the caller keeps the graph alive; the values are the kernel's, and copied.
+        // SAFETY: the caller keeps the graph alive, and the library copies the values, which match the kernel's
+        // parameters.
         call("hipGraphExecKernelNodeSetParams", unsafe {
             (self.graphs().hipGraphExecKernelNodeSetParams)(instance.0, node.0, &kernel)
         })
     }
 
     unsafe fn launch_graph(&self, instance: Handle, stream: Handle) -> Result<(), ApiError> {
-        // SAFETY: the caller keeps both alive, and the memory among the nodes' values, until the graph has ended.
+        // SAFETY: until the graph has ended, the caller keeps the graph, the stream, and the memory that the nodes'
+        // values refer to alive.
         call("hipGraphLaunch", unsafe { (self.graphs().hipGraphLaunch)(instance.0, stream.0) })
     }
 
     unsafe fn destroy_instance(&self, instance: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the only owner, destroys it once, when it is not in flight.
+        // SAFETY: the `Graph` is the only owner of the instance, and destroys it exactly once, when it is not in
+        // flight.
         call("hipGraphExecDestroy", unsafe { (self.graphs().hipGraphExecDestroy)(instance.0) })
     }
 
     unsafe fn destroy_graph(&self, graph: Handle) -> Result<(), ApiError> {
-        // SAFETY: its `Graph`, the only owner, destroys it once.
+        // SAFETY: the `Graph` is the only owner of the raw graph, and destroys it exactly once.
         call("hipGraphDestroy", unsafe { (self.graphs().hipGraphDestroy)(graph.0) })
     }
 }

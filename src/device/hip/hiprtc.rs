@@ -1,10 +1,11 @@
 //! hipRTC, the compiler of HIP.
 //!
-//! It ends the process if it is given an architecture that it does not know. So it is only given architectures that
-//! its version is known to support, or that a device of this machine has.
+//! hipRTC terminates the process if it is given an architecture that it does not know. So it is only given
+//! architectures that its version is known to support, or that a device in this machine has.
 //!
-//! It does not lock the global state of LLVM: if two threads compile at once, it ends the process (seen with HIP 5.2:
-//! "Option 'h' registered more than once", or a segmentation fault). So it compiles one program at a time.
+//! hipRTC does not lock LLVM's global state, so it terminates the process if two threads compile at once (seen with
+//! HIP 5.2: "Option 'h' registered more than once", or a segmentation fault). Therefore only one program is compiled
+//! at a time.
 
 use super::library;
 use crate::device::functions::{functions, open_first};
@@ -28,7 +29,7 @@ functions! { Functions {
     hiprtcVersion(*mut c_int, *mut c_int);
 } }
 
-/// Architectures, and the first version of ROCm whose hipRTC knows them.
+/// Architectures, each with the first ROCm version whose hipRTC supports it.
 const KNOWN: [(&str, [c_int; 2]); 10] = [
     ("gfx900", [5, 0]),
     ("gfx906", [5, 0]),
@@ -42,14 +43,15 @@ const KNOWN: [(&str, [c_int; 2]); 10] = [
     ("gfx1201", [6, 4]),
 ];
 
-/// hipRTC, with its version.
+/// The loaded hipRTC library.
 pub(in crate::device) struct HipRtc {
     functions: Functions,
-    /// HIP's version, which changes with every release; hipRTC's own does not.
+    /// The version of HIP. It is used instead of hipRTC's own version because that does not change with every
+    /// release.
     version: [c_int; 3],
-    /// Held by the thread that compiles.
+    /// Held by the thread that is compiling.
     alone: Mutex<()>,
-    /// The source of the functions, if they are not in HIP's own library.
+    /// Keeps the functions loaded; `None` if they are in HIP's own library.
     _library: Option<Library>,
 }
 
@@ -63,14 +65,14 @@ impl fmt::Display for HipRtc {
 /// Loads hipRTC from HIP's library, or from its separate library in newer releases.
 fn look() -> Result<HipRtc, String> {
     let hip = library::load()?;
-    // SAFETY: the types are those of ROCm 5 to 7; the libraries stay open as long as the process runs.
+    // SAFETY: the types match ROCm 5 to 7, and the libraries stay open for the lifetime of the process.
     let (functions, library) = match unsafe { Functions::of(&hip.raw) } {
         Ok(functions) => (functions, None),
         Err(_) => {
             let names = [format!("libhiprtc.so.{}", hip.version[0]), "libhiprtc.so".to_owned()];
             let library = open_first(&names.each_ref().map(String::as_str));
             let library = library.ok_or("its compiler hipRTC (libhiprtc.so) is not installed")?;
-            // SAFETY: the types are those of ROCm 5 to 7; the library stays open as long as the process runs.
+            // SAFETY: the types match ROCm 5 to 7, and the library stays open for the lifetime of the process.
             let functions = unsafe { Functions::of(&library) };
             (functions.map_err(|symbol| format!("its compiler hipRTC has no {symbol}"))?, Some(library))
         }
@@ -83,7 +85,7 @@ fn look() -> Result<HipRtc, String> {
     }
 }
 
-/// Returns whether hipRTC of this version knows an architecture.
+/// Returns whether this version of hipRTC supports an architecture.
 fn knows(architecture: &str, [major, minor, _]: [c_int; 3]) -> bool {
     KNOWN.iter().any(|(name, since)| *name == architecture && *since <= [major, minor])
 }
@@ -108,38 +110,38 @@ impl Compiler for HipRtc {
     }
 
     unsafe fn create(&self, unit: &mut RawUnit, source: *const c_char, name: *const c_char) -> c_int {
-        // SAFETY: the caller passes texts that end with a zero, and a valid pointer for the unit; there are no
-        // headers.
+        // SAFETY: the caller passes null-terminated texts and a valid pointer for the unit, and no headers are
+        // passed.
         unsafe { (self.functions.hiprtcCreateProgram)(unit, source, name, 0, ptr::null(), ptr::null()) as c_int }
     }
 
     unsafe fn destroy(&self, unit: &mut RawUnit) -> c_int {
-        // SAFETY: the unit was created, and its owner calls this once.
+        // SAFETY: the unit was created, and its owner destroys it only once.
         unsafe { (self.functions.hiprtcDestroyProgram)(unit) as c_int }
     }
 
     unsafe fn compile(&self, unit: RawUnit, count: c_int, options: *const *const c_char) -> c_int {
-        // SAFETY: the unit was created; the caller passes that many options, each ending with a zero.
+        // SAFETY: the unit was created, and the caller passes `count` null-terminated options.
         unsafe { (self.functions.hiprtcCompileProgram)(unit, count, options) as c_int }
     }
 
     unsafe fn log_bytes(&self, unit: RawUnit, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was created; the result pointer is valid.
+        // SAFETY: the unit was created, and the result pointer is valid.
         unsafe { (self.functions.hiprtcGetProgramLogSize)(unit, bytes) as c_int }
     }
 
     unsafe fn log(&self, unit: RawUnit, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was created; the caller's buffer has the size that `log_bytes` returned.
+        // SAFETY: the unit was created, and the caller's buffer has the size returned by `log_bytes`.
         unsafe { (self.functions.hiprtcGetProgramLog)(unit, place) as c_int }
     }
 
     unsafe fn code_bytes(&self, unit: RawUnit, _: &Recipe, bytes: &mut usize) -> c_int {
-        // SAFETY: the unit was compiled; the result pointer is valid.
+        // SAFETY: the unit was compiled, and the result pointer is valid.
         unsafe { (self.functions.hiprtcGetCodeSize)(unit, bytes) as c_int }
     }
 
     unsafe fn code(&self, unit: RawUnit, _: &Recipe, place: *mut c_char) -> c_int {
-        // SAFETY: the unit was compiled; the caller's buffer has the size that `code_bytes` returned.
+        // SAFETY: the unit was compiled, and the caller's buffer has the size returned by `code_bytes`.
         unsafe { (self.functions.hiprtcGetCode)(unit, place) as c_int }
     }
 }

@@ -1,4 +1,4 @@
-//! The runtime's library and its functions.
+//! The HIP runtime library and its function table.
 
 use super::types::{
     Copy3d, CopyKind, DeviceAttribute, DevicePointer, GetProperties, KernelNode, Object, PointerAttribute,
@@ -64,11 +64,11 @@ functions! { UnifiedFunctions {
     hipMemPrefetchAsync(*const c_void, usize, c_int, Object);
 } }
 
-/// Releases that are tried, by their major numbers.
+/// Range of major releases whose library names are tried.
 const OLDEST: c_int = 5;
 const NEWEST: c_int = 15;
 
-/// The library and its functions.
+/// The loaded library and its function tables.
 pub(super) struct Library {
     pub(super) raw: libloading::Library,
     pub(super) functions: Functions,
@@ -76,29 +76,29 @@ pub(super) struct Library {
     pub(super) unified: Option<UnifiedFunctions>,
     describe: unsafe extern "C" fn(c_uint) -> *const c_char,
     pub(super) properties: GetProperties,
-    /// The offset of the architecture in the structure that `properties` fills.
+    /// Byte offset of the architecture's name in the structure that `properties` fills.
     pub(super) architecture_at: usize,
-    /// Major, minor, patch.
+    /// Major, minor and patch version.
     pub(super) version: [c_int; 3],
 }
 
 impl Library {
-    /// Returns the library's text for a code.
+    /// Returns the library's description of an error code.
     pub(super) fn describe(&self, code: i32) -> String {
-        // SAFETY: the function returns a constant text for any code, or null.
+        // SAFETY: for any code, the function returns a constant text or null.
         let text = unsafe { (self.describe)(code as c_uint) };
         if text.is_null() {
             return format!("error {code}");
         }
-        // SAFETY: the text is a constant of the library, which ends with a zero; the library is never closed.
+        // SAFETY: the text is a null-terminated constant in the library, and the library is never closed.
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 }
 
-/// Opens the library, once.
+/// Opens the library on the first call.
 ///
 /// # Errors
-/// Returns the reason why it can't be used.
+/// Returns the reason why the library cannot be used.
 pub(super) fn load() -> Result<&'static Library, &'static str> {
     static LOADED: OnceLock<Result<Library, String>> = OnceLock::new();
     LOADED.get_or_init(open).as_ref().map_err(String::as_str)
@@ -110,24 +110,26 @@ pub(super) fn loaded() -> &'static Library {
 }
 
 fn open() -> Result<Library, String> {
-    // Includes future releases: functions that one lacks are detected below.
+    // Future releases are included, because functions that a release lacks are detected below.
     let releases = (OLDEST..=NEWEST).rev().map(|release| format!("libamdhip64.so.{release}"));
     let names: Vec<_> = releases.chain(["libamdhip64.so".to_owned()]).collect();
     let raw = open_first(&names.iter().map(String::as_str).collect::<Vec<_>>())
         .ok_or("the runtime's library (libamdhip64.so of ROCm 5 or newer) is not installed")?;
     let lacks = |symbol| format!("the runtime's library has no {symbol}");
-    // SAFETY: the types are those of ROCm 5 (an older one is refused below), and functions whose types change get a
-    // new name, as those for properties did; the library stays open as long as the process runs.
+    // SAFETY: the types match ROCm 5, and older releases are refused below. In newer releases, a function whose type
+    // changes gets a new name, as happened to the functions for device properties. The library stays open for the
+    // lifetime of the process.
     let functions = unsafe { Functions::of(&raw) }.map_err(lacks)?;
-    // SAFETY: as for `Functions`.
+    // SAFETY: the same argument as for `Functions`.
     let graphs = unsafe { GraphFunctions::of(&raw) }.ok();
-    // SAFETY: as for `Functions`.
+    // SAFETY: the same argument as for `Functions`.
     let unified = unsafe { UnifiedFunctions::of(&raw) }.ok();
-    // SAFETY: its type is the same in every release; the library stays open as long as the process runs.
+    // SAFETY: the function's type is the same in every release, and the library stays open for the lifetime of the
+    // process.
     let describe = *unsafe { raw.get("hipGetErrorString") }.map_err(|_| lacks("hipGetErrorString"))?;
-    // ROCm 6 gave the new structure a new function name, and keeps the old name for programs that were built with
-    // ROCm 5.
-    // SAFETY: each name goes with the offset of the architecture in its structure; the library stays open.
+    // ROCm 6 introduced a new properties structure with a new function name, and keeps the old function for programs
+    // that were built with ROCm 5. SAFETY: each function name is paired with the architecture's offset in the
+    // structure that this function fills, and the library stays open.
     let properties = unsafe {
         let of = |name: &str| raw.get::<GetProperties>(name).map(|function| *function);
         let newer = of("hipGetDevicePropertiesR0600").map(|function| (function, true));
@@ -135,7 +137,7 @@ fn open() -> Result<Library, String> {
     };
     let (properties, is_r0600) = properties.map_err(|_| lacks("hipGetDeviceProperties"))?;
     let mut number = 0;
-    // SAFETY: the result pointer is valid. This needs no device.
+    // SAFETY: the result pointer is valid, and the call needs no device.
     let code = unsafe { (functions.hipRuntimeGetVersion)(&mut number) };
     if code != 0 {
         return Err(format!("the runtime does not start (error {code})"));

@@ -1,4 +1,4 @@
-//! Properties that the runtime reports about its devices before one is opened.
+//! Device properties that the HIP runtime reports before any device is opened.
 
 use super::Hip;
 use super::hiprtc::HipRtc;
@@ -39,7 +39,7 @@ impl Platform for Hip {
 
     fn count() -> Result<c_int, ApiError> {
         let mut count = 0;
-        // SAFETY: 0 is the only defined flag; the result pointer is valid.
+        // SAFETY: 0 is the only defined flag, and the result pointer is valid.
         unsafe {
             call("hipInit", (loaded().functions.hipInit)(0))?;
             call("hipGetDeviceCount", (loaded().functions.hipGetDeviceCount)(&mut count))?;
@@ -49,14 +49,15 @@ impl Platform for Hip {
 
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError> {
         let size = name.len() as c_int;
-        // SAFETY: the number is a device's; the buffer has the size that is passed.
+        // SAFETY: the index is that of an existing device, and the buffer has the size that is passed.
         call("hipDeviceGetName", unsafe { (loaded().functions.hipDeviceGetName)(name.as_mut_ptr(), size, number) })
     }
 
-    /// Returns the architecture, by hipRTC's name for it: `gfx90a:sramecc+:xnack-`.
+    /// Returns hipRTC's name for the architecture, such as `gfx90a:sramecc+:xnack-`.
     fn architecture_of(number: c_int) -> Result<String, ApiError> {
         let (library, mut properties) = (loaded(), Properties::ZERO);
-        // SAFETY: the number is a device's; the buffer is large enough for every release.
+        // SAFETY: the index is that of an existing device, and the buffer is large enough for the structure of every
+        // release.
         call("hipGetDeviceProperties", unsafe { (library.properties)(&mut properties, number) })?;
         let bytes = &properties.0[library.architecture_at..][..ARCHITECTURE_BYTES];
         let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
@@ -65,14 +66,14 @@ impl Platform for Hip {
 
     fn bytes_of(number: c_int) -> Result<usize, ApiError> {
         let mut bytes = 0;
-        // SAFETY: the number is a device's; the result pointer is valid.
+        // SAFETY: the index is that of an existing device, and the result pointer is valid.
         call("hipDeviceTotalMem", unsafe { (loaded().functions.hipDeviceTotalMem)(&mut bytes, number) })?;
         Ok(bytes)
     }
 
     fn processors_of(number: c_int) -> Result<c_int, ApiError> {
         let mut processors = 0;
-        // SAFETY: the number is a device's; the result pointer is valid.
+        // SAFETY: the index is that of an existing device, and the result pointer is valid.
         call("hipDeviceGetAttribute", unsafe {
             (loaded().functions.hipDeviceGetAttribute)(&mut processors, MULTIPROCESSOR_COUNT, number)
         })?;
@@ -81,7 +82,7 @@ impl Platform for Hip {
 
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError> {
         let size = address.len() as c_int;
-        // SAFETY: the number is a device's; the buffer has the size that is passed.
+        // SAFETY: the index is that of an existing device, and the buffer has the size that is passed.
         call("hipDeviceGetPCIBusId", unsafe {
             (loaded().functions.hipDeviceGetPCIBusId)(address.as_mut_ptr(), size, number)
         })
@@ -93,7 +94,7 @@ impl Platform for Hip {
 
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError> {
         let mut reaches = 0;
-        // SAFETY: both numbers are devices'; the result pointer is valid.
+        // SAFETY: both indices are those of existing devices, and the result pointer is valid.
         call("hipDeviceCanAccessPeer", unsafe {
             (loaded().functions.hipDeviceCanAccessPeer)(&mut reaches, number, peer)
         })?;

@@ -1,21 +1,21 @@
-//! Energy meter of a GPU by AMD's management library (ROCm SMI), which counts from the loading of the driver.
+//! GPU energy meter based on AMD's management library (ROCm SMI), whose counter starts when the driver is loaded.
 
 use crate::device::functions::open_first;
 use crate::energy::{EnergyMeter, MeterError};
 use std::ffi::c_uint;
 use std::sync::OnceLock;
 
-/// The functions used from the library; all return a code, 0 for success.
+/// The library functions in use; all of them return an error code, or 0 for success.
 pub(super) struct Functions {
     init: unsafe extern "C" fn(u64) -> c_uint,
     count: unsafe extern "C" fn(*mut u32) -> c_uint,
     address_of: unsafe extern "C" fn(u32, *mut u64) -> c_uint,
-    /// Returns the counter, its unit in microjoules, and the time of the reading.
+    /// Returns the counter value, the counter's unit in microjoules, and the time of the reading.
     energy_of: unsafe extern "C" fn(u32, *mut u64, *mut f32, *mut u64) -> c_uint,
 }
 
 impl Functions {
-    /// Opens the library once; it stays open.
+    /// Opens the library on the first call; the library then stays open.
     fn load() -> Result<&'static Self, String> {
         static LOADED: OnceLock<Result<Functions, String>> = OnceLock::new();
         LOADED.get_or_init(Self::open).as_ref().map_err(Clone::clone)
@@ -27,7 +27,7 @@ impl Functions {
         let raw = open_first(&names.iter().map(String::as_str).collect::<Vec<_>>())
             .ok_or("AMD's management library (librocm_smi64.so) is not installed")?;
         let lacks = |name: &'static str| move |_| format!("AMD's management library has no {name}");
-        // SAFETY: the types are those of the library's manual; the library is never closed.
+        // SAFETY: the types match the library's manual, and the library is never closed.
         let functions = unsafe {
             Self {
                 init: *raw.get("rsmi_init").map_err(lacks("rsmi_init"))?,
@@ -37,7 +37,7 @@ impl Functions {
             }
         };
         std::mem::forget(raw);
-        // SAFETY: no flag is passed; this function may be called more than once.
+        // SAFETY: no flag is passed, and `rsmi_init` may be called more than once.
         check("rsmi_init", unsafe { (functions.init)(0) })?;
         Ok(functions)
     }
@@ -71,15 +71,16 @@ fn meter_by(functions: &'static Functions, pci: &str) -> Result<Box<dyn EnergyMe
     check("rsmi_num_monitor_devices", unsafe { (functions.count)(&mut count) })?;
     let is_there = |device: &u32| {
         let mut address = 0;
-        // SAFETY: the number is below that of the devices; the result pointer is valid. Bits 16 to 31 may be
-        // set.
+        // SAFETY: the index is less than the number of devices, and the result pointer is valid. Bits 16 to 31 of the
+        // address may be set.
         unsafe { (functions.address_of)(*device, &mut address) == 0 && address & 0xffff_ffff_0000_ffff == wanted }
     };
     let device = (0..count).find(is_there).ok_or_else(|| format!("it is not one of the library's {count} devices"))?;
     Ok(Box::new(SmiMeter { functions, device, name: name(pci) }))
 }
 
-/// Converts `0000:3b:00.0` to the library's format: the domain above 32 bits, below them bus, device and function.
+/// Converts an address such as `0000:3b:00.0` to the library's format: the domain is in the upper 32 bits; bus,
+/// device and function are in the lower 32 bits.
 fn number_of(pci: &str) -> Option<u64> {
     let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
     let (rest, function) = pci.rsplit_once('.')?;
@@ -94,7 +95,7 @@ impl EnergyMeter for SmiMeter {
 
     fn joules(&mut self) -> Result<f64, MeterError> {
         let (mut counter, mut microjoules, mut timestamp) = (0, 0.0, 0);
-        // SAFETY: the number is a device's, and the result pointers are valid.
+        // SAFETY: the index is that of an existing device, and the result pointers are valid.
         let code = unsafe { (self.functions.energy_of)(self.device, &mut counter, &mut microjoules, &mut timestamp) };
         let read = check("rsmi_dev_energy_count_get", code);
         read.map_err(|problem| MeterError { meter: self.name(), problem })?;

@@ -1,9 +1,9 @@
-//! The types of HIP that are used here.
+//! Types and constants of the HIP API.
 //!
-//! They are declared here so that no build needs ROCm's headers. Handles are opaque, and enumerations are numbers: a
-//! value that is newer than this list is valid too. A test compares layouts and values with hip-runtime-sys, which
-//! was generated from the headers of ROCm 5; ROCm 6 and 7 have kept them, except for the
-//! [properties](architecture_at) of a device.
+//! They are declared by hand so that no build needs the ROCm headers. Handles are opaque, and enumerations are plain
+//! integers, so values newer than this list are valid too. A test compares layouts and values with the crate
+//! hip-runtime-sys, which was generated from the headers of ROCm 5. ROCm 6 and 7 left them unchanged, except for the
+//! [device properties](architecture_at).
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -21,7 +21,7 @@ pub(super) type DeviceAttribute = c_uint;
 pub(super) const HOST_TO_DEVICE: CopyKind = 1;
 pub(super) const DEVICE_TO_HOST: CopyKind = 2;
 pub(super) const DEVICE_TO_DEVICE: CopyKind = 3;
-/// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the number of the device that contains the memory.
+/// `HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL`: the index of the device that contains the memory.
 pub(super) const DEVICE_ORDINAL: PointerAttribute = 9;
 pub(super) const MULTIPROCESSOR_COUNT: DeviceAttribute = 63;
 pub(super) const CONCURRENT_MANAGED_ACCESS: DeviceAttribute = 9;
@@ -80,7 +80,8 @@ pub(super) struct Copy3d {
 /// `dim3`
 pub(super) type Triple = [c_uint; 3];
 
-/// `hipKernelNodeParams`; `function` is a module's function, while the manual has one of the program.
+/// `hipKernelNodeParams`. Here, `function` is a function from a loaded module, whereas the manual describes a
+/// function of the host program.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct KernelNode {
@@ -92,8 +93,9 @@ pub(super) struct KernelNode {
     pub(super) shared_bytes: c_uint,
 }
 
-/// Room for `hipDeviceProp_t` of any version: 792 bytes up to ROCm 5, 1472 from ROCm 6 on, which reserves bytes for
-/// future fields. Only the architecture is used, which no other function returns.
+/// A buffer large enough for `hipDeviceProp_t` of any version: the structure has 792 bytes up to ROCm 5, and 1472
+/// bytes from ROCm 6 on, which includes space reserved for future fields. Only the architecture's name is used,
+/// because no other function returns it.
 #[repr(C, align(16))]
 pub(super) struct Properties(pub(super) [u8; 4096]);
 
@@ -101,16 +103,16 @@ impl Properties {
     pub(super) const ZERO: Self = Self([0; 4096]);
 }
 
-/// The size of the architecture's text, including the zero at its end.
+/// The size of the architecture's name, including the null terminator.
 pub(super) const ARCHITECTURE_BYTES: usize = 256;
 
-/// Returns the offset of `gcnArchName` in the structure that `hipGetDevicePropertiesR0600` fills, which exists from
-/// ROCm 6 on, or else in the one that `hipGetDeviceProperties` fills.
+/// Returns the byte offset of `gcnArchName` in the structure filled by `hipGetDevicePropertiesR0600` (ROCm 6 and
+/// newer) or, if `is_r0600` is false, by `hipGetDeviceProperties`.
 pub(super) const fn architecture_at(is_r0600: bool) -> usize {
     if is_r0600 { 1160 } else { 396 }
 }
 
-/// Reads a device's properties.
+/// A function that reads a device's properties.
 pub(super) type GetProperties = unsafe extern "C" fn(*mut Properties, c_int) -> c_uint;
 
 #[cfg(all(test, target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -119,7 +121,7 @@ mod tests {
     use hip_runtime_sys as sys;
     use std::mem::{align_of, offset_of, size_of};
 
-    /// Asserts that types have the same size and alignment, and their fields the same offsets.
+    /// Asserts that two types have the same size and alignment, and that their fields have the same offsets.
     macro_rules! same_layout {
         ($ours:ident = $theirs:ident { $($field:ident = $their_field:ident),* }) => {
             assert_eq!(size_of::<$ours>(), size_of::<sys::$theirs>(), stringify!($theirs));

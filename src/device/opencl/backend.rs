@@ -1,4 +1,4 @@
-//! One OpenCL device: the implementation of [`Backend`].
+//! The [`Backend`] for OpenCL devices.
 
 use super::commands::{CommandBuffer, Commands, Node, Refusal};
 use super::fenced;
@@ -29,7 +29,7 @@ use std::ffi::{CString, c_void};
 use std::ptr;
 use std::sync::Arc;
 
-/// The prefix of the names of programs' kernels, which could otherwise be those of functions of OpenCL C.
+/// The prefix for kernel names, which could otherwise collide with built-in functions of OpenCL C.
 const PREFIX: &str = "thalweg_";
 
 const COMPLETE: cl_int = 0;
@@ -55,37 +55,40 @@ impl Discovered for Found {
     }
 }
 
-/// One device.
+/// An OpenCL device.
 pub(in crate::device) struct OpenCl {
     id: cl_device_id,
     context: Arc<Context>,
     platform: usize,
     name: String,
     memory_bytes: u64,
-    /// The largest size of one buffer.
+    /// The maximum size of one buffer, in bytes.
     largest_buffer_bytes: u64,
     limits: Limits,
-    /// `None` if copies from and to any memory do not block the caller, as on CPUs.
+    /// Page-locked staging memory; `None` if copies to and from any host memory do not block the caller, as on CPUs.
     locked: Option<Arc<LockedMemory>>,
-    /// `None` if the device has no command buffers, or single kernels are faster.
+    /// `None` if the device does not support command buffers, or if launching single kernels is faster.
     commands: Option<Arc<Commands>>,
-    /// Whether buffers get guard zones, because kernels can write anywhere in this process.
+    /// Whether buffers get guard zones, which is the case on CPUs because their kernels can write anywhere in this
+    /// process.
     fences: bool,
     turns: Turns,
 }
 
-// SAFETY: OpenCL's objects may be used from any thread, except for setting arguments, which a lock guards.
+// SAFETY: OpenCL objects may be used from any thread. The only exception is setting a kernel's arguments, which a
+// lock guards.
 unsafe impl Send for OpenCl {}
-// SAFETY: OpenCL's objects may be used by several threads at once, except for setting arguments, which a lock guards.
+// SAFETY: OpenCL objects may be used by several threads at once. The only exception is setting a kernel's arguments,
+// which a lock guards.
 unsafe impl Sync for OpenCl {}
 
-/// An in-order queue, and the event of the work that was enqueued last.
+/// An in-order queue, with the event of the most recently enqueued work.
 pub(in crate::device) struct Stream {
     queue: InTurn<CommandQueue>,
     last: Mutex<Option<Arc<InTurn<Event>>>>,
 }
 
-/// A kernel object, whose arguments one thread at a time may set, and its name.
+/// A kernel object and its name. The lock ensures that only one thread at a time sets the kernel's arguments.
 pub(in crate::device) struct Function(Mutex<InTurn<Kernel>>, CString);
 
 /// Owns a buffer.
@@ -97,7 +100,7 @@ pub(in crate::device) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: the buffer is alive, and so is its memory.
+        // SAFETY: the buffer is alive, so its memory and guard zones still exist.
         if let Some(Overrun { bytes, side }) = self.guards.and_then(|guards| unsafe { guards.overrun() }) {
             log!(
                 error,
@@ -112,10 +115,10 @@ impl Drop for Memory {
 }
 
 impl OpenCl {
-    /// Opens a device that was found.
+    /// Opens a discovered device.
     ///
     /// # Errors
-    /// If it cannot create a stream.
+    /// Returns an error if the device cannot create a stream.
     pub(in crate::device) fn open(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
         Ok(Box::new(Gpu::new(Self::new(found)?)?))
     }
@@ -145,7 +148,7 @@ impl OpenCl {
         let (threads, local_bytes) = limits.map_err(|error| device.failed("clGetDeviceInfo", error))?;
         device.limits = Limits { threads_per_group: threads as u64, local_bytes };
         let total = asked.global_mem_size();
-        // Leaves a quarter for scratch memory and for other users of the device.
+        // A quarter of the memory is left for scratch memory and for other users of the device.
         device.memory_bytes = total.map_err(|error| device.failed("clGetDeviceInfo", error))? / 4 * 3;
         let largest = asked.max_mem_alloc_size();
         device.largest_buffer_bytes = largest.map_err(|error| device.failed("clGetDeviceInfo", error))?;
@@ -155,7 +158,7 @@ impl OpenCl {
     fn failed(&self, call: &'static str, error: impl Into<ClError>) -> DeviceError {
         let ClError(code) = error.into();
         match code {
-            // A valid handle becomes invalid only if the device is lost, or the interface has given it up.
+            // A valid handle becomes invalid only if the device is lost, or if the interface has given the device up.
             DEVICE_NOT_AVAILABLE | INVALID_CONTEXT | INVALID_COMMAND_QUEUE => {
                 DeviceError::Lost { device: self.name.clone(), what: format!("{call}: OpenCL error {code}") }
             }
@@ -169,7 +172,7 @@ impl OpenCl {
         }
     }
 
-    /// Builds a program object.
+    /// Compiles a program object.
     fn built(
         &self,
         mut module: opencl3::program::Program,
@@ -187,11 +190,11 @@ impl OpenCl {
         Ok(InTurn::new(module, self.turns))
     }
 
-    /// Records the event of enqueued work that uses these buffers, or converts its error.
+    /// Stores the event of newly enqueued work that uses these buffers, or converts the error of the call.
     ///
-    /// If a driver allocates a buffer's memory at its first use, it reports failures here, before anything was
-    /// enqueued. The second of the codes may also mean that a kernel needs more registers than there are; in that
-    /// case it is refused again.
+    /// Some drivers allocate a buffer's memory when the buffer is first used. They report failures here, before
+    /// anything was enqueued. The second of the two codes may also mean that a kernel needs more registers than the
+    /// device has; in that case, a retry fails as well.
     fn enqueued(
         &self,
         stream: &Stream,
@@ -213,11 +216,11 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Sets a kernel's arguments. No other thread may do so meanwhile.
+    /// Sets a kernel's arguments. No other thread may set arguments of the same kernel at the same time.
     fn set_arguments(&self, kernel: cl_kernel, arguments: &[ArgumentValue]) -> Result<(), DeviceError> {
         let mut index = 0;
         let mut set = |size: usize, value: *const c_void| {
-            // SAFETY: the value has this size, and is copied.
+            // SAFETY: the value has the given size, and OpenCL copies it during the call.
             let set = unsafe { set_kernel_arg(kernel, index, size, value) };
             index += 1;
             set.map_err(|code| self.failed("clSetKernelArg", ClError(code)))
@@ -245,7 +248,7 @@ fn mem(handle: usize) -> cl_mem {
     ptr::with_exposed_provenance_mut(handle)
 }
 
-/// Returns the buffers among the arguments.
+/// Returns the handles of the buffers among the arguments.
 fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<usize> {
     let buffer = |ArgumentValue(value): &ArgumentValue| match value {
         Value::Memory { base, .. } => Some(*base),
@@ -257,7 +260,7 @@ fn buffers<'a>(arguments: impl IntoIterator<Item = &'a ArgumentValue>) -> Vec<us
     buffers
 }
 
-/// Returns the number of all threads, and of those in a group.
+/// Returns the total number of threads and the number of threads per group, in each dimension.
 fn geometry(group: [u32; 3], groups: [u32; 3]) -> ([usize; 3], [usize; 3]) {
     let group = group.map(|n| n as usize);
     (std::array::from_fn(|d| group[d] * groups[d] as usize), group)
@@ -337,7 +340,7 @@ impl Backend for OpenCl {
 
     fn stream(&self) -> Result<Stream, DeviceError> {
         let _turn = self.turns.take();
-        #[allow(deprecated)] // its successor is not in OpenCL 1.2
+        #[allow(deprecated)] // its replacement does not exist in OpenCL 1.2
         // SAFETY: the device belongs to the context.
         let queue = unsafe { CommandQueue::create(&self.context, self.id, 0) };
         let queue = queue.map_err(|error| self.failed("clCreateCommandQueue", error))?;
@@ -512,8 +515,8 @@ impl Backend for OpenCl {
         let object = function.0.lock();
         self.set_arguments(object.get(), arguments)?;
         let (threads, group) = geometry(group, groups);
-        // SAFETY: the caller passes the kernel's own arguments, whose memory stays until it has ended; they are set,
-        // and the lock keeps other threads from setting them.
+        // SAFETY: the caller passes arguments that match the kernel's parameters, and keeps their memory valid until
+        // the kernel has ended. The arguments were set above, and the lock keeps other threads from changing them.
         let event = unsafe {
             enqueue_nd_range_kernel(
                 stream.queue.get(),
@@ -548,7 +551,7 @@ impl Backend for OpenCl {
             made.push(Node { kernel, threads, group });
         }
         let memories = buffers(nodes.iter().flat_map(|node| node.arguments));
-        // SAFETY: the arguments are the kernels', as the caller promises.
+        // SAFETY: the arguments match the kernels' parameters, as the caller promises, and have been set above.
         let buffer = unsafe { commands.buffer(made, memories) };
         buffer.map_err(|Refusal(call, code)| self.failed(call, ClError(code)))
     }
@@ -558,7 +561,7 @@ impl Backend for OpenCl {
     }
 
     unsafe fn launch_graph(&self, stream: &Stream, graph: &Arc<CommandBuffer>) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the graph and its memory valid until the graph has ended.
         let event = unsafe { graph.enqueue(&stream.queue) };
         self.enqueued(stream, "clEnqueueCommandBufferKHR", event, &graph.memories)
     }
@@ -573,7 +576,7 @@ impl Backend for OpenCl {
 
     fn after_raw(&self, stream: &Stream) {
         let _turn = self.turns.take();
-        *stream.last.lock() = None; // the body may have enqueued work after it
+        *stream.last.lock() = None; // the body may have enqueued more work, so this event is no longer the last
     }
 
     fn flush(&self, stream: &Stream) -> Result<(), DeviceError> {
@@ -595,7 +598,7 @@ impl Backend for OpenCl {
     fn wait(&self, stream: &Stream, event: &Arc<InTurn<Event>>) -> Result<(), DeviceError> {
         let _turn = self.turns.take();
         let events = [event.get()];
-        // SAFETY: queue and event are alive.
+        // SAFETY: the queue and the event are alive.
         let barrier = unsafe { enqueue_barrier_with_wait_list(stream.queue.get(), 1, events.as_ptr()) };
         self.enqueued(stream, "clEnqueueBarrierWithWaitList", barrier, &[])
     }
@@ -605,8 +608,8 @@ impl Backend for OpenCl {
         let status = event.command_execution_status().map_err(|error| self.failed("clGetEventInfo", error))?;
         match status.0 {
             COMPLETE => Ok(true),
-            // The manual makes no promise for work after a command that was terminated abnormally, and drivers for
-            // GPUs make none either. A buffer without memory is not such a case.
+            // Neither the manual nor GPU drivers make any promise about work that follows an abnormally terminated
+            // command, so the device counts as lost. A buffer whose memory could not be allocated is not such a case.
             code if code < 0 && code != MEM_OBJECT_ALLOCATION_FAILURE => Err(DeviceError::Lost {
                 device: self.name.clone(),
                 what: format!("a command: OpenCL error {code}: {}", error_text(code)),
@@ -618,7 +621,8 @@ impl Backend for OpenCl {
 
     fn notify(&self, event: &Arc<InTurn<Event>>, then: Box<dyn FnOnce() + Send>) -> Result<(), DeviceError> {
         extern "C" fn called(_: cl_event, _: cl_int, then: *mut c_void) {
-            // SAFETY: the pointer was made below, and an event calls back once.
+            // SAFETY: the pointer comes from `Box::into_raw` below, and an event calls back only once, so the box is
+            // taken back only once.
             let then = unsafe { Box::from_raw(then.cast::<Box<dyn FnOnce() + Send>>()) };
             then();
         }
@@ -629,7 +633,7 @@ impl Backend for OpenCl {
         }
         let then = Box::into_raw(Box::new(then));
         set_event_callback(event.get(), COMPLETE, called, then.cast()).map_err(|code| {
-            // SAFETY: the callback was refused, so the pointer has no other holder.
+            // SAFETY: OpenCL refused the callback, so nothing else holds the pointer.
             drop(unsafe { Box::from_raw(then) });
             self.failed("clSetEventCallback", ClError(code))
         })

@@ -1,14 +1,16 @@
-//! Command buffers of the extension `cl_khr_command_buffer`: kernels that are enqueued as one.
+//! Command buffers, from the extension `cl_khr_command_buffer`: several kernels that are enqueued with one call.
 //!
-//! Only features that all revisions of the extension share are used: a buffer for one in-order queue, kernels, and
-//! simultaneous use. Nodes cannot be given new values, which takes another extension: a graph with other values is
-//! built again.
+//! Only features that exist in all revisions of the extension are used: command buffers for a single in-order queue,
+//! kernel commands, and simultaneous use. Changing a node's argument values would require another extension, so a
+//! graph with different values is built from scratch.
 //!
 //! Invariants:
-//! 1. Each node has a separate kernel object, whose arguments are set once. The manual says that a buffer keeps the
-//!    arguments of the time when it was made; PoCL 3.1 uses those that the objects have when it is enqueued.
-//! 2. A command buffer is released when the first memory that it uses is freed. Otherwise the fate of that memory
-//!    depends on the platform: PoCL keeps it as long as the commands, Intel's does not.
+//! 1. Each node has its own kernel object, whose arguments are set only once. According to the manual, a command
+//!    buffer captures the arguments when it is created, but PoCL 3.1 uses the arguments that the kernel objects have
+//!    when the command buffer is enqueued.
+//! 2. A command buffer is released as soon as any memory that it uses is freed. Otherwise, the lifetime of that
+//!    memory would depend on the platform: PoCL keeps memory alive as long as the commands that use it, but Intel's
+//!    platform does not.
 
 use cl3::device::get_device_info;
 use cl3::ext::{CL_COMMAND_BUFFER_FLAGS_KHR, CL_DEVICE_COMMAND_BUFFER_CAPABILITIES_KHR, cl_command_buffer_khr};
@@ -27,22 +29,22 @@ use std::sync::{Arc, Weak};
 
 const NAME: &str = "cl_khr_command_buffer";
 const INVALID_COMMAND_BUFFER: cl_int = -1138;
-/// Flag of a buffer that it may be in flight several times, and the device's capability for it.
+/// The flag that allows a command buffer to be in flight several times, and the device capability that it requires.
 const SIMULTANEOUS_USE: u64 = 1 << 0;
 const HAS_SIMULTANEOUS_USE: u64 = 1 << 2;
 
-/// A device's support for command buffers, and those that exist.
+/// A device's support for command buffers, and the command buffers that currently exist.
 pub(super) struct Commands {
     functions: Functions,
-    /// The queue for which they are made; they are enqueued on others like it.
+    /// The queue for which command buffers are created. They are enqueued on other queues with the same properties.
     queue: CommandQueue,
-    /// The command buffers that use each memory.
+    /// For each memory object, the command buffers that use it.
     users: Mutex<FxHashMap<usize, Vec<Weak<CommandBuffer>>>>,
 }
 
-// SAFETY: OpenCL's objects may be used from any thread.
+// SAFETY: OpenCL objects may be used from any thread.
 unsafe impl Send for Commands {}
-// SAFETY: as for `Send`; the table is under a lock.
+// SAFETY: OpenCL objects may be used from any thread, and the table is protected by a lock.
 unsafe impl Sync for Commands {}
 
 struct Functions {
@@ -78,33 +80,34 @@ type AddKernel = unsafe extern "C" fn(
     *mut *mut c_void,
 ) -> cl_int;
 
-/// A refused call of the extension, and its code.
+/// A failed call of one of the extension's functions, with its error code.
 pub(super) struct Refusal(pub(super) &'static str, pub(super) cl_int);
 
 /// Kernels that are enqueued together.
 pub(in crate::device) struct CommandBuffer {
     commands: Arc<Commands>,
-    /// `None` once memory that it uses is gone.
+    /// The raw command buffer; `None` once any memory that it uses has been freed.
     raw: Mutex<Option<Raw>>,
-    /// The memories that it uses.
+    /// The memory objects that the command buffer uses.
     pub(super) memories: Vec<usize>,
 }
 
-/// A future node: a kernel whose arguments are set.
+/// A node to be added to a command buffer: a kernel whose arguments are already set.
 pub(super) struct Node {
     pub(super) kernel: Kernel,
     pub(super) threads: [usize; 3],
     pub(super) group: [usize; 3],
 }
 
-/// Owns a command buffer, and its nodes.
+/// Owns a raw command buffer and its nodes.
 struct Raw(cl_command_buffer_khr, Vec<Node>);
 
-// SAFETY: OpenCL's objects may be used from any thread.
+// SAFETY: OpenCL objects may be used from any thread.
 unsafe impl Send for Raw {}
 
 impl Commands {
-    /// Returns the device's command buffers, if it supports those used here and they are faster than single kernels.
+    /// Returns the device's support for command buffers, or `None` if the device lacks a feature used here or
+    /// launching single kernels is faster.
     pub(super) fn of(context: &Context, id: cl_device_id) -> Option<Self> {
         let device = Device::new(id);
         if !device.extensions().ok()?.split(' ').any(|name| name == NAME) {
@@ -120,7 +123,7 @@ impl Commands {
             let found = library.clGetExtensionFunctionAddressForPlatform(platform.id(), name.as_ptr());
             found.filter(|address| !address.is_null())
         };
-        // SAFETY: the types are those of the extension's manual, in all of its revisions.
+        // SAFETY: the types match the extension's manual, in all of its revisions.
         let functions = unsafe {
             Functions {
                 create: transmute::<*mut c_void, Create>(address(c"clCreateCommandBufferKHR")?),
@@ -130,8 +133,8 @@ impl Commands {
                 kernel: transmute::<*mut c_void, AddKernel>(address(c"clCommandNDRangeKernelKHR")?),
             }
         };
-        // PoCL's threads take single kernels from a list. It puts those of a command buffer there one by one, which
-        // takes longer.
+        // PoCL's threads take single kernels from a list. PoCL adds the kernels of a command buffer to that list one
+        // by one, which is slower than enqueueing them directly.
         let is_pocl = platform.name().is_ok_and(|name| name == "Portable Computing Language");
         if is_pocl && device.dev_type().is_ok_and(|kind| kind & CL_DEVICE_TYPE_CPU != 0) {
             return None;
@@ -142,10 +145,11 @@ impl Commands {
         Some(Self { functions, queue, users: Mutex::default() })
     }
 
-    /// Combines kernels into one command buffer, in this order, which uses these memories.
+    /// Combines kernels into one command buffer, in the given order. `memories` are the memory objects that the
+    /// kernels use.
     ///
     /// # Safety
-    /// The arguments of each kernel are set, and are that kernel's.
+    /// The arguments of each kernel must have been set, and must match that kernel's parameters.
     pub(super) unsafe fn buffer(
         self: &Arc<Self>,
         nodes: Vec<Node>,
@@ -154,14 +158,14 @@ impl Commands {
         let checked = |call, code: cl_int| if code == 0 { Ok(()) } else { Err(Refusal(call, code)) };
         let (mut code, queue) = (0, self.queue.get());
         let properties = [CL_COMMAND_BUFFER_FLAGS_KHR, SIMULTANEOUS_USE, 0];
-        // SAFETY: the queue is alive; the list of properties ends with a zero.
+        // SAFETY: the queue is alive, and the list of properties is terminated by a zero.
         let raw = unsafe { (self.functions.create)(1, &queue, properties.as_ptr(), &mut code) };
         checked("clCreateCommandBufferKHR", code)?;
         // From here on, dropping the value releases the buffer.
         let mut buffer = CommandBuffer { commands: self.clone(), raw: Mutex::new(Some(Raw(raw, nodes))), memories };
         for Node { kernel, threads, group } in buffer.raw.get_mut().iter().flat_map(|Raw(_, nodes)| nodes) {
-            // SAFETY: buffer and kernel are alive; the kernel's arguments are set. The null queue means the buffer's
-            // own, which executes in order.
+            // SAFETY: the buffer and the kernel are alive, and the kernel's arguments are set. A null queue stands
+            // for the command buffer's own queue, which executes in order.
             let code = unsafe {
                 (self.functions.kernel)(
                     raw,
@@ -192,7 +196,8 @@ impl Commands {
         Ok(buffer)
     }
 
-    /// Releases the users of a memory that is freed, and that nothing in flight uses.
+    /// Releases the command buffers that use a memory object. The memory is about to be freed, and nothing in flight
+    /// uses it.
     pub(super) fn forget(&self, memory: usize) {
         let users = self.users.lock().remove(&memory);
         for user in users.into_iter().flatten().filter_map(|user| user.upgrade()) {
@@ -202,7 +207,7 @@ impl Commands {
 }
 
 impl CommandBuffer {
-    /// Returns whether all memory that it uses still exists.
+    /// Returns whether all memory that the command buffer uses still exists.
     pub(super) fn is_whole(&self) -> bool {
         self.raw.lock().is_some()
     }
@@ -210,12 +215,13 @@ impl CommandBuffer {
     /// Enqueues the command buffer.
     ///
     /// # Safety
-    /// The memory that it uses, and the command buffer, stay until it has ended.
+    /// The command buffer, and the memory that it uses, must exist until the command buffer has ended.
     pub(super) unsafe fn enqueue(&self, queue: &CommandQueue) -> Result<cl_event, cl_int> {
         let raw = self.raw.lock();
         let Some(Raw(raw, _)) = &*raw else { return Err(INVALID_COMMAND_BUFFER) };
         let (mut queue, mut event) = (queue.get(), ptr::null_mut());
-        // SAFETY: buffer and queue are alive, and the queue is like the one for which the buffer was made.
+        // SAFETY: the buffer and the queue are alive, and the queue has the same properties as the queue for which
+        // the buffer was created.
         let code = unsafe { (self.commands.functions.enqueue)(1, &mut queue, *raw, 0, ptr::null(), &mut event) };
         if code == 0 { Ok(event) } else { Err(code) }
     }
@@ -223,7 +229,7 @@ impl CommandBuffer {
     fn release(&self) {
         // The nodes are dropped after the command buffer.
         if let Some(Raw(raw, _nodes)) = self.raw.lock().take() {
-            // SAFETY: this is its owner, and nothing uses it any more.
+            // SAFETY: `Raw` is the only owner of the command buffer, and nothing uses the command buffer any more.
             unsafe { (self.commands.functions.release)(raw) };
         }
     }

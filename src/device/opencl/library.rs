@@ -1,4 +1,4 @@
-//! Discovery of OpenCL devices, if an OpenCL library is installed.
+//! Discovery of OpenCL devices.
 
 use super::turns::Turns;
 use crate::device::survey::{DeviceFacts, Interface};
@@ -12,11 +12,11 @@ use opencl3::platform::get_platforms;
 use opencl3::types::cl_device_type;
 use std::sync::{Arc, OnceLock};
 
-/// A device that was found, not yet opened.
+/// A discovered device that is not open yet.
 pub(in crate::device) struct Found {
     pub(super) id: cl_device_id,
     pub(super) context: Arc<Context>,
-    /// The number of its platform, whose devices copy between each other.
+    /// The index of the device's platform. Devices on the same platform can copy to each other.
     pub(super) platform: usize,
     pub(super) name: String,
     pub(super) turns: Turns,
@@ -24,23 +24,23 @@ pub(in crate::device) struct Found {
     driver: String,
 }
 
-// SAFETY: a device's id is an opaque value, which every thread may use.
+// SAFETY: a device ID is an opaque value that any thread may use.
 unsafe impl Send for Found {}
-// SAFETY: a shared reference gives only the id.
+// SAFETY: a shared reference gives access only to copies of the opaque ID.
 unsafe impl Sync for Found {}
 
 impl Found {
-    /// Returns its name and its kind in words: GPU, CPU or accelerator.
+    /// Returns the device's name and type in words: GPU, CPU or accelerator.
     pub(super) fn description(&self) -> String {
         format!("{} ({})", self.name, device_type_text(self.kind).trim_start_matches("CL_DEVICE_TYPE_"))
     }
 
-    /// Returns whether it is a CPU, whose kernels run in this process.
+    /// Returns whether the device is a CPU, which means that its kernels run in this process.
     pub(super) fn is_cpu(&self) -> bool {
         self.kind & CL_DEVICE_TYPE_CPU != 0
     }
 
-    /// Returns whether units of this kind may have it.
+    /// Returns whether units of this kind may use the device.
     pub(super) fn suits(&self, kind: UnitKind) -> bool {
         match kind {
             UnitKind::Fpga => self.kind & CL_DEVICE_TYPE_ACCELERATOR != 0,
@@ -50,11 +50,11 @@ impl Found {
     }
 }
 
-/// Returns all devices that compute with doubles. The search runs once per process, since some platforms do not
-/// support two searches at a time.
+/// Returns all devices that support double precision. The search runs once per process, because some platforms do not
+/// support two searches at the same time.
 ///
 /// # Errors
-/// Returns the reason why there are none.
+/// Returns the reason why there are no devices.
 pub(in crate::device) fn find() -> Result<&'static [Found], &'static str> {
     static FOUND: OnceLock<Result<Vec<Found>, String>> = OnceLock::new();
     FOUND.get_or_init(look).as_deref().map_err(String::as_str)
@@ -101,7 +101,7 @@ fn look() -> Result<Vec<Found>, String> {
     if found.is_empty() { Err("no OpenCL device computes with doubles".to_owned()) } else { Ok(found) }
 }
 
-/// Describes OpenCL and its devices, for display.
+/// Describes OpenCL and its devices for display.
 pub(in crate::device) fn survey() -> Interface {
     let all = match find() {
         Ok(all) => all,
@@ -119,7 +119,7 @@ pub(in crate::device) fn survey() -> Interface {
             driver: found.driver.clone(),
             architecture: device.opencl_c_version().unwrap_or_default().trim().to_owned(),
             processors: device.max_compute_units().unwrap_or(0),
-            pci: None, // OpenCL 1.2 does not say
+            pci: None, // OpenCL 1.2 does not report the PCI address
             peers: all.iter().map(|other| other.platform == found.platform).collect(),
         }
     };

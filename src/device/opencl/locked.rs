@@ -1,12 +1,12 @@
-//! Page-locked host memory, reused for copies from and to GPUs.
+//! Page-locked host memory, which is reused for copies to and from GPUs.
 //!
-//! OpenCL does not page-lock existing memory. Vendors advise a buffer that the driver allocates in host memory
-//! (`CL_MEM_ALLOC_HOST_PTR`), and its mapped address as the host's end of copies (NVIDIA, *OpenCL Best Practices
-//! Guide*, section 3.1.1).
+//! OpenCL cannot page-lock existing memory. Instead, vendors advise programs to create a buffer that the driver
+//! allocates in host memory (`CL_MEM_ALLOC_HOST_PTR`), and to use the address at which the buffer is mapped as the
+//! host's end of copies (NVIDIA, *OpenCL Best Practices Guide*, section 3.1.1).
 //!
 //! Invariants:
-//! 1. A block is mapped from when it is made until it is freed, with its pool.
-//! 2. It is used or free, never both.
+//! 1. A block is mapped from its creation until it is freed, which happens when its pool is dropped.
+//! 2. A block is either in use or free, never both.
 
 use super::turns::{InTurn, Turns};
 use opencl3::command_queue::{CommandQueue, enqueue_map_buffer, enqueue_unmap_mem_object};
@@ -20,49 +20,49 @@ use parking_lot::Mutex;
 use std::ptr;
 use std::sync::Arc;
 
-/// The least size of a block; sizes are powers of two.
+/// The minimum size of a block in bytes. Sizes are powers of two.
 const LEAST_BYTES: usize = 4096;
 
-/// The free blocks of a device, by the power of two.
+/// A device's pool of free blocks, grouped by the power of two that is their size.
 pub(super) struct LockedMemory {
     context: Arc<Context>,
-    /// Used only for mapping.
+    /// The queue that is used only for mapping and unmapping.
     queue: InTurn<CommandQueue>,
     turns: Turns,
     free: Mutex<Vec<Vec<Block>>>,
 }
 
-/// A buffer and the address where it is mapped.
+/// A buffer, and the address at which it is mapped.
 struct Block {
     buffer: InTurn<Buffer<u8>>,
     first: cl_mem,
 }
 
-/// A block in use; free again when dropped.
+/// A block in use. Dropping it returns the block to the pool.
 pub(in crate::device) struct Locked {
     memory: Arc<LockedMemory>,
     class: usize,
     block: Option<Block>,
 }
 
-// SAFETY: OpenCL's objects may be used from any thread; only the holder of a block uses its address.
+// SAFETY: OpenCL objects may be used from any thread, and only the holder of a block uses the block's address.
 unsafe impl Send for LockedMemory {}
-// SAFETY: as for `Send`; the lists are under a lock.
+// SAFETY: OpenCL objects may be used from any thread, and the lists of free blocks are protected by a lock.
 unsafe impl Sync for LockedMemory {}
-// SAFETY: as for `LockedMemory`.
+// SAFETY: the same argument as for `LockedMemory`.
 unsafe impl Send for Locked {}
-// SAFETY: a shared reference gives no access.
+// SAFETY: a shared reference gives no access to the block's memory.
 unsafe impl Sync for Locked {}
 
 impl LockedMemory {
     pub(super) fn new(context: Arc<Context>, device: cl_device_id, turns: Turns) -> Result<Self, ClError> {
-        #[allow(deprecated)] // its successor is not in OpenCL 1.2
+        #[allow(deprecated)] // its replacement does not exist in OpenCL 1.2
         // SAFETY: the device belongs to the context.
         let queue = unsafe { CommandQueue::create(&context, device, 0)? };
         Ok(Self { context, queue: InTurn::new(queue, turns), turns, free: Mutex::default() })
     }
 
-    /// Returns a block of at least `bytes` bytes, and its address; `None` if no such memory is left.
+    /// Returns a block of at least `bytes` bytes and its address, or `None` if no page-locked memory is left.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Option<(Locked, *mut u8)> {
         let bytes = bytes.max(LEAST_BYTES).checked_next_power_of_two()?;
         let class = bytes.trailing_zeros() as usize;
@@ -81,10 +81,10 @@ impl LockedMemory {
         let buffer = unsafe { Buffer::<u8>::create(&self.context, flags, bytes, ptr::null_mut()) }.ok()?;
         let (mut first, access) = (ptr::null_mut(), CL_MAP_READ | CL_MAP_WRITE);
         let (queue, handle) = (self.queue.get(), buffer.get());
-        // SAFETY: queue and buffer are alive, and the whole buffer is mapped.
+        // SAFETY: the queue and the buffer are alive, and the mapped range is the whole buffer.
         let mapped =
             unsafe { enqueue_map_buffer(queue, handle, CL_BLOCKING, access, 0, bytes, &mut first, 0, ptr::null()) };
-        // SAFETY: the event is owned here, and nothing waits for it.
+        // SAFETY: this function owns the event, and nothing waits for it.
         let _ = unsafe { release_event(mapped.ok()?) };
         Some(Block { buffer: InTurn::new(buffer, self.turns), first })
     }
@@ -95,7 +95,8 @@ impl Drop for LockedMemory {
         let _turn = self.turns.take();
         for block in self.free.get_mut().drain(..).flatten() {
             let (queue, handle) = (self.queue.get(), block.buffer.get());
-            // SAFETY: the buffer is mapped there, and nothing uses the block; the event is owned here.
+            // SAFETY: the buffer is mapped at `first`, nothing uses the block any more, and this function owns the
+            // event.
             unsafe {
                 if let Ok(event) = enqueue_unmap_mem_object(queue, handle, block.first, 0, ptr::null()) {
                     let _ = release_event(event);

@@ -1,7 +1,7 @@
-//! OpenCL devices, through a library that is opened at run time.
+//! OpenCL devices, accessed through a dynamically loaded library.
 //!
-//! The device's own compiler compiles kernels, and caches them itself (PoCL and NVIDIA do). Memory has no addresses
-//! here: a buffer is a handle, and kernels get an offset in addition.
+//! The OpenCL driver compiles kernels, and caches the compiled code itself (PoCL and NVIDIA do so). Device memory has
+//! no addresses in OpenCL: a buffer is an opaque handle, and kernels get an additional offset into the buffer.
 
 mod backend;
 mod commands;

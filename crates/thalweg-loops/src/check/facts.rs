@@ -12,25 +12,25 @@ pub(crate) enum Target {
     Local(VarId),
 }
 
-/// A running sum, which iterations add to and read.
+/// A running sum, which iterations both add to and read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scan {
     pub(crate) reduction: Reduction,
     pub(crate) target: Target,
     /// The position of the adding statement in the loop's body. Earlier statements see the sum without this
-    /// iteration, later ones with it.
+    /// iteration's contribution, and later statements see it with the contribution.
     pub(crate) update: usize,
 }
 
 /// The facts about a kernel, apart from its loops.
 #[derive(Default)]
 pub(crate) struct Facts {
-    /// The reductions of each loop that is shared out over threads, by its variable.
+    /// The reductions of each loop that is shared out over threads, keyed by the loop's variable.
     pub(crate) reductions: BTreeMap<VarId, Vec<(Reduction, Target)>>,
     pub(crate) scan: Option<Scan>,
-    /// The nesting depth of loops over threads below the outermost loop.
+    /// The nesting depth of loops over threads inside the outermost loop.
     pub(crate) depth: usize,
-    /// A team's arrays, declared in the loop over teams.
+    /// The arrays that are declared in the loop over teams and shared by a team's threads.
     pub(crate) team_arrays: Vec<VarId>,
     /// Parameters that the kernel mentions.
     pub(crate) params: BTreeSet<ParamId>,
@@ -38,15 +38,16 @@ pub(crate) struct Facts {
     pub(crate) lets: BTreeSet<VarId>,
     pub(crate) constants: BTreeSet<usize>,
     pub(crate) helpers: BTreeSet<usize>,
-    /// The number of iterations that a team takes together if clauses name arrays, and (`chunked`) these arrays.
+    /// The number of iterations that a team executes together, if clauses name arrays to be held in chunks; `chunked`
+    /// has these arrays.
     pub(crate) chunk: Option<syn::Expr>,
     pub(crate) chunked: BTreeSet<ParamId>,
-    /// Variables whose value the host can bound before the launch.
+    /// Variables for whose values the host can compute bounds before the launch.
     pub(crate) predictable: BTreeSet<VarId>,
 }
 
 impl Facts {
-    /// Returns all reductions to parameters, once each.
+    /// Returns all reductions whose target is a parameter, without duplicates.
     pub(crate) fn cells(&self) -> Vec<(Reduction, ParamId)> {
         let mut cells = Vec::new();
         for (reduction, target) in self.reductions.values().flatten() {
@@ -67,7 +68,7 @@ impl Facts {
         })
     }
 
-    /// Returns the parameter that holds a running sum before and after the loop, if it is one.
+    /// Returns the parameter that holds the running sum before and after the loop, if the sum is a parameter.
     pub(crate) fn scan_cell(&self) -> Option<ParamId> {
         match self.scan {
             Some(Scan { target: Target::Cell(param), .. }) => Some(param),
@@ -75,7 +76,7 @@ impl Facts {
         }
     }
 
-    /// Returns whether the host can bound the expression's value before the launch.
+    /// Returns whether the host can compute bounds of the expression's value before the launch.
     pub(crate) fn is_predictable(&self, types: &Types, expr: &Expr) -> bool {
         let all = |parts: &[&Expr]| parts.iter().all(|part| self.is_predictable(types, part));
         types.of(expr.ty).is_integer()

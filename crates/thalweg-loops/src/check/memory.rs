@@ -1,4 +1,4 @@
-//! A team's memory: the arrays that are held in chunks, and a check that everything fits.
+//! Checks of a team's memory: which arrays are held in chunks, and whether everything fits.
 
 use super::{Check, TEAM_BYTES};
 use crate::clauses::Sized;
@@ -42,7 +42,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that the memory of a team suffices, as far as lengths are literals.
+    /// Checks that a team's memory is large enough, as far as array lengths are literals.
     pub(super) fn memory(&mut self, kernel: &Loop) {
         let literal = |len: &syn::Expr| match len {
             syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => number.base10_parse::<usize>().ok(),

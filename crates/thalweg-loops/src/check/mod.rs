@@ -1,9 +1,9 @@
-//! Checks that concurrent iterations do not conflict, as far as the source tells; and collection of the facts about
-//! each kernel.
+//! Checks that concurrent iterations do not conflict, as far as this can be seen in the source, and collects facts
+//! about each kernel.
 //!
-//! Code refused here would give a different result on a device than in a plain loop, or a different one in each run.
-//! Whether *different* indices refer to the same element depends on the numbers of a launch: the plan that
-//! [`crate::plan`] generates checks that.
+//! Code that is refused here would give a different result on a device than in a plain loop, or a different result in
+//! each run. Whether *different* index expressions refer to the same element depends on the sizes and bounds of a
+//! launch, so the plan that [`crate::plan`] generates checks that at run time.
 
 mod facts;
 mod memory;
@@ -21,7 +21,7 @@ use syn::{Error, Result};
 pub(crate) use facts::{Facts, Scan, Target};
 use reductions::{find_reductions, is_target};
 
-/// The memory that a team has on every device, in bytes.
+/// The amount of team memory that every device has, in bytes.
 pub(crate) const TEAM_BYTES: usize = 48 << 10;
 
 /// Checks all kernels.
@@ -53,7 +53,7 @@ pub(crate) fn kernels(function: &mut Function, types: &Types) -> Result<Vec<Fact
     }
 }
 
-/// A loop around the current position of the walk.
+/// A loop that encloses the current position of the walk.
 struct Around {
     var: VarId,
     is_shared: bool,
@@ -66,9 +66,9 @@ struct Check<'a> {
     function: &'a Function,
     types: &'a Types,
     facts: Facts,
-    /// Variables in scope, each with the number of loops over threads around it.
+    /// Variables in scope, each with the number of loops over threads that enclose its declaration.
     scope: Vec<(VarId, usize)>,
-    /// For each variable, the variables it is computed from.
+    /// For each variable, the variables from which its value is computed.
     made_of: BTreeMap<VarId, BTreeSet<VarId>>,
     errors: &'a mut Option<Error>,
 }
@@ -253,8 +253,8 @@ impl Check<'_> {
         self.reads_of(expr, around, None);
     }
 
-    /// Checks a value that is assigned to a place. Inside the loop, a reduction's target is only one thread's part,
-    /// and must not be read otherwise.
+    /// Checks a value that is assigned to a place. Inside the loop, a reduction's target holds only one thread's
+    /// partial result, so it must not be read except to update it.
     fn reads_of(&mut self, expr: &Expr, around: &[Around], to: Option<&Place>) {
         let mut wrong = Vec::new();
         let reduced: Vec<_> =
@@ -278,7 +278,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks an access to an array that is held in chunks: iteration i may access element i only.
+    /// Checks an access to an array that is held in chunks: iteration i may access only element i.
     fn chunk_index(&self, element: &Element, around: &[Around]) -> Option<(Span, String)> {
         let Array::Param(param) = element.array else { return None };
         let name = &self.function.params[param].name;
@@ -327,7 +327,7 @@ impl Check<'_> {
         }
     }
 
-    /// Checks that only one iteration writes an element.
+    /// Checks that an element is written by only one iteration.
     fn element(&mut self, element: &Element, around: &[Around]) {
         let threads = around.iter().filter(|around| around.is_parallel).count();
         if let Some((span, message)) = self.chunk_index(element, around) {
@@ -384,7 +384,7 @@ impl Check<'_> {
         }
     }
 
-    /// Adds the variables that an expression depends on, also indirectly.
+    /// Adds the variables that an expression depends on, directly or indirectly.
     fn used(&self, expr: &Expr, used: &mut BTreeSet<VarId>) {
         walk::expr(expr, &mut |inner| {
             if let ExprKind::Var(var) = inner.kind {

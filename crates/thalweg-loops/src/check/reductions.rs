@@ -1,11 +1,12 @@
-//! Reductions, declared or detected, and the check that their targets are used for nothing else.
+//! Declared and detected reductions, and the check that their targets are not used for anything else.
 
 use super::{Around, Check, Target};
 use crate::clauses::Reduction;
 use crate::ir::{Binary, Expr, ExprKind, Function, Loop, Math, ParamId, ParamKind, Place, Stmt};
 use crate::walk;
 
-/// Detects sums, maxima and minima that a loop does not declare: `*sum += ..`, `*most = f64::max(*most, ..)`.
+/// Detects sums, maxima and minima that a loop computes without declaring them: `*sum += ..`,
+/// `*most = f64::max(*most, ..)`.
 pub(super) fn find_reductions(function: &Function, kernel: &mut Loop, running: Option<Target>) {
     let mut found: Vec<(Reduction, ParamId)> = Vec::new();
     assignments(&kernel.body, &mut |place, op, value| {
@@ -52,7 +53,7 @@ pub(super) fn mentions(expr: &Expr, target: Target) -> bool {
     found
 }
 
-/// Returns the operation by which an assignment adds to the target.
+/// Returns the reduction operation with which an assignment updates the target, if it is one.
 pub(super) fn reduction_of(op: Option<Binary>, value: &Expr, target: Target) -> Option<Reduction> {
     match (op, &value.kind) {
         (Some(Binary::Add), _) if !mentions(value, target) => Some(Reduction::Sum),
@@ -116,7 +117,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether an enclosing loop reduces the target by this operation.
+    /// Returns whether an enclosing loop declares a reduction of the target with this operation.
     pub(super) fn is_reduced(&self, target: Target, op: Option<Binary>, value: &Expr, around: &[Around]) -> bool {
         let declared = around.iter().filter_map(|around| self.facts.reductions.get(&around.var)).flatten();
         let declared = declared.filter(|(_, reduced)| *reduced == target).map(|(reduction, _)| *reduction).next();

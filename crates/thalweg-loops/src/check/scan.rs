@@ -1,8 +1,8 @@
-//! Running sums, declared or detected, and the check that contributions do not depend on the sum itself.
+//! Declared and detected running sums, and the check that contributions do not depend on the sum itself.
 //!
-//! Devices run the iterations twice: once to compute the sums of runs of iterations, storing nothing, and once from
-//! the prefix of each run. So the contribution of an iteration may depend neither on the loop's stores nor on the
-//! sum.
+//! Devices run the iterations twice: first to compute the sums of runs of consecutive iterations, without storing
+//! anything, and then again, starting from the prefix of each run. So the contribution of an iteration may depend
+//! neither on the loop's stores nor on the sum.
 
 use super::reductions::{assignments, is_target, mentions, reduction_of};
 use super::{Check, Facts, Scan, Target};
@@ -20,8 +20,8 @@ fn target_of(place: &Place) -> Option<Target> {
     }
 }
 
-/// Returns the running sum that a loop declares by `scan` or contains: a variable of the function, or a parameter
-/// that is also read.
+/// Returns the running sum that a loop declares with `scan` or contains implicitly: a variable of the function, or a
+/// parameter that the loop also reads.
 pub(super) fn find(function: &Function, kernel: &Loop) -> Option<(Target, Reduction)> {
     if let Some((reduction, name)) = kernel.share.scans().first() {
         let is_it = |var: &VarId| function.variables[*var].name == *name;
@@ -61,8 +61,8 @@ fn reads(kernel: &Loop, target: Target) -> usize {
     count
 }
 
-/// Checks the `mut` variables declared before the loops: each must be a running sum in one loop, and unused
-/// elsewhere.
+/// Checks the `mut` variables declared before the loops: each must be a running sum in exactly one loop, and must not
+/// be used elsewhere.
 pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], errors: &mut Option<Error>) {
     let mut refuse = |span, message: String| {
         let error = Error::new(span, message);
@@ -108,12 +108,12 @@ pub(super) fn variables(function: &Function, kernels: &[Loop], facts: &[Facts], 
     }
 }
 
-/// State before the adding statement.
+/// Information about the statements before the adding statement.
 #[derive(Default)]
 struct Head {
     /// Variables that depend on the sum so far.
     made_of_sum: BTreeSet<VarId>,
-    /// Arrays that were stored to.
+    /// Arrays that are stored to.
     stored: BTreeSet<ParamId>,
 }
 
@@ -216,7 +216,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether an expression reads an array that any iteration may store to.
+    /// Returns whether an expression reads an array element that any iteration may store to.
     fn reads_shared(&self, expr: &Expr, kernel: &Loop) -> bool {
         let ExprKind::Element(element) = &expr.kind else { return false };
         let Array::Param(param) = element.array else { return false };
@@ -228,8 +228,8 @@ impl Check<'_> {
         is_stored && self.function.params[param].is_shared
     }
 
-    /// Analyses the statements before the adding one: which variables depend on the sum, and which arrays are stored
-    /// to. `is_made` says that whether they run depends on the sum.
+    /// Analyses the statements before the adding statement to find which variables depend on the sum, and which
+    /// arrays are stored to. `is_made` means that the sum determines whether these statements run.
     fn head(&mut self, statements: &[Stmt], head: &mut Head, (is_loop, is_made): (bool, bool)) {
         let target = self.facts.scan.map(|scan| scan.target);
         let made = |head: &Head, expr: &Expr| {

@@ -1,9 +1,10 @@
-//! The body for cores: the loops as written, with the outermost one in pieces.
+//! Generation of the body for cores: the loops as written, with the outermost loop divided into pieces.
 //!
-//! Written arrays are cut where the plan says that one iteration's elements end and the next one's begin. Each piece
-//! has its part under the array's name, indexed as the whole array. All of it is safe Rust: a mistake here is a panic
-//! or a compile error, never a race. Sums of floating-point numbers are computed in the order in which a team's
-//! threads compute them, so that both bodies give the same bits.
+//! Written arrays are cut at the positions where, according to the plan, one iteration's elements end and those of
+//! the next iteration begin. Each piece accesses its part by the array's name and with the indices of the whole
+//! array. The generated code is safe Rust, so a mistake here causes a panic or a compile error, but never a race.
+//! Sums of floating-point numbers are computed in the order in which a team's threads compute them, so that both
+//! bodies give the same bits.
 
 mod scan;
 
@@ -18,7 +19,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::format_ident;
 use syn::visit_mut::VisitMut;
 
-/// Returns the code that replaces an outermost loop.
+/// Returns the code that replaces an outermost loop of the function.
 pub(crate) fn lower(
     function: &Function,
     types: &Types,
@@ -36,7 +37,7 @@ pub(crate) fn lower(
     Inner { function, types, facts, team, loops, met: 0 }.visit_block_mut(&mut body);
 
     let written = plan::written(function, kernel);
-    // Arrays that each iteration has a private copy of are not changed.
+    // Arrays of which each iteration has a private copy are not modified.
     let is_copied = |param: &ParamId| is_own(function, kernel, *param);
     let cut: Vec<(usize, &Ident)> = written
         .iter()
@@ -56,7 +57,7 @@ pub(crate) fn lower(
     let range = if function.is_split { made!(piece.range::<#ty>()) } else { range_of(kernel) };
     let names_in: TokenStream = names.iter().map(|name| made!(mut #name,)).collect();
     let cuts = names.iter().zip(&numbers).map(|(name, number)| {
-        // If any iteration may touch any element, they run one after the other.
+        // If any iteration may touch any element, the array cannot be cut, so iterations run one after the other.
         let is_shared = function.params.iter().any(|param| param.is_shared && param.name == **name);
         if is_shared { made!(::core::option::Option::None) } else { made!(nest.cut(#number)) }
     });
@@ -152,7 +153,7 @@ pub(crate) fn range_of(kernel: &Loop) -> TokenStream {
     }
 }
 
-/// Returns whether each iteration has a private element, which is not visible afterwards.
+/// Returns whether each iteration has a private element of the array, which is not visible after the loop.
 fn is_own(function: &Function, kernel: &Loop, param: ParamId) -> bool {
     let Some(distribute) = &kernel.share.distribute else { return false };
     let name = &function.params[param].name;
@@ -170,7 +171,7 @@ fn own(function: &Function, kernel: &Loop, param: ParamId) -> TokenStream {
     made!(let mut #name = thalweg_support::Own(#value);)
 }
 
-/// Returns the code that gives a piece its team copy of an array.
+/// Returns the code that gives a piece its own copy of an array that is private to each team.
 fn team_copy(function: &Function, param: ParamId) -> Option<TokenStream> {
     let param = &function.params[param];
     let team = param.team.as_ref()?;
@@ -211,7 +212,7 @@ pub(crate) fn combine(reduction: Reduction, element: Scalar) -> TokenStream {
     made!(<#ty as thalweg_support::Number>::#name)
 }
 
-/// Removes the attributes of loops, and replaces loops that reduce over threads.
+/// A visitor that removes the attributes of loops, and replaces loops that reduce over threads.
 struct Inner<'a> {
     function: &'a Function,
     types: &'a Types,
@@ -234,7 +235,7 @@ impl VisitMut for Inner<'_> {
             Target::Cell(param) => self.function.params[*param].element,
             Target::Local(var) => self.types.of(self.function.variables[*var].ty),
         };
-        // Reductions that do not depend on the order are left as written.
+        // Reductions whose results do not depend on the order are left as written.
         let inexact: Vec<_> = reductions
             .iter()
             .filter(|(reduction, target)| {

@@ -1,5 +1,5 @@
-//! Running sums on cores: the loop as written if that gives the same numbers; otherwise two passes, in the order in
-//! which the kernels combine them.
+//! Generation of running sums on cores. The loop runs as written if that gives the same results as on devices;
+//! otherwise, it runs in two passes, which combine values in the same order as the kernels.
 
 use super::{combine, identity};
 use crate::check::{Facts, Target};
@@ -12,22 +12,22 @@ use syn::visit_mut::VisitMut;
 
 /// The components of a body for cores.
 pub(super) struct Pieces {
-    /// The call of the plan.
+    /// The call that computes the plan.
     pub(super) plan: TokenStream,
     pub(super) range: TokenStream,
-    /// The type of the loop's variable.
+    /// The type of the loop variable.
     pub(super) ty: Ident,
-    /// The written arrays: as a pattern, as parts, and where they are cut.
+    /// The written arrays: their names as a pattern, their parts, and the positions where they are cut.
     pub(super) names: TokenStream,
     pub(super) parts: TokenStream,
     pub(super) cuts: Vec<TokenStream>,
-    /// The code before a piece, and before an iteration.
+    /// The code that runs before each piece, and (`own`) before each iteration.
     pub(super) copies: TokenStream,
     pub(super) own: TokenStream,
     pub(super) team: usize,
 }
 
-/// Returns the code that turns a value into a variable.
+/// A function that returns the code that declares a variable with a given value.
 type Begin<'a> = Box<dyn Fn(TokenStream) -> TokenStream + 'a>;
 
 pub(super) fn lower(
@@ -46,7 +46,7 @@ pub(super) fn lower(
     let mut sums_alone = body.clone();
     sums_alone.stmts.truncate(scan.update + 1);
     NoStores { function }.visit_block_mut(&mut sums_alone);
-    // `begin` declares the sum under its name from a value; `value` reads it.
+    // `begin` declares the sum under its own name with an initial value; `value` reads the sum.
     let (start, begin, value, back) = match scan.target {
         Target::Local(var) => {
             let name = &function.variables[var].name;

@@ -1,18 +1,18 @@
-//! Output of text lines, and the barriers of a team: no barrier follows another on any path around loops over
-//! threads.
+//! Output of text lines and of team barriers. Outside loops over threads, no path contains two barriers directly
+//! after one another.
 //!
-//! A second barrier has nothing to wait for. It costs time, and PoCL 3.1 miscompiles such pairs: all threads of a
-//! team execute a statement that only one of them should execute. A pair may be separated by a loop that runs no
-//! iteration, or be the last barrier of one iteration and the first of the next.
+//! A second barrier in a row has nothing to wait for. It costs time, and PoCL 3.1 miscompiles such pairs, such that
+//! all threads of a team execute a statement that only one thread should execute. A pair may also be separated by a
+//! loop that runs no iterations, or consist of the last barrier of one iteration and the first barrier of the next.
 //!
 //! Invariants:
-//! 1. A barrier is left out only if the team has synchronised on every path to it and no thread has touched shared
-//!    memory since.
-//! 2. A line that might touch shared memory counts as one that does.
+//! 1. A barrier is omitted only if, on every path to it, the team has already synchronised and no thread has touched
+//!    shared memory since.
+//! 2. A line that might touch shared memory is treated as if it does.
 
 use super::Writer;
 
-/// Lines with one of these touch memory that other threads see.
+/// A line that contains one of these strings touches memory that other threads can see.
 const TOUCHES: [&str; 5] = ["[", "LOAD", "STORE", "REDUCE", "SCAN"];
 const BARRIER: &str = "BARRIER();";
 
@@ -53,7 +53,7 @@ impl Writer<'_> {
         self.line(brackets);
     }
 
-    /// Emits a statement that leaves the innermost loop, or this iteration of it.
+    /// Emits a statement that leaves the innermost loop or the current iteration of it.
     pub(super) fn jump(&mut self, line: &str) {
         self.line(line);
         if let Some(jumps) = self.jumps.last_mut() {
@@ -104,7 +104,7 @@ impl Writer<'_> {
             if before {
                 return;
             }
-            // Every iteration but the first begins synchronised, as the one before it ended.
+            // Every iteration except the first begins synchronised if the previous iteration ended synchronised.
             let met = again(self);
             once(self, false);
             if self.text[start..] != met {
@@ -121,8 +121,8 @@ impl Writer<'_> {
         self.has_met = false;
     }
 
-    /// Emits iterations that teams or threads execute independently. Inside, nothing is known about the barriers
-    /// around them, and nothing about the inner barriers afterwards.
+    /// Emits iterations that teams or threads execute independently. Inside these iterations, nothing is known about
+    /// the preceding barriers, and after them, nothing is known about barriers inside.
     pub(super) fn apart(&mut self, head: &str, brackets: &str, body: impl FnOnce(&mut Self)) {
         self.open(head);
         self.has_met = false;

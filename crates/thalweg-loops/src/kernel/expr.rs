@@ -6,7 +6,7 @@ use crate::parse::text_name;
 use crate::types::Scalar;
 
 impl Writer<'_> {
-    /// Returns the text of an expression, in brackets if its context could split it.
+    /// Returns the text of an expression, in brackets if operator precedence in the context could split it.
     pub(super) fn operand(&mut self, expr: &Expr) -> String {
         let text = self.expr(expr);
         match expr.kind {
@@ -61,7 +61,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the text of a length; for a team's private array, the length of that.
+    /// Returns the text of an array's length. For an array that is private to a team, this is the length of the
+    /// private array.
     pub(super) fn extent(&mut self, param: usize, dimension: Option<usize>) -> String {
         let one = &self.function.params[param];
         let name = text_name(&one.name);
@@ -73,7 +74,7 @@ impl Writer<'_> {
                 .expect("a parameter that is not accessed is private to each team");
             return format!("(UINT64){}", self.length(&length));
         }
-        // The size of a piece's window differs from that of the array.
+        // The size of a piece's window differs from the size of the array.
         let letter = if self.function.is_windowed(param) { 'w' } else { 'n' };
         match dimension {
             Some(dimension) => format!("(UINT64){name}_{letter}{dimension}"),
@@ -108,7 +109,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the text of an operand of this operation, without brackets if the precedence is common knowledge.
+    /// Returns the text of an operand of the operation `op`, without brackets if the precedence is obvious to
+    /// readers.
     fn beside(&mut self, op: Binary, operand: &Expr, is_left: bool) -> String {
         let is_sum = |op: Binary| matches!(op, Binary::Add | Binary::Sub);
         match &operand.kind {
@@ -169,13 +171,14 @@ impl Writer<'_> {
         element.indices.iter().enumerate().map(index).collect()
     }
 
-    /// Returns `SAFE_` if the host cannot tell whether the element exists.
+    /// Returns the prefix `SAFE_` if the host cannot tell whether the element exists, and an empty string otherwise.
     fn is_safe(&self, element: &Element) -> &'static str {
         let all = element.indices.iter().all(|index| self.facts.is_predictable(self.types, index));
         if all { "" } else { "SAFE_" }
     }
 
-    /// Returns the array's name in the text, and its length; no length for a chunk, whose index is always `in_chunk`.
+    /// Returns the array's name in the text, and its length. A chunk has no length, because its index is always
+    /// `in_chunk`.
     fn site(&mut self, element: &Element) -> (String, Option<String>) {
         match element.array {
             Array::Local(var) => {
@@ -200,7 +203,7 @@ impl Writer<'_> {
     }
 }
 
-/// Returns whether the operation is written as a call, which needs no brackets.
+/// Returns whether the operation is written as a function call, which needs no brackets.
 fn is_call(op: Binary, ty: Scalar, expr: &Expr) -> bool {
     let is_literal = matches!(&expr.kind, ExprKind::Binary(_, _, b) if matches!(&b.kind, ExprKind::Integer(digits) if digits != "0"));
     match op {
@@ -210,7 +213,7 @@ fn is_call(op: Binary, ty: Scalar, expr: &Expr) -> bool {
     }
 }
 
-/// Returns the name of a type in function names: that of its parameter on the host.
+/// Returns the name of a type as used in function names, which is the name of its parameter type on the host.
 fn parameter_name(ty: Scalar) -> &'static str {
     ty.parameter()
 }

@@ -1,4 +1,5 @@
-//! A kernel's head: its parameters, their order, and the elements of each buffer that it may touch.
+//! Generation of a kernel's head: its parameters, their order, and the elements of each buffer that the kernel may
+//! touch.
 
 use super::Argument;
 use crate::check::Facts;
@@ -8,7 +9,7 @@ use crate::types::Types;
 use crate::walk;
 use std::collections::BTreeSet;
 
-/// Wraps a head into lines.
+/// Wraps a head into several lines.
 pub(super) fn wrapped(head: &str) -> String {
     let indent =
         " ".repeat(head.find(") ").map_or(4, |at| head[at + 2..].find('(').map_or(4, |open| at + 3 + open)).min(60));
@@ -73,7 +74,7 @@ pub(super) fn part_name(function: &Function, cell: ParamId) -> String {
     format!("{}_parts", text_name(&function.params[cell].name))
 }
 
-/// Returns a parameter of the head; the first kernel of a running sum writes what the last one reads.
+/// Returns a parameter of the head. The first kernel of a running sum writes the buffers that the last kernel reads.
 pub(super) fn parameter(
     function: &Function,
     types: &Types,

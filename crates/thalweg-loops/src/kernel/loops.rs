@@ -1,4 +1,4 @@
-//! Lowering of loops to text: over teams, over their threads, in chunks, and plain ones.
+//! Lowering of loops to text: loops over teams, loops over threads, loops in chunks, and plain loops.
 
 use super::head::part_name;
 use super::{TargetKey, Writer, combine, identity};
@@ -7,7 +7,8 @@ use crate::clauses::Reduction;
 use crate::ir::{Element, Expr, ExprKind, Loop, ParamId, Stmt};
 use crate::walk;
 
-/// The end of heads that may be an `if` after a declaration: such heads are enclosed in an additional block.
+/// The closing brackets for loop heads that may consist of a declaration and an `if`. Such heads are enclosed in an
+/// additional block.
 const HEAD_ENDS: &str = "} }";
 
 impl Writer<'_> {
@@ -60,7 +61,8 @@ impl Writer<'_> {
         self.statements(&one.body, false);
     }
 
-    /// Writes an iteration that a team executes together; its part of each reduction has this number.
+    /// Writes an iteration that a team executes together. `part` is the index of the iteration's partial result in
+    /// each reduction.
     fn team_iteration(&mut self, one: &Loop, part: &str) {
         let cells = self.facts.cells();
         for (reduction, cell) in &cells {
@@ -73,8 +75,8 @@ impl Writer<'_> {
         self.end_parts(&cells, part);
     }
 
-    /// Returns whether statements outside the loops over threads read written memory: then a thread might write it in
-    /// such a loop before another one has read it.
+    /// Returns whether statements outside the loops over threads read memory that the kernel writes. In that case, a
+    /// thread might write to the memory in a loop over threads before another thread has read it.
     fn team_reads(&self, statements: &[Stmt]) -> bool {
         let is_written = |element: &Element| match element.array {
             crate::ir::Array::Local(_) => true,
@@ -124,8 +126,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a loop whose iterations a team takes in groups of this many: a chunk of arrays in its memory, or a part
-    /// of a sum.
+    /// Writes a loop whose iterations a team executes in groups of `chunk`: either because the team's memory holds a
+    /// chunk of the arrays, or because each group computes one part of a sum.
     fn chunked(&mut self, kernel: &Loop, chunk: &syn::Expr, (first, end): (&str, &str)) {
         let chunk = self.length(chunk);
         let arrays: Vec<ParamId> =
@@ -199,7 +201,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes statements that a team's threads execute for each number below a count, dealt out cyclically.
+    /// Writes statements that a team's threads execute for each number below `count`, assigned cyclically.
     pub(super) fn together(&mut self, count: &str, statements: &[String]) {
         if statements.is_empty() {
             return;
@@ -214,7 +216,7 @@ impl Writer<'_> {
         let (ty, name) = (self.types.of(variable.ty).text(), variable.text.clone());
         let (first, end) = (self.expr(&one.first), self.operand(&one.end));
         let compare = if one.is_inclusive { "<=" } else { "<" };
-        // Rust evaluates the end once.
+        // Rust evaluates the end of a range only once.
         let is_fixed = self.facts.is_predictable(self.types, &one.end);
         let end = if is_fixed {
             end
@@ -255,7 +257,7 @@ impl Writer<'_> {
             self.renamed.insert(key, name);
         }
         if is_outer {
-            // Threads along dimensions that this loop does not use would repeat the work.
+            // Threads along dimensions that this loop does not use would repeat the work, so they are excluded.
             for unused in own..depth {
                 let axis = axis(unused).as_bytes()[0] - b'X';
                 self.line(format!("if (LOCAL_ID({axis}) == 0)"));

@@ -1,17 +1,18 @@
-//! Lowering of a loop to the text of a kernel, in the dialect of `kernels/dialect.h` with the additions of
+//! Lowering of a loop to the text of a kernel, in the dialect defined by `kernels/dialect.h` with the additions in
 //! `kernels/loops.h`.
 //!
-//! The text is the same for teams of every shape: macros define the number of threads of a team (`TEAM_X`, `TEAM_Y`,
-//! `TEAM_Z`), whether each of them gets at most one iteration (`ONCE_..`), and whether indices are compared with
-//! lengths (`CHECKED`). The host defines them when it knows the trips.
+//! The text is the same for all team shapes. Macros define the number of threads in a team (`TEAM_X`, `TEAM_Y`,
+//! `TEAM_Z`), whether each thread gets at most one iteration (`ONCE_..`), and whether indices are compared with array
+//! lengths (`CHECKED`). The host defines these macros once it knows the trip counts.
 //!
 //! Invariants:
-//! 1. Every access to a parameter or a local array is a `LOAD` or a `STORE` whose index the plan checks, or a
-//!    `SAFE_..`, which checks it itself; or an access to a chunk, which is in bounds by construction.
-//! 2. Every thread of a team reaches each `BARRIER`: none is inside a loop over threads, and the loops around it run
-//!    identically for all threads of a team.
-//! 3. A loop over threads ends with a barrier if more work of its team follows.
-//! 4. No barrier follows another on any path around loops over threads (`barriers`).
+//! 1. Every access to a parameter or a local array is a `LOAD` or a `STORE` whose index the plan checks; or a
+//!    `SAFE_..` operation, which checks the index itself; or an access to a chunk, which is in bounds by
+//!    construction.
+//! 2. Every thread of a team reaches each `BARRIER`: no barrier is inside a loop over threads, and the loops around a
+//!    barrier run identically for all threads of a team.
+//! 3. A loop over threads ends with a barrier if its team has more work afterwards.
+//! 4. Outside loops over threads, no path contains two barriers directly after one another (`barriers`).
 
 mod barriers;
 mod expr;
@@ -30,31 +31,31 @@ use std::fmt::Write as _;
 
 use head::{arguments, parameter, part_name, region, wrapped};
 
-/// An argument of a kernel, in the order of its head.
+/// An argument of a kernel. A kernel's list of arguments is in the order of its head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Argument {
     Buffer(ParamId),
     /// The number of elements along a dimension.
     Extent(ParamId, usize),
-    /// The number of elements of a whole windowed array along a dimension, if the loop uses it.
+    /// The number of elements of a whole windowed array along a dimension. Passed only if the loop uses it.
     Whole(ParamId, usize),
-    /// The first index in the window along a dimension.
+    /// The first index in an array's window along a dimension.
     Base(ParamId, usize),
-    /// The number of elements from one index to the next along a dimension.
+    /// The stride along a dimension, in elements.
     Stride(ParamId, usize),
     Number(ParamId),
     Let(VarId),
     /// A constant that is not an integer.
     Constant(usize),
-    /// The parts that teams leave of this reduction.
+    /// The partial results of this reduction, which the teams produce.
     Parts(usize),
-    /// The number of parts.
+    /// The number of partial results.
     PartCount,
     /// The prefix of each run of iterations in its chunk, and (`ScanParts`) of each chunk.
     ScanRuns,
     ScanParts,
     RunCount,
-    /// The first iteration of a piece, and (`PieceEnd`) the one after its last.
+    /// The first iteration of a piece, and (`PieceEnd`) the end of the piece's iterations, which is exclusive.
     PieceFirst,
     PieceEnd,
 }
@@ -64,21 +65,24 @@ pub(crate) struct Kernel {
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) arguments: Vec<Argument>,
-    /// Macros for integers: constants of the program.
+    /// Macros for constants of the program that are integers.
     pub(crate) defines: Vec<(String, syn::Expr)>,
-    /// The kernel that combines the parts of the teams in a fixed order, and its cells.
+    /// The name of the kernel that combines the teams' partial results in a fixed order, and the reductions that it
+    /// completes; `None` if there are no reductions.
     pub(crate) total: Option<(String, Vec<(Reduction, ParamId)>)>,
-    /// The kernels that precede one with a running sum: that of the runs' sums, and that of the chunks' prefixes.
+    /// For a kernel with a running sum, the names of the two kernels that precede it: the first computes the sums of
+    /// the runs, and the second the prefixes of the chunks.
     pub(crate) scan: Option<(String, String)>,
 }
 
-/// Number of consecutive iterations that a thread takes in a running sum.
+/// The number of consecutive iterations that a thread executes in a running sum.
 pub(crate) const RUN: u32 = 8;
 
-/// Number of iterations that one thread of a team takes of each part of a reduction.
+/// The number of iterations that each thread of a team contributes to each part of a reduction.
 const ROUNDS: u32 = 16;
 
-/// Returns the number of iterations that a team takes together, if it does; as a literal or a constant.
+/// Returns the number of iterations that a team executes together, as a literal or a constant; `None` if teams
+/// execute single iterations.
 pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr> {
     let is_reduced = kernel.share.is_combined() && !facts.cells().is_empty();
     let is_running = facts.scan.is_some();
@@ -91,17 +95,17 @@ pub(crate) fn chunk(facts: &Facts, kernel: &Loop, team: u32) -> Option<syn::Expr
     })
 }
 
-/// Returns the number of threads of a team that reduces: a power of two.
+/// Returns the number of threads in a team that computes a reduction, which is a power of two.
 pub(crate) fn lanes(thread_limit: u32) -> u32 {
     1 << thread_limit.ilog2()
 }
 
-/// Writes the text of a kernel.
+/// A writer for the text of a kernel.
 pub(super) struct Writer<'a> {
     function: &'a Function,
     types: &'a Types,
     facts: &'a Facts,
-    /// `None` in a function that kernels call.
+    /// The loop that becomes the kernel; `None` while writing a function that kernels call.
     kernel: Option<&'a Loop>,
     off: Off,
     text: String,
@@ -109,22 +113,23 @@ pub(super) struct Writer<'a> {
     /// On every path to this point, the team has synchronised at a barrier or the kernel's start, and has touched no
     /// shared memory since.
     has_met: bool,
-    /// For each enclosing loop: the same for all paths that leave the loop, or this iteration of it, by a jump.
+    /// For each enclosing loop, the value of `has_met` for all paths that leave the loop or its current iteration
+    /// with a jump.
     jumps: Vec<bool>,
-    /// Names used here instead of variables and cells: parts of reductions.
+    /// Names of partial results of reductions, which are used here instead of the names of the variables and cells.
     renamed: BTreeMap<TargetKey, String>,
     defines: Vec<(String, syn::Expr)>,
-    /// Whether one thread writes for the whole team, as it does outside the loops over threads.
+    /// Whether a single thread stores values for the whole team, as is the case outside the loops over threads.
     is_team: bool,
-    /// Number of enclosing loops over threads.
+    /// The number of enclosing loops over threads.
     level: usize,
-    /// Whether threads synchronise before the loops over them.
+    /// Whether threads synchronise before loops over threads.
     reads_first: bool,
-    /// Whether nothing is stored to parameters, as in the pass that only sums up.
+    /// Whether nothing is stored to parameters, as in the first pass of a running sum, which only computes sums.
     is_sum_alone: bool,
 }
 
-/// A target usable as a key.
+/// A reduction target in a form that can serve as a map key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TargetKey {
     Cell(ParamId),
@@ -140,7 +145,7 @@ impl From<Target> for TargetKey {
     }
 }
 
-/// Returns the text of the kernel with this number.
+/// Returns the text of the kernel with this index.
 pub(crate) fn lower(
     function: &Function,
     types: &Types,
@@ -212,7 +217,7 @@ pub(crate) fn lower(
     Kernel { name, text, arguments, defines, total, scan }
 }
 
-/// Returns the body text of a function that kernels call.
+/// Returns the text of the body of a function that kernels call.
 pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt], value: &Expr) -> String {
     let (facts, off) = (Facts::default(), Off::default());
     let mut writer = Writer {
@@ -238,7 +243,7 @@ pub(crate) fn helper(function: &Function, types: &Types, body: &[crate::ir::Stmt
     writer.text
 }
 
-/// Returns the text of the identity of an operation.
+/// Returns the text of a reduction's identity element.
 pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
     match reduction {
         Reduction::Sum => if element.is_float() { "0.0" } else { "0" }.to_owned(),
@@ -248,7 +253,7 @@ pub(super) fn identity(reduction: Reduction, element: Scalar) -> String {
     }
 }
 
-/// Returns the macro that combines two numbers.
+/// Returns the name of the macro that combines two numbers in a reduction.
 pub(super) fn combine(reduction: Reduction, element: Scalar) -> &'static str {
     match (reduction, element.is_float()) {
         (Reduction::Sum, _) => "SUM",
@@ -260,8 +265,8 @@ pub(super) fn combine(reduction: Reduction, element: Scalar) -> &'static str {
     }
 }
 
-/// Returns the text of the kernel after one that reduces: one team, which combines the parts in the order of their
-/// numbers.
+/// Returns the text of the kernel that runs after a kernel with reductions. It has a single team, which combines the
+/// partial results in ascending order of their indices.
 fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -> String {
     let (mut heads, mut body, mut regions) = (Vec::new(), String::new(), Vec::new());
     for (_, cell) in cells {
@@ -290,7 +295,7 @@ fn total_text(function: &Function, name: &str, cells: &[(Reduction, ParamId)]) -
 }
 
 impl Writer<'_> {
-    /// Returns the text of a length; a length that is not a literal becomes a macro.
+    /// Returns the text of a length. A length that is not a literal becomes a macro.
     pub(super) fn length(&mut self, length: &syn::Expr) -> String {
         if let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) = length {
             return number.base10_digits().to_owned();
@@ -325,17 +330,19 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns whether the array is in the team's memory: by `teams`, unless that is disabled.
+    /// Returns whether the array is in the team's memory because of a clause of `teams`, unless that optimization is
+    /// disabled.
     pub(super) fn is_in_team(&self, id: ParamId) -> bool {
         let param = &self.function.params[id];
         param.team.is_some() && !(self.off.team_memory && param.direction() == Some(Direction::In))
     }
 
-    /// Returns whether a chunk of the array is in the team's memory: by `distribute`, unless that is disabled.
+    /// Returns whether a chunk of the array is in the team's memory because of a clause of `distribute`, unless that
+    /// optimization is disabled and not needed for correctness.
     pub(super) fn is_in_chunk(&self, id: ParamId) -> bool {
         let is_private = self.clause(id, |distribute| &distribute.private);
         let is_last = self.clause(id, |distribute| &distribute.lastprivate);
-        // Values that must not be visible after their iteration cannot be stored where other iterations see them.
+        // Values that must not be visible after their iteration cannot be stored where other iterations can see them.
         let is_needed = is_private || self.function.params[id].direction() != Some(Direction::In) && !is_last;
         self.facts.chunked.contains(&id) && (!self.off.team_memory || is_needed)
     }

@@ -1,8 +1,9 @@
-//! Running sums in the text, in three kernels: the first sums up each run of iterations, the second computes the
-//! prefix of each chunk of a team, and the third runs the loop as written, each thread from the prefix of its run.
+//! Generation of running sums as three kernels. The first kernel adds up each run of iterations; the second computes
+//! the prefix of each team's chunk; and the third runs the loop as written, with each thread starting from the prefix
+//! of its run.
 //!
-//! After Blelloch (Prefix sums and their applications, 1990), with the scan of a team's sums by Hillis and Steele
-//! (1986).
+//! The method is based on Blelloch (Prefix sums and their applications, 1990). Within a team, sums are scanned with
+//! the algorithm of Hillis and Steele (1986).
 
 use super::head::wrapped;
 use super::{RUN, TargetKey, Writer, combine, identity};
@@ -12,8 +13,8 @@ use crate::parse::text_name;
 use crate::types::Types;
 
 impl Writer<'_> {
-    /// Writes the loop in runs; the runs of a team form a chunk. The pass that only sums up ends after the adding
-    /// statement.
+    /// Writes the loop in runs of iterations. The runs of a team form a chunk. In the pass that only computes sums,
+    /// each iteration ends after the adding statement.
     pub(super) fn runs(&mut self, kernel: &Loop, scan: Scan) {
         self.team_copies();
         let element = self.element(scan.target);
@@ -55,7 +56,8 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the text of the second kernel: one team, which takes as many chunks at a time as it has threads.
+/// Returns the text of the second kernel. It has a single team, which processes as many chunks at a time as it has
+/// threads.
 pub(super) fn offsets_text(function: &Function, types: &Types, facts: &Facts, name: &str) -> String {
     let Some((scan, element)) = facts.scan.zip(facts.scan_element(function, types)) else { return String::new() };
     let (text, combine, identity) =

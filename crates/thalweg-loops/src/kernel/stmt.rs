@@ -26,7 +26,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Declares the arrays of the loop over teams, which are shared by the team and must be declared out here.
+    /// Declares the arrays of the loop over teams. They are shared by the team's threads, so they must be declared
+    /// here, at the outermost level.
     pub(super) fn team_arrays(&mut self) {
         for var in self.facts.team_arrays.clone() {
             let variable = &self.function.variables[var];
@@ -36,7 +37,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes statements; `follows` says that the team continues after them.
+    /// Writes statements. `follows` means that the team has more work after them.
     pub(super) fn statements(&mut self, statements: &[Stmt], follows: bool) {
         for (n, one) in statements.iter().enumerate() {
             self.statement(one, follows || n + 1 < statements.len());
@@ -118,7 +119,8 @@ impl Writer<'_> {
         let is_own = matches!(element.array, crate::ir::Array::Local(var) if !self.facts.team_arrays.contains(&var));
         let store = self.store(element, &value);
         if self.is_team && !is_own {
-            // One thread writes for its team, after the others have read, and before they read again.
+            // One thread writes for its team, after the other threads have read the old value and before they read
+            // the new one.
             self.barrier();
             let is_one_condition = store.starts_with("STORE");
             self.line(format!("{}{store}", if is_one_condition { "FIRST_" } else { "if (FIRST_THREAD) " }));

@@ -88,7 +88,7 @@ impl Parser {
         }
     }
 
-    /// Parses a block that consists of a value only.
+    /// Parses a block that consists only of a value.
     fn tail(&mut self, block: &syn::Block) -> Result<Expr> {
         match block.stmts.as_slice() {
             [syn::Stmt::Expr(value, None)] => self.expr(value),
@@ -244,7 +244,7 @@ impl Parser {
         Ok(Expr { kind: ExprKind::Math(*math, arguments), ty, span })
     }
 
-    /// Parses a call of a `device` function, or of a number's method written as a function.
+    /// Parses a call of a `device` function, or of a numeric method in function call syntax.
     fn call(&mut self, call: &syn::ExprCall) -> Result<Expr> {
         let span = call.span();
         let syn::Expr::Path(path) = &*call.func else {

@@ -1,7 +1,8 @@
-//! Parsing of syntax to the representation of [`crate::ir`]: the subset that cores and devices share.
+//! Parsing of syntax into the intermediate representation in [`crate::ir`], for the subset that cores and devices
+//! share.
 //!
-//! Syntax outside the subset is refused here, at its token, with a suggestion. Errors within the subset, such as
-//! conflicting iterations, are found by [`crate::check`].
+//! Syntax outside the subset is refused here, with an error at the offending token that suggests what to write
+//! instead. Errors within the subset, such as conflicting iterations, are found by [`crate::check`].
 
 mod expr;
 mod params;
@@ -69,7 +70,7 @@ pub(crate) fn function(options: &Options, item: &ItemFn) -> Result<(Function, Ty
     ))
 }
 
-/// Parses a function of numbers; returns the text of its body.
+/// Parses a function of numbers, and returns the text of its body.
 pub(crate) fn helper(params: &[(Ident, Scalar)], result: Scalar, block: &syn::Block) -> Result<String> {
     let mut parser = Parser::default();
     for (name, ty) in params {
@@ -118,11 +119,12 @@ pub(super) struct Parser {
     constants: Vec<Constant>,
     helpers: Vec<Helper>,
     types: Types,
-    /// The meaning of names here, innermost last.
+    /// The variables that names currently refer to, innermost scope last.
     scope: Vec<(Ident, VarId)>,
-    /// Names used in the text.
+    /// Names that are already used in the text.
     names: HashSet<String>,
-    /// The enclosing loops; true if `break` and `continue` are allowed, since the loop is not shared out.
+    /// The enclosing loops. An entry is true if `break` and `continue` are allowed, because the loop is not shared
+    /// out.
     loops: Vec<bool>,
 }
 
@@ -159,7 +161,7 @@ impl Parser {
     }
 }
 
-/// Words that are reserved in one of the kernel languages, in addition to Rust's.
+/// Words that are reserved in one of the kernel languages, in addition to Rust's keywords.
 const TAKEN: &[&str] = &[
     "auto",
     "bool",
@@ -308,7 +310,7 @@ const TAKEN: &[&str] = &[
     "scan_all",
 ];
 
-/// Returns the name in the text of a variable or parameter.
+/// Returns the name that a variable or parameter gets in the text.
 pub(crate) fn text_name(name: &Ident) -> String {
     let name = name.to_string();
     let name = name.strip_prefix("r#").unwrap_or(&name);
@@ -322,7 +324,7 @@ fn escaped(letter: char) -> String {
     if letter.is_ascii() { letter.to_string() } else { format!("u{:x}", u32::from(letter)) }
 }
 
-/// Returns the number type that a type denotes, if any.
+/// Returns the numeric type that a Rust type denotes, if any.
 pub(crate) fn scalar(ty: &syn::Type) -> Option<Scalar> {
     let syn::Type::Path(path) = ty else { return None };
     path.path.get_ident().and_then(Scalar::of_name)

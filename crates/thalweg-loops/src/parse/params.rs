@@ -1,4 +1,4 @@
-//! Parsing of a function's head: its parameters, and the clauses of `teams` about them.
+//! Parsing of a function's signature: its parameters, and the clauses of `teams` that refer to them.
 
 use super::{Parser, refuse, scalar};
 use crate::clauses::{Options, Sized};
@@ -7,7 +7,7 @@ use crate::types::Scalar;
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, GenericArgument, ItemFn, Pat, PathArguments, Result, ReturnType, Type};
 
-/// Maximum number of accesses of a task without lists.
+/// The maximum number of accesses that a task can have without lists.
 const MOST_ACCESSES: usize = 12;
 
 pub(super) fn all(options: &Options, item: &ItemFn, parser: &mut Parser) -> Result<Vec<Param>> {

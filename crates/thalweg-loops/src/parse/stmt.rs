@@ -6,7 +6,7 @@ use crate::ir::{Binary, Expr, Loop, Place, Stmt, VarId};
 use syn::spanned::Spanned;
 use syn::{BinOp, Local, Pat, Result};
 
-/// The `let`s outside the loops, and the loops.
+/// The `let`s outside the loops, and the loops themselves.
 type TopLevel = (Vec<(VarId, Option<Expr>)>, Vec<Loop>);
 
 impl Parser {
@@ -22,7 +22,7 @@ impl Parser {
                 syn::Stmt::Expr(syn::Expr::ForLoop(source), _) => {
                     let mut one = self.for_loop(source)?;
                     if !one.share.is_shared() {
-                        // A plain loop without attributes is shared out over all teams and threads.
+                        // A loop without attributes is shared out over all teams and threads.
                         let span = source.for_token.span;
                         one.share.distribute = Some(Distribute {
                             span,
@@ -127,7 +127,7 @@ impl Parser {
         Ok(Stmt::Let { var, init: value })
     }
 
-    /// Parses an expression that is used for its effect.
+    /// Parses an expression that is used for its side effect.
     fn effect(&mut self, expr: &syn::Expr) -> Result<Stmt> {
         match expr {
             syn::Expr::Assign(assign) => {

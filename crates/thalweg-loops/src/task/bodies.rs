@@ -1,5 +1,5 @@
-//! The two bodies of a task, as functions: the statements between the loops as written, and the code of
-//! [`crate::cores`] or [`super::launch`] instead of the loops.
+//! Generation of the two bodies of a task, as functions. The statements between the loops are kept as written, and
+//! the loops are replaced by the code from [`crate::cores`] or [`super::launch`].
 
 use super::launch::launch;
 use crate::check::Facts;
@@ -23,7 +23,7 @@ fn pointee(param: &Param) -> TokenStream {
     }
 }
 
-/// Returns the parameters of a body: all except those private to each team.
+/// Returns the parameters of a body: all parameters except arrays that are private to each team.
 fn cores_params(function: &Function) -> Vec<TokenStream> {
     let param = |(id, param): (usize, &Param)| {
         let ty = if function.is_windowed(id) { part(param) } else { pointee(param) };
@@ -38,7 +38,7 @@ fn cores_params(function: &Function) -> Vec<TokenStream> {
     function.params.iter().enumerate().filter(is_given).map(param).collect()
 }
 
-/// Returns the type of a window's part of an array.
+/// Returns the type of the array part in a window.
 fn part(param: &Param) -> TokenStream {
     let (element, dims, shape) =
         (format_ident!("{}", param.element.rust()), param.dims(), format_ident!("Ix{}", param.dims()));
@@ -51,7 +51,7 @@ fn part(param: &Param) -> TokenStream {
     made!(thalweg_support::Part<#view, #dims>)
 }
 
-/// Returns the parameter that passes a body its piece of the loop.
+/// Returns the parameter that passes its piece of the loop to a body.
 fn piece(function: &Function) -> Option<TokenStream> {
     function.is_split.then(|| made!(piece: thalweg_support::Piece,))
 }

@@ -1,5 +1,5 @@
-//! The functions that users call: `task`, which declares the accesses and gives a task its bodies, and `split`, which
-//! submits one task for each piece of the loop.
+//! Generation of the functions that users call: `task`, which declares a task's accesses and sets its bodies, and
+//! `split`, which submits one task for each piece of the loop.
 
 use super::bodies::statements;
 use super::launch::plan_arguments;
@@ -11,7 +11,7 @@ use proc_macro2::TokenStream;
 use quote::format_ident;
 use syn::ItemFn;
 
-/// Returns the functions for the namespace of the function's name.
+/// Returns the functions in the namespace that has the user function's name.
 ///
 /// `again` are the parameters whose elements fused loops do not read a second time.
 pub(super) fn functions(
@@ -33,7 +33,7 @@ struct Front<'a> {
 }
 
 impl Front<'_> {
-    /// Returns the parameters of a task: numbers and accesses.
+    /// Returns the parameters of a task, which are numbers and accesses.
     fn params(&self) -> impl Iterator<Item = (ParamId, &Param)> {
         let all = self.function.params.iter().enumerate();
         all.filter(|(_, one)| one.kind == ParamKind::Number || one.is_access())
@@ -43,7 +43,7 @@ impl Front<'_> {
         self.params().filter(|(_, one)| one.is_access())
     }
 
-    /// Returns the parameters as users pass them.
+    /// Returns the parameters in the form in which users pass them.
     fn declared(&self) -> TokenStream {
         let declared = self.params().map(|(_, param)| {
             let (name, element, shape) = (&param.name, element(param), shape(param));
@@ -87,7 +87,7 @@ impl Front<'_> {
         }
     }
 
-    /// Binds the regions to separate names; the arrays' names denote extents, from which the loop's range is
+    /// Binds the regions to separate names. The arrays' own names denote extents here, from which the loop's range is
     /// computed.
     fn regions(&self) -> TokenStream {
         let regions = self.accesses().map(|(_, param)| {

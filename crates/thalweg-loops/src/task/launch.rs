@@ -1,4 +1,4 @@
-//! Generation of the code that enqueues a loop's kernel: its program as a constant, the shape of its teams, its
+//! Generation of the code that enqueues a loop's kernel: the program as a constant, the shape of the teams, and the
 //! arguments.
 
 use crate::check::{Facts, Target};
@@ -75,12 +75,12 @@ fn argument(function: &Function, types: &Types, facts: &Facts, argument: Argumen
     }
 }
 
-/// Returns the memory of a running sum.
+/// Returns the name of a scratch buffer of a running sum.
 fn made_scan(argument: Argument) -> TokenStream {
     if argument == Argument::ScanRuns { made!(scan_runs) } else { made!(scan_parts) }
 }
 
-/// Returns the code that enqueues the kernels before one with a running sum.
+/// Returns the code that enqueues the kernels that precede a kernel with a running sum.
 fn scan_launch(
     (function, types, facts): (&Function, &Types, &Facts),
     (sums, offsets): &(String, String),
@@ -121,7 +121,7 @@ fn scan_launch(
     }
 }
 
-/// Returns the arguments of a kernel's plan where the arrays' names denote their extents.
+/// Returns the arguments of a kernel's plan, for use where the arrays' names denote their extents.
 pub(super) fn plan_arguments(function: &Function, facts: &Facts) -> Vec<TokenStream> {
     let params = facts.params.iter().map(|id| &function.params[*id]);
     let params = params.filter(|param| {
@@ -196,9 +196,9 @@ pub(super) fn launch(
     made! {{
         #helper_types
         #[allow(unsafe_code)]
-        // SAFETY: the kernel loads and stores only what its head declares, because either the plan has found all
-        // indices to be below the lengths that it is given, or the kernel checks each index itself. Nothing else
-        // launches it.
+        // SAFETY: the kernel loads and stores only elements that its head declares, because either the plan has found
+        // all indices to be less than the lengths that the kernel is given, or the kernel checks each index itself.
+        // Nothing else launches the kernel.
         const PROGRAM: ::thalweg::kernel::Program = unsafe { ::thalweg::kernel::Program::new(#file, #text) }
             .header("loops.h", thalweg_support::LOOPS)
             #helpers
@@ -231,7 +231,7 @@ pub(super) fn launch(
     }}
 }
 
-/// Returns the code that enqueues the kernel that combines the parts of reductions.
+/// Returns the code that enqueues the kernel that combines the partial results of reductions.
 fn total_launch(function: &Function, name: &str, cells: &[(Reduction, ParamId)], team: u32) -> TokenStream {
     let element = |cell: &ParamId| format_ident!("{}", function.params[*cell].element.rust());
     let reads = cells.iter().map(|(_, cell)| element(cell)).map(|element| made!(::thalweg::kernel::Read<#element>));
@@ -245,7 +245,7 @@ fn total_launch(function: &Function, name: &str, cells: &[(Reduction, ParamId)],
     }
 }
 
-/// Returns the bytes of memory that a team needs, as an expression.
+/// Returns an expression for the number of bytes of memory that a team needs.
 fn team_bytes(
     function: &Function,
     types: &Types,

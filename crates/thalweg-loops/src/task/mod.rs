@@ -1,7 +1,7 @@
-//! The task of a function: its accesses, its bodies, and its kernels as constants.
+//! Generation of a function's task: its accesses, its bodies, and its kernels as constants.
 //!
-//! In addition to the function `name`, which stays a plain function, there is a type `name`: a namespace for the
-//! generated items. Its function `task` begins the description of a task.
+//! The function `name` itself stays a plain function. In addition, a type `name` is generated, which serves as a
+//! namespace for the generated items. Its function `task` begins the description of a task.
 
 mod bodies;
 mod front;
@@ -22,14 +22,14 @@ use syn::{ItemFn, Result};
 
 use bodies::{cores_body, devices_body};
 
-/// Maximum number of parameters of a kernel.
+/// The maximum number of parameters of a kernel.
 const MOST_ARGUMENTS: usize = 24;
 
-/// The results of all stages for a function.
+/// The results of all translation stages for a function.
 struct Made {
-    /// The source of the bodies: the function, or one with fused loops.
+    /// The source of the bodies: the user's function, or a version of it with fused loops.
     item: ItemFn,
-    /// Parameters that fused loops do not read a second time.
+    /// Parameters whose elements fused loops do not read a second time.
     again: Vec<ParamId>,
     function: Function,
     types: Types,
@@ -60,10 +60,10 @@ fn make(options: &Options, item: &ItemFn) -> Result<Made> {
     Ok(Made { item, again, function, types, facts, kernels })
 }
 
-/// The texts of all kernels, and the items they refer to.
+/// The texts of all kernels, and the items that the kernels refer to.
 pub(crate) struct Texts {
     pub(crate) kernels: String,
-    /// Macros for integers, once each.
+    /// Macros for integers, without duplicates.
     pub(crate) defines: Vec<(String, syn::Expr)>,
     /// Names of functions with the attribute `device`.
     pub(crate) helpers: Vec<String>,
@@ -100,7 +100,7 @@ pub(crate) fn plain(item: &ItemFn) -> ItemFn {
     item
 }
 
-/// Returns the function, its task, and everything these need.
+/// Returns the function, its task, and everything that both of them need.
 pub(crate) fn expand(options: &Options, item: &ItemFn) -> Result<TokenStream> {
     let plain = plain(item);
     let Made { item, again, function, types, facts, kernels } = make(options, item)?;

@@ -1,10 +1,11 @@
-//! A kernel's arguments in the format of CUDA and HIP: an array of pointers to values.
+//! Kernel arguments in the format that CUDA and HIP expect: an array of pointers to values.
 
 use crate::kernel::{ArgumentValue, MOST_PARAMETERS, Value};
 use arrayvec::ArrayVec;
 use std::ffi::c_void;
 
-/// The values: 8 bytes that hold an address, or begin with a scalar; or a reference to a structure.
+/// The argument values. Each is either 8 bytes that hold an address or begin with a scalar, or a reference to a
+/// structure.
 pub(super) struct Arguments<'a>(ArrayVec<Place<'a>, MOST_PARAMETERS>);
 
 enum Place<'a> {
@@ -16,7 +17,7 @@ impl<'a> Arguments<'a> {
     /// Converts the arguments. Memory becomes the address of its first element.
     ///
     /// # Panics
-    /// If there are more than a kernel may have.
+    /// Panics if there are more arguments than a kernel may have.
     pub(super) fn new(arguments: &'a [ArgumentValue]) -> Self {
         let value = |ArgumentValue(value): &'a ArgumentValue| match value {
             Value::Scalar { bytes, .. } => Place::Here(*bytes),
@@ -26,7 +27,7 @@ impl<'a> Arguments<'a> {
         Self(arguments.iter().map(value).collect())
     }
 
-    /// Returns pointers to the values, which are read while a kernel is being launched.
+    /// Returns pointers to the values, which the interface reads while a kernel is being launched.
     pub(super) fn pointers(&mut self) -> ArrayVec<*mut c_void, MOST_PARAMETERS> {
         let place = |value: &mut Place<'_>| match value {
             Place::Here(bytes) => bytes.as_mut_ptr().cast(),
@@ -49,7 +50,7 @@ mod tests {
             [2.5f64.value(), (-3i32).value(), ArgumentValue(memory), 7u64.value(), Plain([1.5f32, 2.5, 3.5]).value()];
         let mut packed = Arguments::new(&arguments);
         let pointers = packed.pointers();
-        // SAFETY: no more bytes than the kernel would read, in values of eight bytes.
+        // SAFETY: each read covers no more bytes than the kernel would read, and every value has eight bytes.
         unsafe {
             assert_eq!(pointers[0].cast::<f64>().read_unaligned(), 2.5);
             assert_eq!(pointers[1].cast::<i32>().read_unaligned(), -3);

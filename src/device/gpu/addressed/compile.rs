@@ -1,6 +1,6 @@
-//! Compilation of a program's text to code for a device, by the compiler that comes with the interface.
+//! Compilation of program text to device code, with the compiler that comes with the interface.
 //!
-//! Invariant: a program in the compiler ([`Unit`]) is destroyed once, by its owner.
+//! Invariant: a compiler's program object ([`Unit`]) is destroyed exactly once, by its owner.
 
 use super::compiler::{Compiler, RawUnit};
 use super::platform::Platform;
@@ -10,8 +10,8 @@ use crate::kernel::Program;
 use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
-/// Returns how programs are compiled for an architecture, the best recipe first. Errors call the text that can't be
-/// compiled `program`, and the target `device`.
+/// Returns the recipes for compiling programs for an architecture, the best recipe first. Error messages refer to the
+/// text that cannot be compiled as `program`, and to the target as `device`.
 pub(super) fn recipes<A: Platform>(
     architecture: &str,
     is_there: bool,
@@ -33,7 +33,7 @@ pub(super) fn recipes<A: Platform>(
     })
 }
 
-/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. This needs no device.
+/// Compiles a program for an architecture such as `sm_90` or `gfx90a`. No device is needed.
 pub(in crate::device) fn compile_for<A: Platform>(
     program: &Program,
     architecture: &str,
@@ -43,7 +43,7 @@ pub(in crate::device) fn compile_for<A: Platform>(
     compile::<A>(program.name(), &program.source(), recipe, architecture)
 }
 
-/// Compiles a text. Errors call it `name`, and the target `device`.
+/// Compiles a text. Error messages refer to the text as `name`, and to the target as `device`.
 pub(super) fn compile<A: Platform>(
     name: &str,
     source: &str,
@@ -65,10 +65,10 @@ fn compile_with<C: Compiler>(name: &str, source: &str, recipe: &Recipe) -> Resul
     let options: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
     let _alone = compiler.alone();
     let unit = Unit::new(compiler, &source, &name)?;
-    // SAFETY: the unit was created, and the options live until the call returns.
+    // SAFETY: the unit was created, and the null-terminated options live until the call returns.
     let compiled = unsafe { compiler.compile(unit.raw, options.len() as c_int, options.as_ptr()) };
     check(compiler, compiled).map_err(|error| unit.log().unwrap_or(error))?;
-    // SAFETY: the unit is compiled; the buffer for the code has the size that was returned.
+    // SAFETY: the unit was compiled, and the buffer for the code has the size that `code_bytes` returned.
     unit.read(
         |bytes| unsafe { compiler.code_bytes(unit.raw, recipe, bytes) },
         |place| unsafe { compiler.code(unit.raw, recipe, place) },
@@ -79,7 +79,7 @@ fn check<C: Compiler>(compiler: &C, code: c_int) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(compiler.describe(code)) }
 }
 
-/// A program in a compiler.
+/// A compiler's program object.
 struct Unit<C: Compiler> {
     compiler: &'static C,
     raw: RawUnit,
@@ -88,15 +88,15 @@ struct Unit<C: Compiler> {
 impl<C: Compiler> Unit<C> {
     fn new(compiler: &'static C, source: &CString, name: &CString) -> Result<Self, String> {
         let mut raw = ptr::null_mut();
-        // SAFETY: both texts end with a zero.
+        // SAFETY: both texts are null-terminated.
         check(compiler, unsafe { compiler.create(&mut raw, source.as_ptr(), name.as_ptr()) })?;
         Ok(Self { compiler, raw })
     }
 
-    /// Returns the compiler's messages, if there are any.
+    /// Returns the compiler's log, or `None` if the log is empty.
     fn log(&self) -> Option<String> {
         let Self { compiler, raw } = self;
-        // SAFETY: the unit was created; the buffer for the log has the size that was returned.
+        // SAFETY: the unit was created, and the buffer for the log has the size that `log_bytes` returned.
         let log =
             self.read(|bytes| unsafe { compiler.log_bytes(*raw, bytes) }, |place| unsafe { compiler.log(*raw, place) });
         let log = log.ok()?;
@@ -104,7 +104,7 @@ impl<C: Compiler> Unit<C> {
         (!log.is_empty()).then_some(log)
     }
 
-    /// Reads an output of the compiler: first its size, then its content.
+    /// Reads one of the compiler's outputs: first its size, then its contents.
     fn read(
         &self,
         size: impl FnOnce(&mut usize) -> c_int,
@@ -120,7 +120,7 @@ impl<C: Compiler> Unit<C> {
 
 impl<C: Compiler> Drop for Unit<C> {
     fn drop(&mut self) {
-        // SAFETY: created by `new`, and destroyed only here.
+        // SAFETY: the unit was created by `new`, and is destroyed only here.
         if let Err(error) = check(self.compiler, unsafe { self.compiler.destroy(&mut self.raw) }) {
             log!(debug, "cannot destroy a compiled program: {error}");
         }

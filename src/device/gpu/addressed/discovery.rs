@@ -1,6 +1,6 @@
-//! Discovery and opening of an interface's devices, shared by CUDA and HIP.
+//! Discovering and opening an interface's devices, shared by CUDA and HIP.
 //!
-//! No device is opened to inspect it. Each interface searches for its devices once per process.
+//! Devices are inspected without being opened. Each interface searches for its devices once per process.
 
 use super::compile;
 use super::compiler::Compiler;
@@ -17,12 +17,12 @@ use std::ffi::{c_char, c_int};
 /// Returns all devices of an interface.
 ///
 /// # Errors
-/// Returns the reason why there are none.
+/// Returns the reason why there are no devices.
 pub(in crate::device) fn find<A: Api>() -> Result<&'static [Found], &'static str> {
     A::found().get_or_init(look::<A>).as_deref().map_err(String::as_str)
 }
 
-/// Returns whether every device of an interface reaches the memory of every other.
+/// Returns whether every device of an interface can reach the memory of every other device.
 pub(in crate::device) fn all_are_peers<A: Api>() -> bool {
     find::<A>().unwrap_or_default().iter().all(|found| !found.facts.peers.contains(&false))
 }
@@ -79,7 +79,7 @@ fn look_at<A: Api>(number: c_int, count: c_int) -> Result<DeviceFacts, ApiError>
     })
 }
 
-/// Converts a text that ends with its first zero.
+/// Converts a null-terminated text.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|c| *c as u8).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).trim().to_owned()
@@ -88,10 +88,10 @@ fn text(chars: &[c_char]) -> String {
 /// Opens a device.
 ///
 /// # Errors
-/// If it cannot create a context or stream.
+/// Returns an error if the device cannot create a context or a stream.
 fn open<A: Api>(found: &Found) -> Result<Box<dyn Accelerator>, DeviceError> {
     let DeviceFacts { name, architecture, processors, .. } = &found.facts;
-    // Without a compiler, programs that were compiled earlier still run.
+    // Even without a compiler, programs that are already in the cache can run.
     let recipes = compile::recipes::<A>(architecture, true, "kernels", name);
     let api = A::open(found.number).map_err(|refusal| A::error(refusal, name))?;
     Ok(Box::new(Gpu::new(Addressed::open(api, name.clone(), *processors, architecture, recipes)?)?))

@@ -1,6 +1,6 @@
-//! Errors of refused CUDA and HIP calls.
+//! Errors returned by CUDA and HIP calls.
 
-/// A call that the interface refused, with its code. HIP uses CUDA's codes, as far as they matter here.
+/// A failed call, with its error code. HIP uses the same codes as CUDA, as far as they matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct ApiError {
     pub(in crate::device) call: &'static str,
@@ -9,7 +9,7 @@ pub(in crate::device) struct ApiError {
 
 pub(super) const INVALID_VALUE: i32 = 1;
 pub(super) const OUT_OF_MEMORY: i32 = 2;
-/// There is no device. Which of these two codes reports it depends on the version.
+/// There is no device. It depends on the interface's version which of these two codes is returned.
 pub(super) const NO_DEVICE: i32 = 100;
 pub(super) const INVALID_DEVICE: i32 = 101;
 pub(super) const INVALID_CONTEXT: i32 = 201;
@@ -18,21 +18,21 @@ pub(super) const NOT_READY: i32 = 600;
 pub(super) const PEER_ACCESS_ALREADY_ENABLED: i32 = 704;
 
 impl ApiError {
-    /// Returns `Ok` for code 0.
+    /// Returns `Ok` for code 0, and otherwise the error.
     pub(in crate::device) fn unless_success(call: &'static str, code: i32) -> Result<(), Self> {
         if code == 0 { Ok(()) } else { Err(Self { call, code }) }
     }
 
-    /// Returns whether the error refuses code that another compiler, or other options, may make acceptable: an
-    /// invalid image, no code for the device, or PTX that is invalid or newer than the driver.
+    /// Returns whether the device refused code that would be acceptable from another compiler or with other options:
+    /// an invalid image, no code for the device, or PTX that is invalid or newer than the driver.
     pub(super) fn refuses_code(self) -> bool {
         matches!(self.code, 200 | 209 | 218 | 222)
     }
 
-    /// Returns whether nothing on the device can be used after this error. In the order of the codes: deinitialized,
-    /// device unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed, assertion,
-    /// stack, illegal instruction, misaligned address, address space, program counter, launch failure; unknown; HSA's
-    /// memory and others.
+    /// Returns whether the error makes everything on the device unusable. In the order of the codes, the causes are:
+    /// deinitialized, device unavailable, ECC, NVLink, contained; illegal address, launch timeout, context destroyed,
+    /// assertion, stack, illegal instruction, misaligned address, address space, program counter, launch failure;
+    /// unknown; HSA memory errors and other HSA errors.
     pub(super) fn is_loss(self) -> bool {
         matches!(self.code, 4 | 46 | 214 | 220 | 226 | 700 | 702 | 709 | 710 | 714..=719 | 999 | 1052 | 1053)
     }

@@ -1,4 +1,4 @@
-//! Graphs of kernels in CUDA and HIP: built node by node, and instantiated once.
+//! CUDA and HIP graphs of kernels. A graph is built node by node and instantiated once.
 
 use super::arguments::Arguments;
 use super::{Addressed, Api, Device, GraphNode, Handle, KernelCall};
@@ -6,7 +6,7 @@ use crate::error::DeviceError;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// A graph and its nodes, by which the instance is given new values.
+/// A graph, with the nodes through which the instance's argument values are changed.
 pub(in crate::device) struct Graph<A: Api> {
     device: Arc<Device<A>>,
     raw: Handle,
@@ -17,7 +17,7 @@ pub(in crate::device) struct Graph<A: Api> {
 
 impl<A: Api> Graph<A> {
     /// # Safety
-    /// The arguments are the kernels'.
+    /// The arguments must match the kernels' parameters.
     pub(super) unsafe fn new(
         device: &Arc<Device<A>>,
         nodes: &[GraphNode<'_, Addressed<A>>],
@@ -28,8 +28,8 @@ impl<A: Api> Graph<A> {
         for (node, before) in nodes.iter().zip(edges) {
             let before: Vec<_> = before.iter().map(|node| graph.nodes[*node as usize]).collect();
             let mut arguments = Arguments::new(node.arguments);
-            // SAFETY: graph, nodes and function are alive, the latter by its module; the values are the kernel's own,
-            // and are read before the call returns.
+            // SAFETY: the graph and its nodes are alive, and so is the function, because its module is kept with it.
+            // The values match the kernel's parameters, and are read before the call returns.
             let node = device.call_stream(|api| unsafe {
                 api.add_kernel(graph.raw, &before, call(node, &mut arguments.pointers()))
             })?;
@@ -44,22 +44,23 @@ impl<A: Api> Graph<A> {
         self.instance.expect("a finished graph has an instance")
     }
 
-    /// Gives a node new values.
+    /// Sets a node's argument values.
     ///
     /// # Safety
-    /// The values are its kernel's, and the graph is not in flight.
+    /// The values must match the parameters of the node's kernel, and the graph must not be in flight.
     pub(super) unsafe fn set(&mut self, number: usize, node: &GraphNode<'_, Addressed<A>>) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(node.arguments);
-        // SAFETY: graph and function are alive; the values are the kernel's own, and are read before the call returns.
+        // SAFETY: the graph and the function are alive. The values match the kernel's parameters, and are read before
+        // the call returns.
         self.device.call_stream(|api| unsafe {
             api.set_kernel(self.instance(), self.nodes[number], call(node, &mut arguments.pointers()))
         })
     }
 
     /// # Safety
-    /// Memory among its arguments, and the graph, are valid until it has ended.
+    /// The graph, and the memory that its arguments refer to, must be valid until the graph has ended.
     pub(super) unsafe fn launch(&self, stream: Handle) -> Result<(), DeviceError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the graph and its memory valid until the graph has ended.
         self.device.call_stream(|api| unsafe { api.launch_graph(self.instance(), stream) })
     }
 }
@@ -72,10 +73,11 @@ fn call<'a, A: Api>(node: &GraphNode<'_, Addressed<A>>, arguments: &'a mut [*mut
 impl<A: Api> Drop for Graph<A> {
     fn drop(&mut self) {
         if let Some(instance) = self.instance {
-            // SAFETY: the graph is not in flight, since whoever has it in flight holds a reference to it.
+            // SAFETY: every flight of the graph holds a reference to it, so a graph that is being dropped is not in
+            // flight.
             self.device.clean_up(|api| unsafe { api.destroy_instance(instance) });
         }
-        // SAFETY: its owner is gone.
+        // SAFETY: the owner of the raw graph is being dropped, so nothing else uses the graph.
         self.device.clean_up(|api| unsafe { api.destroy_graph(self.raw) });
     }
 }

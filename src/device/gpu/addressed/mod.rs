@@ -1,10 +1,11 @@
-//! A [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ in names.
+//! The [`Backend`] for interfaces whose device memory has addresses: CUDA and HIP, which differ mostly in names.
 //!
-//! Memory and events are reused rather than freed. A thread per stream waits for the events with registered
-//! callbacks. Compiled programs are cached on disk. Invariants:
-//! 1. Every call to the interface comes after [`Api::bind`] on the same thread. Calls with a stream or an event rely
-//!    on the last binding, since the interface refuses them otherwise; all others bind again.
-//! 2. A raw object is destroyed by its only owner here, and each owner keeps the device open.
+//! Memory and events are reused rather than freed. One thread per stream waits for the events for which callbacks are
+//! registered. Compiled programs are cached on disk. Invariants:
+//! 1. Every call to the interface is made after [`Api::bind`] on the same thread. Calls that take a stream or an
+//!    event rely on the last binding, because the interface returns an error if it is wrong; all other calls bind
+//!    again.
+//! 2. Each raw object has a single owner in this module, which destroys it and keeps the device open.
 
 mod api;
 mod arguments;
@@ -47,37 +48,38 @@ use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A device of an interface: the implementation of [`Backend`].
+/// A device of an interface. Implements [`Backend`].
 pub(in crate::device) struct Addressed<A: Api> {
     device: Arc<Device<A>>,
     free_bytes: u64,
     threads_at_once: u64,
     reaches_unified: bool,
-    /// The architecture, and the recipes that compile for it, the best first, or why there are none.
+    /// The device's architecture.
     target: String,
+    /// The recipes that compile for the architecture, the best first, or the reason why there are none.
     recipes: Result<Vec<Recipe>, DeviceError>,
     cache: Cache,
     peers: Peers,
 }
 
-/// The number of threads of the largest multiprocessor of either vendor.
+/// The maximum number of resident threads on a multiprocessor of either vendor.
 const THREADS_OF_A_PROCESSOR: u64 = 2048;
 
 thread_local! {
-    /// The device that the thread was bound to last, by our own numbering; 0 for none.
+    /// The device that this thread was last bound to, as [`Device::number`]; 0 if it was bound to none.
     static BOUND: Cell<u64> = const { Cell::new(0) };
 }
 
-/// An open device, alive as long as any of its objects is.
+/// An open device. It stays open as long as any of its objects is alive.
 struct Device<A: Api> {
     api: A,
-    /// Unique within this process.
+    /// A number that is unique to the device within this process.
     number: u64,
     name: String,
     memory: Recycler,
-    /// Page-locked host memory.
+    /// Recycled page-locked host memory.
     host_memory: Recycler,
-    /// Unused events.
+    /// Unused events, kept for reuse.
     events: Mutex<Vec<Handle>>,
 }
 
@@ -121,7 +123,7 @@ struct PageLock<A: Api> {
 }
 
 impl<A: Api> Device<A> {
-    /// Calls the interface on this device.
+    /// Binds this device and calls the interface.
     fn call<T>(&self, call: impl FnOnce(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
         self.try_call(call).map_err(|refusal| self.error(refusal))
     }
@@ -137,7 +139,7 @@ impl<A: Api> Device<A> {
         Ok(())
     }
 
-    /// Calls the interface with a stream or an event.
+    /// Makes a call that takes a stream or an event, for which the last binding suffices.
     fn call_stream<T>(&self, call: impl FnMut(&A) -> Result<T, ApiError>) -> Result<T, DeviceError> {
         self.try_call_stream(call).map_err(|refusal| self.error(refusal))
     }
@@ -147,7 +149,7 @@ impl<A: Api> Device<A> {
             self.bind()?;
         }
         match call(&self.api) {
-            // Other code has bound the thread meanwhile.
+            // Other code has bound the thread to another device in the meantime.
             Err(ApiError { code: INVALID_CONTEXT | INVALID_HANDLE, .. }) => {
                 self.bind()?;
                 call(&self.api)
@@ -156,7 +158,7 @@ impl<A: Api> Device<A> {
         }
     }
 
-    /// Calls the interface when there is no caller to return an error to.
+    /// Makes a call where an error cannot be returned to a caller, as in destructors; errors are logged.
     fn clean_up(&self, call: impl FnOnce(&A) -> Result<(), ApiError>) {
         if let Err(refusal) = self.try_call(call) {
             log!(debug, "{}", self.error(refusal));
@@ -168,12 +170,12 @@ impl<A: Api> Device<A> {
     }
 
     fn free(&self, base: usize) {
-        // SAFETY: the recycler passes each unused block once.
+        // SAFETY: the recycler passes only unused blocks, and each of them once.
         self.clean_up(|api| unsafe { api.free(base) });
     }
 
     fn free_host(&self, base: usize) {
-        // SAFETY: the recycler passes each unused block once.
+        // SAFETY: the recycler passes only unused blocks, and each of them once.
         self.clean_up(|api| unsafe { api.free_host(base) });
     }
 }
@@ -183,7 +185,7 @@ impl<A: Api> Drop for Device<A> {
         self.memory.clear(|base| self.free(base));
         self.host_memory.clear(|base| self.free_host(base));
         for event in self.events.lock().drain(..) {
-            // SAFETY: no `Event` has this event.
+            // SAFETY: no `Event` refers to this raw event any more.
             self.clean_up(|api| unsafe { api.destroy_event(event) });
         }
     }
@@ -209,34 +211,36 @@ impl<A: Api> Drop for HostMemory<A> {
 
 impl<A: Api> Drop for Stream<A> {
     fn drop(&mut self) {
-        // SAFETY: the stream's owner is gone.
+        // SAFETY: the owner of the raw stream is being dropped, so nothing else uses the stream.
         self.device.clean_up(|api| unsafe { api.destroy_stream(self.raw) });
     }
 }
 
 impl<A: Api> Drop for Event<A> {
     fn drop(&mut self) {
-        // A wait is for the work recorded at its time, so the event may be recorded again.
+        // Each wait refers to the work that was recorded when the wait was enqueued, so the event may be recorded
+        // again at once.
         self.device.events.lock().push(self.raw);
     }
 }
 
 impl<A: Api> Drop for Module<A> {
     fn drop(&mut self) {
-        // SAFETY: the module's owner is gone; launches have ended before the runtime drops their kernels.
+        // SAFETY: the owner of the raw module is being dropped, and the runtime drops kernels only after all of their
+        // launches have ended.
         self.device.clean_up(|api| unsafe { api.unload_module(self.raw) });
     }
 }
 
 impl<A: Api> Drop for PageLock<A> {
     fn drop(&mut self) {
-        // SAFETY: locked by this value, and still valid.
+        // SAFETY: this value locked the memory, and the memory is still valid.
         self.device.clean_up(|api| unsafe { api.page_unlock(self.first.0.cast()) });
     }
 }
 
 impl<A: Api> Addressed<A> {
-    /// Opens a device that was found.
+    /// Opens a discovered device.
     fn open(
         api: A,
         name: String,
@@ -270,13 +274,13 @@ impl<A: Api> Addressed<A> {
         })
     }
 
-    /// Loads code that contains its length, or a text that ends with a zero.
+    /// Loads code that contains its own length, or null-terminated text.
     fn load(&self, image: &[u8]) -> Result<Arc<Module<A>>, ApiError> {
         let raw = self.device.try_call(|api| api.load_module(image))?;
         Ok(Arc::new(Module { device: self.device.clone(), raw }))
     }
 
-    /// Returns the module of a text, compiled now or by an earlier run.
+    /// Returns the module for a program text, compiled now or loaded from the cache.
     fn compiled(&self, name: &str, source: &str) -> Result<Arc<Module<A>>, DeviceError> {
         let device = &self.device;
         let recipes = match &self.recipes {
@@ -308,7 +312,7 @@ impl<A: Api> Addressed<A> {
     }
 
     /// # Safety
-    /// As for [`Backend::copy_in`].
+    /// The same requirements as for [`Backend::copy_in`].
     unsafe fn copy(
         &self,
         stream: &Stream<A>,
@@ -320,21 +324,22 @@ impl<A: Api> Addressed<A> {
         self.device.call(|api| {
             let mut owner = api.id();
             if direction == Direction::Across {
-                // SAFETY: the caller keeps both ends valid until the copy has ended, so the memory's device is open.
+                // SAFETY: the caller keeps both ends valid until the copy has ended, so the device that owns the
+                // memory is open.
                 unsafe {
                     owner = api.owner(from)?;
                     if owner != api.id() {
-                        let _ = self.peers.reach(api, &self.device.name, owner); // if not, through the host
+                        let _ = self.peers.reach(api, &self.device.name, owner); // otherwise through the host
                     }
                 }
             }
             for transfer in transfers(direction, from, to, slab) {
-                // SAFETY: the transfer is a part of the slab, whose ends the caller keeps valid until the copy has
-                // ended.
+                // SAFETY: the transfer is part of the slab, and the caller keeps both ends of the slab valid until
+                // the copy has ended.
                 match unsafe { api.copy(stream.raw, &transfer, owner) } {
                     Err(ApiError { code: INVALID_VALUE, .. }) if direction != Direction::Across => {
                         for piece in transfer.by_pages() {
-                            // SAFETY: the piece is a part of that transfer.
+                            // SAFETY: the piece is part of the transfer, so the same argument applies.
                             unsafe { api.copy(stream.raw, &piece, owner)? };
                         }
                     }
@@ -355,7 +360,7 @@ impl<A: Api> Backend for Addressed<A> {
     type Stream = Stream<A>;
     type Event = Arc<Event<A>>;
     type Module = Arc<Module<A>>;
-    /// With its module, which must stay loaded.
+    /// A raw function, together with its module, which must stay loaded.
     type Function = (Handle, Arc<Module<A>>);
     type Graph = Graph<A>;
 
@@ -371,7 +376,8 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn reach(&self, base: usize) -> bool {
         let reached = self.device.try_call(|api| {
-            // SAFETY: the region belongs to a task that is being enqueued, so the memory's device is open.
+            // SAFETY: the region belongs to a task that is being enqueued, so the device that owns the memory is
+            // open.
             unsafe {
                 let owner = api.owner(base)?;
                 Ok(owner == api.id() || self.peers.reach(api, &self.device.name, owner))
@@ -394,7 +400,7 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn owns(&self, first: usize, bytes: usize) -> Result<bool, DeviceError> {
         let number = self.device.api.number();
-        // SAFETY: the interface accepts any address and says whether it knows it.
+        // SAFETY: the interface accepts any address, and returns an error for addresses that it does not know.
         let is_ours = |address| match self.device.try_call(|api| unsafe { api.device_of(address) }) {
             Ok(device) => Ok(device == number),
             Err(ApiError { code: INVALID_VALUE, .. }) => Ok(false),
@@ -412,7 +418,7 @@ impl<A: Api> Backend for Addressed<A> {
         let block =
             device.memory.take(bytes, |bytes| device.try_call(|api| api.allocate(bytes)), |base| device.free(base));
         let (base, bytes) = block.map_err(|refusal| match refusal.code {
-            // A number of bytes is invalid only if it is too large.
+            // A size can only be invalid because it is too large.
             code @ (OUT_OF_MEMORY | INVALID_VALUE) => DeviceError::OutOfMemory {
                 device: device.name.clone(),
                 needed_bytes: bytes as u64,
@@ -441,7 +447,7 @@ impl<A: Api> Backend for Addressed<A> {
         bytes: usize,
         to_host: bool,
     ) -> Result<(), DeviceError> {
-        // SAFETY: the caller keeps the memory until this has ended.
+        // SAFETY: the caller keeps the memory alive until the prefetch has ended.
         self.device.call_stream(|api| unsafe { api.prefetch(stream.raw, first, bytes, to_host) })
     }
 
@@ -460,7 +466,8 @@ impl<A: Api> Backend for Addressed<A> {
 
     fn stream(&self) -> Result<Stream<A>, DeviceError> {
         let watch = Watch::spawn(|event: &Arc<Event<A>>| {
-            // SAFETY: the event is alive. A failure shows when the notified thread queries the event.
+            // SAFETY: the event is alive. A failure is ignored here, because the notified thread will get it when it
+            // queries the event.
             let _ = event.device.try_call_stream(|api| unsafe { api.synchronize(event.raw) });
         });
         let watch = watch.map_err(|error| DeviceError::Call {
@@ -475,7 +482,7 @@ impl<A: Api> Backend for Addressed<A> {
     }
 
     unsafe fn pin_memory(&self, first: *mut u8, bytes: usize) -> Option<Box<dyn Send + Sync>> {
-        // SAFETY: the caller keeps the memory valid until the lock that this makes is dropped.
+        // SAFETY: the caller keeps the memory valid until the returned lock is dropped.
         match self.device.call(|api| unsafe { api.pin_memory(first, bytes) }) {
             Ok(()) => Some(Box::new(PageLock { device: self.device.clone(), first: Handle(first.cast()) })),
             Err(error) => {
@@ -508,7 +515,7 @@ impl<A: Api> Backend for Addressed<A> {
         let loaded = match module.code(A::KIND) {
             Some(Code::Text(text)) => return self.compiled(module.name(), text),
             Some(Code::Ptx(text)) => self.load(&[text.as_bytes(), b"\0"].concat()),
-            // Copied to align it, since drivers may read it in words.
+            // The image is copied to aligned memory, because drivers may read it in words.
             Some(Code::Image(image)) if !image.is_empty() => {
                 let mut words = vec![0u64; image.len().div_ceil(size_of::<u64>())];
                 bytemuck::cast_slice_mut(&mut words)[..image.len()].copy_from_slice(image);
@@ -563,8 +570,8 @@ impl<A: Api> Backend for Addressed<A> {
     ) -> Result<(), DeviceError> {
         let mut arguments = Arguments::new(arguments);
         self.device.call_stream(|api| {
-            // SAFETY: the caller passes the kernel's own arguments, whose memory stays until it has ended; the values
-            // are read before the call returns.
+            // SAFETY: the caller passes arguments that match the kernel's parameters, and keeps their memory valid
+            // until the kernel has ended. The values are read before the call returns.
             unsafe {
                 let arguments = &mut arguments.pointers();
                 api.launch(stream.raw, KernelCall { function: *function, groups, group, arguments })
@@ -611,13 +618,13 @@ impl<A: Api> Backend for Addressed<A> {
         let used = self.device.events.lock().pop();
         let raw = used.map_or_else(|| self.device.call(A::create_event), Ok)?;
         let event = Event { device: self.device.clone(), raw, watcher: stream.watch.watcher() };
-        // SAFETY: both are alive.
+        // SAFETY: the stream and the event are alive.
         self.device.call_stream(|api| unsafe { api.record(stream.raw, raw) })?;
         Ok(Arc::new(event))
     }
 
     fn wait(&self, stream: &Stream<A>, event: &Arc<Event<A>>) -> Result<(), DeviceError> {
-        // SAFETY: both are alive.
+        // SAFETY: the stream and the event are alive.
         self.device.call_stream(|api| unsafe { api.wait(stream.raw, event.raw) })
     }
 

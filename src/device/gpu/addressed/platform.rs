@@ -1,4 +1,4 @@
-//! Queries of CUDA and HIP before any of their devices is open, one method each.
+//! Queries that CUDA and HIP answer before any device is open, one method per query.
 
 use super::compiler::Compiler;
 use super::error::ApiError;
@@ -11,36 +11,36 @@ use crate::machine::UnitKind;
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 
-/// Queries of an interface before any of its devices is open.
+/// Queries that an interface answers before any of its devices is open.
 ///
-/// All except [`Self::load`] and [`Self::version`] require that the library is loaded; device numbers are below
-/// [`Self::count`].
+/// All queries except [`Self::load`] and [`Self::version`] require that the library is loaded. Device indices must be
+/// less than [`Self::count`].
 pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
     /// The name of the interface in messages.
     const NAME: &'static str;
-    /// The layer that answers: its driver or its runtime.
+    /// The layer that answers the queries: the interface's driver or its runtime.
     const LAYER: &'static str;
-    /// The kind of unit that its devices serve, in addition to [`UnitKind::Gpu`].
+    /// The kind of unit that the interface's devices serve, in addition to [`UnitKind::Gpu`].
     const KIND: UnitKind;
-    /// The prefix of its architectures' names.
+    /// The prefix of the names of the interface's architectures.
     const ARCHITECTURES: &'static str;
 
-    /// Its compiler.
+    /// The interface's compiler.
     type Compiler: Compiler;
 
-    /// Opens the library, once.
+    /// Opens the library on the first call.
     ///
     /// # Errors
-    /// Returns the reason why it can't be used.
+    /// Returns the reason why the library cannot be used.
     fn load() -> Result<(), &'static str>;
     /// Returns the newest release that the library supports, such as `12.4`.
     fn version() -> String;
-    /// Returns the devices that were found, once the search is done.
+    /// Returns the storage for the result of the device search.
     fn found() -> &'static OnceLock<Result<Vec<Found>, String>>;
-    /// Returns the text for a code.
+    /// Returns a description of an error code.
     fn describe(code: i32) -> String;
 
-    /// Converts a refused call into an error of a device.
+    /// Converts a failed call into a device error.
     fn error(refusal: ApiError, device: &str) -> DeviceError {
         let (ApiError { call, code }, device, what) = (refusal, device.to_owned(), Self::describe(refusal.code));
         if refusal.is_loss() {
@@ -51,28 +51,28 @@ pub(in crate::device) trait Platform: Send + Sync + Sized + 'static {
 
     /// Returns the number of devices.
     fn count() -> Result<c_int, ApiError>;
-    /// Writes a device's name, followed by a zero.
+    /// Writes a device's null-terminated name to `name`.
     fn name_of(number: c_int, name: &mut [c_char]) -> Result<(), ApiError>;
-    /// Returns the architecture, by its compiler's name for it.
+    /// Returns the device's architecture, as named by the interface's compiler.
     fn architecture_of(number: c_int) -> Result<String, ApiError>;
-    /// Returns the size of its memory.
+    /// Returns the size of the device's memory, in bytes.
     fn bytes_of(number: c_int) -> Result<usize, ApiError>;
-    /// Returns the number of its multiprocessors.
+    /// Returns the number of multiprocessors on the device.
     fn processors_of(number: c_int) -> Result<c_int, ApiError>;
-    /// Writes its address on the PCI bus, followed by a zero.
+    /// Writes the device's null-terminated address on the PCI bus to `address`.
     fn pci_of(number: c_int, address: &mut [c_char]) -> Result<(), ApiError>;
-    /// Returns the meter of the device at this address.
+    /// Returns the energy meter of the device at this PCI address.
     ///
     /// # Errors
-    /// If it has none, or none that can be read.
+    /// Returns an error if the device has no meter, or if the meter cannot be read.
     fn meter(pci: &str) -> Result<Box<dyn EnergyMeter>, MeterError> {
         Err(MeterError { meter: pci.to_owned(), problem: format!("{} has none", Self::NAME) })
     }
-    /// Returns whether it reaches another one's memory directly.
+    /// Returns whether the device can reach the memory of the device `peer` directly.
     fn reaches(number: c_int, peer: c_int) -> Result<bool, ApiError>;
 }
 
-/// A device that was found, not yet opened.
+/// A discovered device that is not open yet.
 #[derive(Debug)]
 pub(in crate::device) struct Found {
     pub(super) number: c_int,

@@ -1,17 +1,19 @@
-//! Device memory that is reused rather than freed, since freeing waits for everything that the device does.
+//! Device memory that is reused rather than freed, because freeing waits for all work on the device.
 //!
-//! The interfaces' own pools are not used: HIP's lose or corrupt memory in several of its versions, and CUDA's need
-//! separate grants of peer access. Tasks repeatedly allocate a few sizes, for which this module suffices.
+//! The interfaces' own memory pools are not used: HIP's pools lose or corrupt memory in several HIP versions, and
+//! CUDA's pools require peer access to be granted separately. Tasks allocate the same few sizes again and again, so
+//! this simple module suffices.
 //!
-//! Blocks are given back when nothing uses them any more, so any task may get them at once. Invariants:
-//! 1. A block is used or free, never both.
-//! 2. A request, rounded up to whole granules, gets a block that is larger by at most an eighth.
-//! 3. A request is refused only if it fails while no blocks are free.
+//! Blocks are returned only when nothing uses them any more, so they can be given to another task at once.
+//! Invariants:
+//! 1. A block is either in use or free, never both.
+//! 2. A request, rounded up to whole granules, gets a block that is at most one eighth larger than the rounded size.
+//! 3. A request is refused only if the allocation fails while there are no free blocks.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
-/// Blocks are multiples of this, which suits the alignment that interfaces give.
+/// Block sizes are multiples of this. It matches the alignment of the interfaces' own allocations.
 const GRANULE_BYTES: usize = 512;
 
 /// The free blocks of a device, by size.
@@ -21,10 +23,10 @@ pub(super) struct Recycler {
 }
 
 impl Recycler {
-    /// Returns a block of at least `bytes` bytes: its address and its size.
+    /// Returns the address and the size of a block of at least `bytes` bytes.
     ///
-    /// If no free block fits, `allocate` makes one. If it fails, all free blocks are passed to `free` before it is
-    /// called again.
+    /// If no free block fits, `allocate` creates a new block. If `allocate` fails, all free blocks are passed to
+    /// `free`, and `allocate` is called again.
     pub(super) fn take<E>(
         &self,
         bytes: usize,
@@ -68,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::RefCell;
 
-    /// A heap with this capacity, and its allocated blocks.
+    /// A fake heap with a fixed capacity, and its allocated blocks.
     struct Heap {
         capacity: usize,
         blocks: RefCell<BTreeMap<usize, usize>>,

@@ -1,14 +1,15 @@
-//! Splitting of slabs into single copies of CUDA and HIP: runs of bytes, and boxes whose slices are a whole number of
-//! rows apart.
+//! Splitting slabs into individual CUDA or HIP copies: contiguous runs of bytes, and boxes whose slices are a whole
+//! number of rows apart.
 
 use crate::device::gpu::{Pitches, Slab};
 
-/// The longest pitch with which CUDA copies boxes on any device (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`); HIP allows more.
+/// The largest pitch that CUDA supports in box copies on every device (`CU_DEVICE_ATTRIBUTE_MAX_PITCH`); HIP allows
+/// more.
 const MOST_PITCH_BYTES: usize = i32::MAX as usize;
-/// Host memory is locked in pages of this size, or of multiples of it.
+/// Host memory is locked in pages of this size, or of a multiple of this size.
 const PAGE_BYTES: usize = 4096;
 
-/// The direction of a copy, which determines the ends in host memory.
+/// The direction of a copy, which determines which ends are in host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) enum Direction {
     In,
@@ -20,13 +21,13 @@ pub(in crate::device) enum Direction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Pitched {
     pub(in crate::device) address: usize,
-    /// The distance between rows.
+    /// The distance between rows, in bytes.
     pub(in crate::device) pitch_bytes: usize,
     /// The distance between slices, in rows.
     pub(in crate::device) height: usize,
 }
 
-/// The box of one copy call.
+/// The box that a single call copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::device) struct Transfer {
     pub(in crate::device) direction: Direction,
@@ -38,7 +39,7 @@ pub(in crate::device) struct Transfer {
 }
 
 impl Transfer {
-    /// Makes a run of bytes.
+    /// Creates a contiguous transfer of bytes.
     fn flat(direction: Direction, width_bytes: usize, from: usize, to: usize) -> Self {
         let end = |address| Pitched { address, pitch_bytes: width_bytes, height: 1 };
         Self { direction, width_bytes, rows: 1, slices: 1, from: end(from), to: end(to) }
@@ -48,11 +49,11 @@ impl Transfer {
         self.rows == 1 && self.slices == 1
     }
 
-    /// Splits the transfer into runs of bytes, such that none combines part of the first or the last page of its row
-    /// with more.
+    /// Splits the transfer into contiguous runs of bytes, such that no run that covers part of a row's first or last
+    /// page extends beyond that page.
     ///
-    /// Neither interface copies host memory that is only partly page-locked. That happens if an array shares its
-    /// first or its last page with another array, which is locked.
+    /// Neither interface can copy host memory that is only partly page-locked. Memory is partly locked if an array
+    /// shares its first or last page with another array that is locked.
     pub(super) fn by_pages(&self) -> impl Iterator<Item = Self> {
         let this = *self;
         let host = if this.direction == Direction::Out { this.to } else { this.from };
@@ -71,7 +72,8 @@ impl Transfer {
     }
 }
 
-/// Returns the transfers that make up a slab: one if the interfaces support it, otherwise one per slice or per row.
+/// Returns the transfers that together copy a slab: a single transfer if the interfaces support it, otherwise one
+/// transfer per slice or per row.
 pub(super) fn transfers(direction: Direction, from: usize, to: usize, slab: &Slab) -> Vec<Transfer> {
     let Slab { width_bytes, rows, slices, from: f, to: t } = *slab;
     let end = |base: usize, pitches: &Pitches, slice: usize, height: usize| Pitched {

@@ -1,22 +1,24 @@
-//! A thread that waits for events of one stream and runs callbacks.
+//! A thread that waits for the events of one stream and runs callbacks.
 //!
-//! CUDA's and HIP's host functions are not used for this. They are not called after an error, which is when a thread
-//! must be woken; and a stream for host functions takes one of few hardware queues, where its waiting blocks the
-//! kernels of other streams. One thread per stream is enough: events of one stream occur in order, so the thread
-//! never sleeps on one event while another has already occurred.
+//! The host functions of CUDA and HIP are not used for this purpose, for two reasons. They are not called after an
+//! error, although a waiting thread must be woken in that case. And a separate stream for host functions would occupy
+//! one of the few hardware queues, where its waits block the kernels of other streams. One thread per stream is
+//! enough, because the events of one stream occur in order: the thread never sleeps on one event while another has
+//! already occurred.
 //!
-//! Invariants: callbacks in its queue are called before the thread ends, and the thread has ended when its owner is
-//! dropped, along with everything that it held of a device: nothing of a runtime outlives the runtime.
+//! Invariants: all queued callbacks are called before the thread ends; when the thread's owner has been dropped, the
+//! thread has ended and has released everything that it held of a device, so that no part of a runtime outlives the
+//! runtime.
 
 use std::sync::mpsc::{SendError, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 type Job<E> = (E, Box<dyn FnOnce() + Send>);
 
-/// Sends work to the thread.
+/// A handle for sending work to the thread.
 pub(super) struct Watcher<E>(Sender<Option<Job<E>>>);
 
-/// The thread, which ends when this is dropped.
+/// Owns the thread. Dropping the owner ends the thread.
 pub(super) struct Watch<E: Send + 'static> {
     watcher: Watcher<E>,
     thread: Option<JoinHandle<()>>,
@@ -29,8 +31,8 @@ impl<E> Clone for Watcher<E> {
 }
 
 impl<E> Watcher<E> {
-    /// Registers `then` to be called when the event has occurred. If the thread has ended, `then` is called at once,
-    /// since nothing of its stream is running then.
+    /// Registers `then` to be called when the event has occurred. If the thread has already ended, `then` is called
+    /// immediately, because in that case nothing is running on the stream any more.
     pub(super) fn watch(&self, event: E, then: Box<dyn FnOnce() + Send>) {
         if let Err(SendError(Some((event, then)))) = self.0.send(Some((event, then))) {
             drop(event);
@@ -40,10 +42,10 @@ impl<E> Watcher<E> {
 }
 
 impl<E: Send + 'static> Watch<E> {
-    /// Starts the thread. `wait` must return when an event has occurred, or never will.
+    /// Starts the thread. `wait` must return when the event has occurred or can no longer occur.
     ///
     /// # Errors
-    /// If the system cannot start a thread.
+    /// Returns an error if the system cannot start a thread.
     pub(super) fn spawn(wait: impl Fn(&E) + Send + 'static) -> std::io::Result<Self> {
         let (sender, jobs) = channel::<Option<Job<E>>>();
         let watch = move || {
@@ -59,7 +61,7 @@ impl<E: Send + 'static> Watch<E> {
         Ok(Self { watcher: Watcher(sender), thread: Some(thread) })
     }
 
-    /// Returns a sender of work to the thread.
+    /// Returns a handle for sending work to the thread.
     pub(super) fn watcher(&self) -> Watcher<E> {
         self.watcher.clone()
     }
