@@ -269,7 +269,7 @@ where
     #[track_caller]
     pub fn submit(self) -> Result<usize, SubmitError> {
         let Self { entrance, kin, cpu: LoopBody(body, _), rest, .. } = self;
-        // A body without captures needs no allocation of its own, because there is nothing to free.
+        // A body without captures can be leaked, because it takes no memory and has no destructor.
         if const { size_of::<F>() == 0 && !needs_drop::<F>() } {
             return rest.submit::<&'static F, R>(&entrance, &kin, Box::leak(Box::new(body)));
         }

@@ -1,7 +1,7 @@
 //! Handles of data objects that a scope has borrowed.
 //!
-//! They last as long as the scope, and so do their regions: nothing of a borrowed data object outlives the scope. A
-//! data object borrowed for reading offers no access that writes.
+//! The handles and their regions last only as long as the scope, so no part of a borrowed data object outlives it. A
+//! data object borrowed for reading offers no write accesses.
 
 use super::{
     Accumulating, After, Commutative, Concurrent, Data, Each, Grown, IndexRange, Inout, Input, IntoRegion, Outcome,
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An array of the caller that tasks of a scope read and write in place. Made by
+/// An array borrowed from the caller that tasks of a scope read and write in place. Made by
 /// [`Scope::borrow_mut`](crate::Scope::borrow_mut).
 ///
 /// ```
@@ -37,7 +37,8 @@ pub struct BorrowedMut<'scope, T, S: Shape = Ix1> {
     scope: PhantomData<&'scope mut &'scope ()>,
 }
 
-/// An array of the caller that tasks of a scope read in place. Made by [`Scope::borrow`](crate::Scope::borrow).
+/// An array borrowed from the caller that tasks of a scope read in place. Made by
+/// [`Scope::borrow`](crate::Scope::borrow).
 ///
 /// ```
 /// use thalweg::prelude::*;
