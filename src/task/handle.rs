@@ -29,7 +29,8 @@ use std::sync::{Arc, Weak};
 /// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
-    /// The users' share. Its drop notifies the owner; the cell's own count cannot, since the runtime has a share too.
+    /// The reference count of the user's handles. Dropping the last one notifies the owner, which the count of the cell
+    /// cannot do because the runtime shares the cell too.
     handle: Arc<Handle>,
     element: PhantomData<fn() -> (T, S)>,
 }
@@ -39,11 +40,11 @@ pub(crate) trait Owner: Send + Sync {
     fn release(&self, cell: ReleasedCell);
 }
 
-/// A data object without handles.
+/// A data object whose handles are all gone.
 #[derive(Debug)]
 pub(crate) struct ReleasedCell(pub(crate) Arc<DataCell>);
 
-/// The shared part of all handles of one data object of any kind.
+/// The part that all handles of a data object share, whatever its kind.
 pub(super) struct Handle {
     cell: Arc<DataCell>,
     owner: Weak<dyn Owner>,
@@ -91,7 +92,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         Self { handle: Handle::new(&cell, owner), cell, element: PhantomData }
     }
 
-    /// Returns the handle of a data object that another owner releases.
+    /// Returns a handle of a data object that something other than its handles releases.
     pub(crate) fn unowned(cell: Arc<DataCell>) -> Self {
         struct Nobody;
         impl Owner for Nobody {
@@ -128,8 +129,9 @@ impl<T: Element, S: Shape> Data<T, S> {
         Region::new(self, self.cell.datum.whole())
     }
 
-    /// Returns a box of it: an index or a range per dimension, as a tuple. Open ends are those of the data object;
-    /// bounds are checked at submission. A dimension with a single index remains, with an extent of 1.
+    /// Returns a box of the data object, given by a tuple with an index or a range per dimension. Open-ended ranges
+    /// extend to the ends of the data object; bounds are checked at submission. A dimension with a single index is
+    /// kept, with an extent of 1.
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -189,19 +191,19 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.all().concurrent()
     }
 
-    /// Contributes to all of it by an associative operation.
+    /// Contributes to all of it, using an associative operation.
     pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.all().reduction(reducer)
     }
 
-    /// Adds to all of it by an associative and commutative operation. See [`Region::accumulate`].
+    /// Adds to all of it, using an associative and commutative operation. See [`Region::accumulate`].
     pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
         self.all().accumulate(reducer)
     }
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// Returns a part of a one-dimensional data object: an index or a range. Bounds are checked at submission.
+    /// Returns a part of a one-dimensional data object, given by an index or a range. Bounds are checked at submission.
     pub fn slice(&self, range: impl IndexRange) -> Region<'_, T, Ix1> {
         self.block((range,))
     }
