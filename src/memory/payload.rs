@@ -62,7 +62,7 @@ impl IntoOutcome for <fn() -> ! as Returning>::Output {
     }
 }
 
-/// The bodies that are stored in a task: [`NoBody`], a closure in [`With`], or [`Several`].
+/// The bodies that are stored in a task: [`NoBody`], a closure in [`With`], or `Several` bodies.
 pub trait Slot<A: AccessList>: Sealed + Send + 'static {
     /// Whether there is a body for CPU units.
     const PRESENT: bool;
