@@ -115,8 +115,8 @@ impl AnyDriver {
         }
     }
 
-    /// Waits until no member of a group is left or the wait can never end; the last argument is the call site. With
-    /// `in_any_case`, it waits even if the wait is circular.
+    /// Waits until no member of a group is left or the wait can never end; `at` is the call site. With `in_any_case`,
+    /// it waits even if the wait is circular.
     ///
     /// # Errors
     /// Fails if this wait could end only after the calling body has ended. Some members are then left.

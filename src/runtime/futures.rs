@@ -126,7 +126,7 @@ impl Wake for Notice {
 pub(super) struct Seat {
     door: Arc<Door>,
     notice: Arc<Notice>,
-    /// The index of the entry in the list; `None` if the future is not in the list.
+    /// The ID of the entry in the list; `None` if the future is not in the list.
     entry: Option<u64>,
 }
 
