@@ -346,7 +346,7 @@ impl<'scope> Lease<'scope> {
     /// Creates a data object whose home is the array of the view. The array is only read, as in [`Self::slice`].
     ///
     /// # Errors
-    /// If the array is not in row-major order.
+    /// Fails if the array is not in row-major order.
     pub(crate) fn array<T: Element, S: Shape>(
         &self,
         runtime: u64,
@@ -360,7 +360,7 @@ impl<'scope> Lease<'scope> {
     /// Creates a data object whose home is the array of the view.
     ///
     /// # Errors
-    /// If the array is not in row-major order.
+    /// Fails if the array is not in row-major order.
     pub(crate) fn array_mut<T: Element, S: Shape>(
         &self,
         runtime: u64,

@@ -120,7 +120,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// Returns the element's current value.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn load(&self, index: usize) -> T {
@@ -131,7 +131,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// Sets the element.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn store(&self, index: usize, value: T) {
@@ -142,7 +142,7 @@ impl<T: AtomicElement> Shared<'_, T> {
     /// between, `f` is called again.
     ///
     /// # Panics
-    /// If `index` is not less than `len`.
+    /// Panics if `index` is not less than `len`.
     #[inline]
     #[track_caller]
     pub fn update(&self, index: usize, f: impl Fn(T) -> T) {

@@ -81,7 +81,7 @@ impl Part {
     /// Copies the elements.
     ///
     /// # Panics
-    /// If `T` is not the type of its elements.
+    /// Panics if `T` is not the type of its elements.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         // SAFETY: by the invariant, these bytes belong to this part and are aligned for its elements, and zeros are

@@ -111,7 +111,7 @@ impl Runtime {
     /// Returns whether a data object is in unified memory, so that devices use its home in place.
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
@@ -123,7 +123,7 @@ impl Runtime {
     /// and 0 in a simulation.
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
         let cell = self.own_cell("home_bytes", data)?;
@@ -169,7 +169,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// If the data object is not this runtime's, or was taken.
+    /// Fails if the data object is not this runtime's, or was taken.
     #[track_caller]
     pub fn pin_memory<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         let cell = self.own_cell("pin_memory", data)?;

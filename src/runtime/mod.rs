@@ -196,7 +196,7 @@ impl Runtime {
     /// Creates an iteration space with one index per weight; a weight is the relative work at its index.
     ///
     /// # Panics
-    /// If a weight is negative, infinite or NaN.
+    /// Panics if a weight is negative, infinite or NaN.
     #[track_caller]
     pub fn iteration_space(&self, name: impl Into<String>, weights: Vec<f64>) -> IterationSpace {
         IterationSpace::new(self.next_space.fetch_add(1, Ordering::Relaxed), name.into(), weights)

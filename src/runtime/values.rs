@@ -62,7 +62,7 @@ impl Runtime {
     /// Fails if the value belongs to another runtime, was taken, or was lost in a failure.
     ///
     /// # Panics
-    /// If `look` panics.
+    /// Panics if `look` panics.
     #[track_caller]
     pub fn read_value<T: Send + Sync + 'static, R: Send + 'static>(
         &self,

@@ -139,7 +139,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// ```
     ///
     /// # Panics
-    /// If the data object has no such dimension.
+    /// Panics if the data object has no such dimension.
     #[must_use]
     #[track_caller]
     pub fn border(self, face: Face, width: usize) -> Self {
@@ -166,7 +166,7 @@ impl<T: Element, S: Shape> Region<'_, T, S> {
     /// ```
     ///
     /// # Panics
-    /// If the data object has no such dimension.
+    /// Panics if the data object has no such dimension.
     #[must_use]
     #[track_caller]
     pub fn halo(self, face: Face, width: usize) -> Self {

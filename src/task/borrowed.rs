@@ -172,7 +172,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
     /// Cuts all of it into boxes of this size; see [`Data::tiles`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
         self.all().tiles(size)
@@ -181,7 +181,7 @@ impl<T: Element, S: Shape> BorrowedMut<'_, T, S> {
     /// Cuts all of it along its first dimension into blocks of this number of rows; see [`Data::rows`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
         self.all().rows(rows)
@@ -192,7 +192,7 @@ impl<T: Element> BorrowedMut<'_, T, Ix1> {
     /// Cuts all of it into blocks of this number of elements; see [`Data::blocks`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> Partition<'_, T> {
         self.all().blocks(size)
@@ -243,7 +243,7 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
     /// Cuts all of it into boxes of this size, for reading; see [`Data::tiles`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> BorrowedParts<'_, T, S> {
         BorrowedParts(self.data.tiles(size).plain())
@@ -252,7 +252,7 @@ impl<T: Element, S: Shape> Borrowed<'_, T, S> {
     /// Cuts all of it along its first dimension into blocks of this number of rows, for reading; see [`Data::rows`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> BorrowedParts<'_, T, S> {
         BorrowedParts(self.data.rows(rows).plain())
@@ -263,7 +263,7 @@ impl<T: Element> Borrowed<'_, T, Ix1> {
     /// Cuts all of it into blocks of this number of elements, for reading; see [`Data::blocks`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> BorrowedParts<'_, T> {
         BorrowedParts(self.data.blocks(size).plain())

@@ -75,7 +75,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
+    /// Panics if the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_neighbours(self, neighbours: Vec<Vec<usize>>) -> Self {
@@ -104,7 +104,7 @@ impl IterationSpace {
     /// ```
     ///
     /// # Panics
-    /// If the number of lists is not the number of indices, or a list names an index that does not exist.
+    /// Panics if the number of lists is not the number of indices, or a list names an index that does not exist.
     #[must_use]
     #[track_caller]
     pub fn with_exchange(self, neighbours: Vec<Vec<Neighbour>>) -> Self {

@@ -333,7 +333,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// Cuts the region into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(self, size: impl IntoDimension<Dim = S>) -> Partition<'d, T, S> {
         Partition::new(self, size.into_dimension().slice())
@@ -342,7 +342,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// Cuts the region along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn rows(self, rows: usize) -> Partition<'d, T, S> {
         Partition::new(self, &[rows])
@@ -353,7 +353,7 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
     /// Cuts the region into blocks of this number of elements. See [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn blocks(self, size: usize) -> Partition<'d, T, Ix1> {
         Partition::new(self, &[size])
@@ -364,7 +364,7 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Cuts all of it into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
     ///
     /// # Panics
-    /// If a size is 0.
+    /// Panics if a size is 0.
     #[track_caller]
     pub fn tiles(&self, size: impl IntoDimension<Dim = S>) -> Partition<'_, T, S> {
         self.all().tiles(size)
@@ -373,7 +373,7 @@ impl<T: Element, S: Shape> Data<T, S> {
     /// Cuts all of it along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
         self.all().rows(rows)
@@ -393,7 +393,7 @@ impl<T: Element> Data<T, Ix1> {
     /// ```
     ///
     /// # Panics
-    /// If the number is 0.
+    /// Panics if the number is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> Partition<'_, T, Ix1> {
         self.all().blocks(size)

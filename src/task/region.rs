@@ -253,7 +253,7 @@ impl<'d, T, S: Shape, R: IntoRegion<'d, T, S> + Copy> IntoRegion<'d, T, S> for &
 /// ```
 ///
 /// # Panics
-/// If `size` is 0.
+/// Panics if `size` is 0.
 #[track_caller]
 pub fn blocks(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> + Clone {
     assert!(size > 0, "cannot cut 0..{len} into blocks of 0: try a size of 1 or more");

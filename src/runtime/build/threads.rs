@@ -58,7 +58,7 @@ impl Builder {
     }
 
     /// Returns the meters that the program has passed and, if requested, the meters found on this machine. Adds a
-    /// warning if no meters are found on request.
+    /// warning if meters are requested but there are none at all.
     fn all_meters(
         &mut self,
         machine: &Machine,
