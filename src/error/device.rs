@@ -41,7 +41,7 @@ pub enum DeviceError {
         in_use_bytes: u64,
         /// The interface.
         api: &'static str,
-        /// Its code.
+        /// The error code of the interface.
         code: i32,
     },
     /// A program does not compile.
@@ -148,7 +148,7 @@ pub enum DeviceError {
         call: &'static str,
         /// The interface.
         api: &'static str,
-        /// Its code.
+        /// The error code of the interface.
         code: i32,
         /// A description of the code, if the interface has one.
         what: String,

@@ -377,7 +377,7 @@ pub enum SubmitError {
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// The place where that task was submitted.
+        /// The source location where that task was submitted.
         submitted_at: &'static Location<'static>,
         /// The chain of tasks that wait for it, each with its source location and the reason why it waits: an access to
         /// a region, or a wait in its body. Alternatively, the tasks whose code occupies the units.
@@ -395,7 +395,7 @@ pub enum SubmitError {
         call: String,
         /// The name of the task whose body waits.
         task: String,
-        /// The place where that task was submitted.
+        /// The source location where that task was submitted.
         submitted_at: &'static Location<'static>,
         /// The number of stacks in the process.
         stacks: usize,

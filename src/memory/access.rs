@@ -358,7 +358,7 @@ impl<T: Element, S: Shape, R: Reducer<T>> Reduce<T, S, R> {
     /// # Safety
     /// As for `begin`, until the replica is combined.
     pub(super) unsafe fn begin_site(&self) -> (Site, &S::Spans) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         site_of(unsafe { self.begin() }, self.declared.spans())
     }
 }

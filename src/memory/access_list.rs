@@ -174,7 +174,7 @@ macro_rules! tuples {
 
             #[inline]
             unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-                // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
+                // SAFETY: sites are taken in the order of the accesses, so each access gets its own site.
                 unsafe { ($(self.$i.views(sites),)*) }
             }
 
@@ -245,7 +245,7 @@ impl<A: AccessList> AccessList for List<A> {
     }
 
     unsafe fn views<'a>(&'a self, sites: &mut Sites<'_>) -> Self::Views<'a> {
-        // SAFETY: each access gets its own site: sites are taken in the order of the accesses.
+        // SAFETY: sites are taken in the order of the accesses, so each access gets its own site.
         self.0.iter().map(|access| unsafe { access.views(sites) }).collect()
     }
 

@@ -86,7 +86,7 @@ impl ForeignArray {
     /// Copies the elements, and gives the memory back to its producer.
     ///
     /// # Panics
-    /// Panics if `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         let mut elements = bytemuck::zeroed_vec::<T>(self.extents.iter().product());

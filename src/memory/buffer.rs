@@ -342,9 +342,9 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(128))]
     struct Aligned([u8; 128]);
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for Aligned {}
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for Aligned {}
 
     #[test]

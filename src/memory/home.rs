@@ -35,7 +35,7 @@ impl Home {
     /// Converts the home into the elements of an array.
     ///
     /// # Panics
-    /// Panics if it is not an array of elements of this type.
+    /// Panics if the home is not an array of elements of this type.
     pub(crate) fn into_vec<T: Element>(self) -> Vec<T> {
         match self {
             Self::Array(buffer) => buffer.into_vec(),
@@ -51,7 +51,7 @@ impl Home {
     /// Converts the home into its value.
     ///
     /// # Panics
-    /// Panics if it is not a value of this type.
+    /// Panics if the home is not a value of this type.
     pub(crate) fn into_value<T: 'static>(self) -> T {
         match self {
             Self::Value(value) => value.into_inner(),

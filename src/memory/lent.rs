@@ -217,13 +217,13 @@ impl<T: Element> Lendable for [T] {
 
     #[inline]
     unsafe fn get(place: &Self::Place) -> &Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         unsafe { place.as_ref() }
     }
 
     #[inline]
     unsafe fn get_mut(place: &mut Self::Place) -> &mut Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         unsafe { place.as_mut() }
     }
 }
@@ -314,7 +314,7 @@ macro_rules! tuples {
             type Lent = ($($a::Lent,)*);
 
             unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-                // SAFETY: the caller's promise, for each access.
+                // SAFETY: the caller upholds the contract for each access.
                 unsafe { ($(self.$i.lend(lender),)*) }
             }
         }
@@ -328,7 +328,7 @@ impl<A: Lend> Lend for List<A> {
     type Lent = Vec<A::Lent>;
 
     unsafe fn lend(&self, lender: Lender<'_>) -> Self::Lent {
-        // SAFETY: the caller's promise, for each access.
+        // SAFETY: the caller upholds the contract for each access.
         self.0.iter().map(|access| unsafe { access.lend(lender) }).collect()
     }
 }

@@ -83,7 +83,7 @@ pub trait Slot<A: AccessList>: Sealed + Send + 'static {
         Self: Sized,
     {
         let Place(Env { context, sites }) = at;
-        // SAFETY: the caller's promise, and views are made only once because the body is taken.
+        // SAFETY: the caller upholds the same contract, and the views are made only once because the body is taken.
         let views = unsafe { accesses.views(&mut Sites::new(*sites)) };
         bodies.take().expect("a body runs once").call(context, views).map_err(Stopped::failed)?;
         // SAFETY: the body has ended.
@@ -202,7 +202,7 @@ pub(crate) trait HostBody<A: AccessList>: Send {
 
 impl<A: AccessList, B: Slot<A>> HostBody<A> for Cell<Option<B>> {
     unsafe fn run(&self, accesses: &A, at: Place<'_>) -> Result<(), Stopped> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         unsafe { B::run(self, accesses, at) }
     }
 
@@ -253,7 +253,7 @@ impl<A: AccessList> Slot<A> for Box<Several<A>> {
         drop((several.gpu.take(), std::mem::take(&mut several.own)));
         let own = several.emulated.take().filter(|_| at.0.context.kind == UnitKind::Emulated);
         let body = own.or(several.cpu.take()).expect("tasks are placed only on units that they have a body for");
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         let ran = unsafe { body.run(accesses, at) };
         if body.has_begun() {
             several.cpu = Some(body);

@@ -205,7 +205,7 @@ impl<R> ReadOutcome<R> {
         if let Some(cause) = self.task.poison() {
             return Err(self.failure.get_or_init(|| cause));
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         Ok(unsafe { self.result.result() })
     }
 }

@@ -81,7 +81,7 @@ impl Part {
     /// Copies the elements.
     ///
     /// # Panics
-    /// Panics if `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         // SAFETY: by the invariant, these bytes belong to this part and are aligned for its elements, and zeros are
@@ -125,9 +125,9 @@ mod tests {
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[repr(C, align(8192))]
     struct OverAligned([u8; 8192]);
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Zeroable for OverAligned {}
-    // SAFETY: bytes without padding, for which all bit patterns are valid.
+    // SAFETY: the type consists of bytes without padding, for which all bit patterns are valid.
     unsafe impl bytemuck::Pod for OverAligned {}
 
     #[test]

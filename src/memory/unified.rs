@@ -67,7 +67,7 @@ impl Unified {
     /// Copies the elements and frees the memory.
     ///
     /// # Panics
-    /// Panics if `T` is not the type of its elements.
+    /// Panics if `T` is not the element type.
     pub(super) fn into_vec<T: Element>(self) -> Vec<T> {
         assert!(self.element == TypeId::of::<T>(), "another element type");
         // SAFETY: by the type's invariant, `len` initialised elements begin there, and nothing else uses the memory any

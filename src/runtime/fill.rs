@@ -43,7 +43,7 @@ impl Runtime {
     /// Fails if a task is refused because the runtime is ending or has broken down.
     ///
     /// # Panics
-    /// Panics if the array would have more elements, or more bytes, than memory has addresses (`isize::MAX`).
+    /// Panics if the array's number of elements or bytes would exceed `isize::MAX`.
     #[track_caller]
     pub fn data_with<T, I, F>(&self, shape: I, element: F) -> Result<Data<T, I::Dim>, SubmitError>
     where

@@ -76,8 +76,8 @@ impl Runtime {
     /// The runtime allocates nothing on devices and copies nothing. It waits where it would otherwise wait for copies,
     /// and requests that pages be moved ahead of tasks that use 64 KiB or more of the array. The array does not count
     /// towards the [capacity](Self::capacity_bytes) that the runtime has on devices, and may exceed it. Use unified
-    /// memory for data that do not fit on a device, or of which tasks touch only a few scattered elements. If tasks
-    /// touch all elements, replicas are usually faster.
+    /// memory for data that do not fit on a device, or if tasks touch only a few scattered elements. If tasks touch all
+    /// elements, replicas are usually faster.
     ///
     /// If there is no unified memory, or the host may not use it while kernels run, the call makes an array like
     /// [`zeros`](Self::zeros). Unified memory requires that the runtime's devices be all CUDA devices or all HIP
@@ -111,7 +111,7 @@ impl Runtime {
     /// Returns whether a data object is in unified memory, so that devices use its home in place.
     ///
     /// # Errors
-    /// Fails if the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn is_unified<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         Ok(self.own_cell("is_unified", data)?.datum.is_unified())
@@ -123,7 +123,7 @@ impl Runtime {
     /// and 0 in a simulation.
     ///
     /// # Errors
-    /// Fails if the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn home_bytes<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<usize, SubmitError> {
         let cell = self.own_cell("home_bytes", data)?;
@@ -169,7 +169,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// Fails if the data object is not this runtime's, or was taken.
+    /// Fails if the data object belongs to another runtime or was taken.
     #[track_caller]
     pub fn pin_memory<T: Element, S: Shape>(&self, data: &Data<T, S>) -> Result<bool, SubmitError> {
         let cell = self.own_cell("pin_memory", data)?;

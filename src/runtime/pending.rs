@@ -1,8 +1,8 @@
 //! Results of tasks: accessing them in other tasks, and waiting for them, also as futures.
 //!
-//! A [`Pending`] consists of a reference to its task and one end of the result. As with any task, the end of the task
-//! notifies nobody unless the program waits; in that case, an internal task that comes after it wakes the thread or the
-//! future. A caller that takes the result also waits for its readers (`sync/readers.rs`).
+//! A [`Pending`] consists of a reference to its task and one end of the result. As with any task, nothing is notified
+//! of the end of the task unless the program waits; in that case, an internal task that comes after it wakes the thread
+//! or the future. A caller that takes the result also waits for its readers (`sync/readers.rs`).
 
 use super::futures::Seat;
 use super::handle::TaskHandle;
@@ -106,7 +106,7 @@ impl<R> Pending<R> {
         self.promise.task().is_finished()
     }
 
-    /// Returns a handle of the task, like that of other tasks.
+    /// Returns a handle of the task, like the handles of other tasks.
     ///
     /// ```
     /// use thalweg::prelude::*;

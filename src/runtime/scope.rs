@@ -4,7 +4,7 @@
 //! scope whatever the closure does: it waits until no task of the group is left, has modified data copied home, and
 //! releases each borrowed data object with a task that comes after all its users, just as the memory of other data
 //! objects is released. Only then does it return or unwind, because it must not leave a frame that a task can still
-//! touch. If the runtime has broken, nobody knows whether a task still can, so the process is aborted.
+//! touch. If the runtime has broken, it is unknown whether a task still can, so the process is aborted.
 //!
 //! The lifetimes of closures and homes are erased on submission, in a single place (`memory/lease.rs`). A borrowed home
 //! has its own strides; gaps between its rows are never touched, and a borrowed home is not page-locked. The runtime

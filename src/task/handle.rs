@@ -124,7 +124,7 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.len() == 0
     }
 
-    /// Returns all of it as a region.
+    /// Returns the whole data object as a region.
     pub fn all(&self) -> Region<'_, T, S> {
         Region::new(self, self.cell.datum.whole())
     }
@@ -146,57 +146,57 @@ impl<T: Element, S: Shape> Data<T, S> {
         Region::new(self, ranges.block(self.cell.datum.shape()))
     }
 
-    /// Reads all of it.
+    /// Reads the whole data object.
     pub fn input(&self) -> Input<'_, T, S> {
         self.all().input()
     }
 
-    /// Overwrites all of it.
+    /// Overwrites the whole data object.
     pub fn output(&self) -> Output<'_, T, S> {
         self.all().output()
     }
 
-    /// Reads and writes all of it.
+    /// Reads and writes the whole data object.
     pub fn inout(&self) -> Inout<'_, T, S> {
         self.all().inout()
     }
 
-    /// Reads all of it, or gets the failure that left it without a value. See [`Region::outcome`].
+    /// Reads the whole data object, or gets the failure that left it without a value. See [`Region::outcome`].
     pub fn outcome(&self) -> Outcome<Input<'_, T, S>> {
         self.all().outcome()
     }
 
-    /// Comes after the tasks that write any of it, without a view of it.
+    /// Comes after the tasks that write any part of the data object, but gets no view of it.
     pub fn after(&self) -> After<'_, T, S> {
         self.all().after()
     }
 
-    /// Lets the task's children read it. See [`Region::weak_input`].
+    /// Lets the task's children read the data object. See [`Region::weak_input`].
     pub fn weak_input(&self) -> WeakInput<'_, T, S> {
         self.all().weak_input()
     }
 
-    /// Lets the task's children read and write it. See [`Region::weak_inout`].
+    /// Lets the task's children read and write the data object. See [`Region::weak_inout`].
     pub fn weak_inout(&self) -> WeakInout<'_, T, S> {
         self.all().weak_inout()
     }
 
-    /// Updates all of it, in any order with other commutative tasks, one at a time.
+    /// Updates the whole data object, in any order with other commutative tasks, one at a time.
     pub fn commutative(&self) -> Commutative<'_, T, S> {
         self.all().commutative()
     }
 
-    /// Updates elements of it atomically, together with other concurrent tasks.
+    /// Updates elements of the data object atomically, together with other concurrent tasks.
     pub fn concurrent(&self) -> Concurrent<'_, T, S> {
         self.all().concurrent()
     }
 
-    /// Contributes to all of it, using an associative operation.
+    /// Contributes to the whole data object, using an associative operation.
     pub fn reduction<R>(&self, reducer: R) -> Reducing<'_, T, S, R> {
         self.all().reduction(reducer)
     }
 
-    /// Adds to all of it, using an associative and commutative operation. See [`Region::accumulate`].
+    /// Adds to the whole data object, using an associative and commutative operation. See [`Region::accumulate`].
     pub fn accumulate<R>(&self, reducer: R) -> Accumulating<'_, T, S, R> {
         self.all().accumulate(reducer)
     }

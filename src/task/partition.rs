@@ -342,7 +342,7 @@ impl<'d, T: Element, S: Shape> Region<'d, T, S> {
     /// Cuts the region along its first dimension only, into blocks of this number of rows. See [`Partition`].
     ///
     /// # Panics
-    /// Panics if the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(self, rows: usize) -> Partition<'d, T, S> {
         Partition::new(self, &[rows])
@@ -353,7 +353,7 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
     /// Cuts the region into blocks of this number of elements. See [`Partition`].
     ///
     /// # Panics
-    /// Panics if the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(self, size: usize) -> Partition<'d, T, Ix1> {
         Partition::new(self, &[size])
@@ -361,7 +361,8 @@ impl<'d, T: Element> Region<'d, T, Ix1> {
 }
 
 impl<T: Element, S: Shape> Data<T, S> {
-    /// Cuts all of it into boxes of this size: a number per dimension, as ndarray takes shapes. See [`Partition`].
+    /// Cuts the whole data object into boxes of this size: a number per dimension, as ndarray takes shapes. See
+    /// [`Partition`].
     ///
     /// # Panics
     /// Panics if a size is 0.
@@ -370,10 +371,11 @@ impl<T: Element, S: Shape> Data<T, S> {
         self.all().tiles(size)
     }
 
-    /// Cuts all of it along its first dimension only, into blocks of this number of rows. See [`Partition`].
+    /// Cuts the whole data object along its first dimension only, into blocks of this number of rows. See
+    /// [`Partition`].
     ///
     /// # Panics
-    /// Panics if the number is 0.
+    /// Panics if `rows` is 0.
     #[track_caller]
     pub fn rows(&self, rows: usize) -> Partition<'_, T, S> {
         self.all().rows(rows)
@@ -381,7 +383,7 @@ impl<T: Element, S: Shape> Data<T, S> {
 }
 
 impl<T: Element> Data<T, Ix1> {
-    /// Cuts all of it into blocks of this number of elements. See [`Partition`].
+    /// Cuts the whole data object into blocks of this number of elements. See [`Partition`].
     ///
     /// ```
     /// use thalweg::prelude::*;
@@ -393,7 +395,7 @@ impl<T: Element> Data<T, Ix1> {
     /// ```
     ///
     /// # Panics
-    /// Panics if the number is 0.
+    /// Panics if `size` is 0.
     #[track_caller]
     pub fn blocks(&self, size: usize) -> Partition<'_, T, Ix1> {
         self.all().blocks(size)

@@ -345,7 +345,8 @@ fn run_of(first: usize, group: &[usize], tasks: &[Graphable<'_>], before: &[Vec<
     Run::new(members, accesses, edges, hints)
 }
 
-/// Returns the accesses of a run to one data object, of which its tasks declare these regions.
+/// Returns the accesses of a run to one data object, where `regions` are the regions of the object that its tasks
+/// declare.
 fn accesses_to(regions: &[&RecordedRegion]) -> Vec<PlannedAccess> {
     let datum = regions[0].record().datum;
     let hulls = hulls(regions.iter().map(|region| *region.record().block).filter(|block| !block.is_empty()).collect());
@@ -451,12 +452,12 @@ mod tests {
     #[test]
     fn group_of_a_place_lasts_until_another_place_depends_on_it() {
         let [a, b] = [0, 1].map(|device| PlaceOf::Device(DeviceId(device)));
-        // Two steps of two parts each, without halos and with.
+        // Two steps of two parts each, first without and then with halos.
         let apart = [vec![], vec![], vec![0], vec![1]];
         assert_eq!(by_place(&[a, b, a, b], &apart), [[0, 2], [1, 3]]);
         let halos = [vec![], vec![], vec![0, 1], vec![0, 1]];
         assert_eq!(by_place(&[a, b, a, b], &halos), [[1], [0], [2], [3]]);
-        // Two tasks of each place between two exchanges, and one that depends on its own place.
+        // Two tasks of each place between two exchanges, and one task that depends only on its own place.
         let before = [vec![], vec![], vec![0], vec![1], vec![2, 3], vec![2, 3], vec![4], vec![5]];
         assert_eq!(by_place(&[a, b, a, b, a, b, a, b], &before), [vec![1, 3], vec![0, 2], vec![4, 6], vec![5, 7]]);
         // For arbitrary dependences, a successor is in the same group or a later one.
