@@ -20,13 +20,13 @@ const MOST_WRAPPED: usize = 16;
 
 /// The failures that led to another failure.
 pub(super) struct Chain {
-    /// The number of failures before this one along the longest path.
+    /// The number of failures before this failure along the longest path.
     pub(super) tasks: usize,
     /// The first failure of the chain; `None` if only its text was passed on.
     pub(super) first: Option<Arc<TaskFailure>>,
     /// The number of nested failures that are still kept.
     kept: usize,
-    /// Whether all failures between this one and the first were left out.
+    /// Whether all failures between this failure and the first were left out.
     pub(super) is_cut: bool,
 }
 

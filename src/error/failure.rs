@@ -39,7 +39,7 @@ pub enum FailureReason {
     /// A guard or a completion of the task was dropped without being given back by
     /// [`finish`](crate::memory::Lent::finish).
     Abandoned,
-    /// A custom [`Policy`](crate::sched::Policy) broke its contract. No task fails because of that, because the
+    /// A custom [`Policy`](crate::sched::Policy) broke its contract. No task fails for this reason, because the
     /// scheduler `stealing` has replaced the policy.
     Policy {
         /// The policy's name.
@@ -110,7 +110,7 @@ pub struct TaskFailure {
     submitted_at: &'static Location<'static>,
     iteration: Iteration,
     reason: FailureReason,
-    /// The failures that led to this one.
+    /// The failures that led to this failure.
     chain: Option<Chain>,
     skipped: AtomicU64,
 }

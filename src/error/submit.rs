@@ -144,7 +144,7 @@ pub enum SubmitError {
     NoUnit {
         /// The task.
         task: Subject,
-        /// The kinds of unit that it has bodies for.
+        /// The kinds of unit that the task has bodies for.
         bodies: String,
         /// The machine's configuration.
         units: String,
@@ -250,11 +250,11 @@ pub enum SubmitError {
         task: Subject,
         /// The range of the first access.
         first: String,
-        /// The number of parts or numbers in it.
+        /// The number of iterations that this range gives.
         first_len: usize,
         /// The range of the second access.
         second: String,
-        /// The number of parts or numbers in it.
+        /// The number of iterations that this range gives.
         second_len: usize,
     },
     /// No access determines the number of iterations of a loop.
@@ -318,7 +318,8 @@ pub enum SubmitError {
     Nested {
         /// The task.
         task: Subject,
-        /// The name of the task whose body submits it, directly or through tasks submitted there.
+        /// The name of the task whose body submits the refused task, directly or through other tasks that the body
+        /// submits.
         ancestor: String,
         /// The data object's name.
         data: String,
@@ -356,7 +357,7 @@ pub enum SubmitError {
         /// The method.
         call: &'static str,
     },
-    /// A waiting call inside a task's body, which would wait for the very task that calls it.
+    /// A call inside a task's body that would wait for the very task that makes the call.
     #[error(
         "cannot `{call}` inside a task's body: it would wait for the very task that calls it; try calling it outside, or \
          submitting a task that uses the value"

@@ -3,7 +3,7 @@
 use crate::depend::Site;
 use crate::region::MAX_DIMS;
 
-/// One box to copy; each site is the site of the box's first element.
+/// A box to copy; each site is the site of the box's first element.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BoxCopy {
     pub(crate) from: Site,

@@ -217,13 +217,13 @@ impl<T: Element> Lendable for [T] {
 
     #[inline]
     unsafe fn get(place: &Self::Place) -> &Self {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller guarantees that the region is there and that nothing writes it.
         unsafe { place.as_ref() }
     }
 
     #[inline]
     unsafe fn get_mut(place: &mut Self::Place) -> &mut Self {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller guarantees that the region is there and that nothing else accesses it.
         unsafe { place.as_mut() }
     }
 }

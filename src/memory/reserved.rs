@@ -98,7 +98,7 @@ mod system {
     /// # Safety
     /// `base` and `bytes` describe a mapping made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         let result = unsafe { libc::munmap(base.cast(), bytes) };
         debug_assert_eq!(result, 0, "a mapping can be unmapped");
     }
@@ -133,7 +133,7 @@ mod system {
     /// `base` and `bytes` describe an allocation made by [`map`] that nothing uses any more.
     pub(super) unsafe fn unmap(base: *mut u8, bytes: usize) {
         let layout = Layout::from_size_align(bytes, PAGE).expect("the memory was allocated with this layout");
-        // SAFETY: the caller upholds the same contract.
+        // SAFETY: the caller guarantees that the memory comes from `map` and that nothing uses it any more.
         unsafe { dealloc(base, layout) }
     }
 

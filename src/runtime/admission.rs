@@ -36,7 +36,7 @@ pub(super) struct Admission<'a> {
 
 /// The parts of an admitted task.
 pub(super) struct Admitted {
-    /// The kinds of unit that it may run on.
+    /// The kinds of unit that the task may run on.
     pub(super) kinds: Kinds,
     pub(super) side: Option<Pooled<Side>>,
     pub(super) child: Option<Child>,

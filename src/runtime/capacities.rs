@@ -10,7 +10,7 @@ pub(super) struct Capacities {
     buffers: Vec<u64>,
     /// The capacity of the largest memory among the units of each kind; `None` for kinds that the machine lacks.
     largest_by_kind: [Option<u64>; UnitKind::ALL.len()],
-    /// The largest single allocation of any device of those units.
+    /// The largest single allocation of any device, for the units of each kind.
     buffer_by_kind: [u64; UnitKind::ALL.len()],
 }
 

@@ -101,8 +101,8 @@ impl Context {
         door(&self.entrance()).token()
     }
 
-    /// Waits for the last writer of an array or a value, and returns it, like [`Runtime::take`](crate::Runtime::take).
-    /// The thread executes other tasks while it waits.
+    /// Waits for the last writer of an array or a value, and returns the array or value, like
+    /// [`Runtime::take`](crate::Runtime::take). The thread executes other tasks while it waits.
     ///
     /// # Errors
     /// As for [`Runtime::take`](crate::Runtime::take). The call is also refused on a thread other than the body's own,

@@ -101,10 +101,10 @@ raw_bodies! {
     /// access a view of the region's memory. It runs on the unit's hosting thread, where the device's context is
     /// current.
     ///
-    /// The work that it enqueues on the task's stream comes after the tasks before this one and before the tasks after
-    /// it. The body does not wait for this work, and need not, because the task ends when all of it has ended. The work
-    /// must touch only the declared regions, and write only regions declared for writing. The runtime cannot check
-    /// this, which is why the calls are `unsafe`.
+    /// The work that it enqueues on the task's stream comes after the work of all earlier tasks and before the work of
+    /// all later tasks. The body does not wait for this work, and need not, because the task ends when all of it has
+    /// ended. The work must touch only the declared regions, and write only regions declared for writing. The runtime
+    /// cannot check this, which is why the calls are `unsafe`.
     ///
     /// If the body returns an error or panics, the task fails with that error once all work that it has enqueued has
     /// stopped; the stream continues with other tasks. If the device turns out to be lost by then, it counts as lost.

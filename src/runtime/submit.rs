@@ -59,7 +59,7 @@ impl Runtime {
 pub struct TaskBuilder<'rt, A: Accesses, C = NoBody, K = Owned> {
     pub(super) keep: K,
     pub(super) entrance: EntranceOf<'rt>,
-    /// The task's relation to a parent, if it has one.
+    /// The task's relation to its parent, if the task has a parent.
     pub(super) kin: Kin,
     pub(super) name: Cow<'static, str>,
     pub(super) accesses: A,

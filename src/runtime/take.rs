@@ -18,7 +18,8 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 impl Runtime {
-    /// Waits for the last writer of an array or a value, and returns it with its memory; tasks can no longer use it.
+    /// Waits for the last writer of an array or a value, and returns the array or value with its memory. Tasks can no
+    /// longer use it.
     ///
     /// ```
     /// use thalweg::prelude::*;

@@ -29,8 +29,8 @@ use std::sync::{Arc, Weak};
 /// ```
 pub struct Data<T, S: Shape = Ix1> {
     pub(crate) cell: Arc<DataCell>,
-    /// The reference count of the user's handles. Dropping the last one notifies the owner, which the count of the cell
-    /// cannot do because the runtime shares the cell too.
+    /// The reference count of the user's handles. Dropping the last handle notifies the owner. The reference count of
+    /// the cell cannot do this, because the runtime holds the cell too.
     handle: Arc<Handle>,
     element: PhantomData<fn() -> (T, S)>,
 }

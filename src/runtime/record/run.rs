@@ -54,9 +54,9 @@ pub(super) struct Run {
 pub(super) struct RunHints {
     pub(super) kinds: Kinds,
     pub(super) priority: i32,
-    /// The sum of the costs of its tasks; `None` unless each task has a cost.
+    /// The sum of the costs of the run's tasks; `None` unless each task has a cost.
     pub(super) cost: Option<f64>,
-    /// The index of its tasks; `None` unless all tasks have the same index.
+    /// The index of the run's tasks; `None` unless all tasks have the same index.
     pub(super) index: Option<Index>,
     /// The device that the tasks are assigned to, if any.
     pub(super) device: Option<DeviceId>,
@@ -64,7 +64,7 @@ pub(super) struct RunHints {
 
 /// A task of a run.
 pub(super) struct Member {
-    /// The index of its step in the recording.
+    /// The index of the task's step in the recording.
     pub(super) step: usize,
     pub(super) name: String,
     pub(super) location: &'static Location<'static>,
